@@ -38,7 +38,8 @@ type judgment struct {
 // averages are the values whose means are evidence of spinning.
 var averages = [...]value{utilization, tensor, dram, power}
 
-func bit(rule int) uint8 { return 1 << rule }
+func bit(rule int) uint8              { return 1 << rule }
+func seconds(d time.Duration) float32 { return float32(d.Seconds()) }
 
 // fade reduces the evidence.
 func (j *judgment) fade(by float32) { j.evidence = max(0, j.evidence-by) }

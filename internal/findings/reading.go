@@ -31,6 +31,7 @@ var (
 	dram        = input(signal.GPUDRAMActive, "")
 	pcie        = input(signal.GPUPCIeUtilization, "")
 	pcieRate    = input(signal.GPUPCIeThroughput, "")
+	lanes       = input(signal.GPUPCIeLinkWidth, "")
 	nvlink      = input(signal.GPUNVLinkUtilization, "")
 	nvlinkRate  = input(signal.GPUNVLinkThroughput, "")
 	power       = input(signal.HwPower, "")

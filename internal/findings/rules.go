@@ -199,7 +199,7 @@ func judgeSlow(v *view) verdict {
 	if !v.r.known(smClock) || !slices.ContainsFunc(v.r[active:], observed) || len(equals) < v.set.SlowDevice.Devices {
 		return unknown
 	}
-	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(equals, clockOf))
+	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(equals, of(smClock)))
 }
 
 // equals returns the boards in the frame that have the same model and workload and a known SM
@@ -217,7 +217,7 @@ func (v *view) equals() (equals []*view) {
 	return equals
 }
 
-func clockOf(v *view) float64 { return v.r[smClock] }
+func of(x value) func(*view) float64 { return func(v *view) float64 { return v.r[x] } }
 
 // linkOf returns the capacity of the PCIe link in one direction, or NaN if it is unknown.
 func linkOf(v *view) float64 {
@@ -228,8 +228,8 @@ func linkOf(v *view) float64 {
 }
 
 // slowEvidence returns "" if nothing explains the clock. Explanations are an active reason, a cause
-// that was active for a tenth of the time, and a PCIe link with less capacity than that of the
-// equal devices.
+// that was active for a tenth of the time, and a PCIe link with fewer lanes or less capacity than
+// those of the equal devices.
 func slowEvidence(v *view, e *gpudata.Finding) string {
 	equals := v.equals()
 	cause, throttled := "", 0.0
@@ -238,7 +238,8 @@ func slowEvidence(v *view, e *gpudata.Finding) string {
 			cause, throttled = name, exact
 		}
 	}
-	if cause == "" && linkOf(v) < v.set.SlowDevice.Clock*median(equals, linkOf) {
+	narrower := v.r[lanes] < median(equals, of(lanes)) && v.r[utilization] > 0 // some idle GPUs use fewer lanes
+	if cause == "" && (narrower || linkOf(v) < v.set.SlowDevice.Clock*median(equals, linkOf)) {
 		cause = "pcie_link"
 	}
 	if i := slices.IndexFunc(v.r[active:int(active)+len(reasons)], func(on float64) bool { return on > 0 }); i >= 0 {
@@ -253,7 +254,7 @@ func slowEvidence(v *view, e *gpudata.Finding) string {
 	if throttled > 0 {
 		e.Numbers[signal.EvidenceThrottleTime] = throttled
 	}
-	middle := median(equals, clockOf)
+	middle := median(equals, of(smClock))
 	e.Texts[signal.EvidenceCause] = cause
 	e.Numbers[signal.EvidenceClock], e.Numbers[signal.EvidenceClockMedian] = v.r[smClock], middle
 	return fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s", v.r[smClock]/1e6, len(equals), middle/1e6, cause)

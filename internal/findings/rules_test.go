@@ -99,6 +99,15 @@ func TestAPCIeLinkWithLessCapacityExplainsAClockWithoutReasons(t *testing.T) {
 	assert.Empty(t, found(t, fmt.Sprintf(link, "0", "0")), "an idle link shows no capacity")
 }
 
+// Some idle GPUs use fewer lanes, so only the width of a GPU that works counts.
+func TestAPCIeLinkWithFewerLanesExplainsTheClockOfABusyGPU(t *testing.T) {
+	link := "0s A,B,C,D util=0.9 sm=1.8e9 active_hw_thermal=0 lanes=16 holder=p/job\n5m D sm=1.6e9 util=%s lanes=%s\n20m end"
+	assert.Contains(t, run(t, parseTimeline(t, fmt.Sprintf(link, "0.9", "8")), DefaultSettings()), "gpu.finding.cause=pcie_link")
+	assert.Empty(t, found(t, fmt.Sprintf(link, "0.9", "16")), "the same width")
+	assert.Empty(t, found(t, fmt.Sprintf(link, "0.9", "-")), "the width is not known")
+	assert.Empty(t, found(t, fmt.Sprintf(link, "0", "8")), "an idle GPU")
+}
+
 func TestGapsAreNoEvidence(t *testing.T) {
 	t.Run("of a condition that is not yet a finding", func(t *testing.T) {
 		assert.Equal(t, []string{"1h5m0s start spinning G"}, found(t, "0s G "+spinningGPU+"\n4m all gap=true\n60m all gap=false\n70m end"))

@@ -32,6 +32,7 @@ var series = map[string]gpudata.Sample{
 	"dram":                    {Metric: signal.GPUDRAMActive},
 	"pcie":                    {Metric: signal.GPUPCIeUtilization, Own: signal.DirectionReceive},
 	"pcie_rate":               {Metric: signal.GPUPCIeThroughput, Own: signal.DirectionReceive},
+	"lanes":                   {Metric: signal.GPUPCIeLinkWidth},
 	"nvlink":                  {Metric: signal.GPUNVLinkUtilization, Own: signal.DirectionTransmit},
 	"nvlink_rate":             {Metric: signal.GPUNVLinkThroughput, Own: signal.DirectionTransmit},
 	"power":                   {Metric: signal.HwPower},

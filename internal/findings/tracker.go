@@ -127,8 +127,6 @@ func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	return views
 }
 
-func seconds(d time.Duration) float32 { return float32(d.Seconds()) }
-
 // judge evaluates each rule for a device. Values that have not changed for longer than the maximum
 // gap are not evidence for other rules.
 func (v *view) judge() {

@@ -90,7 +90,7 @@ var findingRules = []FindingRule{
 	{
 		Name:      FindingSlow,
 		Signals:   []string{"gpu.clock.frequency", "gpu.clock.event.active", "gpu.device.holder"},
-		Condition: "one of at least 4 equal devices of a workload on the node has an SM clock below 0.9 of their median for 3m, and the driver reports a reason for lowered clocks or its PCIe link has less capacity",
+		Condition: "one of at least 4 equal devices of a workload on the node has an SM clock below 0.9 of their median for 3m, and the driver reports a reason for lowered clocks or its PCIe link has fewer lanes or less capacity",
 		Evidence:  []string{EvidenceClock, EvidenceClockMedian, EvidenceCause, EvidenceThrottleTime},
 		Action:    "The whole job runs at the speed of this GPU. Depending on the cause, check its cooling or power. If the GPU stays slow, move the job or cordon the node.",
 	},

@@ -172,6 +172,12 @@ var (
 			{Metric: made("gpu.saturation.pcie.utilization.avg", "", "Mean PCIe throughput as a fraction of the link's capacity in that direction."), Function: Mean, Label: "PCIe *, share of the link"},
 		},
 	})
+	// GPUPCIeLinkWidth is the width of the PCIe link.
+	GPUPCIeLinkWidth = add(Metric{
+		Name: "gpu.pcie.link.width", Unit: "{lane}", Int: true,
+		Description: "Lanes that the PCIe link currently uses. Some idle GPUs use fewer lanes.",
+		Source:      "PCIE_LINK_WIDTH",
+	})
 	// GPUNVLinkUtilization is the NVLink rate as a fraction of the links' capacity.
 	GPUNVLinkUtilization = add(Metric{
 		Name: "gpu.nvlink.utilization", Unit: "1",

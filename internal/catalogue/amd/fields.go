@@ -120,7 +120,7 @@ var groups = []cat.Group{
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the fraction of 0.1 s is exposed":            {signal.GPUClockEventActive},
 	"the residencies are in `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
-	"not exposed":                           {signal.GPUEngineActive, signal.GPURecoveryAction, signal.GPUPowerLimit},
+	"not exposed":                           {signal.GPUEngineActive, signal.GPURecoveryAction, signal.GPUPowerLimit, signal.GPUPCIeLinkWidth},
 	"exposed as the sum of both directions": {signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwGPUIO},
 	"no NVLink; see `gpu.xgmi.throughput`":  {signal.GPUNVLinkThroughput},
 	"no NVLink":                             {signal.GPUNVLinkUtilization},

@@ -84,7 +84,7 @@ var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
-		signal.GPUEngineActive, signal.GPUSMOccupancy, signal.HwEnergy,
+		signal.GPUEngineActive, signal.GPUSMOccupancy, signal.HwEnergy, signal.GPUPCIeLinkWidth,
 	},
 	"warnings and failures have the same value": {signal.HwStatus},
 	"the cube units are in `gpu.pipe.active`":   {signal.GPUSMActive},

@@ -141,6 +141,7 @@ var groups = []group{
 		{cat.Field{Name: "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Gives: rarely(cat.Gives(signal.HwGPUIO, signal.DirectionReceive))}, Advice{Help: "Bytes received over PCIe.", Unlisted: true}},
 		{cat.Field{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", Unit: cat.None, Scope: cat.Board, Gives: pcieShare}, Advice{Help: "Highest PCIe generation of GPU and system."}},
 		{cat.Field{Name: "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", Unit: cat.None, Scope: cat.Board}, Advice{Help: "Highest PCIe width of GPU and system (in lanes)."}},
+		{cat.Field{Name: "DCGM_FI_DEV_PCIE_LINK_WIDTH", Unit: cat.None, Scope: cat.Board, ZeroIsNone: true, Gives: cat.Gives(signal.GPUPCIeLinkWidth)}, Advice{Help: "Current PCIe width (in lanes)."}},
 		{cat.Field{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkTransmit}, Advice{Help: "Rate of data transmitted over NVLink (in bytes per second)."}},
 		{cat.Field{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Unit: cat.BytePerSecond, Scope: cat.Board, Gives: nvlinkReceive}, Advice{Help: "Rate of data received over NVLink (in bytes per second)."}},
 		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES", Unit: cat.ByteCount, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", "DCGM_FI_PROF_NVLINK_TX_BYTES_TOTAL")}, Advice{}},

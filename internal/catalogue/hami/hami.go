@@ -77,7 +77,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the boards' exporter provides it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
 		signal.HwStatus, signal.GPURecoveryAction, signal.GPUDRAMActive, signal.GPUSMActive, signal.GPUSMOccupancy, signal.GPUEngineActive,
-		signal.GPUPipeActive, signal.GPUPCIeThroughput, signal.GPUNVLinkThroughput, signal.GPUXGMIThroughput, signal.GPUPCIeUtilization,
+		signal.GPUPipeActive, signal.GPUPCIeThroughput, signal.GPUNVLinkThroughput, signal.GPUXGMIThroughput, signal.GPUPCIeUtilization, signal.GPUPCIeLinkWidth,
 		signal.GPUNVLinkUtilization, signal.HwPower, signal.GPUPowerLimit, signal.HwEnergy, signal.HwTemperature,
 		signal.HwGPUMemoryUtilization, signal.HwGPUMemoryLimit, signal.HwGPUIO,
 	},

@@ -118,7 +118,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the current reasons are exposed":        {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
 	"only for sensors, not for the device":        {signal.HwStatus},
-	"not exposed":                                 {signal.GPURecoveryAction, signal.GPUEngineActive, signal.GPUPipeActive, signal.GPUSMActive, signal.GPUSMOccupancy},
+	"not exposed":                                 {signal.GPURecoveryAction, signal.GPUEngineActive, signal.GPUPipeActive, signal.GPUSMActive, signal.GPUSMOccupancy, signal.GPUPCIeLinkWidth},
 	"exposed values are a million times too high": {signal.GPUPowerLimit},
 	"exposed without a known direction":           {signal.GPUPCIeUtilization},
 	"no NVLink; Xe Link is not exposed":           {signal.GPUNVLinkThroughput, signal.GPUNVLinkUtilization},

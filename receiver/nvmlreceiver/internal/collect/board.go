@@ -28,6 +28,7 @@ var numbers = [...]struct {
 	{nvml.Temperature, signal.HwTemperature, signal.LocationGPU, catalogue.Celsius, 1, false},
 	{nvml.SMClock, signal.GPUClockFrequency, signal.DomainSM, catalogue.MHz, 1, false},
 	{nvml.MemoryClock, signal.GPUClockFrequency, signal.DomainMemory, catalogue.MHz, 1, false},
+	{nvml.PCIeLinkWidth, signal.GPUPCIeLinkWidth, "", catalogue.None, 1, false},
 }
 
 // output is a sample that is computed from a field's value.

@@ -53,6 +53,7 @@ func TestEveryNumberOfABoardArrivesInItsUnit(t *testing.T) {
 		"memory clock in MHz":            {query: nvml.MemoryClock, value: 2619, want: []string{"gpu.clock.frequency memory = 2619000000 Hz"}},
 		"PCIe transmit in KB/s of 1000":  {query: nvml.PCIeTransmit, value: 11, want: []string{"gpu.pcie.throughput transmit = 11000 By/s"}},
 		"PCIe receive in KB/s of 1000":   {query: nvml.PCIeReceive, value: 22, want: []string{"gpu.pcie.throughput receive = 22000 By/s"}},
+		"current PCIe width":             {query: nvml.PCIeLinkWidth, value: 8, want: []string{"gpu.pcie.link.width  = 8 {lane}"}},
 		"energy in mJ":                   {field: nvml.FieldTotalEnergy, value: 5000000000456, want: []string{"hw.energy  = 5000000000.456 J"}},
 		"energy in mJ, by function":      {query: nvml.TotalEnergy, value: 1500, want: []string{"hw.energy  = 1.5 J"}},
 		"memory temperature in °C":       {field: nvml.FieldMemoryTemperature, value: 64, want: []string{"hw.temperature memory = 64 Cel"}},

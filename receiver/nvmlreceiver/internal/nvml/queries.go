@@ -64,6 +64,8 @@ var (
 	MaxPCIeLinkGeneration = query(uint32Result, []string{"nvmlDeviceGetMaxPcieLinkGeneration"})
 	// MaxPCIeLinkWidth is the number of lanes.
 	MaxPCIeLinkWidth = query(uint32Result, []string{"nvmlDeviceGetMaxPcieLinkWidth"})
+	// PCIeLinkWidth is the number of lanes that the link currently uses.
+	PCIeLinkWidth = query(uint32Result, []string{"nvmlDeviceGetCurrPcieLinkWidth"})
 	// TotalEnergy is in millijoules since the driver was loaded.
 	TotalEnergy = query(uint64Result, []string{"nvmlDeviceGetTotalEnergyConsumption"})
 	// PowerViolation is how long power limits throttled the board, in nanoseconds.
