@@ -88,3 +88,37 @@ func TestManyUsersAndProcessesAreFoundLikeFew(t *testing.T) {
 	assert.NotNil(t, d.User(holder(1)))
 	assert.Len(t, d.Users, 1)
 }
+
+func TestWhoHoldsADevice(t *testing.T) {
+	job := NewOwner(Ownership{WorkloadKind: "Job", Workload: "llama"})
+	pod := func(name string) Holder { return Holder{Namespace: "team", Pod: name} }
+	for name, c := range map[string]struct {
+		users          []User
+		known, decided bool // the holders are known; gpu_k8s has decided about them
+		workload       Workload
+		held, isKnown  bool
+	}{
+		"nobody is known":               {known: true, decided: true, isKnown: true},
+		"nothing is known":              {decided: true},
+		"two pods of one job":           {users: []User{{Holder: pod("a"), Owner: job, Holds: true}, {Holder: pod("b"), Owner: job, Holds: true}}, workload: Workload{Namespace: "team", Kind: "Job", Name: "llama"}, held: true, isKnown: true},
+		"pods of two workloads":         {users: []User{{Holder: pod("a"), Owner: job, Holds: true}, {Holder: pod("b"), Holds: true}}, held: true, isKnown: true},
+		"a container that only uses it": {users: []User{{Holder: pod("a")}}},
+		"a batch job":                   {users: []User{{Holder: Holder{Job: "7"}, Holds: true}}, workload: Workload{Kind: "job", Name: "7"}, held: true, isKnown: true},
+		"labels that gpu_k8s rejects":   {users: []User{{Holder: pod("a"), Holds: true}}, decided: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &Frame{}
+			d := f.Device("GPU-1")
+			for i := range c.users {
+				d.AddUser(&c.users[i])
+			}
+			d.HoldersKnown = c.known
+			if c.decided {
+				f.Attribution = &Attribution{}
+			}
+			workload, held, known := f.HeldBy(d)
+			assert.Equal(t, c.workload, workload)
+			assert.Equal(t, []bool{c.held, c.isKnown}, []bool{held, known})
+		})
+	}
+}
