@@ -109,13 +109,24 @@ func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 	return f.get(ctx, s.url)
 }
 
-// get sends one request.
+// get sends one request and returns the body of the response.
 func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	text, _, err := f.getChanged(ctx, u, "")
+	return text, err
+}
+
+// getChanged sends one request. It returns the body of the response and its ETag. The body is nil if
+// the response still has the given tag. With an empty tag, there is always a body. The transport
+// requests gzip and decompresses the body.
+func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text io.ReadCloser, newTag string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody) //nolint:gosec // The user names the URL.
 	if err != nil {
-		return nil, errors.New("the URL is invalid")
+		return nil, "", errors.New("the URL is invalid")
 	}
 	maps.Copy(req.Header, f.header)
+	if tag != "" {
+		req.Header.Set("If-None-Match", tag)
+	}
 	if host := f.header.Get("Host"); host != "" {
 		req.Host = host
 	}
@@ -125,13 +136,17 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	resp, err := client.Do(req) //nolint:gosec // As above.
 	if err != nil {
-		return nil, f.explain(err)
+		return nil, "", f.explain(err)
+	}
+	if tag != "" && resp.StatusCode == http.StatusNotModified {
+		resp.Body.Close()
+		return nil, tag, nil
 	}
 	if err := f.check(resp); err != nil {
 		resp.Body.Close()
-		return nil, err
+		return nil, "", err
 	}
-	return body{http.MaxBytesReader(nil, resp.Body, maxBody), f}, nil
+	return body{http.MaxBytesReader(nil, resp.Body, maxBody), f}, resp.Header.Get("ETag"), nil
 }
 
 // checkRedirect prevents the client from sending the user's headers to other servers after a

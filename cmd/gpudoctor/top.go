@@ -103,8 +103,8 @@ func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 		pageFetcher.timeout = o.fetcher.timeout
 	}
 	pageURL = pageURL.JoinPath("api", "devices")
-	source := &top.Source{Name: name, Interval: o.interval, Timeout: pageFetcher.timeout, Fetch: func(ctx context.Context) (io.ReadCloser, error) {
-		return pageFetcher.get(ctx, pageURL)
+	source := &top.Source{Name: name, Interval: o.interval, Timeout: pageFetcher.timeout, Fetch: func(ctx context.Context, tag string) (io.ReadCloser, string, error) {
+		return pageFetcher.getChanged(ctx, pageURL, tag)
 	}}
 	var err error
 	if out, ok := stdout.(*os.File); ok && isTerminal(out) && os.Getenv("TERM") != "dumb" {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -89,6 +91,44 @@ func TestTopTriesAnotherPort(t *testing.T) {
 	defer stop()
 	assert.NotEqual(t, taken.Addr().String(), page.Host)
 	assert.Equal(t, 2, asked)
+}
+
+// Between two windows, the server sends no body.
+func TestTopRequestsADocumentOnlyIfItHasChanged(t *testing.T) {
+	type exchange struct{ accepted, tag string }
+	var requests []exchange
+	document := func(end int) string {
+		return fmt.Sprintf(`{"newest": %d, "window": 1, "devices": [{"n": 1, "id": "GPU-a", "name": "nvidia%d", "end": %d}]}`, end, end, end)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests = append(requests, exchange{r.Header.Get("Accept-Encoding"), r.Header.Get("If-None-Match")})
+		switch len(requests) {
+		case 2, 3:
+			w.WriteHeader(http.StatusNotModified)
+			return
+		case 1:
+			w.Header().Set("ETag", `W/"first"`)
+		default:
+			w.Header().Set("ETag", `W/"second"`)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "gzip")
+		body := gzip.NewWriter(w)
+		_, _ = io.WriteString(body, document(len(requests)))
+		_ = body.Close()
+	}))
+	defer server.Close()
+	o, err := parseTop([]string{"-interval", "100ms", server.URL}, io.Discard)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &untilLine{of: "nvidia4", cancel: cancel}
+	var errs strings.Builder
+	require.NoError(t, o.run(ctx, out, &errs))
+	server.Close() // waits for a request in progress
+	assert.Empty(t, errs.String())
+	assert.Equal(t, 1, strings.Count(out.text.String(), "nvidia1"), "an unchanged window is not written again")
+	want := []exchange{{"gzip", ""}, {"gzip", `W/"first"`}, {"gzip", `W/"first"`}, {"gzip", `W/"first"`}}
+	assert.Equal(t, want, requests[:len(want)])
 }
 
 func TestTopErrorsAreReportedInOneLine(t *testing.T) {

@@ -15,10 +15,15 @@ import (
 type Source struct {
 	// Name is the source as the user entered it, without credentials.
 	Name string
-	// Fetch returns one response of /api/devices. The caller must close it.
-	Fetch func(context.Context) (io.ReadCloser, error)
+	// Fetch requests /api/devices. It returns the response and its ETag. The caller must close the
+	// response. If the document with the given ETag is still the current one, the response is nil.
+	Fetch func(ctx context.Context, tag string) (body io.ReadCloser, newTag string, err error)
 	// Interval is the time between two requests, Timeout the time limit of one.
 	Interval, Timeout time.Duration
+
+	// tag and page are those of the last document.
+	tag  string
+	page *page
 }
 
 // response is the result of one request.
@@ -27,17 +32,24 @@ type response struct {
 	err  error
 }
 
-// fetch sends one request.
+// fetch sends one request. If the document has not changed, it returns the earlier page again.
 func (s *Source) fetch(ctx context.Context) response {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	body, err := s.Fetch(ctx)
+	body, tag, err := s.Fetch(ctx, s.tag)
 	if err != nil {
 		return response{err: err}
 	}
+	if body == nil {
+		return response{page: s.page}
+	}
 	defer body.Close()
 	p, err := read(body)
-	return response{p, err}
+	if err != nil {
+		return response{err: err}
+	}
+	s.tag, s.page = tag, p
+	return response{page: p}
 }
 
 // poll sends requests until ctx is done.

@@ -156,12 +156,12 @@ func FuzzRead(f *testing.F) {
 // source returns the steps in turn, and then repeats the last one.
 func source(steps ...any) *Source {
 	i := -1
-	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Fetch: func(context.Context) (io.ReadCloser, error) {
+	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Fetch: func(context.Context, string) (io.ReadCloser, string, error) {
 		i = min(i+1, len(steps)-1)
 		if err, ok := steps[i].(error); ok {
-			return nil, err
+			return nil, "", err
 		}
-		return io.NopCloser(strings.NewReader(steps[i].(string))), nil
+		return io.NopCloser(strings.NewReader(steps[i].(string))), "", nil
 	}}
 }
 
@@ -175,6 +175,23 @@ func TestFailureIsReportedOnceUntilARequestSucceeds(t *testing.T) {
 		assert.Equal(t, "http://page: connection refused\nhttp://page: connection refused\n", errs.String())
 		assert.Empty(t, out.String())
 	})
+}
+
+func TestUnchangedDocumentKeepsTheTable(t *testing.T) {
+	content, err := os.ReadFile("testdata/one_line_per_device_and_window/answers.jsonl")
+	require.NoError(t, err)
+	first, _, _ := bytes.Cut(content, []byte("\n"))
+	s := &Source{Timeout: time.Second, Fetch: func(_ context.Context, tag string) (io.ReadCloser, string, error) {
+		if tag == "first" {
+			return nil, tag, nil
+		}
+		return io.NopCloser(bytes.NewReader(first)), "first", nil
+	}}
+	sent, unchanged := s.fetch(t.Context()), s.fetch(t.Context())
+	require.NoError(t, sent.err)
+	assert.NotEmpty(t, sent.page.Devices)
+	assert.Same(t, sent.page, unchanged.page)
+	assert.NoError(t, unchanged.err)
 }
 
 func TestFailureOfTheFirstRequestIsAnError(t *testing.T) {
