@@ -2,9 +2,11 @@ package gpuviewexporter
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -208,6 +210,23 @@ func (s *pageSuite) TestThePageHasARowForEachDeviceWithInstancesUnderTheirBoard(
 	assert.Equal(t, "worker-0", eval[string](p, cell(0, "holders")+`.querySelector(".main").textContent`))
 	assert.Equal(t, "inference · main · +1 more", eval[string](p, cell(1, "holders")+`.querySelector(".sub").textContent`))
 	assert.Contains(t, eval[string](p, `document.getElementById("demand").textContent`), "3 pods pending")
+}
+
+// gpudoctor top formats the same numbers in Go.
+func (s *pageSuite) TestPageFormatsTheExamplesOfNumberFormat() {
+	t := s.T()
+	content, err := os.ReadFile(filepath.Join("..", "..", "internal", "numberformat", "testdata", "examples.json"))
+	require.NoError(t, err)
+	var examples [][4]any
+	require.NoError(t, json.Unmarshal(content, &examples))
+	_, p := s.openFleet(1, false)
+	var got []string
+	p.run(chromedp.Evaluate(fmt.Sprintf(`import("./signals.js").then(({format}) => %s.map(([name, v]) => format(name)(v)))`, content), &got,
+		func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	require.Len(t, got, len(examples))
+	for i, e := range examples {
+		assert.Equal(t, e[2], got[i], e)
+	}
 }
 
 func (s *pageSuite) TestMissingValueIsADashWithAReason() {

@@ -1,5 +1,5 @@
 // The page: controls, connection, and everything around the table.
-import {clock, columns, diagnosed, duration, keys, orders, percent, throttled, throttleSteps, whole, xidsNow} from "./signals.js";
+import {clock, columns, duration, keys, orders, percent, throttled, throttleSteps, whole, written, xidsNow} from "./signals.js";
 import {problemShare} from "./windows.js";
 import {Model} from "./model.js";
 import {Details} from "./details.js";
@@ -207,7 +207,7 @@ $("thresholds").textContent = `throttled from ${throttleSteps.map(percent).join(
 
 function overview(t) {
   const all = [...model.devices.values()];
-  const {number, note, title} = t.open ? tellMissing(all) : tell(t, all);
+  const {number, note, title} = t.open ? tellMissing() : tell(t, all);
   t.number.textContent = number === null ? "–" : number.toLocaleString();
   t.note.textContent = note;
   t.button.title = title;
@@ -232,12 +232,9 @@ function codes(devices) {
   return [...sums].sort((a, b) => b[1] - a[1]).map(([code, n]) => `${code} x${whole(n)}`).join(", ");
 }
 
-function tellMissing(all) {
-  if (!all.some(diagnosed)) return {number: null, note: "", title: "not diagnosed: see how to enable the diagnosis"};
-  // Most devices lack the same signals, so one device of each kind is enough.
-  const kinds = new Map(all.filter((d) => !d.lost).map((d) => [`${d.said} ${d.holders.length > 0}`, d]));
-  const number = missing(kinds.values()).filter((m) => !m.reason.lasting).reduce((n, m) => n + m.signals.length, 0);
-  return {number, note: "", title: "signals that could be turned on in the exporters, and why they are missing"};
+function tellMissing() {
+  if (model.lacking === undefined) return {number: null, note: "", title: "not diagnosed: see how to enable the diagnosis"};
+  return {number: model.lacking, note: "", title: "signals that could be turned on in the exporters, and why they are missing"};
 }
 
 // status shows the state of the connection, the age of the newest window, and why no data arrives.
@@ -245,12 +242,8 @@ function status() {
   const all = [...model.devices.values()];
   const seen = all.filter((d) => !d.lost);
   const broken = trouble;
-  const {known, down} = model.exporters;
-  // The newest window may be older than the outage. The nvml receiver needs no exporters.
-  const silent = down.length && down.length === known && model.newest < Math.max(...down.map((e) => e.since)) + model.window;
-  const said = broken ? broken : !answered ? "Connected" : !all.length ? "Connected, no data yet"
-    : !seen.length ? "Connected, no new data" : silent ? "Connected, no exporter gives samples" : "Live";
-  $("dot").className = broken ? "off" : said === "Live" ? "on" : "late";
+  const said = broken ? broken : answered ? model.state.text : "Connected";
+  $("dot").className = broken ? "off" : model.state.live ? "on" : "late";
   write($("connection"), said);
   const age = answered && model.newest && !seen.length ? `, ${duration(Math.max(0, model.now - model.newest))} ago` : "";
   write($("window"), answered && model.newest ? `· ${duration(model.window)} window up to ${clock(model.newest)}${age}` : "");
@@ -260,34 +253,10 @@ function status() {
 // write skips an unchanged text, because a screen reader would read it again.
 function write(e, said) { if (e.textContent !== said) e.textContent = said; }
 
-// listed returns the names of exporters and since when each one has been down or silent.
-function listed(exporters) {
-  const named = exporters.slice(0, 3).map((e) => `${e.url}${e.node ? ` on ${e.node}` : ""} since ${clock(e.since)}${e.cause ? ` (${e.cause})` : ""}`).join(", ");
-  return exporters.length > 3 ? `${named} and ${(exporters.length - 3).toLocaleString()} more` : named;
-}
-
+// banner shows the server's banners. Without a connection, the state of everything else is unknown.
 function banner(all, seen, broken) {
-  const {known, reported, lastResult, down, silent} = model.exporters;
-  const says = [];
-  const of = (list) => `${list.length.toLocaleString()} of ${known.toLocaleString()} exporters`;
-  // Without a connection, the known state of exporters may be outdated.
-  if (down.length && !broken) {
-    says.push([down.length === known ? "No exporter gives samples." : `${of(down)} give no samples.`, `${listed(down)}.`]);
-  }
-  if (silent.length && !broken && (seen.length || silent.length < known)) {
-    says.push([`No data about ${of(silent)}.`, `${listed(silent)}: check the collectors that scrape them.`]);
-  }
-  if (all.length && !seen.length && (broken || !down.length)) {
-    const why = broken ? "The page has no connection to gpu_view."
-      : !reported ? "The reason is unknown: gpu.exporter.up is not received."
-      : lastResult ? `No data about the exporters since ${clock(lastResult)}: check the collectors that scrape them.`
-      : `${silent.length ? "The others answer" : "The exporters answer"}: check the pipeline between them and gpu_view.`;
-    says.push([`No data since ${clock(Math.max(...all.map((d) => d.lost.last)))}.`, why]);
-  }
-  for (const l of broken ? [] : model.limits) {
-    says.push([`The page is incomplete, because ${l.component} has reached ${l.setting || "a limit"}.`,
-      `It keeps ${l.limit.toLocaleString()} ${l.of} and refuses others. ${l.setting ? "Raise the limit, or find" : "Find"} out what creates so many items.`]);
-  }
+  const says = !broken ? model.banners.map((b) => [written(b.title), written(b.text)])
+    : all.length && !seen.length ? [[`No data since ${clock(Math.max(...all.map((d) => d.lost.last)))}.`, "The page has no connection to gpu_view."]] : [];
   const text = says.flat().join("\n");
   if ($("banner").dataset.says === text) return;
   $("banner").dataset.says = text;
@@ -299,22 +268,11 @@ function banner(all, seen, broken) {
   $("banner").hidden = !says.length;
 }
 
-// missing returns the signals that exporters do not provide, grouped by metric and reason, with the devices
-// that lack them. The labels of a holder are not missing on a free device or on a device with a known
-// holder.
-function missing(devices) {
-  const groups = new Map();
-  for (const d of devices) {
-    for (const {signal, reason} of d.verdicts()) {
-      if (!reason || reason.code === "free" || (signal.metric === "gpu.device.holder" && d.holders.length)) continue;
-      const id = `${signal.metric} ${reason.code}`;
-      let g = groups.get(id);
-      if (!g) groups.set(id, g = {metric: signal.metric, reason, signals: new Map(), devices: new Set()});
-      g.signals.set(signal.name, signal);
-      g.devices.add(d);
-    }
-  }
-  return [...groups.values()].map((g) => ({...g, signals: [...g.signals.values()], devices: [...g.devices]}));
+// missing returns the signals that exporters do not provide, with the devices that lack them.
+function missing() {
+  const out = model.missing.map((m) => ({...m, devices: []}));
+  for (const d of model.devices.values()) for (const i of d.reasons?.lacks ?? []) out[i].devices.push(d);
+  return out;
 }
 
 // lacking opens the list of missing signals.
@@ -324,11 +282,11 @@ function lacking() {
 }
 
 function listMissing() {
-  const all = [...model.devices.values()].filter(diagnosed).length;
-  const groups = missing(model.devices.values());
+  const all = [...model.devices.values()].filter((d) => d.reasons?.diagnosed).length;
+  const groups = missing();
   const body = $("missing-body");
   const at = body.scrollTop;
-  const parts = [["Could be turned on", groups.filter((g) => !g.reason.lasting)], ["Not supported by the devices", groups.filter((g) => g.reason.lasting)]];
+  const parts = [["Could be turned on", groups.filter((g) => !g.lasting)], ["Not supported by the devices", groups.filter((g) => g.lasting)]];
   const said = all ? [
     node("p", `From the last scrapes of the exporters of ${all.toLocaleString()} boards and MIG instances. An exposition does not contain the reason why a signal is missing, so some reasons are only likely.`),
     ...(parts[0][1].length ? [lines("p", "To print the csv lines and flags that turn signals on, run", "gpudoctor http://EXPORTER:9400/metrics")] : []),
@@ -350,16 +308,14 @@ function listMissing() {
     const list = t.createTBody();
     for (const g of of) {
       const tr = list.insertRow();
-      const values = g.signals.flatMap((s) => s.part ?? []);
       const th = node("th", g.metric);
       th.scope = "row";
-      const fields = [...new Set(g.signals.flatMap((s) => s.fields ?? []))];
-      if (values.length) th.append(node("span", ` {${values.join(", ")}}`));
-      th.append(node("span", fields.join(" "), "sub"));
+      if (g.parts) th.append(node("span", ` {${g.parts.join(", ")}}`));
+      th.append(node("span", (g.fields ?? []).join(" "), "sub"));
       const few = g.devices.slice(0, 3).map((d) => `${d.profile || d.name || d.id.slice(0, 12)} on ${d.node}`).join(", ");
       const which = node("td", `${g.devices.length.toLocaleString()} of ${all.toLocaleString()}`);
       which.append(node("span", g.devices.length === all ? "" : few + (g.devices.length > 3 ? ` and ${(g.devices.length - 3).toLocaleString()} more` : ""), "sub"));
-      tr.append(th, node("td", g.reason.text), which);
+      tr.append(th, node("td", g.text), which);
     }
     said.push(node("h3", title), t);
   }
@@ -390,7 +346,7 @@ function demand() {
       Number.isNaN(ratio) ? "" : `${percent(ratio)} of allocatable requested`,
       Number.isNaN(age) ? "" : `oldest waits ${duration(age)}`,
     ].filter(Boolean).join(" · ");
-    li.classList.toggle("warn", !r.old && (pods > 0 || ratio > 1));
+    li.classList.toggle("warn", r.warn ?? false);
     li.append(b, ` ${said}`, r.cluster ? ` (${r.cluster})` : "", r.old ? ` · as of ${clock(r.at)}` : "");
     ul.append(li);
   }

@@ -1,5 +1,5 @@
 // The details dialog of one device: every signal, or the reason why it is missing.
-import {bytes, clock, columns, diagnosed, duration, elsewhere, holderKeys, holderName, keys, lines, percent, watts, whole, why} from "./signals.js";
+import {bytes, celsius, clock, columns, duration, holderKeys, holderName, keys, lines, percent, watts, whole} from "./signals.js";
 import {throttles} from "./windows.js";
 import {svg, trace} from "./table.js";
 import {Timeline, series} from "./timeline.js";
@@ -57,19 +57,22 @@ export class Details {
     $("details-title").textContent = [d.profile || d.name || d.id, d.node].filter(Boolean).join(" on ");
     const body = $("details-body");
     const at = body.scrollTop;
-    const number = (name, format, kind, about = [name]) => {
+    // number returns a value, the reason why it is missing, its history, and what its row needs: why is null if there is a
+    // value.
+    const number = (name, format, kind) => {
       const v = d.get(name);
-      return [Number.isNaN(v) ? "–" : format(v), Number.isNaN(v) ? why(d, kind, about) : "", kept(past, d, name, format, kind), cannot(d, v, kind, about)];
+      const why = Number.isNaN(v) ? d.why(name) : null;
+      return [why ? "–" : format(v), why?.text ?? "", kept(past, d, name, format, kind), why];
     };
     const parts = [
-      ["", [["Device", d.id], ["Model", d.model || "–"], ["Window", d.end ? `${duration(d.len)} up to ${clock(d.end)}${d.lost ? `, the last one. ${why(d, "coverage")}` : ""}` : why(d, "coverage")],
+      ["", [["Device", d.id], ["Model", d.model || "–"], ["Window", d.end ? `${duration(d.len)} up to ${clock(d.end)}${d.lost ? `, the last one. ${d.why("coverage").text}` : ""}` : d.why("coverage").text],
         ["Observed", ...number(keys.coverage, percent, "coverage")], ["Samples", ...number(keys.samples, whole, "coverage")]]],
       ...[...Map.groupBy(lines, groupOf)].map(([title, of]) => [title, of.map((l) => [l.label, ...number(l.key, l.format, l.kind)])]),
       ["Throttling", throttles.filter((t) => t.usual || !Number.isNaN(d.get(t.key))).map((t) => [`${t.name}, ${t.how}`, ...number(t.key, percent, "throttle"), always0(d, past, t.key)])],
       ["Power and temperature", [
         ["Power", ...number(keys.power, watts, "power")], ["Idle part", ...number(keys.idle, watts, "instancePower")],
         ["Active part", ...number(d.parent ? keys.instancePower : keys.active, watts, "instancePower")],
-        ["Unattributed", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, (v) => `${v.toFixed(0)} °C`, "temperature", undefined)]]],
+        ["Unattributed", ...number(keys.unattributed, watts, "instancePower")], ["Temperature", ...number(keys.temperature, celsius, "temperature")]]],
       ["Memory in bytes", [
         ["Memory used", ...number(keys.used, bytes, "memory")], ["Memory size", ...number(keys.limit, bytes, "memory")],
         ["Budgets declared", ...number(keys.budget, bytes, "budget")], ["Used without a budget", ...number(keys.unbudgeted, bytes, "budget")],
@@ -79,8 +82,8 @@ export class Details {
     const nodes = parts.flatMap(([title, lines]) => {
       // Signals that were 0 for the whole history are listed in one sentence.
       const never = lines.filter((l) => l[5]);
-      const can = lines.filter((l) => !l[4] && !l[5]);
-      const not = [...new Set(lines.map((l) => l[4]))].filter((text) => text?.endsWith("row.") || text?.endsWith("rows."));
+      const can = lines.filter((l) => !l[4]?.never && !l[5]);
+      const not = [...new Set(lines.flatMap((l) => l[4]?.elsewhere ? [l[4].text] : []))];
       return [...(title ? [node("h3", title)] : []), ...(can.length ? [listing(can)] : []),
         ...(never.length ? [node("p", `Always 0: ${never.map((l) => l[0]).join("; ")}.`, "none")] : []),
         ...not.map((text) => node("p", `${can.length ? "The rest: " : ""}${text}`, "none"))];
@@ -89,20 +92,11 @@ export class Details {
     const figure = this.timeline.draw(d, past);
     nodes.splice(1, 0, figure ?? node("p", "No history yet.", "none"));
     if (d.xids.length) nodes.push(node("h3", "XID codes"), xidCodes(d));
-    nodes.push(node("h3", "Held by"), holders(this.model, d), node("h3", "Signals that the exporter does not provide"), notGiven(d));
+    nodes.push(node("h3", "Held by"), holders(this.model, d), node("h3", "Signals that the exporter does not provide"), notGiven(this.model, d));
     body.replaceChildren(...nodes);
     body.scrollTop = at;
     if (focused) figure?.focus({preventScroll: true});
   }
-}
-
-// cannot returns why a missing number cannot exist on this device, or "" if it can. Such a number has
-// no row. Signals that the model does not support are in the list of missing signals.
-function cannot(d, v, kind, about) {
-  if (!Number.isNaN(v) || d.lost) return "";
-  if (elsewhere(d, kind)) return elsewhere(d, kind);
-  const told = about ? d.verdictsOn(about) : [];
-  return told.length && told.every((t) => t.reason?.lasting) ? "lasting" : "";
 }
 
 // xidCodes lists the codes that the device has counted, with their recent counts, meanings and actions.
@@ -155,11 +149,11 @@ function kept(past, d, name, format, kind) {
 }
 
 // notGiven lists the signals that the exporter does not provide for a device.
-function notGiven(d) {
-  if (!diagnosed(d)) return node("p", "Unknown: gpu.signal.available is not received for this device. The reasons above are the usual ones.", "none");
-  const lacks = d.verdicts().filter((v) => v.reason);
+function notGiven(model, d) {
+  if (!d.reasons?.diagnosed) return node("p", "Unknown: gpu.signal.available is not received for this device. The reasons above are the usual ones.", "none");
+  const lacks = (d.reasons.lacks ?? []).map((i) => model.missing[i]);
   if (!lacks.length) return node("p", "Every diagnosed signal is available.", "none");
-  return listing(lacks.map(({signal, reason}) => [signal.name, `${(signal.fields ?? []).join(", ")}${signal.fields ? ": " : ""}${reason.text}`]));
+  return listing(lacks.map(({metric, parts, fields, text}) => [parts ? `${metric} {${parts.join(", ")}}` : metric, fields ? `${fields.join(", ")}: ${text}` : text]));
 }
 
 function listing(lines) {
@@ -186,8 +180,7 @@ function listing(lines) {
 }
 
 function holders(model, d) {
-  if (d.lost) return node("p", why(d, "holders"), "none");
-  if (!d.holders.length) return node("p", d.instances ? "Its instances: see their rows." : why(d, "holders"), "none");
+  if (!d.holders.length) return node("p", d.why("holders").text, "none");
   const t = node("table", "", "holders");
   const head = t.createTHead().insertRow();
   for (const name of ["Container", "Sharing", "Memory", "Budget", "Busy", "Power"]) {

@@ -1,6 +1,6 @@
 // Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time within
 // the retention. gather and spread are pure functions; Groups is the dialog.
-import {clock, columns, duration, keys, percent, throttled, watts} from "./signals.js";
+import {clock, columns, duration, keys, megahertz, percent, throttled, watts} from "./signals.js";
 import {idleShare} from "./windows.js";
 import {$, node} from "./dom.js";
 
@@ -13,7 +13,7 @@ const column = (id) => columns.find((c) => c.id === id);
 const measures = [
   {label: "Utilization", value: (d) => d.get(keys.utilization), format: percent},
   {label: "SM activity", value: (d) => column("sm").value(d), format: percent},
-  {label: "Clock", value: (d) => d.get(keys.clock), format: (v) => `${(v / 1e6).toFixed(0)} MHz`},
+  {label: "Clock", value: (d) => d.get(keys.clock), format: megahertz},
   {label: "Power", value: (d) => column("power").value(d), format: watts},
   {label: "Throttled", value: (d) => throttled(d).ratio, format: percent},
 ];

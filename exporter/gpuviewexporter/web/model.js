@@ -1,6 +1,7 @@
 // The devices that the page shows, from the document of the server. The server decides what follows from the
 // numbers; this module selects and sorts. It does not access the document of the browser.
-import {byPlace, columns, key} from "./signals.js";
+import {byPlace, columns, key, written} from "./signals.js";
+import {expired} from "./windows.js";
 
 const text = (code) => ({code, meaning: "", action: ""});
 
@@ -12,7 +13,7 @@ export const level = (character) => character === "-" ? NaN : alphabet.indexOf(c
 // The properties that the server omits if they are empty.
 const empty = {
   board: null, instances: null, parent: "", name: "", model: "", vendor: "", node: "", cluster: "", profile: "",
-  lost: null, problems: [], idle: null, power: null, health: "", findings: null, throttle: null, xids: [], holders: [], verdict: 0, words: null,
+  lost: null, problems: [], idle: null, power: null, health: "", findings: null, throttle: null, xids: [], holders: [], diagnosis: 0, words: null,
 };
 
 class Device {
@@ -33,54 +34,10 @@ class Device {
 
   xidText(code) { return this.meanings.get(code) ?? text(code); }
 
-  // verdictsOn returns the verdicts on the signals from which the numbers are computed: the signal, and
-  // the reason if it is missing.
-  verdictsOn(names) {
-    const at = new Set(names.flatMap((name) => this.diagnosis.of(name)));
-    return this.verdictsAt([...at]);
-  }
-
-  // verdicts returns the verdicts on all signals.
-  verdicts() { return this.verdictsAt(this.diagnosis.signals.keys()); }
-
-  verdictsAt(positions) {
-    const out = [];
-    if (!this.said) return out;
-    for (const i of positions) {
-      const said = this.said[i];
-      if (said === "-") continue;
-      const reason = said === "+" ? null : this.diagnosis.reason(said);
-      out.push({signal: this.diagnosis.signals[i], reason});
-    }
-    return out;
-  }
-}
-
-// Diagnosis has the signals and reasons to which the verdicts refer.
-class Diagnosis {
-  constructor(s) {
-    this.signals = s.signals;
-    this.reasons = s.reasons;
-    this.byName = new Map();
-    const add = (name, i) => this.byName.set(name, [...this.byName.get(name) ?? [], i]);
-    for (const [i, {metric, part, feeds = []}] of s.signals.entries()) {
-      for (const m of [metric, ...feeds]) {
-        add(m, i);
-        if (part) add(key(m, part), i);
-      }
-    }
-  }
-
-  // of returns the positions of the signals from which a number is computed. A signal without a part
-  // applies to every value of the metric's own attribute.
-  of(name) {
-    const metric = name.split("{")[0];
-    return this.byName.get(name) ?? (this.byName.get(metric) ?? []).filter((i) => !this.signals[i].part);
-  }
-
-  reason(letter) {
-    const {code, text, lasting} = this.reasons[letter.charCodeAt(0) - 97] ?? {};
-    return code ? {code, text, lasting} : {code: "", text: "the reason is not known here"};
+  // why returns why the device has no value of a number or column.
+  why(name) {
+    if (this.lost) return {text: written(this.lost.why)};
+    return this.whys[this.reasons?.why[this.numbers.get(name)]] ?? {text: ""};
   }
 }
 
@@ -88,8 +45,11 @@ export class Model {
   // devices has the devices by place and id, in the order of their places.
   devices = new Map();
   demand = [];
-  exporters = {known: 0, reported: false, down: [], silent: []};
-  limits = [];
+  // banners, state and missing are the server's texts. lacking is the number of signals that could be turned on.
+  banners = [];
+  state = {text: ""};
+  missing = [];
+  lacking = undefined;
   places = [];
   newest = 0;
   window = 0;
@@ -120,13 +80,13 @@ export class Model {
     head.fields.forEach((f, i) => index.set(key(f.metric, f.value), i));
     head.gauges.forEach((g, i) => index.set(key(g.metric, g.value), -1 - i));
     this.holderIndex = new Map(head.holderGauges.map((g, i) => [g.metric, i]));
-    const shared = {index, diagnosis: new Diagnosis(head), meanings: new Map(head.xids.map((x) => [x.code, x]))};
-    const {newest, window, until, kept, demand, exporters, limits} = head;
-    Object.assign(this, {newest, window, until, kept, demand, exporters, limits});
+    const shared = {index, numbers: new Map(head.numbers.map((name, i) => [name, i])), whys: head.why, meanings: new Map(head.xids.map((x) => [x.code, x]))};
+    const {newest, window, until, kept, demand, state, banners, missing, lacking} = head;
+    Object.assign(this, {newest, window, until, kept, demand, state, banners, missing, lacking});
     const devices = new Map();
     for (const [placed, d] of read.entries()) {
       const id = `${d.cluster ?? ""}/${d.node ?? ""}/${d.id}`;
-      devices.set(id, Object.assign(this.devices.get(id) ?? new Device(), empty, d, shared, {placed, said: d.verdict ? head.verdicts[d.verdict - 1] : ""}));
+      devices.set(id, Object.assign(this.devices.get(id) ?? new Device(), empty, d, shared, {placed, reasons: head.diagnoses[d.diagnosis - 1] ?? null}));
     }
     this.devices = devices;
   }
@@ -144,13 +104,16 @@ export class Model {
   expire() {
     if (!this.until || this.now <= this.until) return false;
     this.until = 0;
+    this.state = expired.state;
     for (const d of this.devices.values()) {
       if (d.lost) continue;
-      const {idle, power, health, findings, throttle, holders, verdict, words} = empty;
+      const {idle, power, health, findings, throttle, holders, diagnosis, words} = empty;
       const xids = d.xids.map((x) => ({...x, count: 0}));
-      Object.assign(d, {idle, power, health, findings, throttle, holders, verdict, words, xids, v: [], g: [], said: "", problems: ["lost"], lost: {last: d.end || this.said}});
+      const last = d.end || this.said;
+      const lost = {last, why: expired.why.map((part) => typeof part === "number" ? last : part)};
+      Object.assign(d, {idle, power, health, findings, throttle, holders, diagnosis, words, xids, v: [], g: [], reasons: null, problems: ["lost"], lost});
     }
-    for (const r of this.demand) r.old = true;
+    for (const r of this.demand) Object.assign(r, {old: true, warn: false});
     return true;
   }
 

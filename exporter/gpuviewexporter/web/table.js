@@ -1,6 +1,6 @@
 // The table. Only visible rows exist in the document, and all have the same height. Drawing
 // five thousand devices therefore costs no more than drawing thirty.
-import {clock, columns, holderName, keys, percent, step, throttled, why, xidToDo, xidsNow} from "./signals.js";
+import {clock, columns, holderName, keys, percent, step, throttled, xidToDo, xidsNow} from "./signals.js";
 import {level} from "./model.js";
 
 const rowHeight = 46;
@@ -277,7 +277,7 @@ export function trace(n, value) {
 
 function number(model, d, c) {
   const v = c.value(d);
-  if (Number.isNaN(v)) return {main: "", sub: "", missing: true, title: why(d, c.kindOf ? c.kindOf(d) : c.kind)};
+  if (Number.isNaN(v)) return {main: "", sub: "", missing: true, title: d.why(c.kind).text};
   return {main: c.main ? c.main(d) : c.format(v), sub: c.sub ? c.sub(d) : "", title: titles[c.id]?.(d) ?? (c.max ? highest(d, c.max) : ""), aside: c.aside?.(d)};
 }
 
@@ -301,10 +301,7 @@ const texts = {
   },
   node: (model, d) => ({main: d.node, sub: d.cluster, title: d.node}),
   holders: (model, d) => {
-    if (!d.holders.length || d.lost) {
-      const reason = d.instances && !d.lost ? "Held by instance: see the instances' rows." : why(d, "holders");
-      return {main: "", sub: "", missing: true, title: reason};
-    }
+    if (!d.holders.length) return {main: "", sub: "", missing: true, title: d.why("holders").text};
     const [h] = d.holders;
     const tags = sharing.has(h.sharing) ? [sharing.get(h.sharing)] : [];
     if (h.claim) tags.push("claim");

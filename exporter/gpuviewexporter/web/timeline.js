@@ -1,9 +1,8 @@
 // The history of one device: curves with axes, and the events during that time.
-import {clock, duration, holderName, keys, percent, watts} from "./signals.js";
+import {celsius, clock, duration, holderName, keys, percent, watts} from "./signals.js";
 import {svg, trace} from "./table.js";
 import {node} from "./dom.js";
 
-const celsius = (v) => `${v.toFixed(0)} °C`;
 // The maximum number of containers that have their own lane.
 const maxLanes = 6;
 

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/numberformat"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
@@ -50,33 +50,33 @@ var columns = func() []column {
 		return func(d *device) float64 { return d.number(key(m.Name, value)) }
 	}
 	out := []column{
-		{heading: "util", width: 5, value: of(signal.UtilizationAvg, ""), format: percent},
-		{heading: "mem", width: 5, value: of(signal.MemoryUtilizationAvg, ""), format: percent},
-		{heading: "max", width: 5, dropOrder: 1, value: of(signal.MemoryUtilizationMax, ""), format: percent},
-		{heading: "press", width: 5, legend: "samples at or above the memory threshold", value: of(signal.MemoryPressureRatio, ""), format: percent, level: ifPositive(warning)},
+		{heading: "util", width: 5, value: of(signal.UtilizationAvg, ""), format: numberformat.Percent.Short},
+		{heading: "mem", width: 5, value: of(signal.MemoryUtilizationAvg, ""), format: numberformat.Percent.Short},
+		{heading: "max", width: 5, dropOrder: 1, value: of(signal.MemoryUtilizationMax, ""), format: numberformat.Percent.Short},
+		{heading: "press", width: 5, legend: "samples at or above the memory threshold", value: of(signal.MemoryPressureRatio, ""), format: numberformat.Percent.Short, level: ifPositive(warning)},
 		{
 			heading: "throttled", width: throttleWidth, legend: "share of the window with clocks held down, ~ of samples",
-			value: (*device).throttled, format: percent, detail: throttleText, level: ifPositive(warning),
+			value: (*device).throttled, format: numberformat.Percent.Short, detail: throttleText, level: ifPositive(warning),
 		},
 	}
 	for _, s := range signal.All() {
 		for _, w := range s.Windows {
 			if w.Column != "" && w.Unit == "1" {
 				heading := strings.ToLower(strings.Trim(w.Column, "."))
-				out = append(out, column{heading: heading, width: 5, dropOrder: 3, optional: !w.Always, value: of(w.Metric, ""), format: percent})
+				out = append(out, column{heading: heading, width: 5, dropOrder: 3, optional: !w.Always, value: of(w.Metric, ""), format: numberformat.Percent.Short})
 			}
 		}
 	}
 	return append(
 		out,
-		column{heading: "tx/s", width: 5, dropOrder: 5, legend: "PCIe sent", value: of(signal.PCIeThroughputAvg, signal.DirectionTransmit), format: rate},
-		column{heading: "rx/s", width: 5, dropOrder: 5, legend: "received", value: of(signal.PCIeThroughputAvg, signal.DirectionReceive), format: rate},
-		column{heading: "power", width: 6, dropOrder: 4, value: (*device).power, format: withUnit("W")},
-		column{heading: "temp", width: 5, dropOrder: 4, value: of(signal.HwTemperature, signal.LocationGPU), format: withUnit("°C")},
+		column{heading: "tx/s", width: 5, dropOrder: 5, legend: "PCIe sent", value: of(signal.PCIeThroughputAvg, signal.DirectionTransmit), format: numberformat.Rate.Short},
+		column{heading: "rx/s", width: 5, dropOrder: 5, legend: "received", value: of(signal.PCIeThroughputAvg, signal.DirectionReceive), format: numberformat.Rate.Short},
+		column{heading: "power", width: 6, dropOrder: 4, value: (*device).power, format: numberformat.Power.Short},
+		column{heading: "temp", width: 5, dropOrder: 4, value: of(signal.HwTemperature, signal.LocationGPU), format: numberformat.Celsius.Short},
 		column{heading: "health", width: 9, dropOrder: 2, optional: true, threshold: 1, value: (*device).health, format: healthText, level: ifPositive(alarm)},
-		column{heading: "xid", width: 6, value: of(signal.XIDErrors, ""), format: count, detail: xidText, level: ifPositive(alarm)},
+		column{heading: "xid", width: 6, value: of(signal.XIDErrors, ""), format: numberformat.Count.Short, detail: xidText, level: ifPositive(alarm)},
 		column{
-			heading: "seen", width: 5, dropOrder: 1, legend: "share of the window observed", value: of(signal.WindowCoverage, ""), format: percent,
+			heading: "seen", width: 5, dropOrder: 1, legend: "share of the window observed", value: of(signal.WindowCoverage, ""), format: numberformat.Percent.Short,
 			level: func(share float64) level {
 				if share < 0.95 {
 					return faint
@@ -198,7 +198,7 @@ func healthText(state float64) string {
 func xidText(d *device, errors string) string {
 	for _, x := range d.XIDs {
 		if x.Count > 0 {
-			return fmt.Sprintf("%dx%s", x.Code, count(x.Count))
+			return fmt.Sprintf("%dx%s", x.Code, numberformat.Count.Short(x.Count))
 		}
 	}
 	return errors
@@ -240,41 +240,3 @@ func truncate(text string, width int) string {
 	}
 	return text
 }
-
-// percent formats a ratio. It does not round a ratio to 0% or 100% unless the ratio is exactly 0 or
-// 1.
-func percent(ratio float64) string {
-	switch rounded := math.Round(ratio * 100); {
-	case ratio > 0 && rounded == 0:
-		return "<1%"
-	case ratio < 1 && rounded == 100:
-		return ">99%"
-	default:
-		return strconv.FormatFloat(rounded, 'f', 0, 64) + "%"
-	}
-}
-
-// rate formats bytes per second with three digits and a decimal prefix.
-func rate(bytes float64) string {
-	for _, unit := range []string{"", "k", "M", "G"} {
-		if bytes < 999.5 {
-			return shortNumber(bytes) + unit
-		}
-		bytes /= 1000
-	}
-	return shortNumber(bytes) + "T"
-}
-
-// shortNumber formats a number below 1000 with at most one decimal.
-func shortNumber(v float64) string {
-	if v < 9.95 {
-		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
-	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
-}
-
-func withUnit(unit string) func(float64) string {
-	return func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) + unit }
-}
-
-func count(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

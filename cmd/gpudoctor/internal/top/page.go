@@ -21,11 +21,30 @@ type page struct {
 	Fields  []name    `json:"fields"`
 	Gauges  []name    `json:"gauges"`
 	Devices []*device `json:"devices"`
-	// Exporters are the known exporters that do not respond.
+	// Exporters has the known exporters that do not respond.
 	Exporters struct {
-		Known int        `json:"known"`
-		Down  []exporter `json:"down"`
+		Down []exporter `json:"down"`
 	} `json:"exporters"`
+	// Banners are messages about the whole page.
+	Banners []struct {
+		Title timedText `json:"title"`
+		Text  timedText `json:"text"`
+	} `json:"banners"`
+}
+
+// timedText is a list of strings, and of times in Unix seconds.
+type timedText []any
+
+// in returns the text with its times in a time zone.
+func (t timedText) in(zone *time.Location) string {
+	var out strings.Builder
+	for _, part := range t {
+		if seconds, ok := part.(float64); ok {
+			part = instant(seconds).In(zone).Format(time.TimeOnly)
+		}
+		fmt.Fprint(&out, part)
+	}
+	return Printable(out.String())
 }
 
 // name is a metric and the value of its own attribute.

@@ -306,7 +306,7 @@ func (s *screen) title() string {
 	return "gpudoctor top  " + s.source + "  " + window
 }
 
-// summary returns the counts of devices and their problems.
+// summary returns the banners, and the counts of devices and their problems.
 func (s *screen) summary() string {
 	nodes := map[string]bool{}
 	boards, instances, throttled, pressed, errors, lost := 0, 0, 0, 0, 0, 0
@@ -326,8 +326,8 @@ func (s *screen) summary() string {
 	}
 	text := fmt.Sprintf("%s, %s, %s: %d throttled, %d under memory pressure, %d with XID errors, %d lost",
 		Counted(boards, "device"), Counted(instances, "MIG instance"), Counted(len(nodes), "node"), throttled, pressed, errors, lost)
-	if down := s.page.Exporters.Down; len(down) > 0 {
-		text = fmt.Sprintf("no answer from %s (%d of %s)%s  ", Printable(down[0].URL), len(down), Counted(s.page.Exporters.Known, "exporter"), down[0].because()) + text
+	for _, b := range slices.Backward(s.page.Banners) {
+		text = b.Title.in(s.zone) + " " + b.Text.in(s.zone) + "  " + text
 	}
 	return text
 }

@@ -104,22 +104,6 @@ func TestReasonIsShortenedSoThatTheShareFits(t *testing.T) {
 	}
 }
 
-func TestPercentIsExactAt0And100(t *testing.T) {
-	for want, ratio := range map[string]float64{
-		"0%": 0, "<1%": 0.0001, "1%": 0.005, "42%": 0.4249, "99%": 0.99, ">99%": 0.9999, "100%": 1, "110%": 1.1,
-	} {
-		assert.Equal(t, want, percent(ratio), "%v", ratio)
-	}
-}
-
-func TestRateHasThreeDigitsAndADecimalPrefix(t *testing.T) {
-	for want, bytes := range map[string]float64{
-		"0": 0, "0.5": 0.5, "999": 999, "1k": 999.6, "1.5k": 1500, "12k": 12345, "250M": 2.5e8, "64G": 64e9, "1.2T": 1.2e12, "2000T": 2e15,
-	} {
-		assert.Equal(t, want, rate(bytes), "%v", bytes)
-	}
-}
-
 func TestHolderIsShortenedByItsLeastSpecificPart(t *testing.T) {
 	for room, want := range map[int]string{
 		40: "training/worker-0/trainer +1", 28: "training/worker-0/trainer +1", 20: "training/worker-0 +1", 12: "worker-0 +1", 9: "worke… +1", 2: " +1",

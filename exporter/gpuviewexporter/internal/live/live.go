@@ -12,9 +12,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // curvePoints is the maximum number of points of a curve.
@@ -36,13 +34,19 @@ type Document struct {
 	Fields       []store.Name `json:"fields"`
 	Gauges       []store.Name `json:"gauges"`
 	HolderGauges []store.Name `json:"holderGauges"`
-	// Signals and Reasons describe the verdicts.
-	Signals []Signal `json:"signals"`
-	Reasons []Reason `json:"reasons"`
-	// Verdicts are the distinct verdict strings of the devices, with one character per signal:
-	// a dash if unknown, a plus if the signal is available, or the letter of the reason's
-	// position in Reasons.
-	Verdicts []string `json:"verdicts"`
+	// Numbers are the names of the numbers that a Diagnosis explains: columns, and metrics with the value of
+	// their own attribute in braces. Diagnoses are the distinct diagnoses of the devices. Why and Missing
+	// are their texts.
+	Numbers   []string    `json:"numbers"`
+	Diagnoses []Diagnosis `json:"diagnoses"`
+	Why       []Why       `json:"why"`
+	Missing   []Missing   `json:"missing"`
+	// Lacking is the number of signals that are missing and could be turned on. It is absent if
+	// gpu.signal.available is not received.
+	Lacking *int `json:"lacking,omitempty"`
+	// State and Banners are what clients show above the devices.
+	State   State    `json:"state"`
+	Banners []Banner `json:"banners"`
 	// XIDs describe the codes that the devices counted.
 	XIDs   []XIDText `json:"xids"`
 	Demand []Demand  `json:"demand"`
@@ -79,9 +83,9 @@ func marshal(v any) []byte {
 type Exporters struct {
 	// Known is the number of exporters with a recent result. Reported is true if any result arrived since
 	// the start. LastResult is when the last one arrived, in Unix seconds, if none arrives anymore.
-	Known      int     `json:"known"`
-	Reported   bool    `json:"reported"`
-	LastResult float64 `json:"lastResult,omitempty"`
+	Known      int        `json:"known"`
+	Reported   bool       `json:"reported"`
+	LastResult store.Time `json:"lastResult,omitempty"`
 	// Down are the exporters that do not answer. Silent are those without recent results, so it is
 	// unknown whether they answer.
 	Down   []Exporter `json:"down"`
@@ -109,32 +113,19 @@ type XIDText struct {
 	Advice string `json:"advice"`
 }
 
-// Signal is a signal that has verdicts.
-type Signal struct {
-	// Name is the metric, with the value of its own attribute in braces. Metric and
-	// Part are its two parts.
-	Name   string `json:"name"`
-	Metric string `json:"metric"`
-	Part   string `json:"part,omitempty"`
-	// Feeds are the windowed metrics that are computed from the signal. Fields are the exporter
-	// fields that the signal needs.
-	Feeds  []string `json:"feeds,omitempty"`
-	Fields []string `json:"fields,omitempty"`
-}
-
-// Reason is why a signal is missing.
-type Reason struct {
-	Code string `json:"code,omitempty"`
-	Text string `json:"text"`
-	// Lasting reasons are hardware limits that no setting changes.
-	Lasting bool `json:"lasting,omitempty"`
-}
-
 // Demand is the scheduler's view of one Kubernetes resource. Old is true if it has not been updated for
 // two minutes.
 type Demand struct {
 	store.ResourceDemand
 	Old bool `json:"old,omitempty"`
+	// Warn is true if pods wait, or if more is requested than allocatable.
+	Warn bool `json:"warn,omitempty"`
+}
+
+// Loss is why a device has no current data.
+type Loss struct {
+	store.Loss
+	Why Text `json:"why"`
 }
 
 // maxDemandAge is the age after which the scheduler's view is old.
@@ -162,7 +153,7 @@ type Device struct {
 	Values store.Numbers `json:"v"`
 	Gauges store.Numbers `json:"g"`
 	// Lost is why the device has no current data, or absent if it has.
-	Lost *store.Loss `json:"lost,omitempty"`
+	Lost *Loss `json:"lost,omitempty"`
 	// Problems are the problems of the device, in the order of the constants.
 	Problems []Problem `json:"problems,omitempty"`
 	// Idle is whether the device was idle in the window, see [signal.IdleShare]. It is absent if the
@@ -181,9 +172,9 @@ type Device struct {
 	// point, oldest first.
 	Curves  []string `json:"curves"`
 	Holders []Holder `json:"holders,omitempty"`
-	// Verdict is the position of the device's verdict string in Verdicts, counted from 1,
-	// or 0 if there is none.
-	Verdict int `json:"verdict,omitempty"`
+	// Diagnosis is the position of the device's diagnosis in Diagnoses, counted from 1. A lost device has
+	// none.
+	Diagnosis int `json:"diagnosis,omitempty"`
 }
 
 // Holder is a container that holds the device.
@@ -204,21 +195,17 @@ type Holder struct {
 func Build(s *store.Store, now time.Time) (out *Document, expected time.Time) {
 	out = &Document{
 		Fields: store.FieldNames, Gauges: store.GaugeNames[:store.ContainerMemoryUsage], HolderGauges: store.GaugeNames[store.ContainerMemoryUsage:],
-		Verdicts: []string{}, XIDs: []XIDText{}, Demand: []Demand{},
-	}
-	for _, d := range store.Diagnosed() {
-		out.Signals = append(out.Signals, Signal{Name: d.Name(), Metric: d.Metric.Name, Part: d.Part, Feeds: signal.Names(d.Feeds), Fields: d.Fields()})
-	}
-	for r := range diagnose.NumReasons {
-		out.Reasons = append(out.Reasons, Reason{r.String(), r.Text(), r.Lasting()})
+		Numbers: numberNames(), Diagnoses: []Diagnosis{}, Why: []Why{}, Missing: []Missing{}, XIDs: []XIDText{}, Demand: []Demand{},
 	}
 	s.Read(now, func(v *store.View) {
+		out.Limits = v.Refusing()
+		for _, l := range componenthelper.Reached(now) {
+			out.Limits = append(out.Limits, store.Limit{Component: l.Component, Setting: l.Setting, Limit: l.Value, Of: l.What})
+		}
 		out.read(v)
+		out.addBanners(v)
 		expected = time.Unix(0, v.Expected())
 	})
-	for _, l := range componenthelper.Reached(now) {
-		out.Limits = append(out.Limits, store.Limit{Component: l.Component, Setting: l.Setting, Limit: l.Value, Of: l.What})
-	}
 	return out, expected
 }
 
@@ -227,23 +214,30 @@ func (d *Document) read(v *store.View) {
 	devices := v.Devices()
 	sortDevices(devices)
 	d.Newest, d.Window = seconds(newest), step.Seconds()
-	d.Limits, d.Exporters = v.Refusing(), exporters(v)
+	d.Exporters = exporters(v)
 	for _, r := range v.Demand() {
-		d.Demand = append(d.Demand, Demand{r, v.Now-int64(r.At) > int64(maxDemandAge)})
+		old := v.Now-int64(r.At) > int64(maxDemandAge)
+		d.Demand = append(d.Demand, Demand{r, old, !old && (r.Values[store.PendingPods] > 0 || r.Values[store.RequestedRatio] > 1)})
 	}
 	slot, kept := slot(devices, newest, step)
 	d.Kept = kept
 	// If no window arrives anymore, the curves end before their right edge.
 	curvesEnd := max(seconds(newest), seconds(v.Now)-3*slot)
 	codes := map[int]bool{}
-	verdicts := map[string]int{}
+	diagnoses := newDiagnoses(d)
+	partitioned := map[board]bool{}
+	for _, device := range devices {
+		if device.Parent != "" {
+			partitioned[boardOf(device)] = true
+		}
+	}
 	boards := map[string]uint64{} // by id, of the current node
 	var until int64
 	for i, device := range devices {
 		row := describe(v, device)
 		row.Curves = curves(device, curvesEnd, slot)
 		if row.Lost == nil {
-			row.Verdict = d.verdict(verdicts, v.Verdicts(device))
+			row.Diagnosis = diagnoses.add(row.circumstances(v.Verdicts(device), device.Parent == "" && partitioned[boardOf(device)]))
 			until = max(until, v.Due(device))
 		}
 		if i > 0 && (device.Node != devices[i-1].Node || device.Cluster != devices[i-1].Cluster) {
@@ -304,28 +298,6 @@ func compareNames(a, b string) int {
 	return cmp.Or(natural.Compare(a, b), cmp.Compare(a, b))
 }
 
-// verdictLetters has the character of each verdict. The letters stand for reasons.
-const verdictLetters = "-+abcdefghijklmnopqrstuvwxyz"
-
-// verdict returns the position of a device's verdict string among the distinct ones,
-// counted from 1, or 0 if there is none.
-func (d *Document) verdict(known map[string]int, verdicts []store.Verdict) int {
-	if verdicts == nil {
-		return 0
-	}
-	text := make([]byte, len(verdicts))
-	for i, v := range verdicts {
-		text[i] = verdictLetters[v]
-	}
-	at, ok := known[string(text)]
-	if !ok {
-		d.Verdicts = append(d.Verdicts, string(text))
-		at = len(d.Verdicts)
-		known[string(text)] = at
-	}
-	return at
-}
-
 // maxResultAge is the age after which results about exporters count as missing. It is added to
 // the length of a window, because results may arrive once per window.
 const maxResultAge = 15 * time.Second
@@ -337,7 +309,7 @@ func exporters(v *store.View) Exporters {
 	out := Exporters{Known: len(known), Reported: last > 0, Down: []Exporter{}, Silent: []Exporter{}}
 	_, step := v.Newest()
 	if last > 0 && v.Now-last > int64(cmp.Or(step, time.Minute)+maxResultAge) {
-		out.LastResult = seconds(last)
+		out.LastResult = store.Time(last)
 	}
 	for _, e := range known {
 		switch {
@@ -355,7 +327,10 @@ func seconds(t int64) float64 { return float64(t) / 1e9 }
 func describe(v *store.View, d *store.Device) Device {
 	out := Device{
 		Number: d.Number, ID: d.ID, Parent: d.Parent, Name: d.Name, Model: d.Model, Cluster: d.Cluster, Node: d.Node,
-		Profile: d.MIGProfile, Vendor: d.Vendor, Values: store.Numbers{}, Gauges: store.Numbers{}, XIDs: d.XIDs(), Lost: v.Lost(d),
+		Profile: d.MIGProfile, Vendor: d.Vendor, Values: store.Numbers{}, Gauges: store.Numbers{}, XIDs: d.XIDs(),
+	}
+	if loss := v.Lost(d); loss != nil {
+		out.Lost = &Loss{*loss, lostText(loss)}
 	}
 	slices.SortStableFunc(out.XIDs, func(a, b store.XID) int { return cmp.Compare(xidRank(a.Code), xidRank(b.Code)) })
 	n := d.Len()

@@ -3,7 +3,9 @@ package live
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,13 +122,14 @@ func TestALostDeviceHasNoNumbersAndHolders(t *testing.T) {
 	document := build(s, epoch)
 	seen := document.Devices[0]
 	require.NotEmpty(t, seen.Holders)
-	require.NotZero(t, seen.Verdict)
+	require.NotZero(t, seen.Diagnosis)
 	assert.Equal(t, []Problem{Throttled}, seen.Problems)
 	assert.Equal(t, seconds(epoch.Add(130*time.Second).UnixNano()), document.Until)
 	document = build(s, epoch.Add(131*time.Second))
 	assert.Zero(t, document.Until, "no device holds")
 	lost := document.Devices[0]
-	assert.Equal(t, &store.Loss{Last: store.Time(epoch.UnixNano())}, lost.Lost)
+	last := store.Time(epoch.UnixNano())
+	assert.Equal(t, &Loss{store.Loss{Last: last}, Text{"Nothing since ", last, ": the device, its exporter or the connection is down."}}, lost.Lost)
 	assert.Equal(t, []Problem{Lost}, lost.Problems)
 	assert.Equal(t, seen.End, lost.End, "the end of its last window stays")
 	assert.Equal(t, seen.Curves, lost.Curves)
@@ -136,7 +139,7 @@ func TestALostDeviceHasNoNumbersAndHolders(t *testing.T) {
 	assert.Nil(t, lost.Throttle)
 	assert.Nil(t, lost.Power)
 	assert.Nil(t, lost.Idle)
-	assert.Zero(t, lost.Verdict)
+	assert.Zero(t, lost.Diagnosis)
 	require.Len(t, lost.XIDs, 1)
 	assert.Zero(t, lost.XIDs[0].Count, "the window is not current")
 	assert.EqualValues(t, 1, lost.XIDs[0].Total)
@@ -261,7 +264,7 @@ func TestDevicesHaveOneOrder(t *testing.T) {
 			if i+1 < len(got) && boardOf(got[i+1]) != boardOf(d) {
 				finished[boardOf(d)] = true
 			} else if i+1 < len(got) {
-				assert.True(t, got[i+1].Parent != "", "the board comes first")
+				assert.NotEmpty(t, got[i+1].Parent, "the board comes first")
 			}
 		}
 	})
@@ -283,32 +286,83 @@ func TestEveryNumberHasAName(t *testing.T) {
 	}
 }
 
-func TestDevicesWithTheSameVerdictsShareThem(t *testing.T) {
+func TestDevicesThatLackTheSameSignalsShareADiagnosis(t *testing.T) {
 	s := newStore()
 	for _, id := range []string{"GPU-a", "GPU-b", "GPU-c"} {
+		add(t, s, id, signal.UtilizationAvg, epoch, 0.5)
 		add(t, s, id, signal.GPUSignalAvailable, epoch, 0, "gpu.sm.active", "not_in_csv")
 		add(t, s, id, signal.GPUSignalAvailable, epoch, 1, "gpu.dram.active")
 	}
 	add(t, s, "GPU-c", signal.GPUSignalAvailable, epoch, 0, "hw.power", "hardware")
-	add(t, s, "GPU-d", signal.HwPower, epoch, 300)
+	add(t, s, "GPU-d", signal.UtilizationAvg, epoch, 0.5)
 	document := build(s, epoch)
 	var of []int
 	for _, d := range document.Devices {
-		of = append(of, d.Verdict)
+		of = append(of, d.Diagnosis)
 	}
-	assert.Equal(t, []int{1, 1, 2, 0}, of)
-	require.Len(t, document.Verdicts, 2)
-	said := map[string]string{}
-	for i, c := range document.Verdicts[1] {
-		switch c {
-		case '-':
-		case '+':
-			said[document.Signals[i].Name] = "given"
-		default:
-			said[document.Signals[i].Name] = document.Reasons[c-'a'].Code
+	assert.Equal(t, []int{1, 1, 2, 3}, of)
+	require.Len(t, document.Diagnoses, 3)
+	assert.True(t, document.Diagnoses[1].Diagnosed)
+	assert.Equal(t, []int{0, 1}, document.Diagnoses[1].Lacks)
+	assert.Equal(t, []Missing{
+		{Metric: "gpu.sm.active", Fields: []string{"DCGM_FI_PROF_SM_ACTIVE"}, Text: "the exporter does not list the field"},
+		{Metric: "hw.power", Fields: []string{"DCGM_FI_DEV_POWER_USAGE"}, Text: "this model, partition or vendor does not have it", Lasting: true},
+	}, document.Missing)
+	assert.Equal(t, 1, *document.Lacking, "no setting gives the power")
+	assert.False(t, document.Diagnoses[2].Diagnosed)
+}
+
+// why returns why a device lacks a number.
+func why(t *testing.T, d *Document, id, number string) Why {
+	t.Helper()
+	at := slices.IndexFunc(d.Devices, func(x Device) bool { return x.ID == id })
+	require.GreaterOrEqual(t, at, 0, id)
+	n := slices.Index(d.Numbers, number)
+	require.GreaterOrEqual(t, n, 0, number)
+	return d.Why[d.Diagnoses[d.Devices[at].Diagnosis-1].Why[n]]
+}
+
+func TestDocumentHasTheReasonOfEachMissingNumber(t *testing.T) {
+	s := newStore()
+	for _, id := range []string{"GPU-board", "GPU-board/gi7", "GPU-whole"} {
+		add(t, s, id, signal.UtilizationAvg, epoch, 0.5)
+	}
+	m, _ := store.Lookup(signal.UtilizationAvg.Name)
+	b := s.Begin(epoch)
+	b.Add(&store.Place{Node: "node-1"}, "GPU-board/gi7", &store.Description{Parent: "GPU-board"}, &store.Hold{}, &store.Point{Metric: m, End: epoch.UnixNano()})
+	b.End()
+	add(t, s, "GPU-whole", signal.GPUSignalAvailable, epoch, 0, "gpu.pcie.throughput{transmit}", "no_profiling")
+	add(t, s, "GPU-whole", signal.GPUSignalAvailable, epoch, 1, "gpu.sm.active")
+	add(t, s, "GPU-whole", signal.GPUSignalAvailable, epoch, 0, "gpu.nvlink.throughput{transmit}", "hardware")
+	add(t, s, "GPU-gauge", signal.HwPower, epoch, 300)
+	document := build(s, epoch)
+	const transmit = "gpu.saturation.pcie.throughput.avg{transmit}"
+	assert.Equal(t, Why{seeBoard, true, true}, why(t, document, "GPU-board/gi7", "pcie"))
+	assert.Equal(t, Why{seeBoard, true, true}, why(t, document, "GPU-board/gi7", transmit))
+	assert.Equal(t, Why{seeInstances, true, true}, why(t, document, "GPU-board", "memory"))
+	assert.Equal(t, Why{"Held by instance: see the instances' rows.", true, true}, why(t, document, "GPU-board", "holders"))
+	assert.Contains(t, why(t, document, "GPU-board/gi7", "power").Text, "gpu_k8s has no section power")
+	assert.Contains(t, why(t, document, "GPU-whole", "power").Text, "Usual reason: the exporter does not provide DCGM_FI_DEV_POWER_USAGE")
+	assert.Equal(t, Why{Text: "DCGM_FI_PROF_PCIE_TX_BYTES: DCGM's profiling does not work on this GPU."}, why(t, document, "GPU-whole", transmit))
+	assert.Contains(t, why(t, document, "GPU-whole", "gpu.saturation.sm.active.avg").Text, "The exporter provides it, but no window has it")
+	assert.True(t, why(t, document, "GPU-whole", "gpu.saturation.nvlink.throughput.avg{transmit}").Never, "this model cannot have it")
+	assert.Equal(t, Why{Text: "No window of this device has arrived yet."}, why(t, document, "GPU-gauge", "throttle"))
+}
+
+func TestEachWindowedMetricOnThePageHasAFormat(t *testing.T) {
+	for _, samples := range signal.All() {
+		for _, w := range samples.Windows {
+			if w.Label != "" {
+				assert.NotEmpty(t, describeWindow(samples, &w).Format, w.Name)
+			}
 		}
 	}
-	assert.Equal(t, map[string]string{"gpu.sm.active": "not_in_csv", "gpu.dram.active": "given", "hw.power": "hardware"}, said)
+}
+
+func TestEachFindingHasAName(t *testing.T) {
+	for _, f := range signal.Values(signal.Finding) {
+		assert.NotEmpty(t, findingNames[f], f)
+	}
 }
 
 func TestDocumentListsExportersThatDoNotAnswer(t *testing.T) {
@@ -331,12 +385,67 @@ func TestDocumentListsExportersThatDoNotAnswer(t *testing.T) {
 	}, Silent: []Exporter{}}
 	assert.Equal(t, want, build(s, epoch).Exporters)
 	later := build(s, epoch.Add(2*time.Minute)).Exporters
-	assert.Equal(t, 1.8e9, later.LastResult, "no result arrives anymore")
+	assert.EqualValues(t, 1.8e18, later.LastResult, "no result arrives anymore")
 	assert.Empty(t, later.Down, "the last result is two minutes old")
 	assert.Equal(t, []Exporter{
 		{Node: "node-1", URL: "http://a", Since: since}, {Node: "node-2", URL: "http://b", Since: since}, {Node: "node-2", URL: "http://c", Since: since},
 	}, later.Silent)
 	assert.False(t, build(newStore(), epoch).Exporters.Reported)
+}
+
+// texts returns the banners. Times are Unix seconds.
+func texts(d *Document) (out []string) {
+	for _, b := range d.Banners {
+		text := ""
+		for _, part := range slices.Concat(b.Title, Text{" "}, b.Text) {
+			if at, ok := part.(store.Time); ok {
+				part = int64(at) / 1e9
+			}
+			text += fmt.Sprint(part)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func TestBannersSayWhatIsWrongAndWhatToCheck(t *testing.T) {
+	s := newStore()
+	m, _ := store.Lookup(signal.GPUExporterUp.Name)
+	up := func(exporters int, at time.Time, value float64) {
+		b := s.Begin(at)
+		for i := range exporters {
+			b.Add(&store.Place{Node: "node-1"}, "", &store.Description{}, &store.Hold{}, &store.Point{Metric: m, Attribute: fmt.Sprintf("http://%d", i), End: at.UnixNano(), Value: value})
+		}
+		b.End()
+	}
+	assert.Equal(t, State{Text: "Connected, no data yet"}, build(s, epoch).State)
+	assert.Empty(t, build(s, epoch).Banners)
+	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 0.5)
+	assert.Equal(t, State{"Live", true}, build(s, epoch).State)
+	lost := build(s, epoch.Add(time.Hour))
+	assert.Equal(t, State{Text: "Connected, no new data"}, lost.State)
+	assert.Equal(t, []string{"No data since 1800000000. The reason is unknown: gpu.exporter.up is not received."}, texts(lost))
+	up(5, epoch, 1)
+	assert.Empty(t, build(s, epoch).Banners)
+	up(4, epoch.Add(time.Second), 0)
+	assert.Equal(t, []string{"4 of 5 exporters give no samples. " +
+		"http://0 on node-1 since 1800000001, http://1 on node-1 since 1800000001, http://2 on node-1 since 1800000001 and 1 more."}, texts(build(s, epoch.Add(time.Second))))
+	up(5, epoch.Add(2*time.Second), 0)
+	none := build(s, epoch.Add(2*time.Second))
+	assert.Equal(t, State{Text: "Connected, no exporter gives samples"}, none.State)
+	require.Len(t, none.Banners, 1)
+	assert.Equal(t, Text{"No exporter gives samples."}, none.Banners[0].Title)
+	for i := range 11 {
+		add(t, s, fmt.Sprintf("GPU-%d", i), signal.UtilizationAvg, epoch.Add(time.Second), 0.5)
+	}
+	assert.Contains(t, texts(build(s, epoch.Add(2*time.Second))),
+		"The page is incomplete, because gpu_view has reached max_devices. It keeps 10 boards and MIG instances and refuses others. Raise the limit, or find out what creates so many items.")
+}
+
+func TestNumbersHaveACommaBetweenGroupsOfThreeDigits(t *testing.T) {
+	for want, n := range map[string]int{"0": 0, "999": 999, "1,000": 1000, "20,000": 20_000, "2,000,000": 2_000_000} {
+		assert.Equal(t, want, grouped(n))
+	}
 }
 
 func TestXIDCodesAreSortedByUrgencyAndHaveAMeaning(t *testing.T) {

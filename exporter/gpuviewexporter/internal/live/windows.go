@@ -1,19 +1,22 @@
 package live
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/numberformat"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
 // Window describes a windowed metric of the signal table for the page.
 type Window struct {
 	Metric string `json:"metric"`
-	Unit   string `json:"unit"`
+	// Format is the name of the number's format.
+	Format string `json:"format"`
 	// Values are the values of its own attribute.
 	Values []string `json:"values"`
 	// Label, Column, Explain, Steps and Always are copied from the table.
@@ -26,41 +29,71 @@ type Window struct {
 	First string `json:"first"`
 	// Max is the metric with the highest sample, or empty.
 	Max string `json:"max"`
-	// Board is true if the metric is measured for the board and not for MIG instances.
-	Board bool `json:"board"`
-	// Fields are the exporter fields that the metric usually needs, empty if no NVIDIA exporter
-	// provides it. Profiling is true if these fields need profiling.
-	Fields    []string `json:"fields"`
-	Profiling bool     `json:"profiling"`
+	// board is true if the metric is measured for the board and not for MIG instances.
+	board bool
+	// fields are the exporter fields that the metric usually needs, empty if no NVIDIA exporter
+	// provides it. profiling is true if these fields need profiling.
+	fields    []string
+	profiling bool
 }
 
-// Windows returns a JavaScript module with the windowed metrics that have a line or a column on the
-// page, and with the limits that the page states.
+// Expired is what a page shows if it cannot get a newer document in time. The time in Why is 0.
+// The page replaces it with the end of the device's last window.
+type Expired struct {
+	State State `json:"state"`
+	Why   Text  `json:"why"`
+}
+
+// findingNames are short descriptions of the findings.
+var findingNames = map[string]string{
+	"spinning": "kernels wait", signal.FindingLatched: "utilization not true", "slow_device": "slows its job", "memory_degrading": "memory fails",
+	"frozen_telemetry": "values do not change",
+}
+
+// Windows returns a JavaScript module with everything that the page shows and that does not depend on the
+// devices: the windowed metrics that have a line or a column, formats, limits and names.
 func Windows() []byte {
 	list := []Window{}
 	for _, samples := range signal.All() {
 		for _, w := range samples.Windows {
-			if w.Label == "" {
-				continue
+			if w.Label != "" {
+				list = append(list, describeWindow(samples, &w))
 			}
-			out := Window{
-				Metric: w.Name, Unit: w.Unit, Values: []string{""}, First: samples.Windows[0].Name,
-				Label: w.Label, Column: w.Column, Explain: w.Explain, Steps: w.Steps, Always: w.Always,
-				Fields: []string{},
-			}
-			if len(w.Attributes) > 0 {
-				out.Values = signal.Values(w.Attributes[0])
-			}
-			if i := slices.IndexFunc(samples.Windows, func(o signal.Window) bool { return o.Function == signal.Max }); i >= 0 {
-				out.Max = samples.Windows[i].Name
-			}
-			out.setFields(w.Metric)
-			list = append(list, out)
 		}
 	}
-	return slices.Concat([]byte("export const windows = "), marshal(list), []byte(";\nexport const throttles = "), marshal(causes()),
-		[]byte(";\nexport const problemShare = "), marshal(ProblemShare),
-		[]byte(";\nexport const idleShare = "), marshal(signal.IdleShare), []byte(";\n"))
+	var out []byte
+	for _, export := range []struct {
+		name  string
+		value any
+	}{
+		{"windows", list},
+		{"throttles", causes()},
+		{"problemShare", ProblemShare},
+		{"idleShare", signal.IdleShare},
+		{"formats", numberformat.All},
+		{"findings", findingNames},
+		{"expired", Expired{noNewData, nothingSince(0)}},
+	} {
+		out = fmt.Appendf(out, "export const %s = %s;\n", export.name, marshal(export.value))
+	}
+	return out
+}
+
+// describeWindow describes a windowed metric of a sample metric.
+func describeWindow(samples *signal.Metric, w *signal.Window) Window {
+	out := Window{
+		Metric: w.Name, Values: []string{""}, First: samples.Windows[0].Name,
+		Label: w.Label, Column: w.Column, Explain: w.Explain, Steps: w.Steps, Always: w.Always,
+	}
+	out.Format, _ = numberformat.OfUnit(w.Unit)
+	if len(w.Attributes) > 0 {
+		out.Values = signal.Values(w.Attributes[0])
+	}
+	if i := slices.IndexFunc(samples.Windows, func(o signal.Window) bool { return o.Function == signal.Max }); i >= 0 {
+		out.Max = samples.Windows[i].Name
+	}
+	out.setFields(w.Metric)
+	return out
 }
 
 // Cause is a cause of throttling, as measured by one metric, for the page.
@@ -104,12 +137,12 @@ func (w *Window) setFields(m *signal.Metric) {
 		if !slices.Contains(s.Feeds, m) {
 			continue
 		}
-		w.Board = catalogue.ByID(s.Sources[0][0]).Scope == catalogue.Board
+		w.board = catalogue.ByID(s.Sources[0][0]).Scope == catalogue.Board
 		for _, f := range s.Fields() {
-			if !slices.Contains(w.Fields, f) {
-				w.Fields = append(w.Fields, f)
+			if !slices.Contains(w.fields, f) {
+				w.fields = append(w.fields, f)
 			}
-			w.Profiling = w.Profiling || strings.Contains(f, "_PROF_")
+			w.profiling = w.profiling || strings.Contains(f, "_PROF_")
 		}
 	}
 }

@@ -1,0 +1,137 @@
+package live
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+)
+
+// Text is a text with times. A [store.Time] is a time that clients show in their time zone. All other elements are strings.
+type Text []any
+
+// Banner is a message about the whole page.
+type Banner struct {
+	Title Text `json:"title"`
+	Text  Text `json:"text"`
+}
+
+// State is a summary of the data.
+type State struct {
+	Text string `json:"text"`
+	// Live is true if current data is shown.
+	Live bool `json:"live,omitempty"`
+}
+
+// noNewData is the state if all devices are lost.
+var noNewData = State{Text: "Connected, no new data"}
+
+// maxListed is the maximum number of exporters that a banner lists.
+const maxListed = 3
+
+// addBanners sets the state and the banners.
+func (d *Document) addBanners(v *store.View) {
+	x := &d.Exporters
+	down, silent := len(x.Down), len(x.Silent)
+	lost := 0
+	var last store.Time // the end of the newest window of a lost device
+	for i := range d.Devices {
+		if loss := d.Devices[i].Lost; loss != nil {
+			lost++
+			last = max(last, loss.Last)
+		}
+	}
+	allLost := lost > 0 && lost == len(d.Devices)
+	newest, step := v.Newest()
+	var downSince store.Time // the start of the newest outage
+	for _, e := range x.Down {
+		downSince = max(downSince, e.Since)
+	}
+	switch {
+	case len(d.Devices) == 0:
+		d.State = State{Text: "Connected, no data yet"}
+	case allLost:
+		d.State = noNewData
+	// The newest window may have ended before the outage. The nvml receiver needs no exporters.
+	case down > 0 && down == x.Known && newest < int64(downSince)+int64(step):
+		d.State = State{Text: "Connected, no exporter gives samples"}
+	default:
+		d.State = State{"Live", true}
+	}
+
+	d.Banners = []Banner{}
+	add := func(title, text Text) { d.Banners = append(d.Banners, Banner{title, text}) }
+	of := func(n int) string { return grouped(n) + " of " + grouped(x.Known) + " exporters" }
+	if down == x.Known && down > 0 {
+		add(Text{"No exporter gives samples."}, append(list(x.Down), "."))
+	} else if down > 0 {
+		add(Text{of(down) + " give no samples."}, append(list(x.Down), "."))
+	}
+	if silent > 0 && (!allLost && len(d.Devices) > 0 || silent < x.Known) {
+		add(Text{"No data about " + of(silent) + "."}, append(list(x.Silent), ": check the collectors that scrape them."))
+	}
+	if allLost && down == 0 {
+		why := Text{"The exporters answer: check the pipeline between them and gpu_view."}
+		switch {
+		case !x.Reported:
+			why = Text{"The reason is unknown: gpu.exporter.up is not received."}
+		case x.LastResult > 0:
+			why = Text{"No data about the exporters since ", x.LastResult, ": check the collectors that scrape them."}
+		case silent > 0:
+			why = Text{"The others answer: check the pipeline between them and gpu_view."}
+		}
+		add(Text{"No data since ", last, "."}, why)
+	}
+	for _, l := range d.Limits {
+		setting, do := l.Setting, "Raise the limit, or find"
+		if setting == "" {
+			setting, do = "a limit", "Find"
+		}
+		add(Text{fmt.Sprintf("The page is incomplete, because %s has reached %s.", l.Component, setting)},
+			Text{fmt.Sprintf("It keeps %s %s and refuses others. %s out what creates so many items.", grouped(l.Limit), l.Of, do)})
+	}
+}
+
+// list returns the first exporters with the time since which they are down or silent.
+func list(exporters []Exporter) Text {
+	var out Text
+	for i, e := range exporters {
+		if i == maxListed {
+			return append(out, " and "+grouped(len(exporters)-maxListed)+" more")
+		}
+		about := e.URL
+		if e.Node != "" {
+			about += " on " + e.Node
+		}
+		if i > 0 {
+			about = ", " + about
+		}
+		out = append(out, about+" since ", e.Since)
+		if e.Cause != "" {
+			out = append(out, " ("+e.Cause+")")
+		}
+	}
+	return out
+}
+
+// lostText returns why a device has no current data, or since when if the reason is unknown. The last window may
+// end after the outage of its exporter started.
+func lostText(l *store.Loss) Text {
+	if l.URL != "" {
+		return Text{l.URL + " gives no samples since ", l.Since, "."}
+	}
+	return nothingSince(l.Last)
+}
+
+func nothingSince(last store.Time) Text {
+	return Text{"Nothing since ", last, ": the device, its exporter or the connection is down."}
+}
+
+// grouped returns a number with a comma between groups of three digits.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -1,0 +1,418 @@
+package live
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Diagnosis has the reasons for missing numbers. Devices that lack the same signals share one.
+type Diagnosis struct {
+	// Diagnosed is true if gpu.signal.available is received for the device.
+	Diagnosed bool `json:"diagnosed,omitempty"`
+	// Why has a position in the document's Why for each of its Numbers.
+	Why []int `json:"why"`
+	// Lacks are the positions in the document's Missing of the signals that the exporter does not provide.
+	Lacks []int `json:"lacks,omitempty"`
+}
+
+// Why is the reason why a device has no value of a number.
+type Why struct {
+	Text string `json:"text"`
+	// Never is true if the device cannot have the number, so that its details omit the number. Elsewhere
+	// is true if the board or its instances have the number instead.
+	Never     bool `json:"never,omitempty"`
+	Elsewhere bool `json:"elsewhere,omitempty"`
+}
+
+// Missing is a metric that exporters do not provide for some devices, for one reason.
+type Missing struct {
+	Metric string `json:"metric"`
+	// Parts are the values of the metric's own attribute that are missing. It is empty if the metric has no such
+	// attribute.
+	Parts []string `json:"parts,omitempty"`
+	// Fields are the exporter fields that the metric needs.
+	Fields []string `json:"fields,omitempty"`
+	Text   string   `json:"text"`
+	// Lasting is true if no setting changes this.
+	Lasting bool `json:"lasting,omitempty"`
+}
+
+// number is a number of a device, or all numbers of a column, with the reasons why it may be missing.
+type number struct {
+	name string
+	// onBoard is the text for instances if the number is measured for boards, and onInstances the text for boards
+	// with instances if it is measured for instances.
+	onBoard, onInstances string
+	// metrics are the keys of the metrics whose verdicts apply. usual is the reason without a verdict.
+	metrics []string
+	usual   string
+	// usualOfInstance replaces usual for MIG instances.
+	usualOfInstance string
+}
+
+const (
+	seeBoard     = "Measured for the whole board: see the board's row."
+	seeInstances = "Measured for each MIG instance: see the instances' rows."
+)
+
+func usualReason(format string, args ...any) string {
+	return "Usual reason: " + fmt.Sprintf(format, args...)
+}
+
+func notInProfile(fields string) string {
+	return usualReason("the exporter does not provide %s. It needs DCGM's profiling module (Volta or newer, not on every virtual GPU), and the field in the exporter's counters csv.", fields)
+}
+
+func notInCSV(fields string) string {
+	return usualReason("the exporter does not provide %s, which its counters csv must list.", fields)
+}
+
+// numbers are the columns of the page, the windowed metrics of the signal table, and the gauges in the details.
+var numbers = func() []number {
+	noPower := usualReason("gpu_k8s has no section power, or does not know the board's idle power yet.")
+	noBudget := usualReason("no memory budget is declared on this device, or gpu_k8s has no section budget.")
+	noCoverage := "The window does not report how much of it was observed."
+	columns := []number{
+		{name: "utilization", onInstances: seeInstances, metrics: fieldKeys(signal.UtilizationAvg), usual: notInProfile("DCGM_FI_PROF_GR_ENGINE_ACTIVE") + " Without it, DCGM_FI_DEV_GPU_UTIL is used, which MIG does not have."},
+		{name: "memory", onInstances: seeInstances, metrics: fieldKeys(signal.MemoryUtilizationAvg), usual: notInCSV("DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE")},
+		{name: "throttle", onBoard: seeBoard, metrics: causeKeys(), usual: notInCSV("DCGM_FI_DEV_*_VIOLATION or DCGM_FI_DEV_CLOCKS_EVENT_REASONS") + " A counter's first window has no increase yet."},
+		{name: "pcie", onBoard: seeBoard, metrics: fieldKeys(signal.PCIeThroughputAvg), usual: notInProfile("DCGM_FI_PROF_PCIE_TX_BYTES and _RX_BYTES")},
+		{name: "nvlink", onBoard: seeBoard, metrics: fieldKeys(signal.NVLinkThroughputAvg), usual: notInProfile("DCGM_FI_PROF_NVLINK_TX_BYTES and _RX_BYTES") + " A GPU without NVLink has none."},
+		{name: "xid", metrics: fieldKeys(signal.XIDErrors), usual: notInCSV("DCGM_FI_DEV_XID_ERRORS")},
+		{name: "power", metrics: []string{signal.HwPower.Name}, usual: notInCSV("DCGM_FI_DEV_POWER_USAGE"), usualOfInstance: noPower},
+		{name: "budget", usual: noBudget},
+		{name: "finding", usual: usualReason("the stage gpu_findings does not run, or a signal that its rules need is absent.")},
+		{name: "holders", onInstances: "Held by instance: see the instances' rows.", metrics: []string{signal.GPUDeviceHolder.Name}, usual: "No holder is known: the device is free, or neither the exporter's pod labels nor the gpu_k8s processor name its holder."},
+		{name: "coverage", usual: noCoverage},
+	}
+	column := func(name string) number {
+		return columns[slices.IndexFunc(columns, func(n number) bool { return n.name == name })]
+	}
+	out := columns
+	// add adds a line of the details. Its reasons are those of a column, but only verdicts on its own metric apply.
+	add := func(key string, like number) {
+		like.name, like.metrics = key, []string{key}
+		out = append(out, like)
+	}
+	of := map[*signal.Metric]string{
+		signal.UtilizationAvg: "utilization", signal.MemoryUtilizationAvg: "memory", signal.XIDErrors: "xid",
+		signal.PCIeThroughputAvg: "pcie", signal.NVLinkThroughputAvg: "nvlink",
+	}
+	for _, samples := range signal.All() {
+		for _, w := range samples.Windows {
+			if w.Label == "" {
+				continue
+			}
+			described := describeWindow(samples, &w)
+			like := number{usual: usualReason("the exporter does not provide it.")}
+			if name, ok := of[samples.Windows[0].Metric]; ok {
+				like = column(name)
+			} else {
+				if fields := strings.Join(described.fields, " and "); described.profiling {
+					like.usual = notInProfile(fields)
+				} else if fields != "" {
+					like.usual = notInCSV(fields)
+				}
+				like.onInstances = seeInstances
+				if described.board {
+					like.onBoard, like.onInstances = seeBoard, ""
+				}
+			}
+			keys := windowKeys(&described)
+			if len(keys) > 1 { // a column of all values
+				like.name, like.metrics = w.Name, keys
+				out = append(out, like)
+			}
+			for _, key := range keys {
+				add(key, like)
+			}
+		}
+	}
+	for _, key := range causeKeys() {
+		add(key, column("throttle"))
+	}
+	board := number{onBoard: seeBoard, usual: notInCSV("DCGM_FI_DEV_POWER_USAGE")}
+	add(signal.HwPower.Name, board)
+	board.usual = notInCSV("DCGM_FI_DEV_GPU_TEMP")
+	add(keyOf(signal.HwTemperature.Name, signal.LocationGPU), board)
+	for _, m := range []*signal.Metric{signal.GPUPowerIdle, signal.GPUPowerActive, signal.GPUInstancePower, signal.GPUPowerUnattributed} {
+		add(m.Name, number{usual: noPower})
+	}
+	for _, m := range []*signal.Metric{signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit} {
+		add(m.Name, column("memory"))
+	}
+	for _, m := range []*signal.Metric{signal.GPUMemoryBudgetDeclared, signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryHeadroom} {
+		add(m.Name, number{usual: noBudget})
+	}
+	for _, m := range []*signal.Metric{signal.WindowCoverage, signal.WindowSamples} {
+		add(m.Name, number{usual: noCoverage})
+	}
+	return out
+}()
+
+// numberNames returns the names of the numbers.
+func numberNames() []string {
+	out := make([]string, len(numbers))
+	for i, n := range numbers {
+		out[i] = n.name
+	}
+	return out
+}
+
+// keyOf returns a metric with the value of its own attribute in braces.
+func keyOf(metric, value string) string {
+	if value == "" {
+		return metric
+	}
+	return metric + "{" + value + "}"
+}
+
+func fieldKeys(m *signal.Metric) []string {
+	var out []string
+	for _, f := range store.FieldsOf(m) {
+		out = append(out, keyOf(m.Name, f.Value()))
+	}
+	return out
+}
+
+func windowKeys(w *Window) []string {
+	out := make([]string, len(w.Values))
+	for i, v := range w.Values {
+		out[i] = keyOf(w.Metric, v)
+	}
+	return out
+}
+
+func causeKeys() []string {
+	var out []string
+	for _, c := range causes() {
+		out = append(out, c.Key)
+	}
+	return out
+}
+
+// signalsOf returns the positions of the signals from which a number is computed. A signal without a part
+// applies to all values of the metric's own attribute.
+func signalsOf(key string) []int {
+	metric, _, _ := strings.Cut(key, "{")
+	var exact, whole []int
+	for i, s := range store.Diagnosed() {
+		for _, name := range append([]string{s.Metric.Name}, signal.Names(s.Feeds)...) {
+			if key == name || s.Part != "" && key == keyOf(name, s.Part) {
+				exact = append(exact, i)
+			}
+			if metric == name && s.Part == "" {
+				whole = append(whole, i)
+			}
+		}
+	}
+	if exact != nil {
+		return exact
+	}
+	return whole
+}
+
+// numberSignals has the signals of each number.
+var numberSignals = func() [][]int {
+	out := make([][]int, len(numbers))
+	for i, n := range numbers {
+		for _, key := range n.metrics {
+			for _, s := range signalsOf(key) {
+				if !slices.Contains(out[i], s) {
+					out[i] = append(out[i], s)
+				}
+			}
+		}
+	}
+	return out
+}()
+
+// circumstances are what the reasons of a device depend on.
+type circumstances struct {
+	verdicts                                string // one byte for each signal, or empty
+	hasWindow, held, instance, hasInstances bool
+}
+
+func (d *Device) circumstances(verdicts []store.Verdict, hasInstances bool) circumstances {
+	text := make([]byte, len(verdicts))
+	for i, v := range verdicts {
+		text[i] = byte(v)
+	}
+	return circumstances{string(text), d.End > 0, len(d.Holders) > 0, d.Parent != "", hasInstances}
+}
+
+// verdict returns the verdict on a signal.
+func (c *circumstances) verdict(i int) store.Verdict {
+	if c.verdicts == "" {
+		return store.Unknown
+	}
+	return store.Verdict(c.verdicts[i])
+}
+
+// reason returns why a signal is missing, and false if it is available or has no verdict.
+func (c *circumstances) reason(i int) (diagnose.Reason, bool) {
+	v := c.verdict(i)
+	if v < store.Missing {
+		return diagnose.None, false
+	}
+	return diagnose.Reason(v - store.Missing), true
+}
+
+func reasonText(r diagnose.Reason) string {
+	if r == diagnose.None {
+		return "the reason is not known here"
+	}
+	return r.Text()
+}
+
+// diagnoses collects the diagnoses of a document.
+type diagnoses struct {
+	document *Document
+	known    map[circumstances]int
+	whys     map[Why]int
+	missing  map[string]int
+	// lacking has the signals that could be turned on, with the reason why they are missing.
+	lacking map[signalReason]bool
+}
+
+type signalReason struct {
+	signal int
+	reason diagnose.Reason
+}
+
+func newDiagnoses(d *Document) *diagnoses {
+	return &diagnoses{d, map[circumstances]int{}, map[Why]int{}, map[string]int{}, map[signalReason]bool{}}
+}
+
+// add returns the position of a device's diagnosis, counted from 1.
+func (x *diagnoses) add(c circumstances) int {
+	if at, ok := x.known[c]; ok {
+		return at
+	}
+	out := Diagnosis{Diagnosed: c.verdicts != "", Why: make([]int, len(numbers)), Lacks: x.addMissing(&c)}
+	for i := range numbers {
+		w := c.why(i)
+		at, ok := x.whys[w]
+		if !ok {
+			at = len(x.document.Why)
+			x.document.Why, x.whys[w] = append(x.document.Why, w), at
+		}
+		out.Why[i] = at
+	}
+	x.document.Diagnoses = append(x.document.Diagnoses, out)
+	x.known[c] = len(x.document.Diagnoses)
+	if out.Diagnosed {
+		x.document.Lacking = new(len(x.lacking))
+	}
+	return x.known[c]
+}
+
+// addMissing adds the metrics that the exporter does not provide to the document, and returns their
+// positions. The labels of a holder are not missing on a free device or on a device with a known holder.
+func (x *diagnoses) addMissing(c *circumstances) []int {
+	var order []string
+	byReason := map[string]*Missing{}
+	for i, s := range store.Diagnosed() {
+		reason, missing := c.reason(i)
+		if !missing || reason == diagnose.Free || s.Metric == signal.GPUDeviceHolder && c.held {
+			continue
+		}
+		if !reason.Lasting() {
+			x.lacking[signalReason{i, reason}] = true
+		}
+		id := s.Metric.Name + " " + reason.String()
+		m := byReason[id]
+		if m == nil {
+			m = &Missing{Metric: s.Metric.Name, Text: reasonText(reason), Lasting: reason.Lasting()}
+			order, byReason[id] = append(order, id), m
+		}
+		if s.Part != "" {
+			m.Parts = append(m.Parts, s.Part)
+		}
+		for _, f := range s.Fields() {
+			if !slices.Contains(m.Fields, f) {
+				m.Fields = append(m.Fields, f)
+			}
+		}
+	}
+	var out []int
+	for _, id := range order {
+		m := byReason[id]
+		id += " " + strings.Join(m.Parts, ",")
+		at, ok := x.missing[id]
+		if !ok {
+			at = len(x.document.Missing)
+			x.missing[id] = at
+			x.document.Missing = append(x.document.Missing, *m)
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+// why returns why a device has no value of a number.
+func (c *circumstances) why(at int) Why {
+	n := &numbers[at]
+	switch {
+	case c.instance && n.onBoard != "":
+		return Why{n.onBoard, true, true}
+	case c.hasInstances && n.onInstances != "":
+		return Why{n.onInstances, true, true}
+	case !c.hasWindow:
+		return Why{Text: "No window of this device has arrived yet."}
+	}
+	var lacking []int
+	judged, lasting := 0, 0
+	for _, i := range numberSignals[at] {
+		if c.verdict(i) != store.Unknown {
+			judged++
+		}
+		if reason, missing := c.reason(i); missing {
+			lacking = append(lacking, i)
+			if reason.Lasting() {
+				lasting++
+			}
+		}
+	}
+	switch {
+	case judged == 0 && c.instance && n.usualOfInstance != "":
+		return Why{Text: n.usualOfInstance}
+	case judged == 0:
+		return Why{Text: n.usual}
+	case len(lacking) == 0:
+		return Why{Text: "The exporter provides it, but no window has it: a counter's first window has no increase, and a limit may refuse it."}
+	}
+	return Why{Text: c.listReasons(lacking), Never: lasting == judged}
+}
+
+// listReasons returns a line for each reason, with all its fields or its first signal.
+func (c *circumstances) listReasons(lacking []int) string {
+	var order []diagnose.Reason
+	fields, names := map[diagnose.Reason][]string{}, map[diagnose.Reason]string{}
+	for _, i := range lacking {
+		reason, _ := c.reason(i)
+		s := store.Diagnosed()[i]
+		if !slices.Contains(order, reason) {
+			order, names[reason] = append(order, reason), s.Name()
+		}
+		for _, f := range s.Fields() {
+			if !slices.Contains(fields[reason], f) {
+				fields[reason] = append(fields[reason], f)
+			}
+		}
+	}
+	lines := make([]string, len(order))
+	for i, reason := range order {
+		about := strings.Join(fields[reason], ", ")
+		if about == "" {
+			about = names[reason]
+		}
+		lines[i] = about + ": " + reasonText(reason) + "."
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,109 @@
+// Package numberformat has the formats of the numbers that gpu_view's page and gpudoctor top show. A format is
+// a table, so that the page's JavaScript uses the same one.
+package numberformat
+
+import (
+	"math"
+	"strconv"
+)
+
+// Step is how numbers below a bound are written.
+type Step struct {
+	// Below is the bound, which does not belong to the step. The last step of a format has none (0).
+	Below float64 `json:"below,omitempty"`
+	// Factor converts a number to the unit. Digits is the number of decimals.
+	Factor float64 `json:"factor"`
+	Digits int     `json:"digits"`
+	// Unit follows the number. Short replaces it in a terminal, where the heading has the rest of the unit.
+	Unit  string `json:"unit"`
+	Short string `json:"-"`
+	// Text replaces the number and the unit.
+	Text string `json:"text,omitempty"`
+}
+
+// Format is a list of steps. The first one whose bound is above a number applies.
+type Format []Step
+
+// aboveZero is the bound of the step for 0.
+const aboveZero = math.SmallestNonzeroFloat64
+
+// The formats. Ratios are fractions, rates are in bytes per second, sizes in bytes, and durations in seconds.
+var (
+	Percent = Format{
+		{Below: aboveZero, Factor: 100, Unit: "%", Short: "%"},
+		{Below: 0.0995, Factor: 100, Digits: 1, Unit: "%", Short: "%"},
+		{Below: 0.995, Factor: 100, Unit: "%", Short: "%"},
+		{Below: 1, Text: ">99%"},
+		{Factor: 100, Unit: "%", Short: "%"},
+	}
+	Rate = func() Format {
+		out := Format{{Below: aboveZero, Factor: 1, Unit: " B/s"}}
+		unit := 1.0
+		for _, prefix := range []string{"", "k", "M", "G", "T"} {
+			one := Step{Below: 9.95 * unit, Factor: 1 / unit, Digits: 1, Unit: " " + prefix + "B/s", Short: prefix}
+			ten := one
+			ten.Below, ten.Digits = 999.5*unit, 0
+			out = append(out, one, ten)
+			unit *= 1000
+		}
+		out[len(out)-1].Below = 0
+		return out
+	}()
+	Size      = Format{{Factor: 1.0 / (1 << 30), Digits: 1, Unit: " GiB"}}
+	Power     = Format{{Factor: 1, Unit: " W", Short: "W"}}
+	Celsius   = Format{{Factor: 1, Unit: " °C", Short: "°C"}}
+	Frequency = Format{{Factor: 1e-6, Unit: " MHz"}}
+	Count     = Format{{Factor: 1}}
+	// Errors has a unit, so that a number of errors is not mistaken for a code.
+	Errors   = Format{{Below: 0.5, Factor: 1}, {Below: 1.5, Factor: 1, Unit: " error"}, {Factor: 1, Unit: " errors"}}
+	Duration = Format{
+		{Below: 90, Factor: 1, Unit: " s"},
+		{Below: 5400, Factor: 1.0 / 60, Unit: " min"},
+		{Below: 172800, Factor: 1.0 / 3600, Digits: 1, Unit: " h"},
+		{Factor: 1.0 / 86400, Digits: 1, Unit: " d"},
+	}
+)
+
+// All has the formats by name.
+var All = map[string]Format{
+	"percent": Percent, "rate": Rate, "size": Size, "power": Power, "celsius": Celsius, "frequency": Frequency, "count": Count, "errors": Errors,
+	"duration": Duration,
+}
+
+// OfUnit returns the name of the format for a metric with the given unit, and false if there is none.
+func OfUnit(unit string) (name string, ok bool) {
+	name, ok = map[string]string{"1": "percent", "By/s": "rate", "{error}": "errors"}[unit]
+	return name, ok
+}
+
+// Long returns a number with its unit. The number must not be NaN.
+func (f Format) Long(v float64) string {
+	s := f.step(v)
+	return s.write(v, s.Unit)
+}
+
+// Short returns a number with its short unit. The number must not be NaN.
+func (f Format) Short(v float64) string {
+	s := f.step(v)
+	return s.write(v, s.Short)
+}
+
+func (f Format) step(v float64) *Step {
+	for i := range f {
+		if f[i].Below == 0 || v < f[i].Below {
+			return &f[i]
+		}
+	}
+	return &f[len(f)-1]
+}
+
+func (s *Step) write(v float64, unit string) string {
+	if s.Text != "" {
+		return s.Text
+	}
+	power := math.Pow10(s.Digits)
+	// The page does the same operations. strconv and toFixed alone round halves differently. The conversion
+	// prevents a fused multiplication and addition.
+	scaled := float64(v * s.Factor * power)
+	return strconv.FormatFloat(math.Floor(scaled+0.5)/power, 'f', s.Digits, 64) + unit
+}
