@@ -32,7 +32,7 @@ func addBatch(batch *store.Batch, md pmetric.Metrics) {
 		}
 		d := resourceDevice
 		p.OwnAttributes(d.setAttribute)
-		point := store.Point{Metric: metric, Attribute: attribute, Reason: p.Own(signal.Reason), Start: p.Start, End: p.Time, Value: p.Value}
+		point := store.Point{Metric: metric, Attribute: attribute, Reason: p.Own(signal.Reason), State: p.Own(signal.State), Start: p.Start, End: p.Time, Value: p.Value}
 		if metric.Attribute == signal.UsageEstimated { // A usage counter also has a currency.
 			copy(point.Currency[:], p.Own(signal.CostCurrency))
 		}

@@ -331,7 +331,7 @@ function lines(tag, text, code) {
 }
 
 function demand() {
-  $("demand").hidden = !model.demand.length;
+  $("demand").hidden = !model.demand.length && !model.unreserved.length;
   const h = document.createElement("h2");
   h.textContent = "Scheduler";
   const ul = document.createElement("ul");
@@ -348,6 +348,11 @@ function demand() {
     ].filter(Boolean).join(" · ");
     li.classList.toggle("warn", r.warn ?? false);
     li.append(b, ` ${said}`, r.cluster ? ` (${r.cluster})` : "", r.old ? ` · as of ${clock(r.at)}` : "");
+    ul.append(li);
+  }
+  for (const c of model.unreserved) {
+    const li = node("li");
+    li.append(node("b", c.class), ` ${whole(c.count)} claim${c.count === 1 ? " has" : "s have"} devices that no pod reserves`, c.cluster ? ` (${c.cluster})` : "");
     ul.append(li);
   }
   $("demand").replaceChildren(h, ul);

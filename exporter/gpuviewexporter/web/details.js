@@ -92,7 +92,9 @@ export class Details {
     const figure = this.timeline.draw(d, past);
     nodes.splice(1, 0, figure ?? node("p", "No history yet.", "none"));
     if (d.xids.length) nodes.push(node("h3", "XID codes"), xidCodes(d));
-    nodes.push(node("h3", "Held by"), holders(this.model, d), node("h3", "Signals that the exporter does not provide"), notGiven(this.model, d));
+    nodes.push(node("h3", "Held by"), holders(this.model, d));
+    if (d.reserved.length) nodes.push(node("h3", "Reserved, not running"), listing(d.reserved.map((r) => [`${r.namespace}/${r.pod}`, `claim ${r.name}${r.class ? ` (${r.class})` : ""}`])));
+    nodes.push(node("h3", "Signals that the exporter does not provide"), notGiven(this.model, d));
     body.replaceChildren(...nodes);
     body.scrollTop = at;
     if (focused) figure?.focus({preventScroll: true});

@@ -13,14 +13,15 @@ export const level = (character) => character === "-" ? NaN : alphabet.indexOf(c
 // The properties that the server omits if they are empty.
 const empty = {
   board: null, instances: null, parent: "", name: "", model: "", vendor: "", node: "", cluster: "", profile: "",
-  lost: null, problems: [], idle: null, power: null, health: "", findings: null, throttle: null, xids: [], holders: [], diagnosis: 0, words: null,
+  lost: null, problems: [], idle: null, power: null, health: "", findings: null, throttle: null, xids: [], holders: [], reserved: [], diagnosis: 0, words: null,
 };
 
 class Device {
   // names are all names of the device and its holders, in lower case.
   get names() {
     return this.words ??= [this.node, this.cluster, this.name, this.id, this.model, this.vendor, this.profile,
-      ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload, h.claim])].filter(Boolean).join(" ").toLowerCase();
+      ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload, h.claim]),
+      ...this.reserved.flatMap((r) => [r.namespace, r.pod, r.name])].filter(Boolean).join(" ").toLowerCase();
   }
 
   // get returns a number of the newest window, or the last value of a gauge. NaN means absent.
@@ -45,6 +46,7 @@ export class Model {
   // devices has the devices by place and id, in the order of their places.
   devices = new Map();
   demand = [];
+  unreserved = [];
   // banners, state and missing are the server's texts. lacking is the number of signals that could be turned on.
   banners = [];
   state = {text: ""};
@@ -81,8 +83,8 @@ export class Model {
     head.gauges.forEach((g, i) => index.set(key(g.metric, g.value), -1 - i));
     this.holderIndex = new Map(head.holderGauges.map((g, i) => [g.metric, i]));
     const shared = {index, numbers: new Map(head.numbers.map((name, i) => [name, i])), whys: head.why, meanings: new Map(head.xids.map((x) => [x.code, x]))};
-    const {newest, window, until, kept, demand, state, banners, missing, lacking} = head;
-    Object.assign(this, {newest, window, until, kept, demand, state, banners, missing, lacking});
+    const {newest, window, until, kept, demand, unreserved, state, banners, missing, lacking} = head;
+    Object.assign(this, {newest, window, until, kept, demand, unreserved, state, banners, missing, lacking});
     const devices = new Map();
     for (const [placed, d] of read.entries()) {
       const id = `${d.cluster ?? ""}/${d.node ?? ""}/${d.id}`;
@@ -107,12 +109,13 @@ export class Model {
     this.state = expired.state;
     for (const d of this.devices.values()) {
       if (d.lost) continue;
-      const {idle, power, health, findings, throttle, holders, diagnosis, words} = empty;
+      const {idle, power, health, findings, throttle, holders, reserved, diagnosis, words} = empty;
       const xids = d.xids.map((x) => ({...x, count: 0}));
       const last = d.end || this.said;
       const lost = {last, why: expired.why.map((part) => typeof part === "number" ? last : part)};
-      Object.assign(d, {idle, power, health, findings, throttle, holders, diagnosis, words, xids, v: [], g: [], reasons: null, problems: ["lost"], lost});
+      Object.assign(d, {idle, power, health, findings, throttle, holders, reserved, diagnosis, words, xids, v: [], g: [], reasons: null, problems: ["lost"], lost});
     }
+    this.unreserved = [];
     for (const r of this.demand) Object.assign(r, {old: true, warn: false});
     return true;
   }

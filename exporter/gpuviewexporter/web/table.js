@@ -301,14 +301,23 @@ const texts = {
   },
   node: (model, d) => ({main: d.node, sub: d.cluster, title: d.node}),
   holders: (model, d) => {
+    const reserved = d.reserved.map((r) => `${r.namespace}/${r.pod} (claim ${r.name}): reserved, not running`);
+    if (!d.holders.length && reserved.length) {
+      const [r] = d.reserved;
+      return {
+        main: r.pod, tags: ["reserved"], title: reserved.join("\n"),
+        sub: [r.namespace, r.name, reserved.length > 1 && `+${reserved.length - 1} more`].filter(Boolean).join(" · "),
+      };
+    }
     if (!d.holders.length) return {main: "", sub: "", missing: true, title: d.why("holders").text};
     const [h] = d.holders;
     const tags = sharing.has(h.sharing) ? [sharing.get(h.sharing)] : [];
     if (h.claim) tags.push("claim");
+    if (reserved.length) tags.push(`${reserved.length} reserved`);
     return {
       main: h.pod || h.container, tags,
       sub: [h.namespace, h.pod && h.container, d.holders.length > 1 && `+${d.holders.length - 1} more`].filter(Boolean).join(" · "),
-      title: d.holders.map((o) => `${holderName(o)}${o.claim ? ` (claim ${o.claim})` : ""}`).join("\n"),
+      title: [...d.holders.map((o) => `${holderName(o)}${o.claim ? ` (claim ${o.claim})` : ""}`), ...reserved].join("\n"),
     };
   },
 };

@@ -107,6 +107,11 @@ type device struct {
 		Container string `json:"container"`
 		Workload  string `json:"workload"`
 	} `json:"holders"`
+	// Reserved are the pods that reserve the device by a claim and do not hold it.
+	Reserved []struct {
+		Namespace string `json:"namespace"`
+		Pod       string `json:"pod"`
+	} `json:"reserved"`
 
 	// numbers maps a [key] to a number if it is present.
 	numbers map[string]float64
@@ -158,6 +163,9 @@ func (d *device) clean() {
 	for i := range d.Holders {
 		h := &d.Holders[i]
 		texts = append(texts, &h.Namespace, &h.Pod, &h.Container, &h.Workload)
+	}
+	for i := range d.Reserved {
+		texts = append(texts, &d.Reserved[i].Namespace, &d.Reserved[i].Pod)
 	}
 	if d.Throttle != nil {
 		texts = append(texts, &d.Throttle.By)
@@ -223,19 +231,27 @@ func shortID(id string) string {
 // instanceNumber returns the last part of an instance's id.
 func (d *device) instanceNumber() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
 
-// holders returns the distinct containers that hold the device or, if folded, one of its instances.
+// holders returns the distinct containers that hold the device or, if folded, one of its instances, and the pods that
+// reserve it.
 func (d *device) holders(folded bool) []string {
 	of := []*device{d}
 	if folded {
 		of = append(of, d.instances...)
 	}
 	var all []string
+	add := func(name string) {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
 	for _, d := range of {
 		for _, h := range d.Holders {
-			name := strings.Trim(h.Namespace+"/"+h.Pod+"/"+h.Container, "/")
-			if !slices.Contains(all, name) {
-				all = append(all, name)
-			}
+			add(strings.Trim(h.Namespace+"/"+h.Pod+"/"+h.Container, "/"))
+		}
+	}
+	for _, d := range of {
+		for _, r := range d.Reserved {
+			add(r.Namespace + "/" + r.Pod + " (reserved)")
 		}
 	}
 	return all
@@ -246,6 +262,9 @@ func (d *device) searchText() string {
 	searchText := []string{d.ID, d.Name, d.Model, d.Vendor, d.Cluster, d.Node, d.Profile}
 	for _, h := range d.Holders {
 		searchText = append(searchText, h.Namespace, h.Pod, h.Container, h.Workload)
+	}
+	for _, r := range d.Reserved {
+		searchText = append(searchText, r.Namespace, r.Pod)
 	}
 	return strings.ToLower(strings.Join(searchText, " "))
 }

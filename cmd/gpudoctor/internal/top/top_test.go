@@ -113,6 +113,14 @@ func TestHolderIsShortenedByItsLeastSpecificPart(t *testing.T) {
 	assert.Equal(t, "-", holdersText(nil, 20))
 }
 
+func TestPodThatReservesADeviceFollowsItsHolders(t *testing.T) {
+	p, err := read(strings.NewReader(`{"devices": [{"n": 1, "id": "a", "holders": [{"namespace": "n", "pod": "running", "container": "c"}],
+		"reserved": [{"namespace": "n", "pod": "starting"}]}]}`))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"n/running/c", "n/starting (reserved)"}, p.Devices[0].holders(false))
+	assert.Contains(t, p.Devices[0].searchText(), "starting")
+}
+
 // For any response, reading ends.
 func FuzzRead(f *testing.F) {
 	for _, sentence := range []string{"one_line_per_device_and_window", "an_exporter_that_does_not_answer_makes_its_devices_lost"} {

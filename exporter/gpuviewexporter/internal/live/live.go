@@ -50,6 +50,8 @@ type Document struct {
 	// XIDs describe the codes that the devices counted.
 	XIDs   []XIDText `json:"xids"`
 	Demand []Demand  `json:"demand"`
+	// Unreserved are the claims that have devices but no reservation. Their devices are unknown.
+	Unreserved []store.UnreservedClaims `json:"unreserved"`
 	// Exporters are the exporters that do not answer. Limits are the limits that refuse
 	// items, in gpu_view and in other components of the process.
 	Exporters Exporters     `json:"exporters"`
@@ -172,6 +174,8 @@ type Device struct {
 	// point, oldest first.
 	Curves  []string `json:"curves"`
 	Holders []Holder `json:"holders,omitempty"`
+	// Reserved are the claims of the device whose pods do not hold it. It is empty if the holders are unknown.
+	Reserved []store.Claim `json:"reserved,omitempty"`
 	// Diagnosis is the position of the device's diagnosis in Diagnoses, counted from 1. A lost device has
 	// none.
 	Diagnosis int `json:"diagnosis,omitempty"`
@@ -214,7 +218,7 @@ func (d *Document) read(v *store.View) {
 	devices := v.Devices()
 	sortDevices(devices)
 	d.Newest, d.Window = seconds(newest), step.Seconds()
-	d.Exporters = exporters(v)
+	d.Exporters, d.Unreserved = exporters(v), v.UnreservedClaims()
 	for _, r := range v.Demand() {
 		old := v.Now-int64(r.At) > int64(maxDemandAge)
 		d.Demand = append(d.Demand, Demand{r, old, !old && (r.Values[store.PendingPods] > 0 || r.Values[store.RequestedRatio] > 1)})
@@ -356,8 +360,20 @@ func describe(v *store.View, d *store.Device) Device {
 			out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, h.WorkloadKind, h.Workload, v.HolderGauges(h)})
 		}
 	}
+	out.Reserved = reserved(v, d, out.Holders)
 	out.judge()
 	return out
+}
+
+// reserved returns the claims of a device whose pods do not hold it. A claim of a running pod has a holder. If the
+// holders are unknown, the pods may hold the device.
+func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
+	if _, known := v.Gauge(d, store.SharingClients); !known {
+		return nil
+	}
+	return slices.DeleteFunc(v.Claims(d), func(c store.Claim) bool {
+		return slices.ContainsFunc(holders, func(h Holder) bool { return h.Namespace == c.Namespace && h.Pod == c.Pod })
+	})
 }
 
 // slot returns the seconds per point and the number of points that the stored time fills. The

@@ -19,6 +19,7 @@ const (
 	resourceLimit
 	exporterLimit
 	codeLimit
+	claimLimit
 	numLimits
 )
 
@@ -29,6 +30,8 @@ const (
 	maxExporters = 10_000
 	// maxCodes limits the XID codes of one device.
 	maxCodes = 64
+	// maxClaims limits the devices of claims.
+	maxClaims = 50_000
 )
 
 func limits(s Settings) [numLimits]Limit {
@@ -38,6 +41,7 @@ func limits(s Settings) [numLimits]Limit {
 		resourceLimit: {"gpu_view", "", maxResources, "Kubernetes resource names"},
 		exporterLimit: {"gpu_view", "", maxExporters, "exporters"},
 		codeLimit:     {"gpu_view", "", maxCodes, "XID codes of one device"},
+		claimLimit:    {"gpu_view", "", maxClaims, "devices of claims"},
 	}
 }
 

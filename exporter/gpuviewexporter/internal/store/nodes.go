@@ -66,6 +66,7 @@ func (s *Store) forgetNode(n *nodeState) {
 				delete(s.demand, key)
 			}
 		}
+		s.forgetClaims(n.key.cluster)
 	}
 	n.newest, s.newest = 0, 0
 	for _, o := range s.nodes {
@@ -82,6 +83,9 @@ func (s *Store) sweepNodes() {
 	}
 	for key := range s.demand {
 		used[nodeKey{key.cluster, ""}] = true
+	}
+	for cluster := range s.claimsAt {
+		used[nodeKey{cluster, ""}] = true
 	}
 	for key := range s.nodes {
 		if !used[key] {

@@ -222,6 +222,9 @@ const (
 	spendingKind
 	// energyKind is a counter that restarts with the device's driver.
 	energyKind
+	// claimKind metrics are devices of claims. claimCountKind metrics count claims by state.
+	claimKind
+	claimCountKind
 )
 
 // Lookup returns how the store keeps the points of a metric, and false if it does not keep them.
@@ -261,6 +264,8 @@ func makeMetrics() map[string]*Metric {
 	}
 	out[signal.GPUSignalAvailable.Name] = judge
 	out[signal.GPUExporterUp.Name] = &Metric{Attribute: signal.URLFull, metricKind: exporterKind}
+	out[signal.K8sResourceClaimDevice.Name] = &Metric{Attribute: signal.ResourceClaimUID, metricKind: claimKind}
+	out[signal.K8sResourceClaimCount.Name] = &Metric{Attribute: signal.DeviceClassName, metricKind: claimCountKind}
 	out[signal.HwEnergy.Name] = &Metric{metricKind: energyKind}
 	out[signal.HwErrors.Name] = &Metric{Attribute: signal.ErrorType, metricKind: errorKind}
 	for d, m := range demands {

@@ -123,6 +123,8 @@ type Point struct {
 	// Attribute is the value of the metric's own attribute. Reason is why a signal is
 	// missing.
 	Attribute, Reason string
+	// State is the state of counted claims.
+	State string
 	// Currency is the currency of an amount of money.
 	Currency Currency
 	// Start and End are the point's times in Unix nanoseconds. Start is 0 if the point
@@ -185,8 +187,12 @@ type Store struct {
 	// exporters has the exporters seen in gpu.exporter.up. exporterPointAt is when the last such point arrived.
 	exporters       map[exporterKey]*Exporter
 	exporterPointAt int64
-	holders         int
-	numbers         uint64
+	// claims are the devices of claims. claimsAt is the time of each cluster's newest list of claims.
+	claims     map[claimKey]*claimState
+	unreserved map[classKey]*Reading
+	claimsAt   map[string]int64
+	holders    int
+	numbers    uint64
 	// newest is the end of the newest window, step its length.
 	newest    int64
 	step      time.Duration
@@ -211,6 +217,7 @@ func New(s Settings) *Store {
 	return &Store{
 		settings: s, limits: limits(s), devices: map[deviceKey]*Device{}, demand: map[resourceKey]*[NumDemands]Reading{},
 		exporters: map[exporterKey]*Exporter{}, nodes: map[nodeKey]*nodeState{},
+		claims: map[claimKey]*claimState{}, unreserved: map[classKey]*Reading{}, claimsAt: map[string]int64{},
 	}
 }
 
@@ -269,7 +276,11 @@ func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
 	outcome := b.add(place, id, d, hold, p)
 	b.s.stats.Points[outcome]++
-	if outcome == Accepted && p.Metric.metricKind != exporterKind { // exporters expire by arrival time, not by their node's clock
+	switch {
+	case outcome != Accepted || p.Metric.metricKind == exporterKind: // exporters expire by arrival time, not by their node's clock
+	case p.Metric.metricKind == claimKind: // has the time of gpu_cluster, not of the device's node
+		b.observe(&Place{Cluster: place.Cluster}, p)
+	default:
 		b.observe(place, p)
 	}
 }
@@ -288,6 +299,10 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 		return Future
 	case p.Metric.metricKind == demandKind:
 		return b.addDemand(place.Cluster, p)
+	case p.Metric.metricKind == claimKind:
+		return b.addClaim(place, id, d, hold, p)
+	case p.Metric.metricKind == claimCountKind:
+		return b.addClaimCount(place.Cluster, p)
 	case p.Metric.metricKind == exporterKind:
 		return b.report(place, p)
 	case id == "" || !ok && p.Metric.byValue != nil || (p.Metric.metricKind == holderKind || p.Metric.metricKind == spendingKind) && place.Container == "",
@@ -450,5 +465,6 @@ func (s *Store) sweep(oldest int64) {
 			delete(s.demand, key)
 		}
 	}
+	s.sweepClaims(oldest)
 	s.sweepNodes()
 }

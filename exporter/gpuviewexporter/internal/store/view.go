@@ -14,8 +14,9 @@ type View struct {
 	// Now is the time of the view in Unix nanoseconds.
 	Now int64
 
-	exporters []Exporter  // the result of Exporters, or nil before the first call
-	down      []*Exporter // those of them that do not answer
+	exporters []Exporter               // the result of Exporters, or nil before the first call
+	down      []*Exporter              // those of them that do not answer
+	claims    map[string][]placedClaim // the current claims by hw.id or MIG UUID, or nil before the first call of Claims
 }
 
 // Read calls f with the state of the store. now is the wall clock time.

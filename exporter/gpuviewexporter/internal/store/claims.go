@@ -1,0 +1,156 @@
+package store
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// claimKey identifies a device that is allocated to a ResourceClaim, and a pod that reserves the claim.
+type claimKey struct{ cluster, claimUID, podUID, deviceID, migUUID string }
+
+// Claim is a ResourceClaim that a pod reserves.
+type Claim struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Class     string `json:"class,omitempty"`
+	Pod       string `json:"pod"`
+}
+
+// claimState is a claim with the node of its device, if known.
+type claimState struct {
+	Claim
+	node string
+	at   int64
+}
+
+// classKey identifies a DeviceClass.
+type classKey struct{ cluster, class string }
+
+// addClaim stores a device of a claim. gpu_cluster sends all claims at the same time, so older ones no longer exist.
+func (b *Batch) addClaim(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
+	if id == "" && d.MIGUUID == "" || hold.Claim == "" {
+		return Ignored // It is unknown which device this is.
+	}
+	key := claimKey{place.Cluster, p.Attribute, place.PodUID, id, d.MIGUUID}
+	c := b.s.claims[key]
+	if c == nil {
+		if len(b.s.claims) >= maxClaims {
+			return b.refuse(claimLimit)
+		}
+		c = &claimState{
+			Claim: Claim{strings.Clone(place.Namespace), strings.Clone(hold.Claim), strings.Clone(hold.Class), strings.Clone(place.Pod)},
+			node:  strings.Clone(place.Node),
+		}
+		b.s.claims[claimKey{strings.Clone(key.cluster), strings.Clone(key.claimUID), strings.Clone(key.podUID), strings.Clone(id), strings.Clone(d.MIGUUID)}] = c
+	}
+	c.at = max(c.at, p.End)
+	b.s.setClaimsAt(place.Cluster, p.End)
+	return Accepted
+}
+
+// addClaimCount stores the number of claims of a DeviceClass that have devices but no reservation.
+func (b *Batch) addClaimCount(cluster string, p *Point) Outcome {
+	if p.Attribute == "" || p.State != unreservedState {
+		return Ignored
+	}
+	key := classKey{cluster, p.Attribute}
+	r := b.s.unreserved[key]
+	if r == nil {
+		if len(b.s.unreserved) >= maxResources {
+			return b.refuse(resourceLimit)
+		}
+		r = &Reading{}
+		b.s.unreserved[classKey{strings.Clone(cluster), strings.Clone(p.Attribute)}] = r
+	}
+	if p.End >= r.at {
+		*r = Reading{p.End, p.Value}
+	}
+	b.s.setClaimsAt(cluster, p.End)
+	return Accepted
+}
+
+// unreservedState is the state of claims that have devices but no reservation.
+const unreservedState = "allocated"
+
+func (s *Store) setClaimsAt(cluster string, at int64) {
+	if at > s.claimsAt[cluster] {
+		s.claimsAt[strings.Clone(cluster)] = at
+	}
+}
+
+// sweepClaims deletes the claims that no longer exist.
+func (s *Store) sweepClaims(oldest int64) {
+	maps.DeleteFunc(s.claims, func(key claimKey, c *claimState) bool { return c.at < s.claimsAt[key.cluster] || c.at <= oldest })
+	maps.DeleteFunc(s.unreserved, func(key classKey, r *Reading) bool { return r.at < s.claimsAt[key.cluster] || r.at <= oldest })
+	maps.DeleteFunc(s.claimsAt, func(_ string, at int64) bool { return at <= oldest })
+}
+
+// forgetClaims deletes all claims of a cluster.
+func (s *Store) forgetClaims(cluster string) {
+	maps.DeleteFunc(s.claims, func(key claimKey, _ *claimState) bool { return key.cluster == cluster })
+	maps.DeleteFunc(s.unreserved, func(key classKey, _ *Reading) bool { return key.cluster == cluster })
+	delete(s.claimsAt, cluster)
+}
+
+// isCurrent reports whether a reading is recent and from the newest list of claims of its cluster.
+func (v *View) isCurrent(cluster string, at int64) bool {
+	_, ok := v.fresh(Reading{at: at})
+	return ok && at == v.s.claimsAt[cluster]
+}
+
+// Claims returns the reserved claims of the device, sorted by name. A claim's cluster or node may be unknown.
+func (v *View) Claims(d *Device) []Claim {
+	if v.claims == nil {
+		v.claims = map[string][]placedClaim{}
+		for key, c := range v.s.claims {
+			if v.isCurrent(key.cluster, c.at) {
+				of := cmp.Or(key.deviceID, key.migUUID)
+				v.claims[of] = append(v.claims[of], placedClaim{key.cluster, c})
+			}
+		}
+	}
+	var out []Claim
+	for _, id := range []string{d.ID, d.MIGUUID} {
+		if id == "" {
+			continue
+		}
+		for _, c := range v.claims[id] {
+			if (c.cluster == "" || c.cluster == d.Cluster) && (c.node == "" || c.node == d.Node) {
+				out = append(out, c.Claim)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Claim) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pod, b.Pod))
+	})
+	return slices.Compact(out)
+}
+
+// placedClaim is a claim with its cluster.
+type placedClaim struct {
+	cluster string
+	*claimState
+}
+
+// UnreservedClaims is the number of claims of a DeviceClass that have devices but no reservation.
+type UnreservedClaims struct {
+	Cluster string `json:"cluster,omitempty"`
+	Class   string `json:"class"`
+	Count   int    `json:"count"`
+}
+
+// UnreservedClaims returns the DeviceClasses with such claims, sorted by cluster and name.
+func (v *View) UnreservedClaims() []UnreservedClaims {
+	out := []UnreservedClaims{}
+	for key, r := range v.s.unreserved {
+		if v.isCurrent(key.cluster, r.at) && r.value > 0 {
+			out = append(out, UnreservedClaims{key.cluster, key.class, int(r.value)})
+		}
+	}
+	slices.SortFunc(out, func(a, b UnreservedClaims) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Class, b.Class))
+	})
+	return out
+}
