@@ -137,7 +137,7 @@ func TestTopErrorsAreReportedInOneLine(t *testing.T) {
 		case "/locked/api/devices":
 			w.WriteHeader(http.StatusUnauthorized)
 		case "/busy/api/devices":
-			http.Error(w, "too many answers are under way", http.StatusServiceUnavailable)
+			http.Error(w, "too many responses are in progress", http.StatusServiceUnavailable)
 		case "/exporter/api/devices":
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<html>GPU Exporter</html>")
@@ -150,7 +150,7 @@ func TestTopErrorsAreReportedInOneLine(t *testing.T) {
 	gone.Close()
 	for want, args := range map[string][]string{
 		"give credentials with -header":                            {server.URL + "/locked"},
-		"HTTP status 503 Service Unavailable: too many answers":    {server.URL + "/busy"},
+		"HTTP status 503 Service Unavailable: too many responses":    {server.URL + "/busy"},
 		"for an exporter, add /metrics to the URL":                 {server.URL + "/exporter"},
 		"there is no gpu_view page":                                {server.URL},
 		"connection refused: is a collector with gpu_view running": {gone.URL},

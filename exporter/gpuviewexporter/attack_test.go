@@ -98,7 +98,7 @@ func TestConcurrentResponsesAreLimited(t *testing.T) {
 
 // A page of another site cannot read our responses, but it could cause load and use up the
 // connections that our own pages need.
-func TestOnLoopbackAPageFromElsewhereIsNotServed(t *testing.T) {
+func TestOnLoopbackPagesOfOtherSitesAreRefused(t *testing.T) {
 	ask := func(base, path, site, mode string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
 		require.NoError(t, err)

@@ -170,7 +170,7 @@ func fetch(b *testing.B, client *http.Client, url string) int64 {
 // BenchmarkConsume adds one window of all devices and reports the memory of two hours
 // of windows.
 func BenchmarkConsume(b *testing.B) {
-	e, _, kept := carry(b)
+	e, _, megabytes := carry(b)
 	at := now()
 	md := fleet(at, time.Minute, manyDevices, false)
 	b.ReportAllocs()
@@ -178,7 +178,7 @@ func BenchmarkConsume(b *testing.B) {
 	for b.Loop() {
 		require.NoError(b, e.consume(b.Context(), md))
 	}
-	b.ReportMetric(kept, "MB-kept")
+	b.ReportMetric(megabytes, "MB-kept")
 }
 
 // BenchmarkFirstPaint opens the page of all devices in a new browser each time and

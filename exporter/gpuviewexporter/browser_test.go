@@ -330,7 +330,7 @@ func (s *pageSuite) TestDetailsShowTheHistoryOfEachSignal() {
 	p := s.open(base)
 	p.until(`document.querySelectorAll("tr.row:not([hidden])").length > 0`)
 	p.click("tr.row td")
-	p.until(`document.querySelector("#details .kept")`)
+	p.until(`document.querySelector("#details .history")`)
 	line := func(name string) string {
 		return eval[string](p, fmt.Sprintf(`(() => { const tr = [...document.querySelectorAll("#details tr")].find(r => r.cells[0].innerText === %q);
 			return tr.innerText.replace(/\s+/g, " ").trim() + " | " + (tr.querySelector("path")?.getAttribute("d") ?? ""); })()`, name))
@@ -342,10 +342,10 @@ func (s *pageSuite) TestDetailsShowTheHistoryOfEachSignal() {
 	}
 	assert.Contains(t, line("Power"), "650 W 90 W to 650 W | M0 ")
 	consume(t, e, newBatch(at.Add(time.Minute), time.Minute).onNode("node-1").device("GPU-a").load(0.5, 0.5, 0.1).md)
-	p.until(`document.querySelector("#details .kept path").getAttribute("d").includes("L5 ")`)
+	p.until(`document.querySelector("#details .history path").getAttribute("d").includes("L5 ")`)
 }
 
-func (s *pageSuite) TestANewWindowShowsWithoutMovingAnything() {
+func (s *pageSuite) TestNewWindowDoesNotShiftTheLayout() {
 	t := s.T()
 	e, p := s.openFleet(8, false)
 	p.input("sort", "node")
@@ -364,7 +364,7 @@ func (s *pageSuite) TestANewWindowShowsWithoutMovingAnything() {
 	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
 }
 
-func (s *pageSuite) TestDevicesAreSortedByTheSignalThatTheReaderPicks() {
+func (s *pageSuite) TestDevicesAreSortedByTheSelectedColumn() {
 	t := s.T()
 	_, p := s.openFleet(8, false)
 	// The throttled ratio has several sources; the largest is shown.
@@ -386,7 +386,7 @@ func (s *pageSuite) TestDevicesAreSortedByTheSignalThatTheReaderPicks() {
 	}
 }
 
-func (s *pageSuite) TestTheKeyboardChoosesADeviceAndOpensItsDetails() {
+func (s *pageSuite) TestKeyboardSelectsADeviceAndOpensItsDetails() {
 	t := s.T()
 	_, p := s.openFleet(8, true)
 	p.focus("#grid")

@@ -21,7 +21,7 @@ type Config struct {
 	// HTTP configures the server of the page and the API. The default is
 	// localhost:9411 without TLS, authentication and CORS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
-	// Retention is how long windows are kept, 1m to 168h.
+	// Retention is how long windows are stored, 1m to 168h.
 	Retention time.Duration `mapstructure:"retention"`
 	// MaxDevices is the maximum number of boards and MIG instances. Points of additional
 	// devices are refused and counted.

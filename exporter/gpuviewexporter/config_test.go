@@ -28,7 +28,7 @@ func TestSettingsAreRead(t *testing.T) {
 	assert.True(t, cfg.StatsSummary)
 }
 
-func TestAWrongSettingIsNamedWithItsValueAndWhatIsAllowed(t *testing.T) {
+func TestInvalidSettingIsReportedWithItsValueAndTheAllowedValues(t *testing.T) {
 	for _, tt := range []struct {
 		with func(*Config)
 		want string

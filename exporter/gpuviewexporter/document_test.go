@@ -104,7 +104,7 @@ func TestManyClientsCauseTheWorkOfOne(t *testing.T) {
 	})
 }
 
-func TestResponseSaysWhenTheNextWindowIsExpected(t *testing.T) {
+func TestResponseHasTheTimeUntilTheNextWindow(t *testing.T) {
 	e := newTestExporter(t)
 	at := now()
 	wait := func(after time.Duration) time.Duration {

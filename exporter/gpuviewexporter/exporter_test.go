@@ -105,7 +105,7 @@ func TestJobSeriesAreNotDeviceSeries(t *testing.T) {
 	assert.NotContains(t, string(body), "GPU-2")
 }
 
-func TestABadParameterIsNamed(t *testing.T) {
+func TestInvalidParameterIsReported(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	status, _, body := get(t, base+"/allocation?window=3h")
 	assert.Equal(t, http.StatusBadRequest, status)
@@ -113,7 +113,7 @@ func TestABadParameterIsNamed(t *testing.T) {
 		"parameter": "window", "value": "3h", "allowed": "a duration in s, m, h or d such as 10m, from 1s to 2h, the retention"}`, string(body))
 }
 
-func TestTheSummaryIsServedOnRequestOnly(t *testing.T) {
+func TestSummaryIsServedOnlyIfEnabled(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	status, _, _ := get(t, base+"/stats/summary")
 	assert.Equal(t, http.StatusNotFound, status)
@@ -127,7 +127,7 @@ func TestTheSummaryIsServedOnRequestOnly(t *testing.T) {
 	assert.Contains(t, string(body), "node must be")
 }
 
-func TestThePageMayLoadNothingFromElsewhere(t *testing.T) {
+func TestPageMayNotLoadFromOtherSites(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	for _, path := range []string{"/", "/app.js", "/app.css", "/favicon.svg", "/allocation.schema.json", "/api/devices"} {
 		status, header, body := get(t, base+path)
@@ -171,7 +171,7 @@ func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 	}
 }
 
-func TestNothingCanBeWritten(t *testing.T) {
+func TestRequestsThatWriteAreRefused(t *testing.T) {
 	_, base := serve(t, nop(), nil)
 	for _, path := range []string{"/", "/allocation", "/api/devices"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader("{}"))

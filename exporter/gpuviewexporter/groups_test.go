@@ -70,7 +70,7 @@ func (s *pageSuite) TestGroupsThatWereClosedStayClosed() {
 	assert.False(t, eval[bool](p, `document.getElementById("groups").open`))
 }
 
-func (s *pageSuite) TestABoardInInstancesIsGroupedByInstance() {
+func (s *pageSuite) TestPartitionedBoardIsGroupedByInstance() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	consume(t, e, fleet(now(), time.Minute, 16, true))

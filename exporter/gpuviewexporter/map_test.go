@@ -33,7 +33,7 @@ func (s *pageSuite) TestAFleetHasAMapOfNodesAndBoards() {
 	assert.Contains(t, eval[string](p, "location.hash"), "map=off")
 }
 
-func (s *pageSuite) TestAFewBoardsHaveAMapOnRequest() {
+func (s *pageSuite) TestSmallFleetHasAMapOnRequest() {
 	t := s.T()
 	e, p := s.openFleet(8, false)
 	assert.False(t, eval[bool](p, mapShown))

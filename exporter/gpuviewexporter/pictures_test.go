@@ -39,7 +39,7 @@ func spending(end time.Time, minutes float64) pmetric.Metrics {
 
 // The screenshots of the documentation show the current page; -update takes new ones. Fonts differ between
 // machines, so without -update the test only compares the sizes.
-func (s *pageSuite) TestThePicturesOfTheDocuments() {
+func (s *pageSuite) TestScreenshotsOfTheDocumentation() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
@@ -59,9 +59,9 @@ func (s *pageSuite) TestThePicturesOfTheDocuments() {
 		if flag.Lookup("update").Value.String() == "true" {
 			require.NoError(t, os.WriteFile(name, got, 0o600))
 		}
-		kept, err := os.ReadFile(name)
+		content, err := os.ReadFile(name)
 		require.NoError(t, err)
-		config, err := png.DecodeConfig(bytes.NewReader(kept))
+		config, err := png.DecodeConfig(bytes.NewReader(content))
 		require.NoError(t, err)
 		assert.Equal(t, [2]int{picture.Width, picture.Height}, [2]int{config.Width, config.Height}, "take %s anew with -update", name)
 	}

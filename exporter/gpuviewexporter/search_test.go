@@ -41,7 +41,7 @@ func (s *pageSuite) TestSearchMatchesEveryWordInDeviceNames() {
 	p.until(`document.getElementById("count").value.startsWith("0 of 16 boards")`)
 }
 
-func (s *pageSuite) TestTheSearchHasAKeyAndEscapeClearsIt() {
+func (s *pageSuite) TestSlashFocusesTheSearchAndEscapeClearsIt() {
 	t := s.T()
 	_, p := s.openFleet(16, false)
 	p.focus("#grid")

@@ -44,7 +44,7 @@ func (e *viewExporter) handler() http.Handler {
 	}))
 	slots := make(chan struct{}, maxResponses)
 	limited := func(next http.HandlerFunc) http.HandlerFunc {
-		return limitConcurrency(slots, maxQueueTime, next, func(w http.ResponseWriter) { writeBusy(w, "too many answers are under way") })
+		return limitConcurrency(slots, maxQueueTime, next, func(w http.ResponseWriter) { writeBusy(w, "too many responses are in progress") })
 	}
 	mux.HandleFunc("GET /api/devices/{number}/history", limited(e.serveHistory))
 	mux.HandleFunc("GET /api/waste", limited(e.serveWaste))
@@ -109,7 +109,8 @@ func isLoopback(address net.Addr) bool {
 // localOnly serves requests to localhost, a loopback address, or the host name in the
 // configuration. Any other Host comes from a site that made its name resolve to
 // loopback (DNS rebinding), so that the browser lets its scripts read the response.
-// TLS and authentication prevent that; without them, only the Host header reveals it.
+// TLS and authentication prevent that. Without them, only the Host header reveals it.
+//
 // A cross-site request to a local name cannot read the response, but it would cause
 // load and use up the connections of pages. Unless CORS is configured, other sites
 // may therefore only link to the page.
@@ -119,11 +120,11 @@ func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 		name := hostName(r.Host)
 		ip, err := netip.ParseAddr(name)
 		if name != "localhost" && name != configured && (err != nil || !ip.Unmap().IsLoopback()) {
-			http.Error(w, "the Host must be localhost or a loopback address", http.StatusMisdirectedRequest)
+			http.Error(w, "the Host header must name localhost or a loopback address", http.StatusMisdirectedRequest)
 			return
 		}
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" && !e.cfg.HTTP.CORS.HasValue() {
-			http.Error(w, "a page from elsewhere may only link here", http.StatusForbidden)
+			http.Error(w, "pages of other sites may only link to this page", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -157,7 +158,7 @@ func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
 	number, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	history, ok := live.Trace(e.store, time.Now(), number)
 	if !ok {
-		writeJSON(w, http.StatusNotFound, apiError{http.StatusNotFound, "no device has that number"})
+		writeJSON(w, http.StatusNotFound, apiError{http.StatusNotFound, "there is no device with this number"})
 		return
 	}
 	writeJSON(w, http.StatusOK, history)

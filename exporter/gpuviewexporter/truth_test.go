@@ -117,8 +117,8 @@ func (s *pageSuite) TestLostDevicesHaveNoColorAndNoNumbersAfterAReload() {
 	p.click("tr.row td")
 	p.until(`document.getElementById("details").open`)
 	assert.Contains(t, text(p, "details"), "the last one")
-	p.until(`document.querySelectorAll("#details .kept path").length > 5`)
-	assert.Len(t, eval[[]string](p, `[...new Set([...document.querySelectorAll("#details .kept path")].map((e) => getComputedStyle(e).stroke))]`), 1, "curves of saturation too")
+	p.until(`document.querySelectorAll("#details .history path").length > 5`)
+	assert.Len(t, eval[[]string](p, `[...new Set([...document.querySelectorAll("#details .history path")].map((e) => getComputedStyle(e).stroke))]`), 1, "curves of saturation too")
 	assert.NotContains(t, eval[string](p, `[...document.querySelectorAll("#details-body > :not(.timeline)")].map((e) => e.innerText).join(" ")`), "worker-0")
 	assert.Contains(t, text(p, "demand"), "as of ", "the scheduler's view is old as well")
 }

@@ -21,7 +21,7 @@ const state = {search: "", vendor: "", problems: "", tile: "", map: "", groups: 
 const order = () => orders.find((o) => o.id === state.sort);
 // Why newer data could not be loaded, or "" if it could.
 let trouble = "Connecting";
-let answered = false;
+let hasDocument = false;
 
 const table = new Table(model, {
   onSort: (c) => {
@@ -61,25 +61,25 @@ for (const dialog of document.querySelectorAll("dialog")) {
 $("details").addEventListener("close", () => $("grid").focus({preventScroll: true}));
 
 // The address contains the state of the page, so that it can be saved and shared.
-const given = new URLSearchParams(location.hash.slice(1));
+const fromAddress = new URLSearchParams(location.hash.slice(1));
 const filters = ["search", "vendor", "problems", "tile", "map", "groups"];
-for (const id of filters) state[id] = given.get(id) ?? "";
+for (const id of filters) state[id] = fromAddress.get(id) ?? "";
 if (!Object.hasOwn(ways, state.groups)) state.groups = "";
-if (orders.some((o) => o.id === given.get("sort"))) state.sort = given.get("sort");
-if (given.has("order")) state.descending = given.get("order") !== "ascending";
+if (orders.some((o) => o.id === fromAddress.get("sort"))) state.sort = fromAddress.get("sort");
+if (fromAddress.has("order")) state.descending = fromAddress.get("order") !== "ascending";
 
-// wanted is the device to open from the address, once the device is known. grouped is the grouping to open.
-let wanted = given.get("device") ?? "";
-let grouped = state.groups;
+// deviceToOpen is the device to open from the address, once the device is known. groupsToOpen is the grouping to open.
+let deviceToOpen = fromAddress.get("device") ?? "";
+let groupsToOpen = state.groups;
 const nameOf = (d) => `${d.node ?? ""}/${d.id}`;
 
 function address() {
-  const said = new URLSearchParams();
-  for (const id of filters) if (state[id]) said.set(id, state[id]);
-  said.set("sort", state.sort);
-  said.set("order", state.descending ? "descending" : "ascending");
-  if (details.opened || wanted) said.set("device", details.opened ? nameOf(details.opened) : wanted);
-  history.replaceState(null, "", `#${said}`);
+  const parameters = new URLSearchParams();
+  for (const id of filters) if (state[id]) parameters.set(id, state[id]);
+  parameters.set("sort", state.sort);
+  parameters.set("order", state.descending ? "descending" : "ascending");
+  if (details.opened || deviceToOpen) parameters.set("device", details.opened ? nameOf(details.opened) : deviceToOpen);
+  history.replaceState(null, "", `#${parameters}`);
 }
 
 // explain shows the meaning of a column, or, without a column, how to read the page.
@@ -155,7 +155,7 @@ function count(devices) {
 const instances = (c) => c.instances ? `and ${c.instances.toLocaleString()} MIG instance${c.instances === 1 ? "" : "s"}` : "";
 
 function empty(shown) {
-  $("empty").hidden = shown > 0 || !answered;
+  $("empty").hidden = shown > 0 || !hasDocument;
   if ($("empty").hidden) return;
   const b = document.createElement("b");
   b.textContent = model.devices.size ? "No device passes the filter." : "No window has arrived yet.";
@@ -164,8 +164,8 @@ function empty(shown) {
   $("empty").replaceChildren(b, text);
 }
 
-// choices fills in the vendors. A selected vendor stays in the list even if no device has it.
-function choices() {
+// fillVendors fills in the vendors. A selected vendor stays in the list even if no device has it.
+function fillVendors() {
   const vendors = [...new Set([...model.vendors(), ...(state.vendor ? [state.vendor] : [])])];
   if ($("vendor").dataset.has !== vendors.join("\n")) {
     $("vendor").dataset.has = vendors.join("\n");
@@ -207,15 +207,15 @@ $("thresholds").textContent = `throttled from ${throttleSteps.map(percent).join(
 
 function overview(t) {
   const all = [...model.devices.values()];
-  const {number, note, title} = t.open ? tellMissing() : tell(t, all);
+  const {number, note, title} = t.open ? missingContent() : tileContent(t, all);
   t.number.textContent = number === null ? "–" : number.toLocaleString();
   t.note.textContent = note;
   t.button.title = title;
   t.button.classList.toggle(t.mark ?? "plain", number > 0);
 }
 
-// tell returns the content of a tile: its number (null if nothing is observed) and its note.
-function tell(t, all) {
+// tileContent returns the content of a tile: its number (null if nothing is observed) and its note.
+function tileContent(t, all) {
   const known = t.value ? all.filter((d) => !Number.isNaN(t.value(d))) : all;
   if (!known.length) return {number: null, note: "", title: t.value && all.length ? "no device has this signal now" : ""};
   const over = t.over ? known.filter(t.over) : known;
@@ -232,7 +232,7 @@ function codes(devices) {
   return [...sums].sort((a, b) => b[1] - a[1]).map(([code, n]) => `${code} x${whole(n)}`).join(", ");
 }
 
-function tellMissing() {
+function missingContent() {
   if (model.lacking === undefined) return {number: null, note: "", title: "not diagnosed: see how to enable the diagnosis"};
   return {number: model.lacking, note: "", title: "signals that could be turned on in the exporters, and why they are missing"};
 }
@@ -242,30 +242,30 @@ function status() {
   const all = [...model.devices.values()];
   const seen = all.filter((d) => !d.lost);
   const broken = trouble;
-  const said = broken ? broken : answered ? model.state.text : "Connected";
+  const text = broken ? broken : hasDocument ? model.state.text : "Connected";
   $("dot").className = broken ? "off" : model.state.live ? "on" : "late";
-  write($("connection"), said);
-  const age = answered && model.newest && !seen.length ? `, ${duration(Math.max(0, model.now - model.newest))} ago` : "";
-  write($("window"), answered && model.newest ? `· ${duration(model.window)} window up to ${clock(model.newest)}${age}` : "");
-  if (answered) banner(all, seen, broken);
+  write($("connection"), text);
+  const age = hasDocument && model.newest && !seen.length ? `, ${duration(Math.max(0, model.now - model.newest))} ago` : "";
+  write($("window"), hasDocument && model.newest ? `· ${duration(model.window)} window up to ${clock(model.newest)}${age}` : "");
+  if (hasDocument) banner(all, seen, broken);
 }
 
 // write skips an unchanged text, because a screen reader would read it again.
-function write(e, said) { if (e.textContent !== said) e.textContent = said; }
+function write(e, text) { if (e.textContent !== text) e.textContent = text; }
 
 // banner shows the server's banners. Without a connection, the state of everything else is unknown.
 function banner(all, seen, broken) {
-  const says = !broken ? model.banners.map((b) => [written(b.title), written(b.text)])
+  const banners = !broken ? model.banners.map((b) => [written(b.title), written(b.text)])
     : all.length && !seen.length ? [[`No data since ${clock(Math.max(...all.map((d) => d.lost.last)))}.`, "The page has no connection to gpu_view."]] : [];
-  const text = says.flat().join("\n");
-  if ($("banner").dataset.says === text) return;
-  $("banner").dataset.says = text;
-  $("banner").replaceChildren(...says.map(([what, more]) => {
+  const text = banners.flat().join("\n");
+  if ($("banner").dataset.text === text) return;
+  $("banner").dataset.text = text;
+  $("banner").replaceChildren(...banners.map(([what, more]) => {
     const p = node("p");
     p.append(node("b", what), ` ${more}`);
     return p;
   }));
-  $("banner").hidden = !says.length;
+  $("banner").hidden = !banners.length;
 }
 
 // missing returns the signals that exporters do not provide, with the devices that lack them.
@@ -287,7 +287,7 @@ function listMissing() {
   const body = $("missing-body");
   const at = body.scrollTop;
   const parts = [["Could be turned on", groups.filter((g) => !g.lasting)], ["Not supported by the devices", groups.filter((g) => g.lasting)]];
-  const said = all ? [
+  const content = all ? [
     node("p", `From the last scrapes of the exporters of ${all.toLocaleString()} boards and MIG instances. An exposition does not contain the reason why a signal is missing, so some reasons are only likely.`),
     ...(parts[0][1].length ? [lines("p", "To print the csv lines and flags that turn signals on, run", "gpudoctor http://EXPORTER:9400/metrics")] : []),
     ...(groups.length ? [] : [node("p", "Every diagnosed signal is available.", "none")]),
@@ -317,9 +317,9 @@ function listMissing() {
       which.append(node("span", g.devices.length === all ? "" : few + (g.devices.length > 3 ? ` and ${(g.devices.length - 3).toLocaleString()} more` : ""), "sub"));
       tr.append(th, node("td", g.text), which);
     }
-    said.push(node("h3", title), t);
+    content.push(node("h3", title), t);
   }
-  body.replaceChildren(...said);
+  body.replaceChildren(...content);
   body.scrollTop = at;
 }
 
@@ -340,14 +340,14 @@ function demand() {
     const li = document.createElement("li");
     const b = document.createElement("b");
     b.textContent = r.resource;
-    const said = [
+    const text = [
       Number.isNaN(pods) ? "" : `${whole(pods)} pod${pods === 1 ? "" : "s"} pending`,
       Number.isNaN(units) ? "" : `${whole(units)} requested by them`,
       Number.isNaN(ratio) ? "" : `${percent(ratio)} of allocatable requested`,
       Number.isNaN(age) ? "" : `oldest waits ${duration(age)}`,
     ].filter(Boolean).join(" · ");
     li.classList.toggle("warn", r.warn ?? false);
-    li.append(b, ` ${said}`, r.cluster ? ` (${r.cluster})` : "", r.old ? ` · as of ${clock(r.at)}` : "");
+    li.append(b, ` ${text}`, r.cluster ? ` (${r.cluster})` : "", r.old ? ` · as of ${clock(r.at)}` : "");
     ul.append(li);
   }
   for (const c of model.unreserved) {
@@ -360,7 +360,8 @@ function demand() {
 
 // The page asks for the document a little after each window. The response says when the next one is
 // expected. If nothing has changed, the response has no body.
-const patience = 30_000;
+// timeout is in milliseconds, retry in seconds.
+const timeout = 30_000;
 const retry = 3;
 let tag = "";
 let timer = 0;
@@ -383,7 +384,7 @@ async function poll() {
 async function load() {
   let why = "Connection lost. Retrying";
   try {
-    const answer = await fetch("api/devices", {cache: "no-store", headers: tag ? {"If-None-Match": tag} : {}, signal: AbortSignal.timeout(patience)});
+    const answer = await fetch("api/devices", {cache: "no-store", headers: tag ? {"If-None-Match": tag} : {}, signal: AbortSignal.timeout(timeout)});
     const changed = answer.status !== 304;
     if (changed && !answer.ok) {
       why = "Refused by the server. Retrying";
@@ -391,7 +392,7 @@ async function load() {
     }
     const body = changed ? await answer.text() : "";
     // Only a proxy can remove the date of a response.
-    model.answered((Date.parse(answer.headers.get("Date") ?? "") || Date.now()) / 1000);
+    model.setServerTime((Date.parse(answer.headers.get("Date") ?? "") || Date.now()) / 1000);
     if (changed) {
       begun = performance.now();
       await paced(model.read(body));
@@ -406,7 +407,7 @@ async function load() {
 }
 
 // show draws changes in steps. The browser can do other work between steps.
-const steps = [choices, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
+const steps = [fillVendors, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
 let drawing = false;
 let again = false;
 
@@ -414,14 +415,14 @@ async function show() {
   again = drawing;
   if (drawing) return;
   drawing = true;
-  const first = !answered;
-  answered = true;
+  const first = !hasDocument;
+  hasDocument = true;
   try {
     do {
       again = false;
       for (const step of steps) {
         await paced(step() ?? []);
-        await breath();
+        await yieldToBrowser();
       }
     } while (again);
   } finally {
@@ -432,31 +433,31 @@ async function show() {
 
 // paced runs a generator and lets the browser do other work from time to time.
 async function paced(steps) {
-  for (const _ of steps) await breath();
+  for (const _ of steps) await yieldToBrowser();
 }
 
-// breath lets the browser do other work if the current work has taken a while.
+// yieldToBrowser lets the browser do other work if the current work has taken a while.
 let begun = 0;
-async function breath() {
+async function yieldToBrowser() {
   if (performance.now() - begun < 8) return;
   await (globalThis.scheduler?.yield?.() ?? new Promise((done) => { setTimeout(done); }));
   begun = performance.now();
 }
 
 function dialogs() {
-  const named = wanted && [...model.devices.values()].find((d) => nameOf(d) === wanted);
-  if (wanted) wanted = "";
+  const named = deviceToOpen && [...model.devices.values()].find((d) => nameOf(d) === deviceToOpen);
+  if (deviceToOpen) deviceToOpen = "";
   if (named) details.open(named);
   else details.refresh();
-  if (grouped) groups.open(grouped);
-  grouped = "";
+  if (groupsToOpen) groups.open(groupsToOpen);
+  groupsToOpen = "";
   if ($("missing").open) listMissing();
   return groups.refresh();
 }
 
 // If no newer document could be loaded, the numbers expire.
 function tick() {
-  if (!answered) return;
+  if (!hasDocument) return;
   if (model.expire()) {
     tag = "";
     show();

@@ -26,7 +26,7 @@ export class Details {
     this.onChange();
     this.describe();
     $("details").showModal();
-    this.look();
+    this.loadHistory();
   }
 
   // refresh redraws the open device with its current values.
@@ -34,11 +34,11 @@ export class Details {
     if (!this.opened) return;
     if (![...this.model.devices.values()].includes(this.opened)) return $("details").close();
     this.describe();
-    this.look();
+    this.loadHistory();
   }
 
-  // look loads the history of the open device.
-  async look() {
+  // loadHistory loads the history of the open device.
+  async loadHistory() {
     const d = this.opened;
     try {
       const answer = await fetch(`api/devices/${d.n}/history`);
@@ -62,7 +62,7 @@ export class Details {
     const number = (name, format, kind) => {
       const v = d.get(name);
       const why = Number.isNaN(v) ? d.why(name) : null;
-      return [why ? "–" : format(v), why?.text ?? "", kept(past, d, name, format, kind), why];
+      return [why ? "–" : format(v), why?.text ?? "", historyOf(past, d, name, format, kind), why];
     };
     const parts = [
       ["", [["Device", d.id], ["Model", d.model || "–"], ["Window", d.end ? `${duration(d.len)} up to ${clock(d.end)}${d.lost ? `, the last one. ${d.why("coverage").text}` : ""}` : d.why("coverage").text],
@@ -130,8 +130,8 @@ const groupOf = (l) => groups.find(([form]) => form.test(l.key))[1];
 // always0 reports whether a number is 0 now and was 0 for the whole history.
 const always0 = (d, past, name) => d.get(name) === 0 && !series(d, past, name).some((v) => v > 0);
 
-// kept draws the history of a number. Shares have a scale up to 1, other numbers up to their maximum.
-function kept(past, d, name, format, kind) {
+// historyOf draws the history of a number. Shares have a scale up to 1, other numbers up to their maximum.
+function historyOf(past, d, name, format, kind) {
   const values = series(d, past, name);
   const seen = values.filter((v) => v !== null);
   if (!seen.length) return null;
@@ -145,7 +145,7 @@ function kept(past, d, name, format, kind) {
   path.setAttribute("d", trace(values.length, (x) => (values[x] ?? NaN) / top));
   curve.append(path);
   if (["s", "error"].includes(columns.find((c) => c.kind === kind)?.scale)) curve.classList.add("sat");
-  const out = node("div", "", "kept");
+  const out = node("div", "", "history");
   out.append(curve, node("span", low === high ? `always ${format(low)}` : `${format(low)} to ${format(high)}`, "n"));
   return out;
 }
@@ -192,12 +192,12 @@ function holders(model, d) {
   }
   const rowsOf = t.createTBody();
   for (const h of d.holders) {
-    const say = (name, format) => { const v = model.held(h, name); return Number.isNaN(v) ? "–" : format(v); };
+    const text = (name, format) => { const v = model.held(h, name); return Number.isNaN(v) ? "–" : format(v); };
     const tr = rowsOf.insertRow();
     const th = node("th", `${holderName(h)}${h.claim ? ` · claim ${h.claim}` : ""}${h.class ? ` (${h.class})` : ""}`);
     th.scope = "row";
-    tr.append(th, node("td", h.sharing || "–"), node("td", say(holderKeys.used, bytes), "n"), node("td", say(holderKeys.budget, bytes), "n"),
-      node("td", say(holderKeys.utilization, percent), "n"), node("td", say(holderKeys.power, watts), "n"));
+    tr.append(th, node("td", h.sharing || "–"), node("td", text(holderKeys.used, bytes), "n"), node("td", text(holderKeys.budget, bytes), "n"),
+      node("td", text(holderKeys.utilization, percent), "n"), node("td", text(holderKeys.power, watts), "n"));
   }
   return t;
 }

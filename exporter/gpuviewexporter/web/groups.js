@@ -188,10 +188,10 @@ export class Groups {
   wasted() {
     const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: gpu_k8s has no section usage.", "none"));
-    const said = (v) => v === undefined ? "–" : v.toFixed(v < 100 ? 2 : 0);
+    const amount = (v) => v === undefined ? "–" : v.toFixed(v < 100 ? 2 : 0);
     const costs = total.cost !== undefined, unit = currency ? `, ${currency}` : "";
-    const cells = (w) => [said(w.allocated), said(w.active), said(w.idle), w.allocated > 0 && w.idle !== undefined ? percent(Math.min(1, w.idle / w.allocated)) : "–",
-      ...(costs ? [said(w.cost), said(w.costIdle)] : [])].map((text) => node("td", text, "n"));
+    const cells = (w) => [amount(w.allocated), amount(w.active), amount(w.idle), w.allocated > 0 && w.idle !== undefined ? percent(Math.min(1, w.idle / w.allocated)) : "–",
+      ...(costs ? [amount(w.cost), amount(w.costIdle)] : [])].map((text) => node("td", text, "n"));
     const since = (w) => w.since ? [node("td", `${clock(w.since)}, ${duration(to - w.since)}`, "n")] : [node("td", "–", "n")];
     const name = (w) => w.name.startsWith("__") ? w.name : this.pick(w.name.replace("/Pod/", "/"));
     const hours = ["GPU hours", "Active", "Idle", "Idle share", ...(costs ? [`Cost${unit}`, `Idle cost${unit}`] : [])];
@@ -201,7 +201,7 @@ export class Groups {
       table([$("group").selectedOptions[0].text, ...hours, "All idle since"], [...groups.map((w) => [name(w), ...cells(w), ...since(w)]), ["all", ...cells(total), node("td")]]), ...rest(groups.length, counted),
       node("h3", "Idle holders, longest idle time first"),
       ...(idling ? [table(["Holder", "Idle since", "Devices", ...hours.slice(2, 3), ...hours.slice(5)],
-        holders.map((w) => [name(w), ...since(w), node("td", w.devices.toLocaleString(), "n"), node("td", said(w.idle), "n"), ...(costs ? [node("td", said(w.costIdle), "n")] : [])])), ...rest(holders.length, idling)]
+        holders.map((w) => [name(w), ...since(w), node("td", w.devices.toLocaleString(), "n"), node("td", amount(w.idle), "n"), ...(costs ? [node("td", amount(w.costIdle), "n")] : [])])), ...rest(holders.length, idling)]
         : [node("p", "None: all holders use their GPUs.", "none")]),
     );
   }

@@ -56,12 +56,12 @@ export class FleetMap {
     for (const [i, [id, place]] of seen.entries()) {
       const line = this.lines.get(id) ?? this.line(id, place[0].node);
       if (this.body.children[i] !== line.row) this.body.insertBefore(line.row, this.body.children[i] ?? null);
-      this.colour(line, place.filter((d) => !d.board));
+      this.color(line, place.filter((d) => !d.board));
     }
   }
 
-  // colour colors the boards of a node.
-  colour(line, boards) {
+  // color colors the boards of a node.
+  color(line, boards) {
     const {column} = this;
     while (line.cells.childElementCount > boards.length) line.cells.lastChild.remove();
     while (line.cells.childElementCount < boards.length) line.cells.append(document.createElement("i"));
@@ -71,13 +71,13 @@ export class FleetMap {
       const of = [d, ...d.instances ?? []].map((x) => ({x, v: column.value(x)})).filter(({v}) => !Number.isNaN(v)).sort((a, b) => b.v - a.v)[0];
       const name = !this.visible.has(d) ? "off" : d.lost ? "lost" : !of ? "none" : step(column, of.x, of.v);
       if (cell.className !== name) cell.className = name;
-      const said = `${d.name || d.id}: ${of ? `${column.label} ${text(column, of)}` : "not observed"}`;
-      if (cell.title !== said) cell.title = said;
+      const title = `${d.name || d.id}: ${of ? `${column.label} ${text(column, of)}` : "not observed"}`;
+      if (cell.title !== title) cell.title = title;
       cell.device = d;
       if (of && !(highest?.v >= of.v)) highest = of;
     }
-    const said = `${boards.length} board${boards.length === 1 ? "" : "s"}${highest ? `, ${column.label} up to ${text(column, highest)}` : ""}`;
-    if (line.button.title !== said) line.button.title = said;
+    const title = `${boards.length} board${boards.length === 1 ? "" : "s"}${highest ? `, ${column.label} up to ${text(column, highest)}` : ""}`;
+    if (line.button.title !== title) line.button.title = title;
   }
 
   line(id, name) {

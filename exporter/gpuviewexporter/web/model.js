@@ -71,20 +71,20 @@ export class Model {
       read.push(JSON.parse(line.endsWith(",") ? line.slice(0, -1) : line));
       yield;
     }
-    this.take(head, read);
+    this.replace(head, read);
     yield* this.settle();
   }
 
-  // take replaces the document. It keeps the objects of devices, so that a selected or open device stays
+  // replace replaces the document. It keeps the objects of devices, so that a selected or open device stays
   // selected or open, even if the server was restarted and numbers its devices anew.
-  take(head, read) {
+  replace(head, read) {
     const index = new Map();
     head.fields.forEach((f, i) => index.set(key(f.metric, f.value), i));
     head.gauges.forEach((g, i) => index.set(key(g.metric, g.value), -1 - i));
     this.holderIndex = new Map(head.holderGauges.map((g, i) => [g.metric, i]));
     const shared = {index, numbers: new Map(head.numbers.map((name, i) => [name, i])), whys: head.why, meanings: new Map(head.xids.map((x) => [x.code, x]))};
-    const {newest, window, until, kept, demand, unreserved, state, banners, missing, lacking} = head;
-    Object.assign(this, {newest, window, until, kept, demand, unreserved, state, banners, missing, lacking});
+    const {newest, window, until, curvePoints, demand, unreserved, state, banners, missing, lacking} = head;
+    Object.assign(this, {newest, window, until, curvePoints, demand, unreserved, state, banners, missing, lacking});
     const devices = new Map();
     for (const [placed, d] of read.entries()) {
       const id = `${d.cluster ?? ""}/${d.node ?? ""}/${d.id}`;
@@ -93,13 +93,13 @@ export class Model {
     this.devices = devices;
   }
 
-  // answered sets the server's current time, from a response. The clock of the browser may be wrong.
-  answered(seconds) {
-    this.said = seconds;
-    this.heard = performance.now();
+  // setServerTime sets the server's current time, from a response. The clock of the browser may be wrong.
+  setServerTime(seconds) {
+    this.serverTime = seconds;
+    this.receivedAt = performance.now();
   }
 
-  get now() { return this.said + (performance.now() - this.heard) / 1000; }
+  get now() { return this.serverTime + (performance.now() - this.receivedAt) / 1000; }
 
   // expire removes the numbers of all devices after the time until which the document holds, and reports
   // whether it removed any. No newer document could be loaded.
@@ -111,7 +111,7 @@ export class Model {
       if (d.lost) continue;
       const {idle, power, health, findings, throttle, holders, reserved, diagnosis, words} = empty;
       const xids = d.xids.map((x) => ({...x, count: 0}));
-      const last = d.end || this.said;
+      const last = d.end || this.serverTime;
       const lost = {last, why: expired.why.map((part) => typeof part === "number" ? last : part)};
       Object.assign(d, {idle, power, health, findings, throttle, holders, reserved, diagnosis, words, xids, v: [], g: [], reasons: null, problems: ["lost"], lost});
     }

@@ -230,11 +230,11 @@ class Cell {
     const name = [c.text ? "text" : "", missing ? "none" : step(c, d, value)].join(" ").trim();
     if (this.td.className !== name) this.td.className = name;
     if (this.td.title !== title) this.td.title = title;
-    const said = missing ? `not observed: ${title}` : "";
-    const state = `${main}\n${sub}\n${tags.join("\n")}\n${said}\n${aside}`;
+    const spoken = missing ? `not observed: ${title}` : "";
+    const state = `${main}\n${sub}\n${tags.join("\n")}\n${spoken}\n${aside}`;
     if (state !== this.state) {
       this.state = state;
-      this.main.replaceChildren(missing ? dash(said) : main, ...tags.map((t) => element("span", "tag", t)));
+      this.main.replaceChildren(missing ? dash(spoken) : main, ...tags.map((t) => element("span", "tag", t)));
       if (aside) this.main.append(element("span", "vh", ` ${aside}`));
       this.sub.textContent = sub;
       this.sub.hidden = missing;
@@ -242,18 +242,18 @@ class Cell {
     if (this.path) {
       const curve = d.curves[c.curve];
       const line = trace(curve.length, (x) => level(curve[x]));
-      const box = `${Math.min(curve.length - model.kept, curve.length - 2)} 0 ${Math.max(1, model.kept - 1)} 20`;
+      const box = `${Math.min(curve.length - model.curvePoints, curve.length - 2)} 0 ${Math.max(1, model.curvePoints - 1)} 20`;
       if (box !== this.box) this.svg.setAttribute("viewBox", this.box = box);
       if (line !== this.line) this.path.setAttribute("d", this.line = line);
     }
   }
 }
 
-function dash(said) {
+function dash(spoken) {
   const out = document.createDocumentFragment();
   const mark = element("span", "", "–");
   mark.setAttribute("aria-hidden", "true");
-  out.append(mark, element("span", "vh", said));
+  out.append(mark, element("span", "vh", spoken));
   return out;
 }
 

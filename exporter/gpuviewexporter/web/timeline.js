@@ -35,13 +35,13 @@ export class Timeline {
     // Slots that were observed for less than half their time, or not at all, are hatched.
     const blind = Array.from({length: this.slots}, (_, x) => coverage.length ? (coverage[x] ?? 0) < 0.5 : this.curves.every((c) => (c.values[x] ?? null) === null));
 
-    this.said = node("p", "", "none readout");
+    this.readout = node("p", "", "none readout");
     this.cursors = [];
     this.figure = node("figure", "", "timeline");
     this.figure.tabIndex = 0;
     this.figure.ariaLabel = `Timeline of ${this.curves.map((c) => c.name).join(", ")}. Left and right arrows read it.`;
     this.figure.setAttribute("role", "group");
-    this.figure.append(this.said, this.panel(this.curves.filter((c) => !c.second), blind));
+    this.figure.append(this.readout, this.panel(this.curves.filter((c) => !c.second), blind));
     if (this.curves.some((c) => c.second)) this.figure.append(this.panel(this.curves.filter((c) => c.second), blind));
     this.figure.append(...this.happenings(d), this.times());
     this.figure.addEventListener("pointermove", (e) => {
@@ -126,8 +126,8 @@ export class Timeline {
       const {out: lane, plot} = this.row(node("div", i ? "" : "Exporter", "axis"), node("div"), "lane down");
       for (const o of times) plot.append(this.bar(o.from, o.to || this.past.end));
       const last = times.at(-1);
-      const said = `${times.length > 1 ? `${times.length} times without an answer, last` : "no answer"} ${clock(last.from)}${last.to ? ` to ${clock(last.to)}` : ", still"}`;
-      plot.append(node("span", down.size > 1 ? `${said} · ${url}` : said));
+      const text = `${times.length > 1 ? `${times.length} times without an answer, last` : "no answer"} ${clock(last.from)}${last.to ? ` to ${clock(last.to)}` : ", still"}`;
+      plot.append(node("span", down.size > 1 ? `${text} · ${url}` : text));
       plot.title = url;
       out.push(lane);
     }
@@ -190,7 +190,7 @@ export class Timeline {
     const came = [...past.xids.filter((x) => x.at > begin && x.at <= end).map((x) => `XID ${x.code}`),
       ...past.restarts.filter((r) => r.by > begin && r.by <= end).map(() => "the driver restarted"),
       ...past.outages.filter((o) => o.from <= end && (o.to || past.end) > begin).map((o) => `${o.url} gave no samples`)];
-    this.said.textContent = this.at < 0
+    this.readout.textContent = this.at < 0
       ? `${duration(past.slot * this.slots)} up to ${clock(past.end)}, for each ${duration(past.slot)} the highest window. The pointer or the arrow keys read it.`
       : `${clock(end)}: ` + [(this.curves.filter((c) => (c.values[this.at] ?? null) !== null)
         .map((c) => `${c.name} ${c.format(c.values[this.at])}`).join(", ") || "not observed"), ...came].join("; ");

@@ -73,7 +73,7 @@ func Summarize(s *store.Store, now time.Time, node string) (*Summary, *Parameter
 				continue
 			}
 			for _, h := range d.Holders() {
-				if !v.Holds(d, h) || h.Pod == "" && h.PodUID == "" {
+				if !v.IsCurrentHolder(d, h) || h.Pod == "" && h.PodUID == "" {
 					continue
 				}
 				ref := PodRef{h.Pod, h.Namespace, h.PodUID}

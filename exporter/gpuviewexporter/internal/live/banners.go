@@ -32,7 +32,7 @@ const maxListed = 3
 // addBanners sets the state and the banners.
 func (d *Document) addBanners(v *store.View) {
 	x := &d.Exporters
-	down, silent := len(x.Down), len(x.Silent)
+	down, stale := len(x.Down), len(x.Stale)
 	lost := 0
 	var last store.Time // the end of the newest window of a lost device
 	for i := range d.Devices {
@@ -53,7 +53,7 @@ func (d *Document) addBanners(v *store.View) {
 	case allLost:
 		d.State = noNewData
 	// The newest window may have ended before the outage. The nvml receiver needs no exporters.
-	case down > 0 && down == x.Known && newest < int64(downSince)+int64(step):
+	case down > 0 && down == x.Total && newest < int64(downSince)+int64(step):
 		d.State = State{Text: "Connected, no exporter gives samples"}
 	default:
 		d.State = State{"Live", true}
@@ -61,14 +61,14 @@ func (d *Document) addBanners(v *store.View) {
 
 	d.Banners = []Banner{}
 	add := func(title, text Text) { d.Banners = append(d.Banners, Banner{title, text}) }
-	of := func(n int) string { return grouped(n) + " of " + grouped(x.Known) + " exporters" }
-	if down == x.Known && down > 0 {
+	of := func(n int) string { return grouped(n) + " of " + grouped(x.Total) + " exporters" }
+	if down == x.Total && down > 0 {
 		add(Text{"No exporter gives samples."}, append(list(x.Down), "."))
 	} else if down > 0 {
 		add(Text{of(down) + " give no samples."}, append(list(x.Down), "."))
 	}
-	if silent > 0 && (!allLost && len(d.Devices) > 0 || silent < x.Known) {
-		add(Text{"No data about " + of(silent) + "."}, append(list(x.Silent), ": check the collectors that scrape them."))
+	if stale > 0 && (!allLost && len(d.Devices) > 0 || stale < x.Total) {
+		add(Text{"No data about " + of(stale) + "."}, append(list(x.Stale), ": check the collectors that scrape them."))
 	}
 	if allLost && down == 0 {
 		why := Text{"The exporters answer: check the pipeline between them and gpu_view."}
@@ -77,7 +77,7 @@ func (d *Document) addBanners(v *store.View) {
 			why = Text{"The reason is unknown: gpu.exporter.up is not received."}
 		case x.LastResult > 0:
 			why = Text{"No data about the exporters since ", x.LastResult, ": check the collectors that scrape them."}
-		case silent > 0:
+		case stale > 0:
 			why = Text{"The others answer: check the pipeline between them and gpu_view."}
 		}
 		add(Text{"No data since ", last, "."}, why)
@@ -92,7 +92,7 @@ func (d *Document) addBanners(v *store.View) {
 	}
 }
 
-// list returns the first exporters with the time since which they are down or silent.
+// list returns the first exporters with the time since which they are down, or since which their results are stale.
 func list(exporters []Exporter) Text {
 	var out Text
 	for i, e := range exporters {

@@ -35,7 +35,7 @@ type History struct {
 	Outages  []store.Outage  `json:"outages"`
 }
 
-// maxSpans is the maximum number of holder spans of a history. The newest are kept.
+// maxSpans is the maximum number of holder spans of a history. Older spans are omitted.
 const maxSpans = 256
 
 // Trace returns the history of the device with the given number, and false if there is

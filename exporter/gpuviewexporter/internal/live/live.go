@@ -27,8 +27,8 @@ type Document struct {
 	// Until is the time in Unix seconds after which all devices are lost unless new points arrive. A
 	// client that cannot get a newer document must not show numbers after it.
 	Until float64 `json:"until"`
-	// Kept is the number of the last points of each curve that lie within the stored time.
-	Kept int `json:"kept"`
+	// CurvePoints is the number of the last points of each curve that lie within the stored time.
+	CurvePoints int `json:"curvePoints"`
 	// Fields, Gauges and HolderGauges are the names of the numbers of a device's window, of a
 	// device and of a holder, by position.
 	Fields       []store.Name `json:"fields"`
@@ -81,25 +81,25 @@ func marshal(v any) []byte {
 	return text
 }
 
-// Exporters has the number of known exporters and those with a problem.
+// Exporters has the number of exporters and those with a problem.
 type Exporters struct {
-	// Known is the number of exporters with a recent result. Reported is true if any result arrived since
+	// Total is the number of exporters with a recent result. Reported is true if any result arrived since
 	// the start. LastResult is when the last one arrived, in Unix seconds, if none arrives anymore.
-	Known      int        `json:"known"`
+	Total      int        `json:"total"`
 	Reported   bool       `json:"reported"`
 	LastResult store.Time `json:"lastResult,omitempty"`
-	// Down are the exporters that do not answer. Silent are those without recent results, so it is
-	// unknown whether they answer.
-	Down   []Exporter `json:"down"`
-	Silent []Exporter `json:"silent"`
+	// Down are the exporters that do not answer. It is unknown whether those in Stale answer, because
+	// their results no longer arrive.
+	Down  []Exporter `json:"down"`
+	Stale []Exporter `json:"stale"`
 }
 
-// Exporter is an exporter that does not answer or is silent.
+// Exporter is an exporter that does not answer or whose results are stale.
 type Exporter struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	URL     string `json:"url"`
-	// Since is the time of the first failed scrape, or when the last result of a silent exporter
+	// Since is the time of the first failed scrape, or when the last result of a stale exporter
 	// arrived, in Unix seconds.
 	Since store.Time `json:"since"`
 	// Cause is the error of the last scrape. It is empty if another process scrapes the exporter.
@@ -223,8 +223,8 @@ func (d *Document) read(v *store.View) {
 		old := v.Now-int64(r.At) > int64(maxDemandAge)
 		d.Demand = append(d.Demand, Demand{r, old, !old && (r.Values[store.PendingPods] > 0 || r.Values[store.RequestedRatio] > 1)})
 	}
-	slot, kept := slot(devices, newest, step)
-	d.Kept = kept
+	slot, points := slot(devices, newest, step)
+	d.CurvePoints = points
 	// If no window arrives anymore, the curves end before their right edge.
 	curvesEnd := max(seconds(newest), seconds(v.Now)-3*slot)
 	codes := map[int]bool{}
@@ -306,19 +306,19 @@ func compareNames(a, b string) int {
 // the length of a window, because results may arrive once per window.
 const maxResultAge = 15 * time.Second
 
-// exporters returns the known exporters that do not answer or are silent.
+// exporters returns the exporters that do not answer or whose results are stale.
 func exporters(v *store.View) Exporters {
-	known := v.Exporters()
+	all := v.Exporters()
 	last := v.LastExporterPoint()
-	out := Exporters{Known: len(known), Reported: last > 0, Down: []Exporter{}, Silent: []Exporter{}}
+	out := Exporters{Total: len(all), Reported: last > 0, Down: []Exporter{}, Stale: []Exporter{}}
 	_, step := v.Newest()
 	if last > 0 && v.Now-last > int64(cmp.Or(step, time.Minute)+maxResultAge) {
 		out.LastResult = store.Time(last)
 	}
-	for _, e := range known {
+	for _, e := range all {
 		switch {
-		case e.Silent:
-			out.Silent = append(out.Silent, Exporter{e.Cluster, e.Node, e.URL, store.Time(e.ReceivedAt), ""})
+		case e.Stale:
+			out.Stale = append(out.Stale, Exporter{e.Cluster, e.Node, e.URL, store.Time(e.ReceivedAt), ""})
 		case !e.Up:
 			out.Down = append(out.Down, Exporter{e.Cluster, e.Node, e.URL, store.Time(e.Since), componenthelper.ScrapeError(e.URL)})
 		}
@@ -356,7 +356,7 @@ func describe(v *store.View, d *store.Device) Device {
 		}
 	}
 	for _, h := range d.Holders() {
-		if v.Holds(d, h) {
+		if v.IsCurrentHolder(d, h) {
 			out.Holders = append(out.Holders, Holder{h.Namespace, h.Pod, h.Container, h.Sharing, h.Claim, h.Class, h.WorkloadKind, h.Workload, v.HolderGauges(h)})
 		}
 	}
@@ -378,7 +378,7 @@ func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 
 // slot returns the seconds per point and the number of points that the stored time fills. The
 // width is the window's length, doubled until the stored time fits.
-func slot(devices []*store.Device, newest int64, step time.Duration) (width float64, kept int) {
+func slot(devices []*store.Device, newest int64, step time.Duration) (width float64, points int) {
 	oldest := newest
 	for _, d := range devices {
 		if d.Len() > 0 {

@@ -60,7 +60,7 @@ func TestSlotWidensUntilTheStoredTimeFits(t *testing.T) {
 		add(t, s, "GPU-a", signal.UtilizationAvg, epoch.Add(time.Duration(i)*time.Minute), float64(i%2))
 	}
 	document := build(s, epoch.Add(119*time.Minute))
-	assert.Equal(t, curvePoints, document.Kept)
+	assert.Equal(t, curvePoints, document.CurvePoints)
 	assert.Equal(t, strings.Repeat("z", curvePoints), document.Devices[0].Curves[0], "a point is the highest window of its slot")
 }
 
@@ -380,16 +380,16 @@ func TestDocumentListsExportersThatDoNotAnswer(t *testing.T) {
 	since := store.Time(epoch.UnixNano())
 	componenthelper.SetScrapeError("http://a", errors.New("connection refused"))
 	t.Cleanup(func() { componenthelper.SetScrapeError("http://a", nil) })
-	want := Exporters{Known: 3, Reported: true, Down: []Exporter{
+	want := Exporters{Total: 3, Reported: true, Down: []Exporter{
 		{Node: "node-1", URL: "http://a", Since: since, Cause: "connection refused"}, {Node: "node-2", URL: "http://b", Since: since},
-	}, Silent: []Exporter{}}
+	}, Stale: []Exporter{}}
 	assert.Equal(t, want, build(s, epoch).Exporters)
 	later := build(s, epoch.Add(2*time.Minute)).Exporters
 	assert.EqualValues(t, 1.8e18, later.LastResult, "no result arrives anymore")
 	assert.Empty(t, later.Down, "the last result is two minutes old")
 	assert.Equal(t, []Exporter{
 		{Node: "node-1", URL: "http://a", Since: since}, {Node: "node-2", URL: "http://b", Since: since}, {Node: "node-2", URL: "http://c", Since: since},
-	}, later.Silent)
+	}, later.Stale)
 	assert.False(t, build(newStore(), epoch).Exporters.Reported)
 }
 
@@ -408,7 +408,7 @@ func texts(d *Document) (out []string) {
 	return out
 }
 
-func TestBannersSayWhatIsWrongAndWhatToCheck(t *testing.T) {
+func TestBannersDescribeProblemsAndWhatToCheck(t *testing.T) {
 	s := newStore()
 	m, _ := store.Lookup(signal.GPUExporterUp.Name)
 	up := func(exporters int, at time.Time, value float64) {

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// An exporter counts as silent after three intervals plus minSilence, because points may wait in
-	// queues. If it sent only one point, it counts as silent after unknownInterval.
-	minSilence      = int64(15 * time.Second)
-	unknownInterval = int64(90 * time.Second)
+	// The result of an exporter is stale after three intervals plus minStaleTime, because points may wait in
+	// queues. If there was only one result, the interval is unknown, and it is stale after maxUnknownInterval.
+	minStaleTime       = int64(15 * time.Second)
+	maxUnknownInterval = int64(90 * time.Second)
 )
 
 type exporterKey struct{ cluster, node, url string }
@@ -29,20 +29,20 @@ type Exporter struct {
 	Since, At int64
 	// ReceivedAt is when the last result arrived, by the clock of gpu_view.
 	ReceivedAt int64
-	// Silent is true if gpu.exporter.up no longer arrives, because the exporter is no longer scraped
-	// or its samples are lost. It is then unknown whether the exporter answers. Beside is true if
+	// Stale is true if gpu.exporter.up no longer arrives, because the exporter is no longer scraped
+	// or its samples are lost. It is then unknown whether the exporter answers. OthersAnswer is true if
 	// another exporter of the same node answers. [View.Exporters] sets both.
-	Silent, Beside bool
+	Stale, OthersAnswer bool
 	// interval is the time between the last two scrapes, 0 before the second one.
 	interval int64
 	outages  []Outage
 }
 
-func (e *Exporter) silent(now int64) bool {
+func (e *Exporter) isStale(now int64) bool {
 	if e.interval == 0 {
-		return now-e.ReceivedAt > unknownInterval
+		return now-e.ReceivedAt > maxUnknownInterval
 	}
-	return now-e.ReceivedAt > 3*e.interval+minSilence
+	return now-e.ReceivedAt > 3*e.interval+minStaleTime
 }
 
 // report stores whether an exporter answered.
@@ -103,16 +103,16 @@ func (v *View) Exporters() []Exporter {
 			continue
 		}
 		one := *e
-		one.Silent = e.silent(v.Now)
+		one.Stale = e.isStale(v.Now)
 		v.exporters = append(v.exporters, one)
-		answers[nodeKey{e.Cluster, e.Node}] = answers[nodeKey{e.Cluster, e.Node}] || e.Up && !one.Silent
+		answers[nodeKey{e.Cluster, e.Node}] = answers[nodeKey{e.Cluster, e.Node}] || e.Up && !one.Stale
 	}
 	slices.SortFunc(v.exporters, func(a, b Exporter) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node), cmp.Compare(a.URL, b.URL))
 	})
 	for i := range v.exporters {
 		e := &v.exporters[i]
-		if e.Beside = answers[nodeKey{e.Cluster, e.Node}]; !e.Up && !e.Silent {
+		if e.OthersAnswer = answers[nodeKey{e.Cluster, e.Node}]; !e.Up && !e.Stale {
 			v.down = append(v.down, e)
 		}
 	}
@@ -128,7 +128,7 @@ func (v *View) LastExporterPoint() int64 { return v.s.exporterPointAt }
 func (v *View) failing(cluster, node string) *Exporter {
 	all := v.Exporters()
 	for _, e := range v.down {
-		if e.Node == node && node != "" && (e.Cluster == cluster || e.Cluster == "") && !e.Beside {
+		if e.Node == node && node != "" && (e.Cluster == cluster || e.Cluster == "") && !e.OthersAnswer {
 			return e
 		}
 	}

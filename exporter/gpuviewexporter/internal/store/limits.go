@@ -26,7 +26,7 @@ const (
 const (
 	// maxResources limits the Kubernetes resource names.
 	maxResources = 1000
-	// maxExporters limits the exporters whose state is kept.
+	// maxExporters limits the exporters whose state is stored.
 	maxExporters = 10_000
 	// maxCodes limits the XID codes of one device.
 	maxCodes = 64

@@ -26,7 +26,7 @@ func (t *track) expire(oldest int64) {
 	t.ends, t.values = slices.Delete(t.ends, 0, i), slices.Delete(t.values, 0, i)
 }
 
-// Past calls f with the kept values of a gauge and their times in Unix nanoseconds, oldest
+// Past calls f with the stored values of a gauge and their times in Unix nanoseconds, oldest
 // first. Only power and the GPU temperature have a history.
 func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
 	if g < numTracked {

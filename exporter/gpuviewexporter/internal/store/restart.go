@@ -2,7 +2,7 @@ package store
 
 import "slices"
 
-// maxRestarts limits the restarts of one device and the outages of one exporter that are kept.
+// maxRestarts limits the restarts of one device and the outages of one exporter that are stored.
 const maxRestarts = 64
 
 // Restart is a start of a device's driver, after which the energy counter restarts at 0. After is the time of the

@@ -94,7 +94,7 @@ func FieldsOf(m *signal.Metric) []Field {
 // Value returns the value of the metric's own attribute, or "".
 func (f Field) Value() string { return fields[f].value }
 
-// Gauge is a metric whose last value is kept.
+// Gauge is a metric whose last value is stored.
 type Gauge uint8
 
 // gauges are the gauges of a device, followed by those of a container. The first numTracked have a history.
@@ -128,7 +128,7 @@ var gauges = [...]fieldSource{
 	{metric: signal.K8sContainerGPUUtilization},
 }
 
-// numTracked is the number of gauges whose history is kept.
+// numTracked is the number of gauges whose history is stored.
 const numTracked = 2
 
 // NumGauges is the number of gauges.
@@ -152,7 +152,7 @@ func GaugeOf(m *signal.Metric, value string) Gauge {
 	return Gauge(i)
 }
 
-// Demand is a metric of the scheduler's view. Its last value is kept for each Kubernetes
+// Demand is a metric of the scheduler's view. Its last value is stored for each Kubernetes
 // resource name.
 type Demand uint8
 
@@ -188,14 +188,14 @@ const (
 	Missing
 )
 
-// diagnosed are the signals whose verdicts are kept. Optional signals are omitted.
+// diagnosed are the signals whose verdicts are stored. Optional signals are omitted.
 var diagnosed = slices.DeleteFunc(diagnose.Signals(), func(s *diagnose.Signal) bool { return s.Optional })
 
-// Diagnosed returns the signals whose verdicts are kept, in the order of [View.Verdicts]. The
+// Diagnosed returns the signals whose verdicts are stored, in the order of [View.Verdicts]. The
 // slice is shared and must not be modified.
 func Diagnosed() []*diagnose.Signal { return diagnosed }
 
-// Metric describes how the store keeps the points of a metric.
+// Metric describes how the points of a metric are stored.
 type Metric struct {
 	// Attribute is the key of the metric's own attribute, or "".
 	Attribute  string
@@ -227,7 +227,7 @@ const (
 	claimCountKind
 )
 
-// Lookup returns how the store keeps the points of a metric, and false if it does not keep them.
+// Lookup returns how the points of a metric are stored, and false if they are not.
 func Lookup(name string) (*Metric, bool) {
 	m, ok := metrics[name]
 	return m, ok

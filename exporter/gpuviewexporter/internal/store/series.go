@@ -132,7 +132,7 @@ func (a *accumulator) add(f Field, o accumulator) {
 // there is no other window.
 const unobserved = 1e-9
 
-// Summarize combines the windows of one device that end in (from, to]. Windows are
+// Summarize combines the windows of one device that end in (firstAfter, to]. Windows are
 // weighted by observed time, which is coverage times length, or the full length if the
 // coverage is unknown. If several series are given, they belong to containers that hold
 // the device. Each repeats the device's windows, so each window counts once, from the

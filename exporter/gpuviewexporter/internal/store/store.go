@@ -29,7 +29,7 @@ const (
 
 // Settings are the limits of the store.
 type Settings struct {
-	// Retention is how long windows are kept.
+	// Retention is how long windows are stored.
 	Retention time.Duration
 	// MaxDevices is the maximum number of boards and MIG instances.
 	MaxDevices int
@@ -40,7 +40,7 @@ type Settings struct {
 // Outcome is the result of adding a point.
 type Outcome uint8
 
-// Each point has one outcome. A clamped point is also counted as Clamped.
+// Each point has one outcome. A clamped point is counted as Clamped in addition.
 const (
 	// Accepted points are stored.
 	Accepted Outcome = iota
@@ -243,14 +243,14 @@ type Batch struct {
 	setBack bool
 }
 
-// Begin starts a batch at the wall clock time now.
+// Begin locks the store and starts a batch. now is the wall clock time.
 func (s *Store) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	s.startedAt = cmp.Or(s.startedAt, now.UnixNano())
 	return &Batch{s: s, wall: now, now: now.UnixNano(), oldest: now.Add(-s.settings.Retention).UnixNano()}
 }
 
-// End releases the store.
+// End unlocks the store.
 func (b *Batch) End() {
 	b.observeNodes()
 	if b.s.newest > b.s.swept {
@@ -367,8 +367,8 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	return Accepted
 }
 
-// judge stores a verdict. A later scrape replaces all verdicts of an earlier one. If it
-// has no verdict on a signal, the signal is now measured at another level.
+// judge stores a verdict. A later scrape replaces all verdicts of an earlier one. If it has no verdict on
+// a signal, the board or its instances now have the signal instead.
 func (d *Device) judge(index uint8, p *Point) {
 	switch {
 	case p.End < d.judged:

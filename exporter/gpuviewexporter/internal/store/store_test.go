@@ -213,7 +213,7 @@ func TestStaleGaugeIsAbsent(t *testing.T) {
 	}
 }
 
-func TestAContainerHoldsADeviceInItsNewestWindow(t *testing.T) {
+func TestCurrentHoldersHeldTheDeviceInItsNewestWindow(t *testing.T) {
 	s := testStore()
 	first, second := Place{Pod: "first", Container: "c"}, Place{Pod: "second", Container: "c"}
 	addPoint(t, s, epoch, first, "GPU-a", signal.UtilizationAvg, "", epoch, 1)
@@ -225,7 +225,7 @@ func TestAContainerHoldsADeviceInItsNewestWindow(t *testing.T) {
 		d := v.Devices()[0]
 		holds := map[string]bool{}
 		for _, h := range d.Holders() {
-			holds[h.Pod] = v.Holds(d, h)
+			holds[h.Pod] = v.IsCurrentHolder(d, h)
 		}
 		assert.Equal(t, map[string]bool{"first": false, "second": true}, holds)
 	})

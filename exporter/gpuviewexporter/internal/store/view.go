@@ -26,7 +26,7 @@ func (s *Store) Read(now time.Time, f func(*View)) {
 	f(&View{s: s, Now: now.UnixNano()})
 }
 
-// Retention returns how long windows are kept.
+// Retention returns how long windows are stored.
 func (v *View) Retention() time.Duration { return v.s.settings.Retention }
 
 // Newest returns the end of the newest window in Unix nanoseconds, 0 if there
@@ -58,8 +58,8 @@ func (d *Device) Holders() []*Holder {
 func (d *Device) NewestPoint() int64 { return d.newestPoint }
 
 // Due returns the time in Unix nanoseconds after which the device is lost unless a new point
-// arrives, even if its exporter answers. The next window may end two intervals after the newest one, and may arrive with the
-// same delay. A device without windows is lost when its gauges are stale.
+// arrives, even if its exporter answers. The next window may end two intervals after the newest one, and
+// may have the same delay. A device without windows is lost when its gauges are stale.
 func (v *View) Due(d *Device) int64 {
 	n := d.Len()
 	if n == 0 {
@@ -89,8 +89,8 @@ type Loss struct {
 }
 
 // Lost returns why the device has no current data, or nil if it has. A device is lost if no new point
-// has arrived in time. If its exporter fails, the device is lost already one window after the first
-// failed scrape, unless a window that ends later has arrived.
+// arrives in time. If its exporter fails, the device is lost one window after the first failed scrape,
+// unless a window that ends later has arrived.
 func (v *View) Lost(d *Device) *Loss {
 	loss := &Loss{Last: Time(d.newestPoint)}
 	length := int64(v.s.step)
@@ -157,9 +157,9 @@ func (v *View) Device(number uint64) *Device {
 	return nil
 }
 
-// Holds reports whether the container held the device in the device's newest
+// IsCurrentHolder reports whether the container held the device in the device's newest
 // window.
-func (v *View) Holds(d *Device, h *Holder) bool {
+func (v *View) IsCurrentHolder(d *Device, h *Holder) bool {
 	at := d.newestPoint
 	if n := d.Len(); n > 0 {
 		at = d.End(n-1) - int64(float64(d.Length(n-1))*1e9)

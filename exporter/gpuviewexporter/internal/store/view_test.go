@@ -55,7 +55,7 @@ func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
 	}
 }
 
-// addExporterUp adds whether an exporter answered, and returns whether that causes a patch.
+// addExporterUp adds whether an exporter answered, and returns whether the point was accepted.
 func addExporterUp(t *testing.T, s *Store, node, url string, when time.Time, value float64) bool {
 	t.Helper()
 	m, ok := Lookup(signal.GPUExporterUp.Name)
@@ -90,25 +90,25 @@ func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 	})
 }
 
-func TestAnExporterIsSilentThreeScrapesAfterTheLast(t *testing.T) {
+func TestResultOfAnExporterIsStaleThreeScrapesAfterTheLast(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	s := testStore()
-	silent := func(when time.Time) (is bool) {
-		s.Read(when, func(v *View) { is = v.Exporters()[0].Silent })
+	stale := func(when time.Time) (is bool) {
+		s.Read(when, func(v *View) { is = v.Exporters()[0].Stale })
 		return is
 	}
 	addExporterUp(t, s, "node-1", url, at(0), 0)
-	assert.False(t, silent(at(90)), "its interval is unknown")
-	assert.True(t, silent(at(91)))
+	assert.False(t, stale(at(90)), "its interval is unknown")
+	assert.True(t, stale(at(91)))
 	addExporterUp(t, s, "node-1", url, at(10), 0)
-	assert.False(t, silent(at(10+30+15)))
-	assert.True(t, silent(at(10+30+16)))
+	assert.False(t, stale(at(10+30+15)))
+	assert.True(t, stale(at(10+30+16)))
 	addExporterUp(t, s, "node-1", url, at(60), 0)
-	assert.False(t, silent(at(60)), "results arrive again")
+	assert.False(t, stale(at(60)), "results arrive again")
 }
 
 // A collector's clock may be minutes slow, and up to one minute fast.
-func TestSilentDoesNotDependOnTheCollectorsClock(t *testing.T) {
+func TestStaleResultsDoNotDependOnTheCollectorsClock(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	m, _ := Lookup(signal.GPUExporterUp.Name)
 	for _, skew := range []time.Duration{-10 * time.Minute, 50 * time.Second} {
@@ -120,11 +120,11 @@ func TestSilentDoesNotDependOnTheCollectorsClock(t *testing.T) {
 		}
 		s.Read(at(40), func(v *View) {
 			if assert.Len(t, v.Exporters(), 1, skew.String()) {
-				assert.False(t, v.Exporters()[0].Silent, skew)
+				assert.False(t, v.Exporters()[0].Stale, skew)
 			}
 			assert.Equal(t, at(30).UnixNano(), v.LastExporterPoint())
 		})
-		s.Read(at(30+61), func(v *View) { assert.True(t, v.Exporters()[0].Silent, skew) })
+		s.Read(at(30+61), func(v *View) { assert.True(t, v.Exporters()[0].Stale, skew) })
 	}
 }
 
@@ -202,7 +202,7 @@ func TestAnExporterThatIsReplacedIsNotDown(t *testing.T) {
 	})
 }
 
-func TestSilentExportersAreReplacedAtTheLimit(t *testing.T) {
+func TestStaleExportersAreReplacedAtTheLimit(t *testing.T) {
 	s := testStore()
 	for i := range maxExporters {
 		require.True(t, addExporterUp(t, s, "node", string(rune('a'+i%26))+time.Duration(i).String(), at(0), 1))

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// maxIncreases limits the increases that are kept for one device.
+// maxIncreases limits the increases that are stored for one device.
 const maxIncreases = 256
 
 // XID has the counts of one XID code of a device, from hw.errors.
