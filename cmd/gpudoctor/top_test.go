@@ -150,7 +150,7 @@ func TestTopErrorsAreReportedInOneLine(t *testing.T) {
 	gone.Close()
 	for want, args := range map[string][]string{
 		"give credentials with -header":                            {server.URL + "/locked"},
-		"HTTP status 503 Service Unavailable: too many responses":    {server.URL + "/busy"},
+		"HTTP status 503 Service Unavailable: too many responses":  {server.URL + "/busy"},
 		"for an exporter, add /metrics to the URL":                 {server.URL + "/exporter"},
 		"there is no gpu_view page":                                {server.URL},
 		"connection refused: is a collector with gpu_view running": {gone.URL},

@@ -19,7 +19,7 @@ const groups = new Groups({
 });
 const state = {search: "", vendor: "", problems: "", tile: "", map: "", groups: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
-// Why newer data could not be loaded, or "" if it could.
+// The reason why the last request failed, or "" if it succeeded.
 let trouble = "Connecting";
 let hasDocument = false;
 
@@ -68,7 +68,8 @@ if (!Object.hasOwn(ways, state.groups)) state.groups = "";
 if (orders.some((o) => o.id === fromAddress.get("sort"))) state.sort = fromAddress.get("sort");
 if (fromAddress.has("order")) state.descending = fromAddress.get("order") !== "ascending";
 
-// deviceToOpen is the device to open from the address, once the device is known. groupsToOpen is the grouping to open.
+// deviceToOpen is the name of the device in the address, until the device is known. groupsToOpen is the grouping
+// in the address, until the first document has arrived.
 let deviceToOpen = fromAddress.get("device") ?? "";
 let groupsToOpen = state.groups;
 const nameOf = (d) => `${d.node ?? ""}/${d.id}`;
@@ -358,8 +359,8 @@ function demand() {
   $("demand").replaceChildren(h, ul);
 }
 
-// The page asks for the document a little after each window. The response says when the next one is
-// expected. If nothing has changed, the response has no body.
+// The page requests the document shortly after each window. The response has the time until the next one. If
+// nothing has changed, the response has no body.
 // timeout is in milliseconds, retry in seconds.
 const timeout = 30_000;
 const retry = 3;
@@ -369,7 +370,7 @@ let polling = false;
 
 async function poll() {
   clearTimeout(timer);
-  // A hidden page has nothing to show. It asks again when it becomes visible.
+  // A hidden page sends no requests until it becomes visible.
   if (polling || document.hidden) return;
   polling = true;
   const {wait, changed} = await load();
@@ -379,7 +380,7 @@ async function poll() {
   else status();
 }
 
-// load asks for the document. It returns how many seconds to wait before the next request, and whether the
+// load requests the document. It returns how many seconds to wait before the next request, and whether the
 // document has changed.
 async function load() {
   let why = "Connection lost. Retrying";

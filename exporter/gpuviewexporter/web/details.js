@@ -57,8 +57,8 @@ export class Details {
     $("details-title").textContent = [d.profile || d.name || d.id, d.node].filter(Boolean).join(" on ");
     const body = $("details-body");
     const at = body.scrollTop;
-    // number returns a value, the reason why it is missing, its history, and what its row needs: why is null if there is a
-    // value.
+    // number returns the cells of a row: a value, the reason why it is missing, and its history. The last element is
+    // the server's reason, or null if there is a value.
     const number = (name, format, kind) => {
       const v = d.get(name);
       const why = Number.isNaN(v) ? d.why(name) : null;

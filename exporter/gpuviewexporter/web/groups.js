@@ -1,12 +1,12 @@
-// Groups of devices by workload, namespace or node: what they do now, and who wasted GPU time within
-// the retention. gather and spread are pure functions; Groups is the dialog.
+// Groups of devices by workload, namespace, claim or node: their current numbers, and the idle GPU time within the
+// retention. gather and spread are pure functions. Groups is the dialog.
 import {clock, columns, duration, keys, megahertz, percent, throttled, watts} from "./signals.js";
 import {idleShare} from "./windows.js";
 import {$, node} from "./dom.js";
 
 // The maximum number of listed groups. A search narrows them down.
 const most = 50;
-// How long the list of wasted time stays valid, in milliseconds.
+// The time between two requests for the idle GPU time, in milliseconds.
 const lasting = 60_000;
 const column = (id) => columns.find((c) => c.id === id);
 // The measures of a group.
@@ -112,7 +112,7 @@ export class Groups {
     this.paced(this.refresh());
   }
 
-  // ask requests the allocated time. Windows do not contain it.
+  // ask requests the allocated and idle time, which windows do not contain.
   async ask() {
     if (this.asked && performance.now() - this.asked < lasting) return;
     this.asked = performance.now();
@@ -183,8 +183,8 @@ export class Groups {
     return out;
   }
 
-  // wasted lists who had the most idle GPU time within the retention, and who has been idle the longest. It
-  // needs the usage section of gpu_k8s.
+  // wasted lists the groups with the most idle GPU time within the retention, and the holders that have been idle
+  // the longest. It needs the usage section of gpu_k8s.
   wasted() {
     const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: gpu_k8s has no section usage.", "none"));

@@ -60,7 +60,7 @@ export class FleetMap {
     }
   }
 
-  // color colors the boards of a node.
+  // color sets the colors and titles of the boards of a node.
   color(line, boards) {
     const {column} = this;
     while (line.cells.childElementCount > boards.length) line.cells.lastChild.remove();

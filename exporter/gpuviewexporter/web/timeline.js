@@ -43,7 +43,7 @@ export class Timeline {
     this.figure.setAttribute("role", "group");
     this.figure.append(this.readout, this.panel(this.curves.filter((c) => !c.second), blind));
     if (this.curves.some((c) => c.second)) this.figure.append(this.panel(this.curves.filter((c) => c.second), blind));
-    this.figure.append(...this.happenings(d), this.times());
+    this.figure.append(...this.lanes(d), this.times());
     this.figure.addEventListener("pointermove", (e) => {
       const box = this.cursors[0].parentElement.getBoundingClientRect();
       this.read(Math.floor((e.clientX - box.left) / box.width * this.slots));
@@ -106,9 +106,9 @@ export class Timeline {
     return both;
   }
 
-  // happenings returns the lanes of XID codes, driver starts, exporter outages and the containers that held
-  // the device.
-  happenings(d) {
+  // lanes returns the lanes of XID codes, driver starts, exporter outages, and the containers that held the
+  // device.
+  lanes(d) {
     const xids = Map.groupBy(this.past.xids, (x) => `${x.code} ${Math.floor(this.left(x.at))}`);
     const out = [
       ...this.marks("XID", [...xids.values()].map((same) => {

@@ -7,7 +7,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// Text is a text with times. A [store.Time] is a time that clients show in their time zone. All other elements are strings.
+// Text is a text with times. A [store.Time] is a time that clients show in their time zone. All other
+// elements are strings.
 type Text []any
 
 // Banner is a message about the whole page.

@@ -45,10 +45,11 @@ type Missing struct {
 // number is a number of a device, or all numbers of a column, with the reasons why it may be missing.
 type number struct {
 	name string
-	// onBoard is the text for instances if the number is measured for boards, and onInstances the text for boards
-	// with instances if it is measured for instances.
+	// onBoard is the reason for instances if only boards have the number. onInstances is the reason for
+	// boards with instances if only instances have it.
 	onBoard, onInstances string
-	// metrics are the keys of the metrics whose verdicts apply. usual is the reason without a verdict.
+	// metrics are the metrics whose verdicts apply, with the values of their own attributes. usual is the
+	// reason if there is no verdict.
 	metrics []string
 	usual   string
 	// usualOfInstance replaces usual for MIG instances.
