@@ -31,7 +31,7 @@ const (
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
-	minMemoryLimit        = 16 << 20 // the collector itself needs more, and a number that was meant in MiB is smaller
+	minMemoryLimit        = 16 << 20 // the collector needs more, and a number without its unit MiB is smaller
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
@@ -130,7 +130,7 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.
 func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(len(cfg.Endpoints) == 0 || !cfg.Discovery.HasValue(),
-		"endpoints is %q and discovery is set too: must be one of them", withoutUserInfos(cfg.Endpoints))
+		"endpoints is %q and discovery is also set: must be one of them", withoutUserInfos(cfg.Endpoints))
 	seen := map[string]int{}
 	for i, text := range cfg.Endpoints {
 		u, err := parseEndpoint(string(text))
@@ -159,9 +159,9 @@ func (cfg *Config) Validate() error {
 		p.Check(!cfg.NVML.Get().Stages.HasValue(), "nvml::stages is set: must not be set here; use the receiver's own stages")
 	}
 	p.Check(cfg.HTTP.Endpoint == "", "http::endpoint is %q: must not be set, the URLs belong in endpoints", withoutUserInfo(cfg.HTTP.Endpoint))
-	p.Check(cfg.HTTP.Timeout == 0, "http::timeout is %s: must not be set, the bound of a scrape is timeout", cfg.HTTP.Timeout)
+	p.Check(cfg.HTTP.Timeout == 0, "http::timeout is %s: must not be set, timeout limits a scrape", cfg.HTTP.Timeout)
 	p.Check(!cfg.HTTP.Compression.IsCompressed(),
-		"http::compression is %q: must not be set, a scrape sends no body (gzip is always asked for)", cfg.HTTP.Compression)
+		"http::compression is %q: must not be set, a scrape sends no body (gzip is always requested)", cfg.HTTP.Compression)
 	return p.Err()
 }
 

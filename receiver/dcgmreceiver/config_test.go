@@ -69,7 +69,7 @@ func TestExporterOfTheNodeIsDiscoveredWithoutEndpoints(t *testing.T) {
 }
 
 // Each endpoint keeps its connection between scrapes, regardless of the number of endpoints.
-func TestIdleConnectionsAreNotBoundedOverAllEndpoints(t *testing.T) {
+func TestIdleConnectionsAreNotLimitedInTotal(t *testing.T) {
 	for _, yaml := range []string{
 		"endpoints: [http://localhost:9400]",
 		"{endpoints: [http://localhost:9400], http: {headers: {X-Tenant: gpu}}}",
@@ -114,7 +114,7 @@ func TestStartJitterIsAtMostAnHour(t *testing.T) {
 	assert.Equal(t, time.Hour, cfg.startJitter())
 }
 
-func TestAURLWithoutPathGetsMetrics(t *testing.T) {
+func TestTheDefaultPathIsMetrics(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://host:9400":             "http://host:9400/metrics",
 		"http://host:9400/":            "http://host:9400/",
@@ -134,7 +134,7 @@ func TestConfigurationErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T
 	for _, tt := range []struct {
 		name, yaml, want string
 	}{
-		{"endpoints and discovery", "{endpoints: ['http://user:secret@a'], discovery: {}}", `endpoints is ["http://a"] and discovery is set too: must be one of them`},
+		{"endpoints and discovery", "{endpoints: ['http://user:secret@a'], discovery: {}}", `endpoints is ["http://a"] and discovery is also set: must be one of them`},
 		{"another scheme", "endpoints: ['http://a', 'ftp://b:9400']", `endpoints[1] is "ftp://b:9400": not an http or https URL: ` + form},
 		{"no scheme", "endpoints: ['localhost:9400']", `endpoints[0] is "localhost:9400": not an http or https URL: ` + form},
 		{"no host", "endpoints: ['http:///metrics']", `endpoints[0] is "http:///metrics": no host: ` + form},
@@ -159,7 +159,7 @@ func TestConfigurationErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T
 		{"no body size", "{endpoints: ['http://a'], max_body_size: 0}", "max_body_size is 0: must be between 1 and 1099511627776 bytes"},
 		{"a body size beyond all", "{endpoints: ['http://a'], max_body_size: 9223372036854775807}", "max_body_size is 9223372036854775807: must be between 1 and 1099511627776 bytes"},
 		{"the client's endpoint", "{endpoints: ['http://a'], http: {endpoint: 'http://u:p@b'}}", `http::endpoint is "http://b": must not be set, the URLs belong in endpoints`},
-		{"the client's timeout", "{endpoints: ['http://a'], http: {timeout: 5s}}", "http::timeout is 5s: must not be set, the bound of a scrape is timeout"},
+		{"the client's timeout", "{endpoints: ['http://a'], http: {timeout: 5s}}", "http::timeout is 5s: must not be set, timeout limits a scrape"},
 		{"the client's compression", "{endpoints: ['http://a'], http: {compression: gzip}}", `http::compression is "gzip": must not be set, a scrape sends no body`},
 		{"an unknown field", "{endpoints: ['http://a'], interval: 5s}", "interval"},
 		{"a memory limit in MiB", "{endpoints: ['http://a'], memory_limit: 256}", "memory_limit is 256: must be 0, which follows GOMEMLIMIT, or between 16777216 and 1099511627776 bytes"},

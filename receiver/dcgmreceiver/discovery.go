@@ -25,7 +25,7 @@ import (
 // before it scrapes the fallback.
 const discoveryTimeout = 10 * time.Second
 
-// errNoNodeName is why an agent cannot find its exporter.
+// errNoNodeName is the reason why an agent cannot find its exporter.
 var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + componenthelper.NodeNameEnv + " is not set")
 
 // discovery finds the exporters and runs one loop for each.
@@ -78,7 +78,7 @@ func (d *discovery) open() error {
 	for _, text := range texts {
 		selector, err := labels.Parse(text)
 		if err != nil {
-			return fmt.Errorf("discovery: selector %q: %w", text, err) // Validate has already rejected such a selector
+			return fmt.Errorf("discovery: selector %q: %w", text, err) // not reached: Validate rejects such a selector
 		}
 		d.selectors = append(d.selectors, selector)
 	}
@@ -105,7 +105,7 @@ func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	for _, c := range d.caches {
 		settled = settled && c.State(kube.Pods).Settled()
 	}
-	if d.cfg.Scope != scopeNode { // each cache contains only the pods of its selector, without their labels
+	if d.cfg.Scope != scopeNode { // each cache contains only the pods that match its selector, without their labels
 		for _, c := range d.caches {
 			found = append(found, c.Pods())
 		}
@@ -140,7 +140,7 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	var unsubscribes []func()
 	for _, c := range d.caches {
 		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, changed.Notify))
-		c.Need(kube.Pods) //nolint:contextcheck // others may share the cache, which lives until its last release
+		c.Need(kube.Pods) //nolint:contextcheck // the cache may be shared and exists until its last release
 	}
 	defer func() {
 		for _, unsubscribe := range unsubscribes {
@@ -163,8 +163,8 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	}
 }
 
-// findTargets returns the current targets. known is false while the API server has not answered the
-// first request yet.
+// findTargets returns the current targets. known is false until the API server has responded to the
+// first request.
 func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL, known bool) {
 	found, settled := d.pods()
 	if waiting && !settled {
@@ -256,7 +256,7 @@ func (d *discovery) updateLoops(scraping, consuming context.Context, targets map
 		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
 }
 
-// logFallback logs that the fallback is scraped, and why.
+// logFallback logs that the fallback is scraped, and the reason.
 func (d *discovery) logFallback(l *scrapeLoop) {
 	urls := []string{}
 	for _, e := range l.endpoints {
@@ -271,15 +271,15 @@ func (d *discovery) logFallback(l *scrapeLoop) {
 			reason = zap.Error(state.Err)
 		}
 	}
-	message := "No exporter found among the pods, the fallback is scraped"
+	message := "No exporter found among the pods. Scraping the fallback."
 	if len(urls) == 0 {
-		message = "No exporter found among the pods, nothing is scraped"
+		message = "No exporter found among the pods. Nothing is scraped."
 	}
 	d.receiver.settings.Logger.Info(message, zap.Strings("fallback", urls), reason)
 }
 
-// endpointsOf returns the endpoints of a target in the order in which they are tried. A central
-// collector does not try localhost.
+// endpointsOf returns the endpoints of a target in the order of the attempts. A central collector
+// does not try localhost.
 func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	if !t.fallback {
 		e := newEndpointOn(d.receiver, u, t.node)
@@ -329,8 +329,8 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 	return &scrapeLoop{endpoints: endpoints, stop: stop}
 }
 
-// scrapeFirst scrapes the first endpoint that answers, without reporting that others failed. If
-// none answers, it reports the failure of the last one.
+// scrapeFirst scrapes the first endpoint that responds, without reporting that others failed. If no
+// endpoint responds, it reports the failure of the last one.
 func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	for i, e := range endpoints {
 		a := e.attempt(ctx)

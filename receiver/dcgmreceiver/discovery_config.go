@@ -28,7 +28,7 @@ type DiscoveryConfig struct {
 	Scope string `mapstructure:"scope"`
 
 	// NodeName is the agent's own node, for scope node. The default is the environment variable
-	// NODE_NAME. If it is also unset, no pods are searched.
+	// NODE_NAME. Without a node name, the receiver does not search for pods.
 	NodeName string `mapstructure:"node_name"`
 
 	// Namespace limits the search. If it is empty, all namespaces are searched.
@@ -53,15 +53,16 @@ type DiscoveryConfig struct {
 	// node, localhost is tried first.
 	Fallback URL `mapstructure:"fallback"`
 
-	// Kubernetes configures the connection to the API server. With auth_type none, no pods are
-	// searched.
+	// Kubernetes configures the connection to the API server. With auth_type none, the receiver
+	// does not search for pods.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 }
 
 // OtherExporter configures how another vendor's exporter pods are found.
 type OtherExporter struct {
 	// Selector is a label selector. A matching pod is used if one of its containers has a port with
-	// the number Port, which is then scraped. Pods in the host's network need not list their ports.
+	// the number Port, which is then scraped. Pods in the host's network do not have to list their
+	// ports.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
 
@@ -90,7 +91,7 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS's neuron-monitor
 			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter
 			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},            // Intel's xpumd
-			// HAMi's vGPU monitor exposes containers on boards that another exporter exposes.
+			// HAMi's vGPU monitor exposes the containers on boards of another exporter.
 			{Selector: "app.kubernetes.io/component=hami-device-plugin", Port: 9394},
 		},
 		Scheme:     "http",

@@ -120,8 +120,8 @@ type exporterState struct {
 }
 
 // settle waits in a synctest bubble until each endpoint has been scraped twice, and returns before
-// a third scrape is possible. The result is the earliest possible time of the first scrape, which
-// may or may not wait for a poll of the cache.
+// a third scrape is possible. It returns the earliest possible time of the first scrape. The first
+// scrape may be later, after a poll of the cache.
 func settle() time.Time {
 	since := time.Now()
 	<-time.After(2*defaultCollectionInterval - time.Second)
@@ -136,7 +136,7 @@ func discoveryMessages(f *fixture) []string {
 	})
 }
 
-func TestExporterOfTheNodeIsFoundAndEveryResourceHasTheNode(t *testing.T) {
+func TestTheExporterOfTheNodeIsFoundAndItsResourcesHaveTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
 		n.listen(t, "10.0.0.7:9401", serve(goodBody))
@@ -218,20 +218,20 @@ func TestExporterPods(t *testing.T) {
 		found [][]*corev1.Pod
 		want  []string
 	}{
-		"none":                          {nil, nil},
-		"a pod that runs and has an IP": {[][]*corev1.Pod{{pod("a", nil)}}, []string{"a"}},
-		"not one that is pending":       {[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending })}}, nil},
-		"not one that has ended":        {[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}}, nil},
-		"not one without an IP":         {[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.Status.PodIP = "" })}}, nil},
-		"not one that is going":         {[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })}}, nil},
-		"of two the older":              {[][]*corev1.Pod{{pod("a", at(2)), pod("b", at(1))}}, []string{"b"}},
-		"of two of one age the first":   {[][]*corev1.Pod{{pod("b", at(1)), pod("a", at(1))}}, []string{"a"}},
-		"the first selector counts":     {[][]*corev1.Pod{{pod("a", at(2))}, {pod("b", at(1))}}, []string{"a"}},
-		"the second where the first finds nothing": {
+		"none":                                  {nil, nil},
+		"a running pod with an IP":              {[][]*corev1.Pod{{pod("a", nil)}}, []string{"a"}},
+		"not a pending pod":                     {[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending })}}, nil},
+		"not a pod that has ended":              {[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}}, nil},
+		"not a pod without an IP":               {[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.Status.PodIP = "" })}}, nil},
+		"not a pod that is being deleted":       {[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })}}, nil},
+		"the older of two pods":                 {[][]*corev1.Pod{{pod("a", at(2)), pod("b", at(1))}}, []string{"b"}},
+		"the first of two pods of the same age": {[][]*corev1.Pod{{pod("b", at(1)), pod("a", at(1))}}, []string{"a"}},
+		"the first selector has precedence":     {[][]*corev1.Pod{{pod("a", at(2))}, {pod("b", at(1))}}, []string{"a"}},
+		"the second selector if the first one matches no pod": {
 			[][]*corev1.Pod{{pod("a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending })}, {pod("b", nil)}},
 			[]string{"b"},
 		},
-		"one for each node": {
+		"one pod per node": {
 			[][]*corev1.Pod{
 				{pod("a", nil), pod("b", func(p *corev1.Pod) { p.Spec.NodeName = "x" })},
 				{pod("c", nil), pod("d", func(p *corev1.Pod) { p.Spec.NodeName = "y" })},
@@ -299,7 +299,7 @@ func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
 	})
 }
 
-func TestTheURLOfAnExporter(t *testing.T) {
+func TestURLOfAnExporter(t *testing.T) {
 	for want, change := range map[string]func(*corev1.Pod, *DiscoveryConfig){
 		"http://10.0.0.7:9401/metrics": func(*corev1.Pod, *DiscoveryConfig) {},
 		"http://10.0.0.7:9400/metrics": func(p *corev1.Pod, _ *DiscoveryConfig) { p.Spec.Containers = nil },
@@ -359,14 +359,14 @@ func TestPodChangesAreAppliedWithoutARestart(t *testing.T) {
 		assert.Equal(t, map[string]exporterState{"http://localhost:9400/metrics": {false, ownNode}}, lastUps(t, f, settle()))
 		require.NoError(t, f.Shutdown(t.Context()))
 		assert.Equal(t, []string{
-			"info: No exporter found among the pods, the fallback is scraped",
+			"info: No exporter found among the pods. Scraping the fallback.",
 			"info: Exporters found among the pods",
 			"info: Exporters found among the pods",
-			"info: No exporter found among the pods, the fallback is scraped",
+			"info: No exporter found among the pods. Scraping the fallback.",
 		}, discoveryMessages(f))
 		assert.Equal(t, []string{
 			"http://localhost:9400/metrics", "http://10.0.0.7:9401/metrics", "http://10.0.0.8:9401/metrics",
-		}, ends(t, f), "what another one took over from is said to have ended, and nothing at shutdown")
+		}, ends(t, f), "only the replaced exporter has an end, and shutdown adds none")
 	})
 }
 
@@ -403,15 +403,15 @@ func TestLocalhostIsScrapedIfTheAPIServerDoesNotRespond(t *testing.T) {
 		node   string
 		reason string
 	}{
-		"there is none": {node: ownNode},
-		"it cannot be reached": {
+		"without an API server": {node: ownNode},
+		"an API server that cannot be reached": {
 			client: refused(errors.New("connection refused")), after: discoveryTimeout, node: ownNode, reason: "connection refused",
 		},
 		"it forbids": {
 			client: refused(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no RBAC policy matched"))),
 			node:   ownNode, reason: "no RBAC policy matched",
 		},
-		"the own node is not known": {
+		"the agent's node is unknown": {
 			client: kubetest.NewClient(), change: func(d *DiscoveryConfig) { d.NodeName = "" }, reason: errNoNodeName.Error(),
 		},
 	} {
@@ -427,7 +427,7 @@ func TestLocalhostIsScrapedIfTheAPIServerDoesNotRespond(t *testing.T) {
 				require.NoError(t, f.Shutdown(t.Context()))
 				assert.Equal(t, map[string]exporterState{"http://localhost:9400/metrics": {true, test.node}}, states)
 				assert.WithinDuration(t, start.Add(test.after), timestamp(f.sink.AllMetrics()[0]), time.Second)
-				lines := f.logs.FilterMessage("No exporter found among the pods, the fallback is scraped").All()
+				lines := f.logs.FilterMessage("No exporter found among the pods. Scraping the fallback.").All()
 				require.Len(t, lines, 1)
 				assert.Equal(t, []any{"http://localhost:9400/metrics"}, lines[0].ContextMap()["fallback"])
 				if test.reason == "" {
@@ -496,7 +496,7 @@ func TestCentralCollectorScrapesAllNodesAndSetsTheirNames(t *testing.T) {
 			"http://[fd00::8]:9401/metrics": {true, "node-8"},
 		}, states)
 	})
-	t.Run("its own host is no place to look", func(t *testing.T) {
+	t.Run("localhost is not scraped", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var n network
 			n.listen(t, "localhost:9400", serve(goodBody))
@@ -505,10 +505,10 @@ func TestCentralCollectorScrapesAllNodesAndSetsTheirNames(t *testing.T) {
 			settle()
 			require.NoError(t, f.Shutdown(t.Context()))
 			assert.Empty(t, f.sink.AllMetrics())
-			assert.Equal(t, []string{"info: No exporter found among the pods, nothing is scraped"}, discoveryMessages(f))
+			assert.Equal(t, []string{"info: No exporter found among the pods. Nothing is scraped."}, discoveryMessages(f))
 		})
 	})
-	t.Run("a service may stand in", func(t *testing.T) {
+	t.Run("the fallback may be a service", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var n network
 			n.listen(t, "exporter:9400", serve(goodBody))
@@ -559,7 +559,7 @@ func TestSelfMetricsOfDiscovery(t *testing.T) {
 		endpoints(t, f, map[string]int64{"pod": 0, "fallback": 1})
 		require.NoError(t, f.Shutdown(t.Context()))
 	})
-	t.Run("no API server", func(t *testing.T) {
+	t.Run("without an API server", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var n network
 			f := discovering(t, nil, nil)
@@ -575,7 +575,7 @@ func TestSelfMetricsOfDiscovery(t *testing.T) {
 		f := opened(t, []string{server.URL}, nil)
 		endpoints(t, f, map[string]int64{"configured": 1})
 		_, err := f.telemetry.GetMetric("otelcol_receiver_dcgm_discovery_state")
-		require.Error(t, err, "there is no discovery")
+		require.Error(t, err, "without discovery")
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 // obsFormat names the received format in spans and self-metrics.
 const obsFormat = "prometheus_text"
 
-// endpoint is one exporter. Only its own loop calls its methods.
+// endpoint is one exporter. Only the endpoint's loop calls its methods.
 type endpoint struct {
 	receiver        *dcgmReceiver
 	url             *url.URL
@@ -28,7 +28,7 @@ type endpoint struct {
 	logger          *zap.Logger
 	batches         batchBuilder
 	parser          *exposition.Parser
-	honorTimestamps bool // the samples' own timestamps are used
+	honorTimestamps bool // use the samples' own timestamps
 
 	// logged contains the outcomes that have been logged since the endpoint started to fail. It is
 	// empty while the endpoint works.
@@ -86,9 +86,9 @@ type attempt struct {
 // skippedLines counts skipped lines by reason. It is set even if a body contains no samples.
 type skippedLines [exposition.NumReasons]int
 
-// scrape scrapes once and sends the batch. If ctx is done, the request is canceled and nothing is
-// sent or recorded, because the result shows nothing about the exporter. Shutdown relies on that.
-// The next consumer gets the context consuming.
+// scrape scrapes once and sends the batch. If ctx ends, the request is canceled and nothing is sent
+// or recorded, because the result is not about the exporter. Shutdown relies on this. The next
+// consumer receives the context consuming.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -96,14 +96,15 @@ func (e *endpoint) scrape(ctx, consuming context.Context) {
 	}
 }
 
-// The range of accepted sample timestamps, relative to the scrape. An exporter whose readings are
-// older has stopped reading. The clocks of two machines differ by less than the range allows.
+// The range of accepted sample timestamps, relative to the scrape. Older samples mean that the
+// exporter has stopped reading. The range allows for the difference between the clocks of two
+// machines.
 const (
 	oldest = 5 * time.Minute
 	newest = time.Minute
 )
 
-// attempt scrapes without recording anything. It returns nil if ctx is done.
+// attempt scrapes and records nothing. It returns nil if ctx has ended.
 func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
 	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
@@ -179,20 +180,20 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skipp
 	return scrape, scrape.Skipped, nil
 }
 
-// unusable returns why a body has no usable samples, or nil if it has some. start is the start of
-// the body.
+// unusable returns the reason why a body has no usable samples, or nil if it has usable samples.
+// start is the start of the body.
 func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	bad := scrape.BadLines()
 	reason, most := mostSkipped(scrape)
 	switch {
 	case scrape.TooLarge:
-		return failed(outcomeTooLarge, "the body holds more than %d samples and labels", exposition.MaxItems)
+		return failed(outcomeTooLarge, "the body contains more than %d samples and labels", exposition.MaxItems)
 	case scrape.Samples > 0 && scrape.Skipped[exposition.ReasonSyntax] > maxBadLinesPerSample*scrape.Samples:
-		return failed(outcomeNotText, "of %d lines of the body %d could be a sample%s", scrape.Samples+bad, scrape.Samples, excerpt(start))
+		return failed(outcomeNotText, "only %d of %d lines of the body could be a sample%s", scrape.Samples, scrape.Samples+bad, excerpt(start))
 	case scrape.Samples > 0, scrape.Skipped[exposition.ReasonTimestamp] > 0:
 		return nil
 	case bad == 0:
-		return failed(outcomeEmpty, "the body holds no sample")
+		return failed(outcomeEmpty, "the body contains no sample")
 	case reason == exposition.ReasonSyntax, reason == exposition.ReasonValue:
 		return failed(outcomeNotText, "no line of the body is a sample%s", excerpt(start))
 	default:
@@ -200,8 +201,8 @@ func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	}
 }
 
-// mostSkipped returns the most frequent reason for skipped lines, and how many lines were skipped
-// for it.
+// mostSkipped returns the most frequent reason for skipped lines, and the number of lines with this
+// reason.
 func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) {
 	for reason, n := range scrape.Skipped {
 		if n > lines {
@@ -235,8 +236,8 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 	}
 }
 
-// logSkipped logs, once for each reason, that lines of a body were skipped. It ignores values that
-// are not numbers, because some fields are strings.
+// logSkipped logs skipped lines of a body, once for each reason. It ignores values that are not
+// numbers, because some fields are strings.
 func (e *endpoint) logSkipped(a *attempt) {
 	if a.scrape == nil {
 		return // the failure has been logged
@@ -248,7 +249,7 @@ func (e *endpoint) logSkipped(a *attempt) {
 		}
 	}
 	if len(fields) > 1 {
-		e.logger.Warn("Lines of the exporter's answer are skipped", fields...)
+		e.logger.Warn("Lines of the exporter's response are skipped", fields...)
 	}
 }
 

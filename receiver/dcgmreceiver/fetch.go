@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome is the result of a scrape. It has the values of the self-metric's attribute.
+// outcome is the result of a scrape, and a value of the self-metric's attribute.
 type outcome string
 
 const (
@@ -45,8 +45,8 @@ var outcomes = []outcome{
 	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit,
 }
 
-// scrapeError is why a scrape failed. Its text contains no credentials and at most an excerpt of
-// the exporter's response.
+// scrapeError is the reason why a scrape failed. Its text contains no credentials and at most an
+// excerpt of the exporter's response.
 type scrapeError struct {
 	outcome outcome
 	err     error
@@ -133,11 +133,11 @@ func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
-		return nil, failed(outcomeConnect, "cannot make the request: %w", withoutURL(err))
+		return nil, failed(outcomeConnect, "cannot create the request: %w", withoutURL(err))
 	}
 	req.Header.Set("Accept", acceptHeader)
-	// If we set this header, the HTTP client does not decompress, so that our limits on size and
-	// memory apply.
+	// With this header, the HTTP client does not decompress the body, so this receiver's limits of
+	// size and memory apply.
 	req.Header.Set("Accept-Encoding", "gzip")
 	req.Header.Set("User-Agent", f.userAgent)
 	resp, err := f.client.Do(req)
@@ -169,15 +169,15 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		b.source = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		// The status is the error. The body only explains it, if it can be read.
+		// The status is the error. The body may explain it.
 		_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
 		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.start()))
 	}
 	if !compressed && encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return failed(outcomeEncoding, "content encoding %q was not asked for", encoding)
+		return failed(outcomeEncoding, "content encoding %q was not requested", encoding)
 	}
 	if mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); mediaType == "text/html" {
-		return failed(outcomeNotText, "the answer is an HTML page")
+		return failed(outcomeNotText, "the response is an HTML page")
 	}
 	if resp.ContentLength > f.maxBodySize {
 		return f.tooLarge()
@@ -212,7 +212,7 @@ func connectError(err error) *scrapeError {
 	)
 	switch {
 	case isTimeout(err):
-		return failed(outcomeTimeout, "no answer in time: %w", err)
+		return failed(outcomeTimeout, "no response within the timeout: %w", err)
 	case errors.Is(err, errTooManyRedirects), errors.Is(err, errForeignRedirect):
 		return failed(outcomeRedirect, "%w", err)
 	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &cert), errors.As(err, &authority),
@@ -228,7 +228,7 @@ func readError(err error, compressed bool) *scrapeError {
 	var corrupt flate.CorruptInputError
 	switch {
 	case isTimeout(err):
-		return failed(outcomeTimeout, "the body did not arrive in time: %w", err)
+		return failed(outcomeTimeout, "the body did not arrive within the timeout: %w", err)
 	case compressed && (errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt)):
 		return failed(outcomeEncoding, "cannot decompress the body: %w", err)
 	case compressed && errors.Is(err, io.EOF):

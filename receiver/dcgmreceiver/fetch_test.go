@@ -96,7 +96,7 @@ func TestScrapesThatFail(t *testing.T) {
 			name:    "200 without a body, as during a hot reload",
 			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) },
 			outcome: outcomeEmpty,
-			message: "the body holds no sample",
+			message: "the body contains no sample",
 		},
 		{
 			name:    "200 with an empty gzip body",
@@ -108,7 +108,7 @@ func TestScrapesThatFail(t *testing.T) {
 			name:    "200 with comments only",
 			handler: serve("# HELP a A.\n# TYPE a gauge\n\n"),
 			outcome: outcomeEmpty,
-			message: "the body holds no sample",
+			message: "the body contains no sample",
 		},
 		{
 			name:    "a body shorter than its Content-Length",
@@ -147,13 +147,13 @@ func TestScrapesThatFail(t *testing.T) {
 			message: "cannot decompress the body: gzip: invalid checksum",
 		},
 		{
-			name: "an encoding that was not asked for",
+			name: "an encoding that was not requested",
 			handler: func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Encoding", "br")
 				_, _ = w.Write([]byte(goodBody))
 			},
 			outcome: outcomeEncoding,
-			message: `content encoding "br" was not asked for`,
+			message: `content encoding "br" was not requested`,
 		},
 		{
 			name:    "a body beyond the limit that says so",
@@ -186,13 +186,13 @@ func TestScrapesThatFail(t *testing.T) {
 			name:    "more samples than a body may hold",
 			handler: serve(manySeries(300_000)),
 			outcome: outcomeTooLarge,
-			message: "the body holds more than 262144 samples and labels",
+			message: "the body contains more than 262144 samples and labels",
 		},
 		{
 			name:    "an HTML page",
 			handler: serve("<!DOCTYPE html><html><body>\nsigned_out 1\n</body></html>"),
 			outcome: outcomeNotText,
-			message: "the answer is an HTML page",
+			message: "the response is an HTML page",
 		},
 		{
 			name:    "JSON",
@@ -211,7 +211,7 @@ func TestScrapesThatFail(t *testing.T) {
 			name:    "something else with a line that looks like a sample",
 			handler: serve("q 1\n" + strings.Repeat("\x08\x96\n", 101)),
 			outcome: outcomeNotText,
-			message: "of 102 lines of the body 1 could be a sample: q 1",
+			message: "only 1 of 102 lines of the body could be a sample: q 1",
 		},
 		{
 			name:    "redirects in a circle",
@@ -287,19 +287,19 @@ func TestScrapesOfExportersThatCannotBeReached(t *testing.T) {
 		}
 		assertScrapeFails(t, f, outcomeConnect, "lookup exporter.invalid: no such host")
 	})
-	t.Run("the certificate is signed by nobody we know", func(t *testing.T) {
+	t.Run("the certificate is signed by an unknown authority", func(t *testing.T) {
 		server := httptest.NewTLSServer(serve(goodBody))
 		server.Config.ErrorLog = discardLog()
 		defer server.Close()
 		assertScrapeFails(t, opened(t, []string{server.URL}, nil), outcomeTLS, "certificate")
 	})
-	t.Run("https is spoken to an http server", func(t *testing.T) {
+	t.Run("https request to an http server", func(t *testing.T) {
 		server := httptest.NewServer(serve(goodBody))
 		defer server.Close()
 		url := strings.Replace(server.URL, "http:", "https:", 1)
 		assertScrapeFails(t, opened(t, []string{url}, nil), outcomeTLS, "server gave HTTP response to HTTPS client")
 	})
-	t.Run("a password in the URL is nowhere said", func(t *testing.T) {
+	t.Run("a password in the URL is not logged", func(t *testing.T) {
 		f := opened(t, []string{"http://user:secret@exporter:9400"}, nil)
 		f.transport.DialContext = (&network{}).dial
 		assertScrapeFails(t, f, outcomeConnect, "connection refused")
@@ -319,9 +319,9 @@ func TestScrapesThatTakeTooLong(t *testing.T) {
 	}{
 		"an exporter that hangs": {
 			handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-			message: "no answer in time",
+			message: "no response within the timeout",
 		},
-		"an exporter that drips": {
+		"an exporter that sends the body very slowly": {
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				ticker := time.NewTicker(time.Second)
 				defer ticker.Stop()
@@ -334,7 +334,7 @@ func TestScrapesThatTakeTooLong(t *testing.T) {
 					}
 				}
 			},
-			message: "the body did not arrive in time",
+			message: "the body did not arrive within the timeout",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -355,18 +355,18 @@ func TestScrapesThatSucceed(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"a plain body": serve(goodBody),
 		"a gzip body":  gzipped(zipped(goodBody)),
-		"a chunked body without a newline at its end": raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(goodBody)-1, goodBody[:len(goodBody)-1])),
-		"a body with its length, no newline":          raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(goodBody)-1, goodBody[:len(goodBody)-1])),
-		"a body that ends with the connection":        raw("HTTP/1.0 200 OK\r\n\r\n" + goodBody),
-		"a gzip body that ends with the connection":   raw("HTTP/1.0 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + string(zipped(goodBody[:len(goodBody)-1]))),
-		"bad lines among good ones":                   serve("bad line\n" + goodBody + "DCGM_FI_DEV_BRAND{gpu=\"0\"} NVIDIA\n"),
-		"a content type that nobody understands": func(w http.ResponseWriter, _ *http.Request) {
+		"a chunked body without a newline at its end":      raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(goodBody)-1, goodBody[:len(goodBody)-1])),
+		"a body with a length and without a newline":       raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(goodBody)-1, goodBody[:len(goodBody)-1])),
+		"a body that ends when the connection closes":      raw("HTTP/1.0 200 OK\r\n\r\n" + goodBody),
+		"a gzip body that ends when the connection closes": raw("HTTP/1.0 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + string(zipped(goodBody[:len(goodBody)-1]))),
+		"invalid lines and valid lines":                    serve("bad line\n" + goodBody + "DCGM_FI_DEV_BRAND{gpu=\"0\"} NVIDIA\n"),
+		"an unknown content type": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", ";;")
 			_, _ = w.Write([]byte(goodBody))
 		},
-		"a redirect on the same host":               redirectOnce,
-		"a body as long as is allowed, to the byte": serve(goodBody + "#" + strings.Repeat("x", 1<<10-len(goodBody)-2) + "\n"),
-		"an encoding called identity, which is to say": func(w http.ResponseWriter, _ *http.Request) {
+		"a redirect on the same host":        redirectOnce,
+		"a body of exactly the maximum size": serve(goodBody + "#" + strings.Repeat("x", 1<<10-len(goodBody)-2) + "\n"),
+		"the content encoding identity": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "identity")
 			_, _ = w.Write([]byte(goodBody))
 		},
@@ -415,7 +415,7 @@ func TestTheRequest(t *testing.T) {
 		cfg.HTTP.Headers = configopaque.MapList{{Name: "X-Tenant", Value: "gpu"}}
 	})
 	_, urlFull := exporterUpOf(t, f.scrape(t, 0))
-	assert.Equal(t, server.URL+"/node/7/metrics?a=b", urlFull, "url.full holds no credentials")
+	assert.Equal(t, server.URL+"/node/7/metrics?a=b", urlFull, "url.full contains no credentials")
 	r := <-requests
 	assert.Equal(t, http.MethodGet, r.Method)
 	assert.Equal(t, "/node/7/metrics?a=b", r.URL.String())
@@ -494,7 +494,7 @@ func TestOneConnectionServesAllScrapesOfAnEndpoint(t *testing.T) {
 }
 
 // A proxy in front of many exporters is a single host.
-func TestEndpointsOfOneHostKeepAConnectionEach(t *testing.T) {
+func TestEachEndpointOfAHostKeepsAConnection(t *testing.T) {
 	const endpoints = 5
 	var (
 		mu    sync.Mutex
@@ -506,7 +506,7 @@ func TestEndpointsOfOneHostKeepAConnectionEach(t *testing.T) {
 		peers[r.RemoteAddr] = true
 		mu.Unlock()
 		round.Done()
-		round.Wait() // concurrently, so that each scrape needs its own connection
+		round.Wait() // concurrently, so each scrape needs a separate connection
 		serve(goodBody)(w, r)
 	}))
 	defer server.Close()

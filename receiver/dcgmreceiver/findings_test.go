@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// hung is the exporter of a node with two GPUs that one pod holds. The GPUs train for 10 scrapes,
-// then their kernels wait, then they train again.
+// hung is the exporter of a node with two GPUs that one pod holds. Training runs for 10 scrapes,
+// then hangs, then continues.
 type hung struct{ scrapes int }
 
 func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
@@ -120,12 +120,12 @@ func TestFindingHasARecordWithTheHolderAndASample(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 2*14, values["spinning 1"], "from 20 scrapes after the first of the hang to four after the last")
+	assert.Equal(t, 2*14, values["spinning 1"], "from 20 scrapes after the start of the hang to four after its end")
 	assert.Positive(t, values["spinning 0"])
-	assert.Zero(t, values["slow_device 0"], "two devices are too few")
+	assert.Zero(t, values["slow_device 0"], "two devices are not enough")
 }
 
-// worn is the exporter of a GPU that failed to remap a row. Later another remap is pending.
+// worn is the exporter of a GPU that failed to remap a row. Later, another remap is pending.
 type worn struct{ scrapes int }
 
 func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {
@@ -139,7 +139,7 @@ func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// hw.status is failed all the time.
+// The state of hw.status is failed during the entire test.
 func TestPendingRowRemapIsFoundOnAFailedBoard(t *testing.T) {
 	_, logs := playExporter(t, &worn{}, "stages: {gpu_findings: {}, "+findingSections+"}", 10*time.Minute, nil)
 	var records []string
@@ -179,7 +179,7 @@ func TestFindingsErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 
 // BenchmarkStages measures a scrape of eight GPUs through the stages, with and without
 // gpu_findings. The ratio of the two results is the cost of the findings. gpu_events is omitted
-// because it keeps the samples of a minute, which would be thousands of scrapes here.
+// because it stores the samples of a minute, which are thousands of scrapes here.
 func BenchmarkStages(b *testing.B) {
 	for name, findings := range map[string]string{"without findings": "", "with findings": "gpu_findings: {}, "} {
 		b.Run(name, func(b *testing.B) {

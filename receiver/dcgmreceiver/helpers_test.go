@@ -97,7 +97,7 @@ func (f *fixture) scrape(t *testing.T, i int) pmetric.Metrics {
 	before := len(f.sink.AllMetrics())
 	f.endpoints[i].scrape(context.Background(), context.Background())
 	batches := f.sink.AllMetrics()
-	require.Len(t, batches, before+1, "one batch for one scrape")
+	require.Len(t, batches, before+1, "one batch per scrape")
 	return batches[before]
 }
 

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// hint returns what to check first after a failure, or nothing if the error is clear enough.
+// hint returns what to check first after a failure. It skips errors that are clear without a hint.
 func (e *scrapeError) hint() zap.Field {
 	var (
 		dns       *net.DNSError
@@ -23,15 +23,15 @@ func (e *scrapeError) hint() zap.Field {
 	case errors.Is(e, syscall.ECONNREFUSED):
 		return hint("Is the exporter running, and is this its port? dcgm-exporter listens on 9400, AMD's device-metrics-exporter on 5000, the TPU device plugin on 2112, neuron-monitor on 8000, npu-exporter on 8082.")
 	case errors.As(e, &dns):
-		return hint("Is the host's name right, and known where the collector runs?")
+		return hint("Is the host's name correct, and can the collector resolve it?")
 	case errors.Is(e, syscall.EHOSTUNREACH), errors.Is(e, syscall.ENETUNREACH), e.outcome == outcomeTimeout:
-		return hint("Does a firewall or a NetworkPolicy let the collector through? An exporter of many GPUs may also need a longer timeout.")
+		return hint("Does a firewall or a NetworkPolicy block the collector? An exporter of many GPUs may also need a longer timeout.")
 	case errors.As(e, &authority), errors.As(e, &hostname):
-		return hint("http::tls::ca_file names the authority of the certificate, http::tls::server_name_override its name.")
+		return hint("Set http::tls::ca_file to the authority of the certificate, and http::tls::server_name_override to the certificate's name.")
 	case errors.Is(e, http.ErrSchemeMismatch):
-		return hint("The port does not speak TLS: write http://.")
+		return hint("The port does not use TLS: use http://.")
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
-		return hint("The port speaks TLS: write https://.")
+		return hint("The port uses TLS: use https://.")
 	case strings.HasPrefix(text, "HTTP status 401"), strings.HasPrefix(text, "HTTP status 403"):
 		return hint("Credentials belong in http::auth, or in http::headers.")
 	case strings.Contains(text, "because of label_too_long"), strings.Contains(text, "because of too_many_labels"):
@@ -39,7 +39,7 @@ func (e *scrapeError) hint() zap.Field {
 	case strings.HasPrefix(text, "HTTP status 404"), e.outcome == outcomeNotText:
 		return hint("Is this the exporter's port, and does the path end in /metrics?")
 	case e.outcome == outcomeEmpty:
-		return hint("An exporter answers so while it reads its csv again, and where it finds no GPU.")
+		return hint("An exporter responds this way while it reloads its csv, and if it finds no GPU.")
 	}
 	return zap.Skip()
 }

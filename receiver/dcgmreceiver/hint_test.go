@@ -27,25 +27,25 @@ func TestFailureHasAHint(t *testing.T) {
 	for name, tt := range map[string]struct {
 		handler http.HandlerFunc
 		tls     bool
-		scheme  string // replaces the server's scheme
+		scheme  string // replaces the scheme of the server's URL
 		dial    error
 		timeout time.Duration // the default is a minute
 		want    string        // text of the hint; empty if none is expected
 	}{
-		"the name is not known":       {dial: &net.DNSError{Err: "no such host", IsNotFound: true}, want: "Is the host's name right"},
-		"another authority":           {handler: serve(goodBody), tls: true, want: "http::tls::ca_file"},
-		"https to an http port":       {handler: serve(goodBody), scheme: "https", want: "write http://"},
-		"http to an https port":       {handler: serve(goodBody), tls: true, scheme: "http", want: "write https://"},
-		"credentials are asked for":   {handler: status(http.StatusUnauthorized), want: "http::auth"},
-		"credentials are not enough":  {handler: status(http.StatusForbidden), want: "http::auth"},
-		"the path is another":         {handler: status(http.StatusNotFound), want: "end in /metrics"},
-		"a page for people":           {handler: page, want: "end in /metrics"},
-		"another text":                {handler: serve("hello world, this is no metric"), want: "end in /metrics"},
-		"text without an end of line": {handler: serve(strings.Repeat("x", exposition.MaxLine+1)), want: "end in /metrics"},
-		"labels over the limit":       {handler: serve(overlongLine())},
-		"no sample":                   {handler: serve(""), want: "while it reads its csv"},
-		"an answer that never comes":  {handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, timeout: 200 * time.Millisecond, want: "NetworkPolicy"},
-		"the exporter's own mistakes": {handler: status(http.StatusInternalServerError)},
+		"an unknown host name":     {dial: &net.DNSError{Err: "no such host", IsNotFound: true}, want: "Is the host's name correct"},
+		"another authority":        {handler: serve(goodBody), tls: true, want: "http::tls::ca_file"},
+		"https to an http port":    {handler: serve(goodBody), scheme: "https", want: "use http://"},
+		"http to an https port":    {handler: serve(goodBody), tls: true, scheme: "http", want: "use https://"},
+		"missing credentials":      {handler: status(http.StatusUnauthorized), want: "http::auth"},
+		"insufficient credentials": {handler: status(http.StatusForbidden), want: "http::auth"},
+		"a wrong path":             {handler: status(http.StatusNotFound), want: "end in /metrics"},
+		"an HTML page":             {handler: page, want: "end in /metrics"},
+		"another text":             {handler: serve("hello world, this is no metric"), want: "end in /metrics"},
+		"text without a newline":   {handler: serve(strings.Repeat("x", exposition.MaxLine+1)), want: "end in /metrics"},
+		"labels over the limit":    {handler: serve(overlongLine())},
+		"no sample":                {handler: serve(""), want: "while it reloads its csv"},
+		"a missing response":       {handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, timeout: 200 * time.Millisecond, want: "NetworkPolicy"},
+		"an error of the exporter": {handler: status(http.StatusInternalServerError)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewUnstartedServer(tt.handler)

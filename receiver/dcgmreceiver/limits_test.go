@@ -13,13 +13,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// If an exporter's responses are always truncated and always have new labels, the memory must not
-// grow, although no response can be read completely.
+// If all responses of an exporter are truncated and have new labels, the memory must not grow.
 func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 	for name, headers := range map[string]func(http.Header, string){
-		"before their length":         func(h http.Header, body string) { h.Set("Content-Length", strconv.Itoa(len(body)+1000)) },
-		"at the end of a connection":  func(h http.Header, _ string) { h.Set("Connection", "close"); h.Set("Transfer-Encoding", "identity") },
-		"in the middle of their gzip": func(h http.Header, _ string) { h.Set("Content-Encoding", "gzip") },
+		"shorter than the declared length": func(h http.Header, body string) { h.Set("Content-Length", strconv.Itoa(len(body)+1000)) },
+		"at the end of the connection":     func(h http.Header, _ string) { h.Set("Connection", "close"); h.Set("Transfer-Encoding", "identity") },
+		"in the middle of the gzip data":   func(h http.Header, _ string) { h.Set("Content-Encoding", "gzip") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			const lines = 2000
@@ -31,7 +30,7 @@ func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 					fmt.Fprintf(&b, "DCGM_FI_DEV_GPU_UTIL{gpu=\"%d\",UUID=\"GPU-%d-%d\",pod=\"p-%d\"} 1\n", i, scrape, i, scrape)
 				}
 				body := b.String() + `DCGM_FI_DEV_GPU_UTIL{gpu="0",UU`
-				if name == "in the middle of their gzip" {
+				if name == "in the middle of the gzip data" {
 					body = string(zipped(body))
 					body = body[:len(body)-100]
 				}
@@ -44,10 +43,10 @@ func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 				value, _ := exporterUpOf(t, f.scrape(t, 0))
 				assert.Zero(t, value)
 			}
-			// The part before the end of the connection has been parsed. The cache contains at most
-			// two such bodies.
+			// The part before the end of the connection was parsed. The cache contains at most two
+			// such parts.
 			most := 0
-			if name == "at the end of a connection" {
+			if name == "at the end of the connection" {
 				most = 3 * lines
 			}
 			assert.LessOrEqual(t, f.endpoints[0].parser.CacheSize(), most)
@@ -56,7 +55,7 @@ func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 	}
 }
 
-func TestTooLongLabelOnlyDropsItsLine(t *testing.T) {
+func TestALabelThatIsTooLongOnlyDropsItsLine(t *testing.T) {
 	server := httptest.NewServer(serve(goodBody + `DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1",pod="` + strings.Repeat("x", 200_000) + "\"} 1\n"))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, nil)

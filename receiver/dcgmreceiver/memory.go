@@ -31,8 +31,8 @@ type memoryLimit struct {
 	collected time.Time // when the limit last triggered a garbage collection
 }
 
-// newMemoryLimit returns the configured limit. If that is 0, the limit is a fraction of GOMEMLIMIT,
-// if GOMEMLIMIT is set.
+// newMemoryLimit returns the configured limit. If it is 0 and GOMEMLIMIT is set, the limit is a
+// fraction of GOMEMLIMIT.
 func newMemoryLimit(configured int64) *memoryLimit {
 	m := &memoryLimit{limit: configured, live: liveHeap, collect: runtime.GC}
 	if goLimit := debug.SetMemoryLimit(-1); m.limit == 0 && goLimit < math.MaxInt64 {
@@ -41,8 +41,8 @@ func newMemoryLimit(configured int64) *memoryLimit {
 	return m
 }
 
-// exceeded reports whether the heap exceeds the limit, and how many bytes of it are in use. Garbage
-// does not count: before exceeded returns true, it collects garbage, but at most every 10 s.
+// exceeded reports whether the live heap exceeds the limit, and its size in bytes. Before it
+// returns true, it runs a garbage collection, but at most every 10 s.
 func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	if m.limit == 0 {
 		return 0, false
@@ -61,7 +61,7 @@ func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	return used, used > m.limit
 }
 
-// liveHeap returns how many heap bytes were in use at the last garbage collection.
+// liveHeap returns the heap bytes in use at the last garbage collection.
 func liveHeap() int64 {
 	sample := []metrics.Sample{{Name: liveHeapMetric}}
 	metrics.Read(sample)

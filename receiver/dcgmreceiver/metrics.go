@@ -20,8 +20,8 @@ type batchBuilder struct {
 	version string // the collector's version, for the scope
 	node    string // node of the exporter, for gpu.exporter.up; empty if unknown
 
-	// nodeOnSamples is true if the node is also added to the samples' Resources. If a receiver
-	// scrapes several nodes, the next component has no other way to determine the node.
+	// nodeOnSamples is true if the node is also added to the samples' Resources. The next component
+	// needs it if a receiver scrapes several nodes.
 	nodeOnSamples bool
 }
 
@@ -54,13 +54,12 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 	return rows
 }
 
-// maxRoundDuration is how long, in nanoseconds, an exporter needs at most to read all values of a
-// device.
+// maxRoundDuration is the maximum time, in nanoseconds, that an exporter needs to read all values
+// of a device.
 const maxRoundDuration = int64(5 * time.Second)
 
-// joinTimes sets the same time for all samples of a round. Some values, such as used memory and
-// size, are combined later although the exporter reads them one after another, so they need the
-// same time.
+// joinTimes sets the same time for all samples of a round. The exporter reads values such as used
+// memory and size one after another, but values that are combined later need the same time.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -76,7 +75,7 @@ func joinTimes(times []int64) {
 // clientPrefixes are the metric prefixes that Prometheus' client library uses for its own process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
-// isExporterOwn reports whether samples describe the exporter itself and not a device.
+// isExporterOwn reports whether samples describe the exporter instead of a device.
 func isExporterOwn(set *exposition.LabelSet) bool {
 	for _, s := range set.Samples {
 		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {

@@ -28,7 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// dcgmReceiver contains what all endpoints share: client, self-metrics, status.
+// dcgmReceiver contains the data that all endpoints share, such as the client, self-metrics, and
+// status.
 type dcgmReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -40,7 +41,7 @@ type dcgmReceiver struct {
 	stages    *pdatagpu.Stages // nil if the section is missing
 	nvml      receiver.Metrics // nil if the section is missing
 
-	endpoints     []*endpoint // from the configuration
+	endpoints     []*endpoint // configured endpoints
 	discovery     *discovery  // nil if there are endpoints
 	fetcher       *fetcher
 	transport     *http.Transport // the client's transport, below all of its wrappers
@@ -48,7 +49,7 @@ type dcgmReceiver struct {
 	memoryWarning componenthelper.Trouble // scrapes that were skipped because of the memory limit
 
 	// There are two contexts because Shutdown cancels requests immediately, but the next consumer
-	// can still receive what was scraped until Shutdown's own context is done.
+	// can receive scraped data until the context of Shutdown ends.
 	stopScraping  context.CancelFunc
 	stopConsuming context.CancelFunc
 	loops         sync.WaitGroup
@@ -202,7 +203,7 @@ func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts the loops. They outlive ctx, which is canceled when Start returns.
+// run starts the loops. The loops continue after ctx is canceled, which happens when Start returns.
 func (r *dcgmReceiver) run(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	scraping, stopScraping := context.WithCancel(ctx)
@@ -252,7 +253,7 @@ func (r *dcgmReceiver) newSchedule() schedule {
 }
 
 // Shutdown implements component.Component. It cancels requests in progress and waits for the loops
-// to end. If ctx is done first, it returns ctx's error.
+// to end. If ctx ends first, it returns the error of ctx.
 func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stopScraping == nil {
@@ -336,7 +337,7 @@ type statusReporter struct {
 }
 
 // changed records that an endpoint has started to fail with err, or works again if err is nil. It
-// reports events while it holds the lock, so that they arrive in the order of the changes.
+// reports events while it holds the lock, so the host receives them in the order of the changes.
 func (s *statusReporter) changed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

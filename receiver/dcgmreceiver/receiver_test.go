@@ -102,7 +102,7 @@ func TestRecordedOutputsAreComplete(t *testing.T) {
 			if filepath.Base(path) == "intel_xpum1_flex140_issue112.prom" {
 				lines-- // this exporter printed one series twice
 			}
-			assert.Equal(t, lines+1, first.DataPointCount(), "every sample line is one point, and gpu.exporter.up")
+			assert.Equal(t, lines+1, first.DataPointCount(), "one point per sample line, and gpu.exporter.up")
 			second := f.scrape(t, 0)
 			require.NoError(t, pmetrictest.CompareMetrics(first, second, pmetrictest.IgnoreTimestamp()))
 			for m, point := range points(first) {
@@ -132,7 +132,7 @@ func sampleLines(body []byte) int {
 	return n
 }
 
-func TestAllPointsOfABatchHaveTheTimeAtWhichTheScrapeBegan(t *testing.T) {
+func TestAllPointsOfABatchHaveTheStartTimeOfTheScrape(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var servers network
 		servers.listen(t, "exporter:9400", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -151,7 +151,7 @@ func TestAllPointsOfABatchHaveTheTimeAtWhichTheScrapeBegan(t *testing.T) {
 	})
 }
 
-func TestHangingExporterDelaysNoOther(t *testing.T) {
+func TestAHangingExporterDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
 		n.listen(t, "hangs:9400", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -236,7 +236,7 @@ func TestShutdown(t *testing.T) {
 		require.NoError(t, f.Shutdown(t.Context()))
 		require.NoError(t, f.Shutdown(t.Context()))
 	})
-	t.Run("ends a request in flight, which leaves no trace", func(t *testing.T) {
+	t.Run("cancels a request in progress and records nothing", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var n network
 			n.listen(t, "exporter:9400", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -252,7 +252,7 @@ func TestShutdown(t *testing.T) {
 			assert.Empty(t, f.host.Statuses())
 		})
 	})
-	t.Run("closes the connections, whatever wraps the client", func(t *testing.T) {
+	t.Run("closes the connections regardless of the client's wrappers", func(t *testing.T) {
 		states := make(chan http.ConnState, 10)
 		server := httptest.NewUnstartedServer(serve(goodBody))
 		server.Config.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
@@ -278,7 +278,7 @@ func TestShutdown(t *testing.T) {
 			}
 		}
 	})
-	t.Run("lets a batch reach the next consumer as long as its context allows", func(t *testing.T) {
+	t.Run("waits for the next consumer until its context ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var n network
 			n.listen(t, "exporter:9400", serve(goodBody))
@@ -303,7 +303,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-func TestStartFailsWhenTheClientCannotBeMade(t *testing.T) {
+func TestStartFailsIfTheClientCannotBeCreated(t *testing.T) {
 	f := newFixture(t, []string{"https://localhost:9400"}, func(cfg *Config) { cfg.HTTP.TLS.CAFile = "testdata/no_such_file.pem" })
 	require.ErrorContains(t, f.Start(t.Context(), f.host), "http: ")
 	require.NoError(t, f.Shutdown(t.Context()))
@@ -410,14 +410,14 @@ func TestSelfMetrics(t *testing.T) {
 	assert.EqualValues(t, 7, sum(t, f.telemetry, "otelcol_receiver_accepted_metric_points"))
 }
 
-func TestRefusedBatchesAreCountedAndNotRetried(t *testing.T) {
+func TestRejectedBatchesAreCountedAndNotRetried(t *testing.T) {
 	server := httptest.NewServer(serve(goodBody))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, nil)
 	f.next = consumertest.NewErr(errors.New("full"))
 	f.endpoints[0].scrape(t.Context(), t.Context())
 	assert.EqualValues(t, 3, sum(t, f.telemetry, "otelcol_receiver_refused_metric_points"))
-	assert.Empty(t, f.host.Statuses(), "a failure of the next consumer is not the exporter's")
+	assert.Empty(t, f.host.Statuses(), "a failure of the next consumer is not a failure of the exporter")
 }
 
 func sum(t *testing.T, telemetry *componenttest.Telemetry, name string) (total int64) {

@@ -10,8 +10,8 @@ type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls work on a fixed grid until ctx is done. If work takes longer than the interval, run
-// skips the missed times.
+// run calls work at fixed times until ctx ends. If work takes longer than the interval, run skips
+// the missed times.
 func (s schedule) run(ctx context.Context, work func()) {
 	timer := time.NewTimer(s.offset)
 	defer timer.Stop()

@@ -63,7 +63,7 @@ func findingEvents(records []plog.Logs) (events []string, at []time.Time) {
 }
 
 // Each fault lasts from minute 5 to minute 20 of a half-hour simulation.
-func TestTheSimulatorHasAScenarioOfEachFinding(t *testing.T) {
+func TestTheSimulatorHasAScenarioForEachFinding(t *testing.T) {
 	const sections = `gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}, power: {}}`
 	for scenario, c := range map[string]struct {
 		rule   string

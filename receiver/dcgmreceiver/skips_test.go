@@ -34,14 +34,14 @@ func TestSkippedLinesAreLoggedOnce(t *testing.T) {
 	}
 	entries := f.logs.TakeAll()
 	if assert.Len(t, entries, 1) {
-		assert.Equal(t, "Lines of the exporter's answer are skipped", entries[0].Message)
+		assert.Equal(t, "Lines of the exporter's response are skipped", entries[0].Message)
 		assert.Equal(t, map[string]any{
 			"url.full": f.endpoints[0].urlFull, "samples": int64(2), "syntax": int64(1), "duplicate_series": int64(1),
 		}, entries[0].ContextMap())
 	}
 }
 
-func TestAReasonToSkipLinesIsLoggedAlthoughAnotherOneWasLogged(t *testing.T) {
+func TestEachReasonForSkippedLinesIsLogged(t *testing.T) {
 	body := goodBody + brokenLine
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(body)(w, r) }))
 	defer server.Close()
@@ -58,11 +58,11 @@ func TestAReasonToSkipLinesIsLoggedAlthoughAnotherOneWasLogged(t *testing.T) {
 	if assert.Len(t, entries, 1) {
 		assert.Equal(t, map[string]any{
 			"url.full": f.endpoints[0].urlFull, "samples": int64(2), "label_too_long": int64(1),
-		}, entries[0].ContextMap(), "the lines with bad syntax were logged before")
+		}, entries[0].ContextMap(), "lines with invalid syntax have already been logged")
 	}
 }
 
-func TestABodyWhoseLinesAreAllSkippedNamesTheReasonAndCountsThem(t *testing.T) {
+func TestIfAllLinesAreSkippedTheErrorHasTheReasonAndTheirNumber(t *testing.T) {
 	server := httptest.NewServer(serve(brokenLine + strings.Repeat(overlongLine(), 2)))
 	defer server.Close()
 	f := opened(t, []string{server.URL}, nil)
@@ -73,7 +73,7 @@ func TestABodyWhoseLinesAreAllSkippedNamesTheReasonAndCountsThem(t *testing.T) {
 		fields := entries[0].ContextMap()
 		assert.Equal(t, "not_text", fields["outcome"])
 		assert.Contains(t, fields["error"], "no line of the body can be used: 2 of 3 are skipped because of label_too_long")
-		assert.NotContains(t, fields, "hint", "the port is the right one")
+		assert.NotContains(t, fields, "hint", "no hint about the port")
 	}
 	reason := func(name string, lines int64) metricdata.DataPoint[int64] {
 		return metricdata.DataPoint[int64]{Attributes: attribute.NewSet(attribute.String("reason", name)), Value: lines}

@@ -40,7 +40,7 @@ import (
 )
 
 // timeline is an exporter whose n-th response depends only on the seed and n. Random rows are
-// missing, one scrape in 15 fails, and some metrics are not the exporter's.
+// missing, one in 15 scrapes fails, and some metrics are from other sources.
 type timeline struct {
 	sim  *dcgmsim.Simulation
 	seed uint64
@@ -83,7 +83,7 @@ func section(t *testing.T, text string) *confmap.Conf {
 	return conf
 }
 
-// The ways in which the same pipeline can be configured.
+// Ways to configure the same pipeline.
 const (
 	asProcessors = "processors"
 	inReceiver   = "stages of dcgm"
@@ -128,7 +128,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		require.NoError(t, r.open(t.Context(), componenttest.NewNopHost()))
 		r.fetcher.client = &http.Client{Transport: &timeline{sim: simulation, seed: seed}}
 		require.NoError(t, r.startStages(t.Context()))
-		time.Sleep(time.Millisecond) // so that no scrape coincides with a tick of gpu_events
+		time.Sleep(time.Millisecond) // no scrape then coincides with a tick of gpu_events
 		r.run(t.Context())
 		time.Sleep(length + 5*time.Second)
 		require.NoError(t, r.Shutdown(t.Context()))
@@ -251,7 +251,7 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns the number of random cases: quick with -short, and else full.
+// cases returns the number of random cases: quick with -short, otherwise full.
 func cases(quick, full int) int {
 	if testing.Short() {
 		return quick
@@ -305,7 +305,7 @@ func TestStartErrorHasTheNameOfTheStage(t *testing.T) {
 	require.ErrorContains(t, f.Start(t.Context(), f.host), `stages::gpu_window: storage is "file_storage": must be an extension that service::extensions lists`)
 }
 
-func TestAReceiverInALogsPipelineWithoutRecordsLogsIt(t *testing.T) {
+func TestAReceiverInALogsPipelineWithoutRecordsLogsAWarning(t *testing.T) {
 	f := newFixture(t, []string{"http://localhost:1"}, nil)
 	f.Outputs().Logs = consumertest.NewNop()
 	require.NoError(t, f.Start(t.Context(), f.host))

@@ -59,8 +59,8 @@ func TestSampleTimestampsAreUsedIfHonored(t *testing.T) {
 	}
 }
 
-// Values that an exporter reads one after another get the same time. Values of another device, or
-// of a group that the exporter has stopped reading, do not.
+// Values that an exporter reads one after another have the same time. Values of another device, or
+// of a group that the exporter has stopped reading, keep their times.
 func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, body := time.Now().Truncate(time.Millisecond), ""
@@ -102,6 +102,6 @@ func TestExporterWithOutdatedSamplesIsUpAndHasNoSamples(t *testing.T) {
 			got = append(got, fmt.Sprint(m.Name(), " ", point.IntValue()))
 		}
 		assert.Equal(t, []string{"gpu.exporter.up 1"}, got)
-		assert.Len(t, f.logs.FilterMessage("Lines of the exporter's answer are skipped").All(), 1)
+		assert.Len(t, f.logs.FilterMessage("Lines of the exporter's response are skipped").All(), 1)
 	})
 }

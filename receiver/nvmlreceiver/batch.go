@@ -13,7 +13,7 @@ import (
 // frameOf returns the frame of a collection, and the number of processes by kind of owner.
 func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner func(pid uint32) cgroup.Owner) (*gpudata.Frame, [cgroup.NumKinds]int64) {
 	f := &gpudata.Frame{Place: place, Host: place.Node, Time: at.UnixNano()}
-	owners := map[uint32]cgroup.Owner{} // the owner of a process on several devices is determined only once
+	owners := map[uint32]cgroup.Owner{} // determine the owner of a process on several devices only once
 	var kinds [cgroup.NumKinds]int64
 	for i := range collected {
 		p := &collected[i]

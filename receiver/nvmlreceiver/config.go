@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// retryInterval is when the receiver retries if there is no device, library, or driver.
+	// retryInterval is the time between attempts if the device, library, or driver is missing.
 	retryInterval = time.Minute
 
 	// maxRetryInterval is the maximum time between two attempts to load a library that has crashed.
@@ -101,7 +101,7 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.LibraryPath == "" || filepath.IsAbs(cfg.LibraryPath),
 		"library_path is %q: must be an absolute path, or empty to search", cfg.LibraryPath)
 	p.Check(!cfg.ProcessesOnly || cfg.processes(),
-		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled")
+		"processes_only is true and metrics disables all metrics of processes: one of them must be enabled")
 	p.Check(filepath.IsAbs(cfg.ProcRoot), "proc_root is %q: must be an absolute path", cfg.ProcRoot)
 	p.Check(filepath.IsAbs(cfg.SysRoot), "sys_root is %q: must be an absolute path", cfg.SysRoot)
 	p.Check(cfg.Hold == "" || slices.Contains(holdModes, cfg.Hold), "hold is %q: must be one of %s", cfg.Hold, strings.Join(holdModes, ", "))

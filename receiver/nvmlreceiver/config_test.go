@@ -88,7 +88,7 @@ func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 		"processes: false":                `unknown key "processes": must be one of`,
 		"library_path: libnvidia-ml.so.1": `library_path is "libnvidia-ml.so.1": must be an absolute path, or empty to search`,
 		"{processes_only: true, metrics: {gpu.process.count: {enabled: false}, process.gpu.memory.usage: {enabled: false}, process.gpu.utilization: {enabled: false}}}"://
-		"processes_only is true and metrics switches off all of processes: nothing would be collected; one of them must be enabled",
+		"processes_only is true and metrics disables all metrics of processes: one of them must be enabled",
 		"hold: forever":                       `hold is "forever": must be one of always, between_failures, never`,
 		"proc_root: proc":                     `proc_root is "proc": must be an absolute path`,
 		"sys_root: ''":                        `sys_root is "": must be an absolute path`,

@@ -58,7 +58,7 @@ var (
 	outcomeNoDevice   = outcome{"no_device", "This machine has no NVIDIA device. The receiver is dormant.", true}
 	outcomeNoLibrary  = outcome{"no_library", "There is an NVIDIA device but no NVML library. Waiting for a driver.", true}
 	outcomeInitFailed = outcome{"init_failed", "NVML cannot be initialized. Waiting for the driver.", true}
-	outcomeCrashed    = outcome{"crashed", "NVML crashes when it is initialized. A child process tried it, and will retry from time to time.", true}
+	outcomeCrashed    = outcome{"crashed", "NVML crashed in a child process that tried to initialize it. The receiver will retry from time to time.", true}
 	outcomeDriverLost = outcome{"driver_lost", "The driver became unavailable during a collection.", false}
 
 	outcomes = []outcome{
@@ -66,8 +66,8 @@ var (
 	}
 )
 
-// nvmlReceiver collects in one goroutine, which is the only one that calls the library. So
-// collections never overlap, and a call that does not return blocks only this receiver.
+// nvmlReceiver collects in one goroutine, and only this goroutine calls the library. Collections
+// never overlap, and a call that does not return blocks only this receiver.
 type nvmlReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -77,7 +77,7 @@ type nvmlReceiver struct {
 	metrics   selfMetrics
 	host      component.Host
 	outputs   receiverstages.Outputs
-	status    componenthelper.Status // of the receiver and its stages
+	status    componenthelper.Status // status of the receiver and its stages
 	stages    *pdatagpu.Stages       // nil without the section
 
 	open      func(path string) (library, error)
@@ -87,12 +87,12 @@ type nvmlReceiver struct {
 
 	allProcesses bool // whether NVML lists all processes
 
-	openLib     library // nil while none is open
+	openLib     library // nil while no library is open
 	deviceFound bool    // whether an NVIDIA device was found
 	lastOutcome outcome // the last outcome that was logged
 
 	// There are two contexts because Shutdown stops the loop immediately, but the next consumer can
-	// still receive collected data while Shutdown waits.
+	// receive collected data while Shutdown waits.
 	stop          context.CancelFunc
 	stopConsuming context.CancelFunc
 	done          chan struct{}
@@ -150,7 +150,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 		r.settings.Logger.Warn("NVML lists all processes only in the host's PID namespace. This is a different one, so gpu.process.count is absent. Set hostPID.",
 			zap.String("proc_root", r.cfg.ProcRoot))
 	}
-	// The loop outlives ctx, which is canceled when Start returns.
+	// The loop continues after ctx is canceled, which happens when Start returns.
 	ctx = context.WithoutCancel(ctx)
 	running, stop := context.WithCancel(ctx)
 	consuming, stopConsuming := context.WithCancel(ctx)
@@ -158,7 +158,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	go func() {
 		defer close(r.done)
 		r.run(running, consuming)
-		_ = r.release() // No one can handle an error at this point.
+		_ = r.release() // An error cannot be handled at this point.
 	}()
 	return nil
 }
@@ -168,7 +168,7 @@ func (r *nvmlReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts the stages.
 func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (err error) {
-	if r.next == nil { // The pipelines are known by now.
+	if r.next == nil { // All pipelines have been created.
 		r.next = r.outputs.MetricsOrDiscard()
 	}
 	set := r.settings
@@ -217,7 +217,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := time.Now()
-	retry := retryInterval // for the next crash
+	retry := retryInterval // the wait after the next crash
 	for {
 		select {
 		case <-running.Done():
@@ -243,7 +243,7 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	started := time.Now()
 	stuck := time.AfterFunc(stuckAfter, func() {
 		if ctx.Err() != nil {
-			return // Shutdown has reported it.
+			return // Shutdown has reported the hanging call.
 		}
 		r.settings.Logger.Warn("NVML does not respond. Collections continue when it does.", zap.Duration("after", stuckAfter))
 		componenthelper.ReportStatus(r.host, errors.New("NVML does not respond"))
@@ -270,8 +270,8 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	return result
 }
 
-// read reads all devices. If the library is not held, neither its file nor the driver is in use
-// after read returns.
+// read reads all devices. Unless Hold keeps the library loaded, its file and the driver are not in
+// use after read returns.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	if r.deviceFound = r.deviceFound || hasDevice(r.cfg.SysRoot); !r.deviceFound {
 		return nil, outcomeNoDevice, nil

@@ -150,7 +150,7 @@ func (f *fixture) outcomeCounts(t *testing.T) map[string]int64 {
 	return counts
 }
 
-func TestCollectsAtOnceAndThenAtEveryInterval(t *testing.T) {
+func TestTheFirstCollectionIsImmediateAndOthersFollowAtTheInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := started(t, unchanged, new(fakeLibrary).open)
 		began := time.Now()
@@ -175,11 +175,11 @@ func TestReceiverWithoutADeviceIsDormantAndLogsItOnce(t *testing.T) {
 		pass(time.Hour)
 		assert.Empty(t, f.sink.AllMetrics())
 		assert.Equal(t, []string{"info: This machine has no NVIDIA device. The receiver is dormant."}, messages(f.logs))
-		assert.Equal(t, map[string]int64{"no_device": 61}, f.outcomeCounts(t), "it is looked for every minute")
+		assert.Equal(t, map[string]int64{"no_device": 61}, f.outcomeCounts(t), "the receiver looks for a device every minute")
 
 		plug(t, root, "z", nvidiaVendor)
 		pass(time.Minute)
-		assert.Len(t, f.sink.AllMetrics(), 1, "and found when it is attached")
+		assert.Len(t, f.sink.AllMetrics(), 1, "an attached device is found")
 	})
 }
 
@@ -199,7 +199,7 @@ func TestReceiverKeepsWaitingForALibrary(t *testing.T) {
 		pass(time.Minute)
 		lib.set(script{})
 		pass(time.Minute)
-		assert.Len(t, f.sink.AllMetrics(), 1, "picked up when the driver has come")
+		assert.Len(t, f.sink.AllMetrics(), 1, "the library is found after the driver was installed")
 		assert.Equal(t, map[string]int64{"no_library": 24*60 + 1, "init_failed": 1, "ok": 1}, f.outcomeCounts(t))
 		assert.Equal(t, []string{
 			"warn: There is an NVIDIA device but no NVML library. Waiting for a driver.",
@@ -221,17 +221,17 @@ func TestCrashingLibraryIsRetriedLessOften(t *testing.T) {
 			pass(time.Minute)
 		}
 		pass(24 * time.Hour)
-		assert.EqualValues(t, 5+90, f.outcomeCounts(t)["crashed"], "every 16 minutes then")
+		assert.EqualValues(t, 5+90, f.outcomeCounts(t)["crashed"], "later every 16 minutes")
 		assert.Equal(t, []string{
-			"warn: NVML crashes when it is initialized. A child process tried it, and will retry from time to time.",
+			"warn: NVML crashed in a child process that tried to initialize it. The receiver will retry from time to time.",
 		}, messages(f.logs))
 		lib.set(script{})
 		pass(16 * time.Minute)
-		assert.NotEmpty(t, f.sink.AllMetrics(), "it was mended")
+		assert.NotEmpty(t, f.sink.AllMetrics(), "the library was repaired")
 		lib.set(script{opening: nvml.ErrCrashed})
 		pass(15 * time.Second)
 		pass(time.Minute)
-		assert.EqualValues(t, 5+90+2, f.outcomeCounts(t)["crashed"], "a new crash is tried soon again")
+		assert.EqualValues(t, 5+90+2, f.outcomeCounts(t)["crashed"], "a new crash is retried soon")
 	})
 }
 
@@ -262,14 +262,14 @@ func TestLostDriverIsClosedAndRetried(t *testing.T) {
 				pass(15 * time.Second)
 			}
 			assert.EqualValues(t, i+1, lib.opened.Load())
-			assert.Equal(t, lib.opened.Load(), lib.closed.Load(), "nothing is held between collections")
+			assert.Equal(t, lib.opened.Load(), lib.closed.Load(), "the library is closed between collections")
 		}
 		assert.Len(t, f.sink.AllMetrics(), 3)
 		assert.Equal(t, map[string]int64{"ok": 2, "driver_lost": 1, "partial": 1}, f.outcomeCounts(t))
 	})
 }
 
-func TestOverlappingCollectionsCoalesce(t *testing.T) {
+func TestMissedCollectionsAreSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var underWay, most atomic.Int64
 		lib := &fakeLibrary{script: script{reading: func() {
@@ -280,7 +280,7 @@ func TestOverlappingCollectionsCoalesce(t *testing.T) {
 		f := started(t, unchanged, lib.open)
 		pass(5 * time.Minute)
 		assert.EqualValues(t, 1, most.Load())
-		assert.Len(t, f.sink.AllMetrics(), 6, "one in 45 s, on the grid of 15 s")
+		assert.Len(t, f.sink.AllMetrics(), 6, "one in 45 s, at a multiple of 15 s")
 		metadatatest.AssertEqualReceiverNvmlCollectionsSkipped(t, f.telemetry,
 			[]metricdata.DataPoint[int64]{{Value: 12}}, metricdatatest.IgnoreTimestamp())
 		lib.set(script{})
@@ -298,16 +298,16 @@ func TestHangingLibraryBlocksOnlyItsReceiver(t *testing.T) {
 		}
 		began := time.Now()
 		require.NoError(t, f.Start(t.Context(), f.host))
-		assert.Zero(t, time.Since(began), "Start does not wait for it")
+		assert.Zero(t, time.Since(began), "Start does not wait for the call")
 		pass(time.Minute)
 		assert.Equal(t, []string{"warn: NVML does not respond. Collections continue when it does."}, messages(f.logs))
 
 		err := f.Shutdown(context.Background())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, time.Minute+5*time.Second, time.Since(began), "Shutdown waits for so long and no longer")
+		assert.Equal(t, time.Minute+5*time.Second, time.Since(began), "Shutdown waits for shutdownWait")
 		close(release)
 		synctest.Wait()
-		assert.Empty(t, f.sink.AllMetrics(), "nobody takes what comes too late")
+		assert.Empty(t, f.sink.AllMetrics(), "late data is not sent")
 		<-f.done
 	})
 }
@@ -386,7 +386,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	require.NoError(t, f.Shutdown(t.Context()))
 }
 
-func TestRefusedPointsAreCounted(t *testing.T) {
+func TestRejectedPointsAreCounted(t *testing.T) {
 	f := newFixture(t, unchanged)
 	f.open = new(fakeLibrary).open
 	f.next = consumertest.NewErr(errors.New("full"))

@@ -49,37 +49,38 @@ func (f *fixture) names() map[string]int {
 	return names
 }
 
-// One receiver runs from an empty machine to a driver upgrade and back.
-func TestOutcomesOfAMachine(t *testing.T) {
+// One receiver runs on a machine without a driver, through a driver upgrade, and until the driver
+// is removed.
+func TestOutcomesFromAMachineWithoutADriverToAnUpgrade(t *testing.T) {
 	stub := nvmltest.Build(t)
 	f := onStub(t, stub, "")
 	library := stub.Path + ".away"
 	require.NoError(t, os.Rename(stub.Path, library))
-	assert.Equal(t, outcomeNoLibrary, f.collect(t.Context()), "no driver yet")
+	assert.Equal(t, outcomeNoLibrary, f.collect(t.Context()), "no driver")
 
 	require.NoError(t, os.Rename(library, stub.Path))
 	stub.Script(t, "init rc=9\n")
-	assert.Equal(t, outcomeInitFailed, f.collect(t.Context()), "its module is not loaded")
+	assert.Equal(t, outcomeInitFailed, f.collect(t.Context()), "the driver's module is not loaded")
 
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\ngpu uuid=GPU-2 power=2000\n")
 	assert.Equal(t, outcomeOK, f.collect(t.Context()))
 	assert.Equal(t, map[string]int{"hw.power": 2, "gpu.process.count": 2}, f.names())
 
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\ngpu uuid=GPU-2 power=2000\nrule fn=* gpu=1 rc=15\n")
-	assert.Equal(t, outcomePartial, f.collect(t.Context()), "one board falls off the bus")
+	assert.Equal(t, outcomePartial, f.collect(t.Context()), "one board is lost")
 	assert.Equal(t, map[string]int{"hw.power": 1, "gpu.process.count": 1}, f.names())
 
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\nrule fn=* rc=9 after=4\n")
 	assert.Equal(t, outcomeDriverLost, f.collect(t.Context()), "the driver is unloaded during a collection")
 
 	stub.Script(t, "init rc=18\n")
-	assert.Equal(t, outcomeInitFailed, f.collect(t.Context()), "another driver than the library's is loaded")
+	assert.Equal(t, outcomeInitFailed, f.collect(t.Context()), "the version of the driver differs from the library's")
 
 	require.NoError(t, os.Rename(nvmltest.Build(t, "-DOLD").Path, stub.Path))
 	stub.Script(t, "gpu uuid=GPU-1 power=1000 energy=5000\n")
-	assert.Equal(t, outcomeOK, f.collect(t.Context()), "the library is the driver's again")
+	assert.Equal(t, outcomeOK, f.collect(t.Context()), "the library has the driver's version again")
 	assert.Equal(t, map[string]int{"hw.power": 1, "hw.energy": 1, "gpu.process.count": 1}, f.names())
-	assert.Len(t, f.sink.AllMetrics(), 3, "there is nothing to say while there is no driver")
+	assert.Len(t, f.sink.AllMetrics(), 3, "nothing is logged without a driver")
 }
 
 // Only the child process that tries the library crashes.
@@ -110,7 +111,7 @@ func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
 	return calls
 }
 
-func TestHowLongTheLibraryIsHeld(t *testing.T) {
+func TestHoldDeterminesWhenTheLibraryIsClosed(t *testing.T) {
 	const (
 		well    = "gpu uuid=GPU-1 power=1000\n"
 		fails   = well + "rule fn=nvmlDeviceGetPowerUsage rc=4\n"
@@ -147,7 +148,7 @@ func TestShutdownClosesTheLibraryThatIsHeld(t *testing.T) {
 	require.NoError(t, f.Start(t.Context(), f.host))
 	require.NoError(t, f.Shutdown(t.Context()))
 	assert.Nil(t, f.openLib)
-	assert.Equal(t, 1, counted(t, stub)["nvmlGpmSampleFree"], "what was read of the board")
+	assert.Equal(t, 1, counted(t, stub)["nvmlGpmSampleFree"], "the board's samples")
 	assert.Less(t, count(t, "/proc/self/fd"), fds)
 }
 
@@ -161,7 +162,7 @@ func TestGPMCalls(t *testing.T) {
 		require.Eventually(t, func() bool {
 			f.collect(t.Context())
 			return counted(t, stub)["nvmlGpmMetricsGet"] > 0
-		}, 5*time.Second, time.Millisecond, "the driver renews its counters now and then")
+		}, 5*time.Second, time.Millisecond, "the driver updates its counters periodically")
 		return counted(t, stub)
 	}
 	compared() // the two samples are created here
@@ -210,7 +211,7 @@ func TestSlowCallsOfIdleInstancesAreSkipped(t *testing.T) {
 	stub.Script(t, script+"rule fn=nvmlDeviceGetMemoryInfo_v2 mig=1 ms=10\nrule fn=nvmlDeviceGetUUID mig=1 ms=10\n"+
 		"rule fn=nvmlDeviceGetName mig=1 ms=10\nrule fn=nvmlDeviceGetGpuInstanceId mig=1 ms=10\n")
 	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, proc })
-	require.Equal(t, outcomeOK, f.collect(t.Context()), "once each of them is read")
+	require.Equal(t, outcomeOK, f.collect(t.Context()), "after each instance was read")
 	for range 3 {
 		stub.Record(t)
 		require.Equal(t, outcomeOK, f.collect(t.Context()))
@@ -221,9 +222,9 @@ func TestSlowCallsOfIdleInstancesAreSkipped(t *testing.T) {
 		for fn, ofBoard := range map[string]int{
 			"nvmlDeviceGetMemoryInfo_v2": 0, "nvmlDeviceGetGpuInstanceId": 0, "nvmlDeviceGetUUID": 1, "nvmlDeviceGetName": 1,
 		} {
-			assert.Equal(t, ofBoard+2, calls[fn], "%s of the one that has a process, and of one of the six that have none", fn)
+			assert.Equal(t, ofBoard+2, calls[fn], "%s of the busy instance and of one of six idle instances", fn)
 		}
-		assert.Equal(t, 7, f.names()["hw.gpu.memory.limit"], "a size does not change")
+		assert.Equal(t, 7, f.names()["hw.gpu.memory.limit"], "the size of an instance does not change")
 		assert.Equal(t, 8, f.names()["gpu.process.count"])
 		assert.Equal(t, 2, f.names()["hw.gpu.memory.usage"])
 	}
@@ -312,7 +313,7 @@ func node(tb testing.TB, boards, instances, processes int) (script, proc string)
 }
 
 // Opened files and allocated memory are released after each collection, even if it fails.
-func TestTenThousandCollectionsLeakNothing(t *testing.T) {
+func TestTenThousandCollectionsDoNotLeakMemory(t *testing.T) {
 	script, proc := node(t, 1, 2, 3)
 	stub := nvmltest.Build(t)
 	f := newFixture(t, func(cfg *Config) { cfg.LibraryPath, cfg.ProcRoot = stub.Path, proc })
@@ -326,10 +327,10 @@ func TestTenThousandCollectionsLeakNothing(t *testing.T) {
 			f.sink.Reset()
 			f.logs.TakeAll()
 			f.host.Reset()
-			f.telemetry.SpanRecorder.Reset() // otherwise it would keep a span per batch
+			f.telemetry.SpanRecorder.Reset() // the recorder stores a span per batch
 		}
 	}
-	collect(500) // Allocators and caches have a stable size after that.
+	collect(500) // Allocators and caches have a stable size after 500 collections.
 	fds, goroutines, resident := count(t, "/proc/self/fd"), runtime.NumGoroutine(), residentBytes(t)
 	collections := 10_000
 	if testing.Short() {
@@ -438,7 +439,7 @@ func TestXIDErrorsAreCountedWhileTheLibraryIsHeld(t *testing.T) {
 
 			// The board is lost with XID 79.
 			assert.Equal(t, map[string]float64{"xid_31 counter": 2, "xid_79 counter": 1}, collect(board+"xid code=79\nrule fn=* gpu=0 rc=15\n"))
-			require.NoError(t, f.release(), "no set of events is left behind")
+			require.NoError(t, f.release(), "all event sets are freed")
 		})
 	}
 }
@@ -456,5 +457,5 @@ func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	require.ErrorContains(t, f.Shutdown(ctx), "abandoned")
-	<-f.done // until the stub's directory is unused
+	<-f.done // wait until the stub's directory is not in use
 }

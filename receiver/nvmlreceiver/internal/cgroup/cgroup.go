@@ -27,7 +27,7 @@ const (
 	NumKinds
 )
 
-// String returns the kind as in self-metrics.
+// String returns the kind as the self-metrics name it.
 func (k Kind) String() string { return [...]string{"unknown", "host", "container", "job"}[k] }
 
 // Owner identifies the owner of a process.
@@ -36,8 +36,8 @@ type Owner struct {
 	// ContainerID is the runtime's id, which has 64 hex digits. It is empty if a pod's process is
 	// not in one of its containers.
 	ContainerID string
-	// PodUID is the pod's UID from the API server. For a static pod it is the hash that the kubelet
-	// created, without dashes. It is empty outside Kubernetes.
+	// PodUID is the pod's UID from the API server. For a static pod, it is the kubelet's hash,
+	// without dashes. It is empty outside Kubernetes.
 	PodUID string
 	// Alone is true if the container is certainly not part of a pod: the path is complete, and the
 	// runtime did not create the container for a kubelet.
@@ -50,8 +50,8 @@ type Owner struct {
 }
 
 // Of returns the owner of a process. pid is the process's ID in the PID namespace of procRoot, a
-// proc file system such as /proc. A process that cannot be read, for example because it has ended,
-// is Unknown.
+// proc file system such as /proc. If the process cannot be read, for example because it has ended,
+// the owner is Unknown.
 func Of(procRoot string, pid uint32) Owner {
 	text, err := os.ReadFile(filepath.Join(procRoot, strconv.FormatUint(uint64(pid), 10), "cgroup")) //nolint:gosec // a number in a directory that is configured
 	if err != nil {
@@ -62,7 +62,7 @@ func Of(procRoot string, pid uint32) Owner {
 
 // Parse parses /proc/<pid>/cgroup and returns the most specific owner. Each line is
 // "hierarchy:controllers:path". With cgroup v1 there is one line per hierarchy, and the runtime may
-// not manage all of them.
+// not manage all hierarchies.
 func Parse(text string) Owner {
 	var best Owner
 	for line := range strings.Lines(text) {
@@ -89,10 +89,10 @@ func (o Owner) rank() int {
 	return rank
 }
 
-// parsePath parses a path. A container may run a container runtime itself, such as a kind node or a
-// builder. So only the outermost pod and the container directly below it belong to this machine's
+// parsePath parses a path. A container may run another container runtime, such as a kind node or a
+// builder, so only the outermost pod and the container directly below it belong to this machine's
 // kubelet. Without a pod, the outermost container is used. Containers, batch jobs, and users in a
-// session can choose the names of the groups below them, so parsePath ignores pods there.
+// session can choose the names of the groups below them, so parsePath ignores pods in these groups.
 func parsePath(path string) Owner {
 	if job := jobForm.FindStringSubmatch(path); job != nil {
 		return Owner{Kind: Job, Job: job[1]}
@@ -128,7 +128,7 @@ var (
 	jobForm = regexp.MustCompile(`^/(?:slurm(?:_[^/]*)?/uid_[0-9]{1,10}|system\.slice/(?:[^/]*_)?slurmstepd\.scope)/job_([0-9]{1,10})(?:/|$)`)
 
 	// serviceForm is the path system.slice/<unit> or system.slice/<slice of a template>/<unit>.
-	// otherOwners are services that run other owners' workloads, or that belong to the driver.
+	// otherOwners are services that run the workloads of other owners, and services of the driver.
 	serviceForm = regexp.MustCompile(`^/system\.slice/(?:[^/]*\.slice/)?([^/]*\.service)(?:/|$)`)
 	otherOwners = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)
 

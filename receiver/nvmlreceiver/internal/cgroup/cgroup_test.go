@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 		"v2 systemd Docker in a pod":       {"0::/kubepods.slice/kubepods-pod" + under + ".slice/docker-" + id + ".scope\n", pod},
 		"v2 cgroupfs containerd":           {"0::/kubepods/burstable/pod" + uid + "/" + id + "\n", pod},
 		"v2 cgroupfs CRI-O":                {"0::/kubepods/besteffort/pod" + uid + "/crio-" + id + "\n", pod},
-		"v2 systemd inside of the container": {
+		"v2 systemd inside the container": {
 			"0::/kubepods.slice/kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope/system.slice/app.service\n", pod,
 		},
 		"v2 containerd's colon form": {
@@ -58,17 +58,17 @@ func TestParse(t *testing.T) {
 		"v2 a container that names its groups after another pod": {
 			"0::/kubepods/pod" + uid + "/" + id + "/kubepods/pod" + hash + "/" + other + "\n", pod,
 		},
-		"v2 a pod's own group": {"0::/kubepods/pod" + uid + "\n", Owner{Kind: Container, PodUID: uid}},
-		"v2 Docker systemd":    {"0::/system.slice/docker-" + id + ".scope\n", container},
-		"v2 Docker cgroupfs":   {"0::/docker/" + id + "\n", container},
-		"v2 Docker in Docker":  {"0::/docker/" + id + "/docker/" + other + "\n", container},
-		"v2 Podman":            {"0::/machine.slice/libpod-" + id + ".scope/container\n", container},
-		"v2 Podman in a pod":   {"0::/machine.slice/machine-libpod_pod_" + other + ".slice/libpod-" + id + ".scope\n", container},
-		"v2 containerd alone":  {"0::/default/" + id + "\n", container},
+		"v2 a pod's own group":        {"0::/kubepods/pod" + uid + "\n", Owner{Kind: Container, PodUID: uid}},
+		"v2 Docker systemd":           {"0::/system.slice/docker-" + id + ".scope\n", container},
+		"v2 Docker cgroupfs":          {"0::/docker/" + id + "\n", container},
+		"v2 Docker in Docker":         {"0::/docker/" + id + "/docker/" + other + "\n", container},
+		"v2 Podman":                   {"0::/machine.slice/libpod-" + id + ".scope/container\n", container},
+		"v2 Podman in a pod":          {"0::/machine.slice/machine-libpod_pod_" + other + ".slice/libpod-" + id + ".scope\n", container},
+		"v2 containerd without a pod": {"0::/default/" + id + "\n", container},
 		"v1 systemd containerd": {
 			"12:devices:/kubepods.slice/kubepods-pod" + under + ".slice/cri-containerd-" + id + ".scope\n1:name=systemd:/\n0::/\n", pod,
 		},
-		"v1 cgroupfs with hierarchies that the runtime leaves alone": {
+		"v1 cgroupfs with hierarchies that the runtime does not manage": {
 			"13:rdma:/\n12:cpu,cpuacct:/kubepods/burstable/pod" + uid + "/" + id + "\n3:misc:/docker/" + other + "\n0::/system.slice/kubelet.service\n", pod,
 		},
 		"v1 Docker": {"11:memory:/docker/" + id + "\n10:pids:/docker/" + id + "\n", container},
@@ -79,35 +79,35 @@ func TestParse(t *testing.T) {
 		"v1 Docker on a machine with Slurm": {
 			"11:devices:/docker/" + id + "\n1:name=systemd:/system.slice/slurmd.service\n", container,
 		},
-		"v2 a container of a kubelet whose pod is out of sight": {
+		"v2 a kubelet's container whose pod is not visible": {
 			"0::/system.slice/cri-containerd-" + id + ".scope\n", Owner{Kind: Container, ContainerID: id},
 		},
-		"v2 a container of a pod whose UID is none": {
+		"v2 a container of a pod with an invalid UID": {
 			"0::/kubepods/burstable/podcast/" + id + "\n", Owner{Kind: Container, ContainerID: id},
 		},
 
-		"v2 Slurm":                       {"0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_3\n", job},
-		"v2 Slurm's batch script":        {"0::/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0\n", job},
-		"v2 Slurm, a session of ssh":     {"0::/system.slice/slurmstepd.scope/job_4711/step_extern/user/task_special\n", job},
-		"v2 Slurm, several daemons":      {"0::/system.slice/node7_slurmstepd.scope/job_4711/step_0/user/task_0\n", job},
-		"v2 Slurm's daemon":              {"0::/system.slice/slurmd.service\n", host},
-		"v2 Slurm's steps beside jobs":   {"0::/system.slice/slurmstepd.scope/system\n", host},
-		"v1 Slurm":                       {"11:devices:/slurm/uid_1000/job_4711/step_0/task_0\n9:memory:/slurm/uid_1000/job_4711/step_0\n1:name=systemd:/system.slice/slurmd.service\n", job},
-		"v1 Slurm, several daemons":      {"11:devices:/slurm_node7/uid_1000/job_4711/step_batch\n", job},
-		"a job that is no number":        {"0::/system.slice/slurmstepd.scope/job_47a/step_0\n", host},
-		"a job without a number":         {"0::/system.slice/slurmstepd.scope/job_/step_0\n", host},
-		"a job with too many digits":     {"0::/system.slice/slurmstepd.scope/job_12345678901/step_0\n", host},
-		"a job below a user who is none": {"5:devices:/slurm/uid_x/job_4711/step_0\n", host},
-		"a job by a user's own name": {
+		"v2 Slurm":                      {"0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_3\n", job},
+		"v2 Slurm's batch script":       {"0::/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0\n", job},
+		"v2 Slurm, a session of ssh":    {"0::/system.slice/slurmstepd.scope/job_4711/step_extern/user/task_special\n", job},
+		"v2 Slurm, several daemons":     {"0::/system.slice/node7_slurmstepd.scope/job_4711/step_0/user/task_0\n", job},
+		"v2 Slurm's daemon":             {"0::/system.slice/slurmd.service\n", host},
+		"v2 Slurm's steps outside jobs": {"0::/system.slice/slurmstepd.scope/system\n", host},
+		"v1 Slurm":                      {"11:devices:/slurm/uid_1000/job_4711/step_0/task_0\n9:memory:/slurm/uid_1000/job_4711/step_0\n1:name=systemd:/system.slice/slurmd.service\n", job},
+		"v1 Slurm, several daemons":     {"11:devices:/slurm_node7/uid_1000/job_4711/step_batch\n", job},
+		"a job id that is not a number": {"0::/system.slice/slurmstepd.scope/job_47a/step_0\n", host},
+		"a job without a number":        {"0::/system.slice/slurmstepd.scope/job_/step_0\n", host},
+		"a job with too many digits":    {"0::/system.slice/slurmstepd.scope/job_12345678901/step_0\n", host},
+		"a job below an invalid user":   {"5:devices:/slurm/uid_x/job_4711/step_0\n", host},
+		"a job group that a user created": {
 			"0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_4711/step_0\n", host,
 		},
-		"a job that makes groups like a pod's": {
+		"a job that creates groups like those of a pod": {
 			"0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0/kubepods/pod" + uid + "/" + id + "\n", job,
 		},
-		"a container that makes groups like a job's": {"0::/docker/" + id + "/slurm/uid_0/job_4711\n", container},
-		"Slurm in a pod":                     {"0::/kubepods/burstable/pod" + uid + "/" + id + "/system.slice/slurmstepd.scope/job_4711/step_0\n", pod},
-		"a pod's group that no kubelet made": {"0::/pod" + uid + "\n", host},
-		"a service's group like a pod's":     {"0::/system.slice/app.service/pod" + uid + "/" + id + "\n", container},
+		"a container that creates groups like those of a job": {"0::/docker/" + id + "/slurm/uid_0/job_4711\n", container},
+		"Slurm in a pod": {"0::/kubepods/burstable/pod" + uid + "/" + id + "/system.slice/slurmstepd.scope/job_4711/step_0\n", pod},
+		"a pod group outside the kubelet's groups": {"0::/pod" + uid + "\n", host},
+		"a service's group like a pod's":           {"0::/system.slice/app.service/pod" + uid + "/" + id + "\n", container},
 		"a user's group like a pod's": {
 			"0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + uid + "/x\n", host,
 		},
@@ -126,13 +126,13 @@ func TestParse(t *testing.T) {
 		"Docker 20.10, cgroupfs": {
 			"9:name=systemd:/docker/" + id + "\n5:devices:/docker/" + id + "\n0::/docker/" + id + "\n", container,
 		},
-		"Docker 20.10, a parent of one's own": {
+		"Docker 20.10, a custom parent": {
 			"9:name=systemd:/mine/" + id + "\n4:memory:/process_api/fda67a3b052cb711/mine/" + id + "\n", container,
 		},
-		"Podman 4.3, cgroupfs":                 {"9:name=systemd:/libpod_parent/libpod-" + id + "\n1:cpu:/\n0::/\n", container},
-		"Podman 4.3, cgroupfs, a monitor":      {"9:name=systemd:/\n8:pids:/libpod_parent/conmon\n0::/\n", host},
-		"containerd 1.6":                       {"9:name=systemd:/default/" + id + "\n0::/default/" + id + "\n", container},
-		"containerd 1.6, an ID that is a name": {"9:name=systemd:/default/plain1\n0::/default/plain1\n", host},
+		"Podman 4.3, cgroupfs":            {"9:name=systemd:/libpod_parent/libpod-" + id + "\n1:cpu:/\n0::/\n", container},
+		"Podman 4.3, cgroupfs, a monitor": {"9:name=systemd:/\n8:pids:/libpod_parent/conmon\n0::/\n", host},
+		"containerd 1.6":                  {"9:name=systemd:/default/" + id + "\n0::/default/" + id + "\n", container},
+		"containerd 1.6, a name as id":    {"9:name=systemd:/default/plain1\n0::/default/plain1\n", host},
 		"systemd 252, a service": {
 			"9:name=systemd:/machine/system.slice/ollama.service\n8:pids:/system.slice/ollama.service\n1:cpu:/\n0::/system.slice/ollama.service\n", service("ollama.service"),
 		},
@@ -141,23 +141,23 @@ func TestParse(t *testing.T) {
 			service("vllm@llama.service"),
 		},
 
-		"a host's service":                 {"0::/system.slice/ollama.service\n", service("ollama.service")},
-		"a service's own groups":           {"0::/system.slice/ollama.service/worker-1\n", service("ollama.service")},
-		"a service of a template":          {"0::/system.slice/system-vllm.slice/vllm@llama.service\n", service("vllm@llama.service")},
-		"v1, a service":                    {"11:devices:/\n1:name=systemd:/system.slice/ollama.service\n", service("ollama.service")},
-		"a service of the driver":          {"0::/system.slice/nvidia-persistenced.service\n", host},
-		"a service that runs containers":   {"0::/system.slice/containerd.service\n", host},
-		"a service of a user":              {"0::/user.slice/user-1000.slice/user@1000.service/app.slice/ollama.service\n", host},
-		"a slice of services":              {"0::/system.slice/system-vllm.slice\n", host},
-		"a user's session":                 {"0::/user.slice/user-1000.slice/session-3.scope\n", host},
-		"the root":                         {"0::/\n", host},
-		"a container's monitor":            {"0::/kubepods.slice/crio-conmon-" + id + ".scope\n", host},
-		"a slice that only looks like one": {"0::/app-pod" + under + ".slice\n", host},
-		"a pod's name that is no UID":      {"0::/kubepods/podcast/app\n", host},
-		"upper case is no ID":              {"0::/docker/" + strings.ToUpper(id) + "\n", host},
-		"without an end of line":           {"0::/docker/" + id, container},
-		"empty":                            {"", Owner{}},
-		"not of this form":                 {"hello\n0::relative\n::\n", Owner{}},
+		"a host's service":               {"0::/system.slice/ollama.service\n", service("ollama.service")},
+		"a service's own groups":         {"0::/system.slice/ollama.service/worker-1\n", service("ollama.service")},
+		"a service of a template":        {"0::/system.slice/system-vllm.slice/vllm@llama.service\n", service("vllm@llama.service")},
+		"v1, a service":                  {"11:devices:/\n1:name=systemd:/system.slice/ollama.service\n", service("ollama.service")},
+		"a service of the driver":        {"0::/system.slice/nvidia-persistenced.service\n", host},
+		"a service that runs containers": {"0::/system.slice/containerd.service\n", host},
+		"a service of a user":            {"0::/user.slice/user-1000.slice/user@1000.service/app.slice/ollama.service\n", host},
+		"a slice of services":            {"0::/system.slice/system-vllm.slice\n", host},
+		"a user's session":               {"0::/user.slice/user-1000.slice/session-3.scope\n", host},
+		"the root":                       {"0::/\n", host},
+		"a container's monitor":          {"0::/kubepods.slice/crio-conmon-" + id + ".scope\n", host},
+		"a slice with a similar name":    {"0::/app-pod" + under + ".slice\n", host},
+		"a pod group without a UID":      {"0::/kubepods/podcast/app\n", host},
+		"an id in upper case":            {"0::/docker/" + strings.ToUpper(id) + "\n", host},
+		"without a newline":              {"0::/docker/" + id, container},
+		"empty":                          {"", Owner{}},
+		"not of this form":               {"hello\n0::relative\n::\n", Owner{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, test.want, Parse(test.text))
@@ -173,7 +173,7 @@ func TestOwnerReadsTheProcFileSystem(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "43", "cgroup"), nil, 0o600))
 	assert.Equal(t, Owner{Kind: Container, ContainerID: id, Alone: true}, Of(root, 42))
 	assert.Equal(t, Owner{}, Of(root, 43), "an empty file")
-	assert.Equal(t, Owner{}, Of(root, 44), "a process that is gone")
+	assert.Equal(t, Owner{}, Of(root, 44), "a process that has ended")
 }
 
 func TestThisProcessHasAnOwner(t *testing.T) {
@@ -206,7 +206,7 @@ func FuzzParse(f *testing.F) {
 		assert.Regexp(t, `^[0-9]{0,10}$`, o.Job)
 		assert.True(t, o.Job == "" || strings.Contains(text, "/job_"+o.Job), o.Job)
 		assert.False(t, o.Alone && (o.ContainerID == "" || o.PodUID != ""))
-		assert.True(t, o.PodUID == "" || strings.Contains(text, "kubepods") || strings.Contains(text, ":/.."), "no kubelet made it")
+		assert.True(t, o.PodUID == "" || strings.Contains(text, "kubepods") || strings.Contains(text, ":/.."), "not a kubelet's group")
 		assert.Contains(t, text, o.ContainerID)
 	})
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// numbers are the samples that need a query of their own. Utilization is not measured while a board
-// is in MIG mode.
+// numbers are the samples with a separate query each. Utilization is not measured while a board is
+// in MIG mode.
 var numbers = [...]struct {
 	query     nvml.Query
 	metric    *signal.Metric
 	attribute string
 	unit      catalogue.Unit
-	factor    float64 // converts NVML's unit to the given one
+	factor    float64 // converts NVML's unit to the unit of the metric
 	noMIG     bool
 }{
 	{nvml.GPUUtilization, signal.HwGPUUtilization, signal.TaskGeneral, catalogue.Percent, 1, true},
@@ -84,10 +84,10 @@ var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 // linkErrors are the error types of a board's NVLinks.
 var linkErrors = [...]struct {
 	attribute string
-	// total are fields whose values are added up to the sum over all links. Hopper and later have
-	// no values for them.
+	// total lists fields for all links, whose values are added. Boards since Hopper have no values
+	// for them.
 	total []nvml.FieldID
-	// single are fields for a single link, newest generation first.
+	// single lists fields for a single link, newest generation first.
 	single []nvml.FieldID
 }{
 	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
@@ -294,8 +294,8 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []n
 }
 
 // linkSum adds up a field over the links. If a link no longer responds, for example because it
-// failed, its last value is used. Otherwise the sum would decrease, which looks like a reset.
-// linkSum returns false if no link responds.
+// failed, its last value is used, because a decreasing sum would look like a reset. linkSum returns
+// false if no link responds.
 func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, links int) (sum float64, ok bool) {
 	if r.lost {
 		return 0, false
@@ -325,8 +325,8 @@ func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, li
 	return sum, ok
 }
 
-// pcieSamples reads the throughput of the PCIe link. The call takes 20 ms per direction, because
-// the driver measures for that long.
+// pcieSamples reads the throughput of the PCIe link. The driver measures each direction for 20 ms,
+// and the call takes as long.
 func (r *reader) pcieSamples(handle nvml.Device, m *deviceCache) {
 	if !r.isEnabled(signal.GPUPCIeThroughput) && !r.isEnabled(signal.GPUPCIeUtilization) {
 		return

@@ -1,5 +1,5 @@
-// Package collect converts NVML's data about a machine's GPUs to samples. It neither calls the
-// library itself nor sends samples.
+// Package collect converts NVML's data about a machine's GPUs to samples. It calls the library
+// through an interface, and does not send samples.
 package collect
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// Library is an initialized NVML, which nvml.Library implements.
+// Library is an initialized NVML. nvml.Library implements it.
 type Library interface {
 	DeviceCount() (int, error)
 	Device(index int) (nvml.Device, error)
@@ -78,8 +78,8 @@ type Options struct {
 	Devices bool
 	// Processes enables the samples of processes.
 	Processes bool
-	// AllProcesses is true if NVML lists every process, which it does for callers in the host's PID
-	// namespace. For other callers, processes may exist that NVML does not list.
+	// AllProcesses is true if NVML lists every process. For callers outside the host's PID
+	// namespace, the lists may be incomplete.
 	AllProcesses bool
 	// Hold is true if the library stays loaded between collections. Otherwise, data about the time
 	// between collections is not available.
@@ -108,8 +108,8 @@ type Collector struct {
 	stats   Stats
 	problem error // first problem of the collection
 
-	// State is kept between collections in two generations. State that a collection did not use is
-	// deleted after it.
+	// State is kept between collections in two generations. State that a collection does not use is
+	// deleted after the collection.
 	previous, current map[string]*deviceCache
 	collections       uint64
 
@@ -177,7 +177,7 @@ func New(options Options) *Collector {
 
 // Collect reads all devices. The points are valid until the next call. If the library has lost the
 // driver, Collect returns an error and no points. If only a part of the collection failed, Problem
-// returns why.
+// returns the reason.
 func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
 	c.previous, c.current = c.current, map[string]*deviceCache{}
@@ -213,7 +213,7 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 // driver was lost.
 func (c *Collector) Forget() { c.current = map[string]*deviceCache{} }
 
-// Stats returns the counts of the last collection.
+// Stats returns the statistics of the last collection.
 func (c *Collector) Stats() Stats { return c.stats }
 
 // Problem returns the first unexpected error of the last collection, or nil.
@@ -245,8 +245,8 @@ type reader struct {
 	lib     Library
 	subject string
 	gpm     bool  // the board has performance counters
-	lost    bool  // the board is gone, so the remaining calls are skipped
-	fatal   error // the driver is gone
+	lost    bool  // the board was lost, so the remaining calls are skipped
+	fatal   error // set if the driver was lost
 	// found is true if all MIG devices of the board were found. fromCache is true if their
 	// identities come from the cache.
 	found, fromCache bool
@@ -254,7 +254,7 @@ type reader struct {
 	boardProcesses int
 }
 
-// absent reports whether an error means that the value, device, or function does not exist.
+// absent reports whether an error means that a value, device, or function does not exist.
 func absent(err error) bool {
 	return errors.Is(err, nvml.ErrNotSupported) || errors.Is(err, nvml.ErrFunctionNotFound) || errors.Is(err, nvml.ErrNotFound) ||
 		errors.Is(err, nvml.ErrDeprecated)
@@ -280,7 +280,7 @@ func (r *reader) failed(err error) bool {
 	return true
 }
 
-// query reads a number. It returns false if there is none.
+// query reads a number. It returns false if the board has no such value.
 func (r *reader) query(d nvml.Device, q nvml.Query) (float64, bool) {
 	if r.lost {
 		return 0, false
@@ -300,7 +300,7 @@ func (r *reader) board(index int) {
 		return
 	}
 	if uuid == "" || r.current[uuid] != nil {
-		// Without a unique identity, the points could belong to any board.
+		// Without a unique identity, it is unknown to which board the points belong.
 		r.stats.ValuesDropped++
 		return
 	}
@@ -313,7 +313,7 @@ func (r *reader) board(index int) {
 	if minor, ok := r.query(handle, nvml.MinorNumber); ok {
 		board.Name = "nvidia" + strconv.Itoa(int(minor))
 	}
-	// The serial number is only descriptive, so a missing one does not matter.
+	// The serial number is descriptive, so it may be missing.
 	if serial, err := r.lib.Serial(handle); err == nil {
 		board.Serial = serial
 	}

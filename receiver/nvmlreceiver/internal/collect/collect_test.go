@@ -26,7 +26,8 @@ type machine struct {
 	driver  string
 	// counters are the GPM samples that have not been freed.
 	counters map[nvml.GPMSample]*counters
-	// mixed is true if readings of different devices, or in the wrong order, were compared.
+	// mixed is true if two readings were compared that are from different devices or in the wrong
+	// order.
 	mixed bool
 	// made counts the created samples and their readings.
 	made int
@@ -343,7 +344,7 @@ func TestOnlySupportedValuesOfAMIGDeviceAreQueried(t *testing.T) {
 		assert.Equal(t, 1, m.mig(board, i).asked, "memory")
 	}
 	assert.NotZero(t, board.board)
-	assert.Zero(t, board.asked, "memory is the instances'")
+	assert.Zero(t, board.asked, "memory is measured for the instances")
 }
 
 // The serial number is printed on the board's label. All devices have the same driver.
@@ -356,7 +357,7 @@ func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	devices := func() map[string]string {
 		points, err := c.Collect(m)
 		require.NoError(t, err)
-		require.NoError(t, c.Problem(), "a board without a serial number is no problem")
+		require.NoError(t, c.Problem(), "a board without a serial number is not a problem")
 		found := map[string]string{}
 		for _, p := range points {
 			found[p.Device.ID] = p.Device.Driver + " " + p.Device.Serial
@@ -369,7 +370,7 @@ func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 
 	serial := board.serial
 	board.serial = ""
-	assert.Equal(t, want, devices(), "a series does not change with one failed call")
+	assert.Equal(t, want, devices(), "one failed call does not change the series")
 	board.serial = serial
 
 	m.driver = "595.71.05"
@@ -377,7 +378,7 @@ func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	assert.Equal(t, want, devices(), "an upgrade")
 	m.driver = ""
 	want = map[string]string{"GPU-1": " 1650723001234", "GPU-1/gi7": " ", "GPU-2": " "}
-	assert.Equal(t, want, devices(), "a library that does not say")
+	assert.Equal(t, want, devices(), "a library that does not return it")
 }
 
 // errorsOfLinks makes a collection and returns the NVLink error samples.
@@ -394,7 +395,7 @@ func errorsOfLinks(t *testing.T, c *Collector, m *machine) map[string]float64 {
 	return got
 }
 
-func TestNVLinkErrorsAreReadIfTheGenerationCountsThem(t *testing.T) {
+func TestNVLinkErrorsAreReadIfTheGenerationSupportsThem(t *testing.T) {
 	ampere := map[nvml.FieldID]float64{
 		nvml.FieldNVLinkCount: 3, nvml.FieldNVLinkReplay: 5, nvml.FieldNVLinkRecovery: 6, nvml.FieldNVLinkCRCFlit: 7, nvml.FieldNVLinkCRCData: 8,
 	}
@@ -413,16 +414,16 @@ func TestNVLinkErrorsAreReadIfTheGenerationCountsThem(t *testing.T) {
 		want    map[string]float64
 		dropped int64
 	}{
-		"totals over all links":                     {ampere, nil, map[string]float64{"nvlink_replay": 5, "nvlink_recovery": 6, "nvlink_crc": 15}, 0},
-		"totals beside counters of links":           {ampere, hopper, map[string]float64{"nvlink_replay": 5, "nvlink_recovery": 6, "nvlink_crc": 15}, 0},
-		"Hopper's are of single links":              {links, hopper, map[string]float64{"nvlink_replay": 6, "nvlink_recovery": 40, "nvlink_crc": 600}, 0},
-		"Blackwell counts recoveries":               {links, blackwell, map[string]float64{"nvlink_recovery": 9}, 0},
-		"the newest counter of two":                 {links, both, map[string]float64{"nvlink_replay": 6, "nvlink_recovery": 9, "nvlink_crc": 600}, 0},
-		"a link that does not exist counts nothing": {links, map[nvml.FieldID]map[uint32]float64{nvml.FieldNVLinkErrorReplay: {0: 1, 2: 3, 3: 1000}}, map[string]float64{"nvlink_replay": 4}, 0},
-		"no link answers":                           {links, nil, map[string]float64{}, 0},
-		"a board without NVLink":                    {map[nvml.FieldID]float64{nvml.FieldNVLinkCount: 0}, hopper, map[string]float64{}, 0},
-		"nobody knows how many links there are":     {map[nvml.FieldID]float64{}, hopper, map[string]float64{}, 0},
-		"more links than any board has":             {map[nvml.FieldID]float64{nvml.FieldNVLinkCount: 1e6}, hopper, map[string]float64{}, 1},
+		"totals over all links":                   {ampere, nil, map[string]float64{"nvlink_replay": 5, "nvlink_recovery": 6, "nvlink_crc": 15}, 0},
+		"totals in addition to counters per link": {ampere, hopper, map[string]float64{"nvlink_replay": 5, "nvlink_recovery": 6, "nvlink_crc": 15}, 0},
+		"Hopper counts per link":                  {links, hopper, map[string]float64{"nvlink_replay": 6, "nvlink_recovery": 40, "nvlink_crc": 600}, 0},
+		"Blackwell counts recoveries":             {links, blackwell, map[string]float64{"nvlink_recovery": 9}, 0},
+		"the newer of two counters":               {links, both, map[string]float64{"nvlink_replay": 6, "nvlink_recovery": 9, "nvlink_crc": 600}, 0},
+		"a link that does not exist is ignored":   {links, map[nvml.FieldID]map[uint32]float64{nvml.FieldNVLinkErrorReplay: {0: 1, 2: 3, 3: 1000}}, map[string]float64{"nvlink_replay": 4}, 0},
+		"no link responds":                        {links, nil, map[string]float64{}, 0},
+		"a board without NVLink":                  {map[nvml.FieldID]float64{nvml.FieldNVLinkCount: 0}, hopper, map[string]float64{}, 0},
+		"an unknown number of links":              {map[nvml.FieldID]float64{}, hopper, map[string]float64{}, 0},
+		"more links than maxLinks":                {map[nvml.FieldID]float64{nvml.FieldNVLinkCount: 1e6}, hopper, map[string]float64{}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{}
@@ -436,7 +437,7 @@ func TestNVLinkErrorsAreReadIfTheGenerationCountsThem(t *testing.T) {
 }
 
 // If the counter decreased, it would look like a reset, and its value would be counted again.
-func TestNVLinkErrorsDoNotFallWithALinkThatFails(t *testing.T) {
+func TestNVLinkErrorsDoNotDecreaseWhenALinkFails(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")
 	counts := map[uint32]float64{0: 100, 1: 20, 2: 3}
@@ -448,17 +449,17 @@ func TestNVLinkErrorsDoNotFallWithALinkThatFails(t *testing.T) {
 
 	delete(counts, 1)
 	counts[2] = 5
-	assert.Equal(t, want(125), errorsOfLinks(t, c, m), "the others count on")
+	assert.Equal(t, want(125), errorsOfLinks(t, c, m), "the other links are still counted")
 	counts[1] = 21
-	assert.Equal(t, want(126), errorsOfLinks(t, c, m), "it is back")
+	assert.Equal(t, want(126), errorsOfLinks(t, c, m), "it has returned")
 	counts[0], counts[1], counts[2] = 0, 0, 1
-	assert.Equal(t, want(1), errorsOfLinks(t, c, m), "all of them were reset")
+	assert.Equal(t, want(1), errorsOfLinks(t, c, m), "all links were reset")
 
 	clear(counts)
-	assert.Empty(t, errorsOfLinks(t, c, m), "none answers: nothing is known")
+	assert.Empty(t, errorsOfLinks(t, c, m), "no link responds: no sample")
 	counts[0] = 7
 	m.driver = "595.71.05"
-	assert.Equal(t, want(7), errorsOfLinks(t, c, m), "another driver counts anew")
+	assert.Equal(t, want(7), errorsOfLinks(t, c, m), "another driver restarts the count")
 }
 
 func TestChangedTopologyIsDetected(t *testing.T) {
@@ -485,7 +486,7 @@ func TestChangedTopologyIsDetected(t *testing.T) {
 	points, err = c.Collect(m)
 	require.NoError(t, err)
 	assert.Empty(t, points)
-	assert.Empty(t, c.current, "what is gone is forgotten")
+	assert.Empty(t, c.current, "the state of missing devices is deleted")
 }
 
 // A driver may or may not assign a new UUID to an instance that is created again.
@@ -531,7 +532,7 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 	for range 5 {
 		asked = append(asked, collected(t, c, m, signal.HwGPUMemoryUsage))
 		assert.Equal(t, []string{"GPU-1/gi1 = 10", "GPU-1/gi2 = 10", "GPU-1/gi3 = 10", "GPU-1/gi4 = 10"},
-			rendered(c.points, signal.HwGPUMemoryLimit), "a size does not change")
+			rendered(c.points, signal.HwGPUMemoryLimit), "the size of an instance does not change")
 		assert.Equal(t, []string{"GPU-1 = 1", "GPU-1/gi1 = 0", "GPU-1/gi2 = 0", "GPU-1/gi3 = 1", "GPU-1/gi4 = 0"},
 			rendered(c.points, signal.GPUProcessCount))
 	}
@@ -541,17 +542,17 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 		{"GPU-1/gi2 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi3 = 4", "GPU-1/gi4 = 4"},
 		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"},
-	}, asked, "the busy one is always read")
+	}, asked, "the busy instance is always read")
 	assert.EqualValues(t, 2, c.Stats().InstancesSkipped)
 	assert.Equal(t, []int{3, 2, 5, 2}, []int{
 		m.mig(board, 0).identified, m.mig(board, 1).identified, m.mig(board, 2).identified, m.mig(board, 3).identified,
-	}, "who is spared is not asked who it is either")
+	}, "the identity of skipped instances is not read")
 
 	for i := range 4 {
 		m.mig(board, i).slow = time.Millisecond
 	}
 	_ = collected(t, c, m, signal.HwGPUMemoryUsage)
-	assert.Len(t, collected(t, c, m, signal.HwGPUMemoryUsage), 4, "they are fast again")
+	assert.Len(t, collected(t, c, m, signal.HwGPUMemoryUsage), 4, "the calls are fast again")
 	assert.Zero(t, c.Stats().InstancesSkipped)
 }
 
@@ -647,7 +648,7 @@ func TestCacheOfALostBoardOrDriverIsDeleted(t *testing.T) {
 			require.NoError(t, err)
 			board.failsIn = nil
 		},
-		"the board is not in MIG mode meanwhile": func(m *machine, board *device, c *Collector) {
+		"the board leaves MIG mode for a time": func(m *machine, board *device, c *Collector) {
 			board.numbers[nvml.MIGMode] = 0
 			_, err := c.Collect(m)
 			require.NoError(t, err)
@@ -689,32 +690,32 @@ func TestProcessesAreCountedIfAllAreListed(t *testing.T) {
 		change    func(m *machine, board *device, o *Options)
 		want      []string
 	}{
-		"nobody":             {want: []string{"GPU-1 = 0"}},
-		"one in two lists":   {processes: twice, want: []string{"GPU-1 = 2"}},
-		"without the device": {change: func(_ *machine, _ *device, o *Options) { o.Devices = false }, want: []string{"GPU-1 = 0"}},
-		"processes are not asked for": {change: func(_ *machine, _ *device, o *Options) {
+		"nobody":                 {want: []string{"GPU-1 = 0"}},
+		"a process in two lists": {processes: twice, want: []string{"GPU-1 = 2"}},
+		"without the device":     {change: func(_ *machine, _ *device, o *Options) { o.Devices = false }, want: []string{"GPU-1 = 0"}},
+		"processes are disabled": {change: func(_ *machine, _ *device, o *Options) {
 			o.Processes = false
 		}},
-		"not all of the host's are seen": {processes: twice, change: func(_ *machine, _ *device, o *Options) { o.AllProcesses = false }},
-		"a library that knows no MPS": {change: func(_ *machine, board *device, _ *Options) {
+		"not all processes of the host are visible": {processes: twice, change: func(_ *machine, _ *device, o *Options) { o.AllProcesses = false }},
+		"a library without MPS": {change: func(_ *machine, board *device, _ *Options) {
 			board.failsIn = map[any]error{nvml.MPSCompute: nvml.ErrFunctionNotFound}
 		}, want: []string{"GPU-1 = 0"}},
 		"a list that fails": {processes: twice, change: func(_ *machine, board *device, _ *Options) {
 			board.failsIn = map[any]error{nvml.Graphics: nvml.ErrUnknown}
 		}},
-		"a board that does not list": {change: func(_ *machine, board *device, _ *Options) {
+		"a board that does not list processes": {change: func(_ *machine, board *device, _ *Options) {
 			board.failsIn = map[any]error{nvml.Compute: nvml.ErrNotSupported}
 		}},
 		"instances": {instances: []uint64{1, 2, 3}, processes: onInstances, want: []string{
 			"GPU-1 = 2", "GPU-1/gi1 = 1", "GPU-1/gi2 = 2", "GPU-1/gi3 = 0",
 		}},
-		"instances without the right to list the board": {
+		"instances, without permission to list the board": {
 			instances: []uint64{1, 2}, change: func(m *machine, board *device, _ *Options) {
 				board.failsIn = noRight
 				m.mig(board, 0).processes = twice
 			}, want: []string{"GPU-1 = 2", "GPU-1/gi1 = 2", "GPU-1/gi2 = 0"},
 		},
-		"one of them does not list": {
+		"an instance that does not list processes": {
 			instances: []uint64{1, 2}, change: func(m *machine, board *device, _ *Options) {
 				board.failsIn = noRight
 				m.mig(board, 0).failsIn = map[any]error{nvml.Compute: nvml.ErrUnknown}
@@ -726,19 +727,19 @@ func TestProcessesAreCountedIfAllAreListed(t *testing.T) {
 				m.mig(board, 1).processes = twice
 			}, want: []string{"GPU-1 = 2", "GPU-1/gi1 = 2", "GPU-1/gi2 = 0"},
 		},
-		"one of its compute instances does not list": {
+		"a compute instance that does not list processes": {
 			instances: []uint64{1, 1, 2}, change: func(m *machine, board *device, _ *Options) {
 				board.failsIn = noRight
 				m.mig(board, 1).failsIn = map[any]error{nvml.Compute: nvml.ErrUnknown}
 			}, want: []string{"GPU-1/gi2 = 0"},
 		},
-		"a MIG device that does not say of which instance it is": {
+		"a MIG device whose instance is unknown": {
 			instances: []uint64{1, 2}, change: func(m *machine, board *device, _ *Options) {
 				board.failsIn = noRight
 				m.mig(board, 0).failsIn = map[any]error{nvml.GPUInstanceID: nvml.ErrUnknown}
 			},
 		},
-		"MIG mode and no instance": {instances: []uint64{1}, change: func(_ *machine, board *device, _ *Options) {
+		"MIG mode without instances": {instances: []uint64{1}, change: func(_ *machine, board *device, _ *Options) {
 			board.migs = nil
 			board.failsIn = noRight
 		}},
@@ -794,7 +795,7 @@ func TestNoInstanceIsIdleIfProcessesCannotBeListed(t *testing.T) {
 	require.ErrorIs(t, c.Problem(), nvml.ErrNoPermission)
 }
 
-func TestAProcessWithoutAValueDoesNotSpoilTheOthers(t *testing.T) {
+func TestAProcessWithoutAValueDoesNotAffectOthers(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")
 	board.processes = [nvml.NumProcessKinds][]nvml.Process{
@@ -810,7 +811,7 @@ func TestAProcessWithoutAValueDoesNotSpoilTheOthers(t *testing.T) {
 	assert.Equal(t, []string{
 		"GPU-1 pid 1 = 0", "GPU-1 pid 2 = 0.5", "GPU-1 pid 3 = 0", "GPU-1 pid 4 = 0", "GPU-1 pid 5 = 0",
 	}, rendered(points, signal.ProcessGPUUtilization))
-	assert.Zero(t, c.Stats().ValuesDropped, "N/A is nothing that could not be true")
+	assert.Zero(t, c.Stats().ValuesDropped, "a missing value is not implausible")
 }
 
 func TestUtilizationIsTheMeanOverTheSampleTimesSinceTheLastCollection(t *testing.T) {
@@ -826,19 +827,19 @@ func TestUtilizationIsTheMeanOverTheSampleTimesSinceTheLastCollection(t *testing
 	assert.Equal(t, []uint64{0, 30, 40}, board.after)
 
 	board.samples = append(board.samples, nvml.ProcessSample{PID: 1, Time: 50, SM: 4294967295})
-	assert.Equal(t, []string{"GPU-1 pid 77 = 0"}, collected(t, c, m, signal.ProcessGPUUtilization), "garbage is no observation")
+	assert.Equal(t, []string{"GPU-1 pid 77 = 0"}, collected(t, c, m, signal.ProcessGPUUtilization), "an invalid entry is not an observation")
 	assert.EqualValues(t, 1, c.Stats().ValuesDropped)
 
 	board.samples = append(board.samples,
 		nvml.ProcessSample{PID: 1, Time: 60, SM: 50}, nvml.ProcessSample{PID: 1, Time: 70, SM: 4294967295},
 		nvml.ProcessSample{PID: 77, Time: 70, SM: 30}, nvml.ProcessSample{PID: 77, Time: 70, SM: 20})
 	assert.Equal(t, []string{"GPU-1 pid 1 = 0.5", "GPU-1 pid 77 = 0.15"}, collected(t, c, m, signal.ProcessGPUUtilization),
-		"a time with garbage is left out for that process alone; of two entries for one time the highest counts")
+		"a time with an invalid entry is skipped only for that process; of two entries for one time, the higher one is used")
 }
 
-// A process that is active in one of ten periods uses a tenth of what a process uses that is always
-// active. Power and time are divided in proportion to the utilization.
-func TestAProcessThatIsSeldomActiveHasASmallUtilization(t *testing.T) {
+// A process that is active in one of ten periods has a tenth of the utilization of a process that
+// is always active. Power and time are divided in proportion to the utilization.
+func TestAProcessThatIsRarelyActiveHasALowUtilization(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
 		board := m.board("GPU-1")
@@ -891,7 +892,7 @@ func TestLostBoardIsNotQueriedFurther(t *testing.T) {
 	assert.EqualValues(t, 1, c.Stats().CallsFailed)
 
 	lost.failsIn = nil
-	assert.Equal(t, []string{"GPU-1 = 40", "GPU-2 = 40"}, collected(t, c, m, signal.HwGPUMemoryUsage), "it is back")
+	assert.Equal(t, []string{"GPU-1 = 40", "GPU-2 = 40"}, collected(t, c, m, signal.HwGPUMemoryUsage), "it has returned")
 	require.NoError(t, c.Problem())
 }
 
@@ -913,7 +914,7 @@ func TestUnknownTopologyIsNotAssumed(t *testing.T) {
 
 // For any topology and any fault, each series has one point, values are in range, and each process
 // is on a device of its board.
-func TestAnyTopologyAndAnyFault(t *testing.T) {
+func TestRandomTopologiesAndFaults(t *testing.T) {
 	faults := rapid.SampledFrom([]error{
 		nil, nil, nil, nvml.ErrNotSupported, nvml.ErrNoPermission, nvml.ErrGPULost, nvml.ErrUnknown, nvml.ErrFunctionNotFound,
 	})

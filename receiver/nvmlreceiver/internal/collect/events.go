@@ -15,13 +15,13 @@ import (
 // ones.
 const maxEvents = 1000
 
-// countedEvents marks XID errors that are counted one by one.
+// countedEvents marks XID errors whose source counts every event.
 var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
 // xidState contains the XID errors of a board or an instance.
 type xidState struct {
 	// since is when the driver started to record a board's events, or zero if it does not record
-	// them. refused is true if the driver refuses to record them.
+	// them. refused is true if the driver does not support this.
 	since   time.Time
 	refused bool
 	// xids counts the errors by code. hasNew is true if this collection read a new error.
@@ -66,7 +66,7 @@ func (c *Collector) endEvents(lib Library) {
 	if c.eventSet == 0 {
 		return
 	}
-	_ = lib.FreeEventSet(c.eventSet) // An error here has no remedy.
+	_ = lib.FreeEventSet(c.eventSet) // An error here cannot be handled.
 	c.eventSet = 0
 	clear(c.watched)
 	for _, generation := range []map[string]*deviceCache{c.previous, c.current} {

@@ -50,7 +50,7 @@ func TestXIDErrorsAreCountedSinceABoardIsWatched(t *testing.T) {
 	m.board("GPU-1")
 	m.board("GPU-2")
 	c := watching(m)
-	assert.Empty(t, xids(t, c, m), "nothing was observed yet")
+	assert.Empty(t, xids(t, c, m), "nothing has been observed")
 	assert.Equal(t, []string{"GPU-1 = 0 in 15", "GPU-2 = 0 in 15"}, xids(t, c, m))
 	m.happen(0, 31, 31, 43)
 	assert.Equal(t, []string{"GPU-1 xid_31 = 2 in 15", "GPU-1 xid_43 = 1 in 15", "GPU-2 = 0 in 30"}, xids(t, c, m))
@@ -68,7 +68,7 @@ func TestInstanceErrorIsAttributedToTheInstance(t *testing.T) {
 	m.queue = []nvml.XIDEvent{{Instance: 7, Code: 43}, {Instance: 9, Code: 94}, {Instance: nvml.NoInstance, Code: 63}}
 	assert.Equal(t, []string{
 		"GPU-1 xid_63 = 1 in 15", "GPU-1 xid_94 = 1 in 15", "GPU-1/gi7 xid_43 = 1 in 15", "GPU-1/gi8 = 0 in 15",
-	}, xids(t, c, m), "of one that is not known it is the board's")
+	}, xids(t, c, m), "the error of an unknown instance belongs to the board")
 }
 
 // XID 79 means that the GPU is no longer accessible, so all later calls fail.
@@ -85,20 +85,20 @@ func TestErrorOfALostBoardIsReported(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1 = 0 in 45"}, xids(t, c, m))
 	lost.fails = nil
 	xids(t, c, m)
-	assert.Equal(t, []string{"GPU-1 = 0 in 75", "GPU-2 = 0 in 15"}, xids(t, c, m), "a board that is back counts anew")
-	assert.Len(t, m.watching, 2, "and is not watched twice")
+	assert.Equal(t, []string{"GPU-1 = 0 in 75", "GPU-2 = 0 in 15"}, xids(t, c, m), "a board that returns restarts the count")
+	assert.Len(t, m.watching, 2, "a board that returns is watched once")
 }
 
-func TestMissingEventSupportIsNotAProblem(t *testing.T) {
+func TestMissingSupportForEventsIsNotAProblem(t *testing.T) {
 	for name, change := range map[string]func(*machine, *Options){
-		"a library without them":           func(m *machine, _ *Options) { m.noEvents = nvml.ErrFunctionNotFound },
-		"a set that cannot be made":        func(m *machine, _ *Options) { m.noEvents = nvml.ErrUnknown },
-		"a board without them":             func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrNotSupported },
-		"no right to them":                 func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrNoPermission },
-		"a set in a state of nobody knows": func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrUnknown },
-		"a library that is not held":       func(_ *machine, o *Options) { o.Hold = false },
-		"processes alone":                  func(_ *machine, o *Options) { o.Devices = false },
-		"errors that nobody wants":         func(_ *machine, o *Options) { o.Disabled = map[*signal.Metric]bool{signal.HwErrors: true} },
+		"a library without events":                     func(m *machine, _ *Options) { m.noEvents = nvml.ErrFunctionNotFound },
+		"an event set that cannot be created":          func(m *machine, _ *Options) { m.noEvents = nvml.ErrUnknown },
+		"a board without events":                       func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrNotSupported },
+		"missing permission":                           func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrNoPermission },
+		"an event set in an unknown state":             func(m *machine, _ *Options) { m.devices[0].unwatched = nvml.ErrUnknown },
+		"a library that is closed between collections": func(_ *machine, o *Options) { o.Hold = false },
+		"processes alone":                              func(_ *machine, o *Options) { o.Devices = false },
+		"errors are disabled":                          func(_ *machine, o *Options) { o.Disabled = map[*signal.Metric]bool{signal.HwErrors: true} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &machine{clock: time.Unix(1e9, 0)}
@@ -134,14 +134,14 @@ func TestFailedEventSetIsRecreatedAndCountsContinue(t *testing.T) {
 	m.happen(0, 31)
 	xids(t, c, m)
 	m.waiting = nvml.ErrGPULost
-	assert.Empty(t, xids(t, c, m), "it is watched from now on")
+	assert.Empty(t, xids(t, c, m), "the board is watched again")
 	assert.EqualValues(t, 1, c.Stats().CallsFailed)
 	m.waiting = nil
 	m.happen(0, 31)
 	assert.Equal(t, []string{"GPU-1 xid_31 = 2 in 45"}, xids(t, c, m))
 }
 
-func TestImpossibleEventsAreDroppedAndAFloodIsLimited(t *testing.T) {
+func TestImpossibleEventsAreDroppedAndTheNumberOfEventsIsLimited(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")
 	c := watching(m)
@@ -150,7 +150,7 @@ func TestImpossibleEventsAreDroppedAndAFloodIsLimited(t *testing.T) {
 	m.queue = []nvml.XIDEvent{{Device: 1, Instance: nvml.NoInstance, Code: 31}}
 	m.happen(0, 0, catalogue.MaxCode+1)
 	assert.Equal(t, []string{"GPU-1 = 0 in 15"}, xids(t, c, m))
-	assert.EqualValues(t, 3, c.Stats().ValuesDropped, "of a board that nobody knows, and of no code")
+	assert.EqualValues(t, 3, c.Stats().ValuesDropped, "an event of an unknown board, and an event without a code")
 	for range maxEvents + 1 {
 		m.happen(0, 31)
 	}

@@ -43,8 +43,8 @@ const gpmInterval = 200 * time.Millisecond
 
 // gpmState contains a device's counters, which are kept between collections.
 type gpmState struct {
-	// last was read at time at, which is zero before the first reading. The next reading is stored
-	// in spare.
+	// last is the last reading, and at is its time, which is zero before the first reading. spare
+	// stores the next reading.
 	last, spare nvml.GPMSample
 	at          time.Time
 }
@@ -53,7 +53,7 @@ type gpmState struct {
 func (m *gpmState) free(lib Library) {
 	for _, s := range []nvml.GPMSample{m.last, m.spare} {
 		if s != 0 {
-			_ = lib.FreeGPMSample(s) // An error here has no remedy.
+			_ = lib.FreeGPMSample(s) // An error here cannot be handled.
 		}
 	}
 	*m = gpmState{}
@@ -112,7 +112,7 @@ func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig
 
 // failedOptional reports whether a call for GPM or events failed, and counts the failure. Unless
 // the board is lost, the failure is not a problem of the collection: initializing the library again
-// would not help and would cost the other devices their samples.
+// would not help, and the other devices would lose samples.
 func (r *reader) failedOptional(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)

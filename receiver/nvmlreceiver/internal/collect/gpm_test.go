@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// holding returns a Collector that keeps its library loaded. It omits errors.
+// holding returns a Collector that keeps its library loaded and does not count errors.
 func holding(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: map[*signal.Metric]bool{signal.HwErrors: true}})
@@ -41,8 +41,8 @@ func monitored(m *machine, values map[uint32]float64, instances ...uint64) *devi
 	return board
 }
 
-// There is one case for each GPM metric, with its number and unit in nvml.h.
-func TestEveryMetricOfGPMArrivesInItsUnit(t *testing.T) {
+// One case per GPM metric, with the number and unit from nvml.h.
+func TestEveryGPMMetricIsConverted(t *testing.T) {
 	for id, want := range map[uint32][]string{
 		1:  {"gpu.engine.active  = 0.25", "hw.gpu.utilization general = 0.25"},
 		2:  {"gpu.sm.active  = 0.25"},
@@ -65,7 +65,7 @@ func TestEveryMetricOfGPMArrivesInItsUnit(t *testing.T) {
 			m := &machine{}
 			monitored(m, map[uint32]float64{id: 25})
 			c := holding(m)
-			assert.Empty(t, next(t, c, m, 0), "one reading tells of no time")
+			assert.Empty(t, next(t, c, m, 0), "one reading is not enough")
 			var got []string
 			for _, p := range next(t, c, m, time.Second) {
 				value := fmt.Sprintf("%.3g", p.Value)
@@ -86,13 +86,13 @@ func TestGPMIsPreferredToOtherMeasurements(t *testing.T) {
 	board.numbers[nvml.GPUUtilization], board.numbers[nvml.PCIeTransmit], board.numbers[nvml.PCIeReceive] = 50, 10, 20
 	c := holding(m)
 	first := next(t, c, m, 0)
-	assert.Equal(t, []string{"GPU-1 = 0.5"}, rendered(first, signal.HwGPUUtilization), "there is nothing else yet")
+	assert.Equal(t, []string{"GPU-1 = 0.5"}, rendered(first, signal.HwGPUUtilization), "no other measurement is available")
 	second := next(t, c, m, time.Second)
 	assert.Equal(t, []string{"GPU-1 = 0.8"}, rendered(second, signal.HwGPUUtilization))
 	assert.Equal(t, []string{"GPU-1 = 1.048576e+06", "GPU-1 = 2.097152e+06"}, rendered(second, signal.GPUPCIeThroughput))
 }
 
-func TestInstancesHaveTheirOwnActivityAndBoardsTheirLinks(t *testing.T) {
+func TestActivityIsMeasuredForInstancesAndLinksForBoards(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{1: 99, 2: 99, 20: 1}, 7, 9)
 	board.gpm[7] = map[uint32]float64{1: 30, 2: 40, 20: 1}
@@ -107,14 +107,14 @@ func TestInstancesHaveTheirOwnActivityAndBoardsTheirLinks(t *testing.T) {
 
 // The driver updates the counters every 100 ms, so two readings within a shorter time may have the
 // same values.
-func TestReadingsInShortSuccessionKeepTheLastSample(t *testing.T) {
+func TestReadingsWithinAShortTimeKeepTheLastSample(t *testing.T) {
 	m := &machine{}
 	monitored(m, map[uint32]float64{2: 25})
 	c := holding(m)
 	next(t, c, m, 0)
 	assert.Empty(t, next(t, c, m, 0))
 	assert.Empty(t, next(t, c, m, 199*time.Millisecond))
-	assert.Len(t, next(t, c, m, time.Millisecond), 1, "of 200 ms since the first reading")
+	assert.Len(t, next(t, c, m, time.Millisecond), 1, "for the 200 ms since the first reading")
 }
 
 func TestImpossibleGPMValuesAreDropped(t *testing.T) {
@@ -127,7 +127,7 @@ func TestImpossibleGPMValuesAreDropped(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1 = 1"}, rendered(points, signal.GPUSMOccupancy))
 	assert.Equal(t, Stats{ValuesDropped: 5, RatiosClamped: 1}, c.Stats())
 	board.gpm = nil
-	assert.Empty(t, next(t, c, m, time.Second), "there is no monitor any more")
+	assert.Empty(t, next(t, c, m, time.Second), "the board no longer has performance counters")
 }
 
 func TestRatesAboveTheLinkCapacityAreDropped(t *testing.T) {
@@ -199,7 +199,7 @@ func TestInstanceMissingForACollectionRestartsItsCounters(t *testing.T) {
 	assert.Empty(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
 	*busy = was
 	board.processes[nvml.Compute][0].GPUInstance = 7
-	assert.Empty(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive), "what was read before is of another one")
+	assert.Empty(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive), "the previous reading is of another instance")
 	assert.Equal(t, []string{"GPU-1/gi7 = 0.5"}, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
 }
 
@@ -212,7 +212,7 @@ func TestUnreadableCountersDoNotAffectOthers(t *testing.T) {
 	c := holding(m)
 	next(t, c, m, 0)
 	assert.Equal(t, []string{"GPU-1/gi7 = 0.5"}, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
-	require.NoError(t, c.Problem(), "the library is held")
+	require.NoError(t, c.Problem(), "the library stays loaded")
 	assert.EqualValues(t, 1, c.Stats().CallsFailed)
 	board.gpmFails[nvml.NoInstance] = nvml.ErrGPULost
 	next(t, c, m, time.Second)

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// slowAfter is how long an instance's calls must take before idle instances are no longer read in
-// every collection.
+// slowAfter is the duration of an instance's calls above which idle instances are not read in every
+// collection.
 const slowAfter = 40 * time.Millisecond
 
 // migDevice is a MIG device of a board, which is a compute instance.
@@ -75,7 +75,7 @@ func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 
 // findInstances finds a board's GPU instances through its MIG devices, which are compute instances.
 // Their indices have gaps. If the calls for instances are slow, MIG devices with the same indices
-// are assumed to be unchanged, and the method unchanged checks that.
+// are assumed to be unchanged. The method unchanged verifies this.
 func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	r.instances, r.migs = r.instances[:0], r.migs[:0]
 	maxDevices, complete := r.query(handle, nvml.MaxMIGDevices)
@@ -152,8 +152,8 @@ func (r *reader) clock(elapsed *time.Duration) func() {
 }
 
 // skipIdle selects the instances to skip. On boards with slow calls, it skips idle instances that
-// have been read before, except for the one that was read longest ago. So each instance is read
-// from time to time, and the receiver notices when calls become faster.
+// have been read before, except for the one that was read longest ago. Each instance is then read
+// from time to time, so the receiver detects when calls become faster.
 func (r *reader) skipIdle(m *deviceCache) {
 	var next *instance
 	for i := range r.instances {

@@ -48,8 +48,8 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 
 // listByInstance lists the processes of each instance by listing its compute instances. It is used
 // if the caller may not list a board, and for old libraries whose board lists do not contain
-// instances. A MIG device that could not be identified may belong to any instance, so no instance
-// has a complete list then.
+// instances. If a MIG device could not be identified, no instance has a complete list, because the
+// device may belong to any instance.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
 	for i := range r.instances {
@@ -87,8 +87,8 @@ func (r *reader) setInstance(first int, id uint32) {
 
 // appendLists appends the processes of all kinds. some is true if at least one kind was listed. all
 // is true if the list is complete, with compute processes and all other kinds that the library
-// supports. If the caller is not permitted to list a board in MIG mode, that is not a failure,
-// because its instances can be listed.
+// supports. A missing permission to list a board in MIG mode is not a failure, because its
+// instances can be listed.
 func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	all = r.options.AllProcesses
 	for kind := range nvml.NumProcessKinds {

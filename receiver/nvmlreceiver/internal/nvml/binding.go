@@ -18,8 +18,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Buffer sizes. Names and UUIDs have at most 96 bytes. Lists start with a size that is nearly
-// always sufficient, and reading fails if a library requests more than listMax entries.
+// Buffer sizes. Names and UUIDs have at most 96 bytes. A list starts with listStart entries, which
+// are nearly always sufficient. Reading fails if a library requests more than listMax entries.
 const (
 	textSize    = 96
 	listStart   = 64
@@ -56,7 +56,7 @@ type Library struct {
 	// links is true if the driver has error counters per NVLink.
 	links bool
 
-	// Memory to which the library writes. It is on the heap because Go may move a stack.
+	// Memory to which the library writes. It must be on the heap, because Go may move a stack.
 	out     [2]uint64
 	count   uint32
 	text    [textSize]byte
@@ -75,8 +75,8 @@ type Library struct {
 
 // Open loads and initializes the library. If path is empty, it tries the loader's path and the
 // usual directories, and uses the first library that can be initialized. The error is ErrNoLibrary
-// if none can be loaded, ErrCrashed if a trial in a child process crashed, or the ResultError of
-// the initialization.
+// if no library can be loaded, ErrCrashed if a trial in a child process crashed, or the ResultError
+// of the initialization.
 func Open(path string) (*Library, error) {
 	candidates := []string{path}
 	if path == "" {
@@ -92,7 +92,7 @@ func Open(path string) (*Library, error) {
 	l, _, err := first(candidates, func(string) {})
 	if err != nil {
 		if path == "" {
-			forget(path) // Another library may be found next time.
+			forget(path) // The next call may find another library.
 		}
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (l *Library) Driver() string { return l.driver }
 // Serial returns the serial number that is printed on the board's label.
 func (l *Library) Serial(board Device) (string, error) { return l.string(symSerial, uintptr(board)) }
 
-// string calls a function with the signature f(of…, buffer, size).
+// string calls a function f(of…, buffer, size) and returns the text.
 func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 	if err := l.call(l.symbols[s], append(of, address(&l.text), textSize)...); err != nil {
 		return "", err
@@ -251,8 +251,8 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	case secondResult:
 		v = l.out[1]
 	case uint32Result:
-		// The value is in the half that comes first in memory.
-		v, none = uint64(*(*uint32)(unsafe.Pointer(&l.out))), math.MaxUint32 //nolint:gosec // As C wrote it.
+		// The value is in the first half of the memory.
+		v, none = uint64(*(*uint32)(unsafe.Pointer(&l.out))), math.MaxUint32 //nolint:gosec // The value as written by C.
 	}
 	if err == nil && v == none {
 		return 0, ErrNotSupported
@@ -321,7 +321,7 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	for i := range values {
 		values[i].Value, values[i].OK = 0, false
 		if id, ok := l.number(values[i].ID); ok {
-			// An entry that the library does not write must not count as success.
+			// An entry that the library does not write is an error.
 			l.fields = append(l.fields, fieldValue{fieldID: id, scopeID: values[i].Link, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
 		}
 	}
@@ -397,9 +397,9 @@ const unwritten = "Z"
 // processes of all its instances. Callers without permission to list them get ErrNoPermission.
 //
 // An entry has one of three layouts. Neither the function's name nor the driver's version
-// determines it reliably, because R535 changed the layout of _v3 and later reverted the change. So
-// the buffer is large enough for the largest layout, and the number of bytes that the library wrote
-// determines which one was used. If that is ambiguous, Processes returns an error.
+// determines it reliably, because R535 changed the layout of _v3 and later reverted the change. The
+// buffer therefore has the size for the largest layout, and the number of written bytes determines
+// the layout. If the layout is ambiguous, Processes returns an error.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
 	n, err := l.fill(len(l.list)/processInfoMaxSize, func(entries int) error {
 		if size := entries * processInfoMaxSize; len(l.list) < size {
@@ -472,7 +472,7 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 
 // ProcessUtilization appends the driver's samples of a board's processes that are newer than the
 // given time. The time is in microseconds of the driver's clock; 0 means all available samples. The
-// error is ErrNotFound if there are none, for example because all processes are idle, and
+// error is ErrNotFound without samples, for example because all processes are idle, and
 // ErrNotSupported in MIG mode.
 func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
 	n, err := l.fill(len(l.samples), func(entries int) error {

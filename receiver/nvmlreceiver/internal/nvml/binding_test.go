@@ -172,7 +172,7 @@ func TestANumberThatIsNotAvailableIsNotSupported(t *testing.T) {
 	for q, want := range map[Query]uint64{PowerUsage: 0xfffffffe, ClockEventReasons: 0xffffffff} {
 		got, err := l.Query(d, q)
 		require.NoError(t, err)
-		assert.Equal(t, want, got, "all ones in the width of another number are a value")
+		assert.Equal(t, want, got, "all ones in another width are a value")
 	}
 }
 
@@ -305,7 +305,7 @@ func TestProcessUtilization(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
-// With an older library, only the values whose functions it lacks are missing.
+// An older library lacks functions, and only the values of these functions are missing.
 func TestMissingSymbolsOnlyAffectTheirValues(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t, "-DOLD"), h100+"proc pid=4 mem=5\n")
 	for _, q := range []Query{MIGMode, MaxMIGDevices, GPUInstanceID} {
@@ -319,11 +319,11 @@ func TestMissingSymbolsOnlyAffectTheirValues(t *testing.T) {
 	require.ErrorIs(t, err, ErrFunctionNotFound)
 
 	reasons, err := l.Query(d, ClockEventReasons)
-	require.NoError(t, err, "the older name serves")
+	require.NoError(t, err, "the older name is used")
 	assert.EqualValues(t, 4, reasons)
 	m, err := l.Memory(d)
 	require.NoError(t, err)
-	assert.Equal(t, Memory{Total: 1000, Free: 600, Used: 400}, m, "which counts what is reserved as used")
+	assert.Equal(t, Memory{Total: 1000, Free: 600, Used: 400}, m, "the older function counts reserved memory as used")
 	energy, err := l.Query(d, TotalEnergy)
 	require.NoError(t, err)
 	assert.EqualValues(t, 5000000000123, energy)
@@ -360,19 +360,19 @@ func TestLibrariesThatCannotBeOpened(t *testing.T) {
 		_, err := Open("libc.so.6")
 		require.ErrorIs(t, err, ErrNoLibrary)
 	})
-	t.Run("a driver that is not loaded", func(t *testing.T) {
+	t.Run("the driver is not loaded", func(t *testing.T) {
 		stub := nvmltest.Build(t)
 		stub.Script(t, "init rc=9\n")
 		_, err := Open(stub.Path)
 		require.ErrorIs(t, err, ErrDriverNotLoaded)
 		stub.Script(t, h100)
 		l, err := Open(stub.Path)
-		require.NoError(t, err, "and is then")
+		require.NoError(t, err, "the driver is loaded later")
 		require.NoError(t, l.Close())
 	})
 }
 
-func TestTheUsualFoldersAreSearched(t *testing.T) {
+func TestTheUsualDirectoriesAreSearched(t *testing.T) {
 	stub := nvmltest.Build(t)
 	before := searched
 	t.Cleanup(func() { searched = before })
@@ -384,7 +384,7 @@ func TestTheUsualFoldersAreSearched(t *testing.T) {
 	require.NoError(t, l.Close())
 	stub.Script(t, "init rc=18\n")
 	_, err = Open("")
-	require.ErrorIs(t, err, ErrVersionMismatch, "counts for more than a file that is no library")
+	require.ErrorIs(t, err, ErrVersionMismatch, "has precedence over a file that is not a library")
 }
 
 // A library that is replaced while it is not loaded, for example in a driver upgrade, is used when

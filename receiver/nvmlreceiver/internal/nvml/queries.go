@@ -5,8 +5,8 @@ package nvml
 type Query int
 
 // queries are the functions with the signature f(device, args…, pointer to the value). Each has its
-// names, newest first. Some functions have a second pointer parameter, for a value that is not
-// used. The others ignore the argument, because a C function ignores additional register arguments.
+// names, newest first. Some functions have a second pointer parameter for an unused value. The call
+// always passes this argument, because a C function ignores additional register arguments.
 var queries = make([]function, 1)
 
 type function struct {

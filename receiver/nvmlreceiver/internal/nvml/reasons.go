@@ -16,8 +16,8 @@ const (
 // firstReason returns the number of FieldReasonSWThermal in the given driver version, or 0 if it is
 // unknown.
 //
-// NVIDIA renumbered fields 251 to 273 twice. In each numbering, the other one's three numbers are
-// used for power smoothing (enablements, percentages, mW/s):
+// NVIDIA renumbered fields 251 to 273 twice. Each numbering uses the three numbers of the other one
+// for power smoothing (enablements, percentages, mW/s):
 //
 //	up to R570           no such counters, power smoothing is 251 to 268
 //	R575 to 580.76.05    251 to 253, power smoothing is 256 to 273
@@ -29,8 +29,8 @@ const (
 // 610.43.03). All other fields that are read here have the same number in all of these headers.
 //
 // Drivers for systems other than Linux (WSL's 580.97, Jetson's 580.00) number the releases of R580
-// differently. So versions of that branch are only accepted if they have three parts. There are no
-// Linux drivers between R580 and R590.
+// differently. Versions of that branch are therefore only accepted if they have three parts. There
+// are no Linux drivers between R580 and R590.
 func firstReason(driver string) FieldID {
 	version := parseVersion(driver)
 	if version == nil {
@@ -56,9 +56,9 @@ var firstLinkCounters = []int{570, 133, 7}
 // link in the scope of the field.
 //
 // The headers contain FieldNVLinkErrorReplay to FieldNVLinkErrorCRC since 520.56.06, and
-// FieldNVLinkRecoveryEvents since 560.28.03. Their numbers had no other use before. nvml.h defines
-// the scope for them since 570.133.07: "Link ID needs to be specified in the scopeId field". In
-// earlier versions, a value could be for one link or for all links, so it is not read.
+// FieldNVLinkRecoveryEvents since 560.28.03. These numbers were not used before. nvml.h defines the
+// scope for them since 570.133.07: "Link ID needs to be specified in the scopeId field". In earlier
+// versions, a value could be for one link or for all links, so it is not read.
 func hasLinkCounters(driver string) bool {
 	version := parseVersion(driver)
 	return version != nil && slices.Compare(version, firstLinkCounters) >= 0

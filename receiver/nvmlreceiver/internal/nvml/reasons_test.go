@@ -7,7 +7,7 @@ import (
 )
 
 // The versions next to a change are from NVIDIA's headers.
-func TestTheNumberOfTheSlowdownCountersIsTheDrivers(t *testing.T) {
+func TestTheDriverVersionDeterminesTheNumbersOfTheSlowdownCounters(t *testing.T) {
 	for driver, want := range map[string]FieldID{
 		"450.51":      0,
 		"535.183.01":  0,

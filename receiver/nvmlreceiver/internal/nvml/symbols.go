@@ -6,7 +6,8 @@ package nvml
 type symbol int
 
 // symbolNames are the names of each function, newest first. Functions are alternatives only if they
-// have the same parameters, or if the binding can detect which result it got, as for process lists.
+// have the same parameters, or if the binding can determine the layout of the result, as for
+// process lists.
 var symbolNames [][]string
 
 // named adds a symbol with the given names.
@@ -47,7 +48,7 @@ var (
 	symEventSetCreate     = named("nvmlEventSetCreate")
 	symEventSetFree       = named("nvmlEventSetFree")
 	symRegisterEvents     = named("nvmlDeviceRegisterEvents")
-	symEventSetWait       = named("nvmlEventSetWait_v2") // this version returns the instance
+	symEventSetWait       = named("nvmlEventSetWait_v2") // version 2 returns the instance
 )
 
 // Structures in nvml.h, with C's padding.

@@ -21,19 +21,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A library that crashes during its initialization crashes its process. So this program runs itself
-// as a child process that only tries the library. It does so before it loads the library for the
-// first time, and again after the library's file has changed.
+// A library that crashes during its initialization crashes its process. Therefore this program runs
+// itself as a child process that only tries the library. It does so before it loads the library for
+// the first time, and again after the library's file has changed.
 
-// trialName is the argv[0] by which a process detects that it is such a child. The starting process
-// sets argv[0], so it cannot come from the environment or the configuration. The child's arguments
-// are the candidates.
+// trialName is the argv[0] by which a process detects that it is a trial. The starting process sets
+// argv[0], so it cannot come from the environment or the configuration. The child's arguments are
+// the candidates.
 const trialName = "libnvidia-ml-trial"
 
 // The lines that a child prints: each candidate before it is loaded, and the final result.
 const (
 	resultTrying    = "trying"
-	resultReturned  = "answered" // by a file, regardless of nvmlInit's result
+	resultReturned  = "answered" // followed by the file, regardless of nvmlInit's result
 	resultNotLoaded = "none"     // no candidate could be loaded
 )
 
@@ -50,7 +50,7 @@ func init() {
 	say := func(what, of string) { fmt.Printf("\n%s %s\n", what, strings.ReplaceAll(of, "\n", ": ")) }
 	l, file, err := first(os.Args[1:], func(candidate string) { say(resultTrying, candidate) })
 	if err == nil {
-		_ = l.Close() // An error will occur again when the library is used.
+		_ = l.Close() // The same error occurs when the library is used.
 	}
 	if file != "" {
 		say(resultReturned, file)
@@ -85,7 +85,7 @@ func forget(path string) {
 }
 
 // tried returns the first candidate whose initialization is known to return. It returns "" if no
-// child process can be run, because nothing is known about the library then.
+// child process can be run and the library is untested.
 func tried(path string, candidates []string) (string, error) {
 	trials.Lock()
 	defer trials.Unlock()

@@ -23,13 +23,13 @@ func TestReceiverSurvivesALibraryThatCrashes(t *testing.T) {
 				_, err := Open(stub.Path)
 				require.ErrorIs(t, err, ErrCrashed)
 				require.EqualError(t, err, ErrCrashed.Error()+": "+stub.Path+": "+want)
-				require.False(t, mapped(t, stub.Path), "not in this process")
+				require.False(t, mapped(t, stub.Path), "the library is not loaded into this process")
 			}
 		})
 	}
 	stub.Script(t, h100)
 	l, err := Open(stub.Path)
-	require.NoError(t, err, "it was mended")
+	require.NoError(t, err, "the library was repaired")
 	require.NoError(t, l.Close())
 }
 
@@ -63,7 +63,7 @@ func TestLibraryIsRetriedWhenItsFileChanges(t *testing.T) {
 	stub.Script(t, "")
 
 	child(t, "echo trying $1; exit 1")
-	require.True(t, opened(t, stub.Path), "an error that nvmlInit returns is no reason to try it again")
+	require.True(t, opened(t, stub.Path), "an error of nvmlInit does not cause another trial")
 	data, err := os.ReadFile(stub.Path)
 	require.NoError(t, err)
 	later := time.Now().Add(time.Second)
@@ -74,7 +74,7 @@ func TestLibraryIsRetriedWhenItsFileChanges(t *testing.T) {
 	} {
 		require.NoError(t, change())
 		require.False(t, opened(t, stub.Path), name)
-		require.False(t, opened(t, stub.Path), "%s: what crashed is not trusted", name)
+		require.False(t, opened(t, stub.Path), "%s: a library that crashed is tried again", name)
 		crashing := trialProgram
 		trialProgram = "/proc/self/exe"
 		require.True(t, opened(t, stub.Path))
@@ -92,7 +92,7 @@ func TestHangingLibraryIsAbandoned(t *testing.T) {
 	require.EqualError(t, err, "nvmlInit of "+stub.Path+" did not return within 1s")
 }
 
-// A child that cannot run proves nothing about the library.
+// If a child cannot run, the library may still work.
 func TestLibraryIsLoadedWithoutATrialIfNoChildCanRun(t *testing.T) {
 	stub := nvmltest.Build(t)
 	child(t, "echo usage: something; exit 1")

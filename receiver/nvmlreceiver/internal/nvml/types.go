@@ -12,7 +12,7 @@ var ErrNoLibrary = errors.New("libnvidia-ml.so.1 cannot be loaded")
 var ErrCrashed = errors.New("libnvidia-ml crashed during its initialization")
 
 // ErrNoBinding is returned by builds without the binding.
-var ErrNoBinding = errors.New("this build cannot call NVML: it was made with the tag otelcol_gpu_no_nvml or for another system than Linux")
+var ErrNoBinding = errors.New("this build cannot call NVML: it was built with the tag otelcol_gpu_no_nvml or for a system other than Linux")
 
 // ResultError is an NVML return code (nvmlReturn_t) other than success.
 type ResultError uint32
@@ -95,8 +95,8 @@ const (
 )
 
 // The error counters per NVLink. They have no value unless the driver is known to support reading
-// them by link. The first three are Hopper's. The last one is Blackwell's and counts how often a
-// link went into recovery.
+// them by link. The first three are for Hopper. The last one is for Blackwell, and counts the
+// recoveries of a link.
 const (
 	FieldNVLinkErrorReplay    FieldID = 161
 	FieldNVLinkErrorRecovery  FieldID = 162
@@ -136,7 +136,7 @@ const (
 	Compute ProcessKind = iota
 	// Graphics processes have a graphics context.
 	Graphics
-	// MPSCompute processes compute through an MPS server.
+	// MPSCompute processes use an MPS server.
 	MPSCompute
 	// NumProcessKinds is one more than the highest ProcessKind.
 	NumProcessKinds
@@ -181,6 +181,6 @@ type EventSet uintptr
 // XIDEvent is an XID error of a board.
 type XIDEvent struct {
 	Device   Device
-	Instance uint32 // its GPU instance, or NoInstance
+	Instance uint32 // the GPU instance, or NoInstance
 	Code     uint64
 }

@@ -44,7 +44,7 @@ field id=9 type=3 value=1 rc=15
 
 // The same field ids are power smoothing in one driver and slowdown counters in another. The values
 // show which fields were read.
-func TestSlowdownCountersAreReadAtTheDriversOwnNumbers(t *testing.T) {
+func TestSlowdownCountersAreReadWithTheNumbersOfTheDriver(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const both = `gpu uuid=GPU-1
 field id=251 value=251
@@ -75,18 +75,18 @@ field id=83 value=83
 			assert.Equal(t, want, values)
 		})
 	}
-	t.Run("a driver that does not say its version", func(t *testing.T) {
+	t.Run("a driver without a version", func(t *testing.T) {
 		l, d := board(t, stub, both+"rule fn=nvmlSystemGetDriverVersion rc=999\n")
 		values := []FieldValue{{ID: FieldReasonSWThermal}}
 		stub.Record(t)
 		require.NoError(t, l.FieldValues(d, values))
 		assert.Equal(t, []FieldValue{{ID: FieldReasonSWThermal}}, values)
-		assert.Empty(t, stub.Calls(t), "there is nothing to ask for")
+		assert.Empty(t, stub.Calls(t), "no fields are requested")
 	})
 }
 
 // The scope of a field is a link number only in driver versions whose nvml.h documents this.
-func TestCountersOfSingleLinksAreReadIfTheDriverHasThem(t *testing.T) {
+func TestCountersPerLinkAreReadIfTheDriverSupportsThem(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const counters = `gpu uuid=GPU-1
 field id=91 type=1 value=18
@@ -143,7 +143,7 @@ field id=8 type=1 value=65535
 	for i, v := range values[:6] {
 		assert.Equal(t, FieldValue{ID: FieldID(i + 1)}, v)
 	}
-	assert.Equal(t, []FieldValue{{ID: 7, Value: 4294967295, OK: true}, {ID: 8, Value: 65535, OK: true}}, values[6:], "all ones in the width of another type are a value")
+	assert.Equal(t, []FieldValue{{ID: 7, Value: 4294967295, OK: true}, {ID: 8, Value: 65535, OK: true}}, values[6:], "all ones in another width are a value")
 }
 
 func TestUnsetFieldHasNoValue(t *testing.T) {
@@ -151,11 +151,11 @@ func TestUnsetFieldHasNoValue(t *testing.T) {
 	values := []FieldValue{{ID: FieldTotalEnergy}, {ID: FieldRemappedCorrectable}}
 	require.NoError(t, l.FieldValues(d, values))
 	values[0].ID, values[1].ID = FieldRemappedCorrectable, FieldTotalEnergy
-	require.NoError(t, l.FieldValues(d, values), "what was read before does not show through")
+	require.NoError(t, l.FieldValues(d, values), "an earlier value is not returned")
 	assert.Equal(t, []FieldValue{{ID: FieldRemappedCorrectable}, {ID: FieldTotalEnergy, Value: 9, OK: true}}, values)
 }
 
-func TestMemoryByTheLibrarysStructure(t *testing.T) {
+func TestMemoryOfEveryStructureVersion(t *testing.T) {
 	current, old := nvmltest.Build(t), nvmltest.Build(t, "-DOLD")
 	for name, tt := range map[string]struct {
 		stub   *nvmltest.Stub
@@ -163,19 +163,19 @@ func TestMemoryByTheLibrarysStructure(t *testing.T) {
 		want   Memory
 		err    error
 	}{
-		"the second version counts what is reserved apart": {
+		"the second version has a separate reserved memory": {
 			current, "gpu uuid=GPU-1 total=1000 reserved=100 free=600 used=300\n", Memory{Total: 1000, Free: 600, Used: 300}, nil,
 		},
-		"the first version counts it as used": {
+		"the first version counts reserved memory as used": {
 			old, "gpu uuid=GPU-1 total=1000 reserved=100 free=600 used=300\n", Memory{Total: 1000, Free: 600, Used: 400}, nil,
 		},
-		"a version that the driver refuses is not replaced by the other": {
+		"a rejected version is not replaced by the other version": {
 			current, "gpu uuid=GPU-1 total=1000 free=600 used=300\nrule fn=nvmlDeviceGetMemoryInfo_v2 rc=25\n", Memory{}, ResultError(25),
 		},
-		"what is used is not available": {
+		"the used memory is not available": {
 			current, "gpu uuid=GPU-1 total=1000 free=600 used=0xffffffffffffffff\n", Memory{}, ErrNotSupported,
 		},
-		"what is free is not available": {
+		"the free memory is not available": {
 			old, "gpu uuid=GPU-1 total=1000 free=0xffffffffffffffff used=300\n", Memory{}, ErrNotSupported,
 		},
 		"the size is not available": {
@@ -193,7 +193,7 @@ func TestMemoryByTheLibrarysStructure(t *testing.T) {
 }
 
 // CUDA 14 will return NVML_ERROR_DEPRECATED for functions that are deprecated in CUDA 13.
-func TestTemperatureIsReadWithoutItsOldFunction(t *testing.T) {
+func TestTemperatureIsReadWithoutTheDeprecatedFunction(t *testing.T) {
 	stub := nvmltest.Build(t, "-DCUDA14")
 	l, d := board(t, stub, h100)
 	celsius, err := l.Query(d, Temperature)
@@ -203,7 +203,7 @@ func TestTemperatureIsReadWithoutItsOldFunction(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 4, reasons)
 	_, err = l.Query(d, PowerViolation)
-	require.ErrorIs(t, err, ErrDeprecated, "its field remains")
+	require.ErrorIs(t, err, ErrDeprecated, "the field is still read")
 
 	l, d = board(t, stub, "gpu uuid=GPU-1 temp=0xffffffff\n")
 	_, err = l.Query(d, Temperature)
