@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// The watchdog must support the output of gpu_k8s' budget section: the use and limits that HAMi
-// reports for two pods that share a GPU.
+// The watchdog must support the output of the budget section of gpu_k8s. In the test, HAMi reports
+// the usage and limits of two pods that share a GPU.
 func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := gpuk8sprocessor.NewFactory(), &consumertest.MetricsSink{}
@@ -72,7 +72,7 @@ func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 			c.add(out, time.Now())
 			other.add(pdatatest.DevicesOnResources(out), time.Now())
 		}
-		assert.Equal(t, c.devices, other.devices, "devices may be on Resources")
+		assert.Equal(t, c.devices, other.devices, "the series of devices may be on separate Resources")
 		s := only(t, c, time.Now())
 		require.NotNil(t, s)
 		assert.Equal(t, decide.Valid, s.Attribution)

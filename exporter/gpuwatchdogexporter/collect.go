@@ -14,9 +14,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sharedBudgetOf identifies the shared budget if budget is a share of one. Otherwise, it returns
-// "". gpu_k8s divides budgets that apply to all devices of a pod, and budgets of a claim that
-// several pods use. Budgets from exporters may also apply to all devices of a pod.
+// sharedBudgetOf returns the key of the shared budget to which budget belongs, or "" if it belongs
+// to none. gpu_k8s divides the budget of a pod among its devices, and the budget of a claim among
+// its pods. Budgets from exporters may also apply to all devices of a pod.
 func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
@@ -37,12 +37,12 @@ const (
 	noValue             // the point has no value, for example because the series ended
 	old                 // older than a stored point
 	future              // sampled after now
-	refused             // there are too many devices or containers
+	refused             // too many devices or containers
 	implausible         // a ratio is far outside its range
 	outcomes
 )
 
-// String returns the outcome as in the self-metric.
+// String returns the outcome as the self-metric names it.
 func (o outcome) String() string {
 	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }
@@ -98,7 +98,7 @@ func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	d := c.devices[key]
 	if p.Metric == signal.ProcessGPUMemoryUsage.Name {
 		if d == nil {
-			return ignored // processes only count on known devices
+			return ignored // the processes of unknown devices are ignored
 		}
 		return d.processes.add(p.Holder.UID, sampled)
 	}
@@ -157,7 +157,7 @@ func (d *deviceState) add(p *pdatagpu.Point, at time.Time) outcome {
 	default:
 		d.watched = true
 		if bytes(p.Value) != 1 {
-			return accepted // this state does not apply
+			return accepted // not the current state
 		}
 		f.setState(attribution(p.Own(signal.State)), p.Own(signal.Reason))
 	}

@@ -32,7 +32,7 @@ func each(md pmetric.Metrics, of *signal.Metric, f func(pcommon.Resource, pmetri
 	}
 }
 
-// only returns the single device's sample.
+// only returns the sample of the only device.
 func only(t *testing.T, c *collection, now time.Time) *decide.Sample {
 	t.Helper()
 	all := c.samples(now)
@@ -73,22 +73,22 @@ func TestSampleAgeFollowsTheEnergyCounter(t *testing.T) {
 	}
 	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
 
-	assert.Zero(t, moved(at(0)), "no counter is known")
+	assert.Zero(t, moved(at(0)), "without a counter")
 	energy(at(10), 5, "gpu-1", "")
 	assert.Equal(t, at(10), moved(at(10)))
 	energy(at(20), 5, "gpu-1", "")
 	energy(at(20), 6, "gpu-2", "")
 	energy(at(20), 7, "gpu-1", "a")
-	assert.Equal(t, at(10), moved(at(20)), "counters of other nodes, and those repeated for a holder, do not count")
+	assert.Equal(t, at(10), moved(at(20)), "counters of other nodes and counters repeated for a holder are ignored")
 	energy(at(30), 4, "gpu-1", "")
 	assert.Equal(t, at(30), moved(at(30)), "a reset counts as a change")
 	energy(at(25), 9, "gpu-1", "")
 	assert.Equal(t, at(30), moved(at(40)), "late")
-	assert.Zero(t, moved(at(121)), "no longer reported")
+	assert.Zero(t, moved(at(121)), "the counter is no longer reported")
 	assert.Equal(t, boardOf(decide.Device{Node: "n", ID: "GPU-0/gi7"}), boardOf(decide.Device{Node: "n", ID: "GPU-0"}))
 }
 
-func TestABatchIsOneSample(t *testing.T) {
+func TestTheSeriesOfABatchAreOneSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	counts := c.add(pressed.metrics(t0), t0)
 	assert.Equal(t, [outcomes]int64{accepted: 10, ignored: 2}, counts)
@@ -101,7 +101,7 @@ func TestABatchIsOneSample(t *testing.T) {
 	assert.Equal(t, map[string][2]int64{"ai/a/main uid-a": {9000, 3000}, "ai/b/main uid-b": {4000, 4500}}, holders(s))
 }
 
-func TestDeviceIsWatchedOnceItHasBudgetMetrics(t *testing.T) {
+func TestADeviceIsWatchedWhenItHasBudgetMetrics(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := pressed.metrics(t0)
 	md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().RemoveIf(func(m pmetric.Metric) bool {
@@ -128,7 +128,7 @@ func TestOnlyCompleteFramesAreUsed(t *testing.T) {
 	part(t0, signal.GPUMemoryHeadroom)
 	part(t0, signal.HwGPUMemoryUsage)
 	part(t0, signal.HwGPUMemoryLimit)
-	assert.Nil(t, only(t, c, t0), "there is no attribution state")
+	assert.Nil(t, only(t, c, t0), "without an attribution state")
 	part(t0, signal.GPUMemoryAttributionState)
 	assert.Equal(t, t0, only(t, c, t0).At)
 
@@ -146,14 +146,14 @@ func TestOutcomeOfAPoint(t *testing.T) {
 		change func(pcommon.Resource, pmetric.NumberDataPoint)
 		want   outcome
 	}{
-		"with all that it needs": {func(pcommon.Resource, pmetric.NumberDataPoint) {}, accepted},
-		"without a device":       {func(_ pcommon.Resource, dp pmetric.NumberDataPoint) { dp.Attributes().Clear() }, ignored},
-		"without a node":         {func(r pcommon.Resource, _ pmetric.NumberDataPoint) { r.Attributes().Clear() }, ignored},
-		"of a series that ended": {func(_ pcommon.Resource, dp pmetric.NumberDataPoint) {
+		"with all required attributes": {func(pcommon.Resource, pmetric.NumberDataPoint) {}, accepted},
+		"without a device":             {func(_ pcommon.Resource, dp pmetric.NumberDataPoint) { dp.Attributes().Clear() }, ignored},
+		"without a node":               {func(r pcommon.Resource, _ pmetric.NumberDataPoint) { r.Attributes().Clear() }, ignored},
+		"the end of a series": {func(_ pcommon.Resource, dp pmetric.NumberDataPoint) {
 			dp.SetFlags(dp.Flags().WithNoRecordedValue(true))
 		}, noValue},
 		"sampled long ago": {func(_ pcommon.Resource, dp pmetric.NumberDataPoint) { dp.SetTimestamp(0) }, old},
-		"sampled before the last": {func(_ pcommon.Resource, dp pmetric.NumberDataPoint) {
+		"sampled before the last sample": {func(_ pcommon.Resource, dp pmetric.NumberDataPoint) {
 			dp.SetTimestamp(pcommon.NewTimestampFromTime(t0.Add(-time.Minute)))
 		}, old},
 		"sampled after now": {func(_ pcommon.Resource, dp pmetric.NumberDataPoint) {
@@ -203,7 +203,7 @@ func TestAttributesMayBeMissing(t *testing.T) {
 	each(md, signal.GPUMemoryAttributionState, bare)
 	each(md, signal.K8sContainerGPUMemoryBudget, bare)
 	c.add(md, t0)
-	assert.Equal(t, decide.Invalid, only(t, c, t0).Attribution, "a state without a name allows nothing")
+	assert.Equal(t, decide.Invalid, only(t, c, t0).Attribution, "a state without a name prevents evictions")
 }
 
 func TestInvalidByteValuesAreImpossible(t *testing.T) {
@@ -216,7 +216,7 @@ func TestInvalidByteValuesAreImpossible(t *testing.T) {
 	}
 }
 
-func TestDifferentValuesAtOneTimeAreAConflict(t *testing.T) {
+func TestDifferentValuesForOneTimeAreAConflict(t *testing.T) {
 	other := pressed
 	other.free = 5000
 	c := newCollection(90 * time.Second)
@@ -272,7 +272,7 @@ func TestContainersAndDevicesWithoutDataAreDeleted(t *testing.T) {
 }
 
 func TestSpareOfAPodBudgetOnSeveralDevices(t *testing.T) {
-	// The budgets from these sources apply, always or sometimes, to all devices of a pod.
+	// A budget from one of these sources can apply to all devices of a pod.
 	for _, source := range []string{"extended_resource", "annotation", "exporter"} {
 		c := newCollection(90 * time.Second)
 		put := func(device string, used int64) {
@@ -300,7 +300,7 @@ func TestSpareOfAPodBudgetOnSeveralDevices(t *testing.T) {
 	}
 }
 
-// Two pods with one claim share a budget. Neither is over it unless their sum is.
+// Two pods with one claim share a budget. They are over it only if the sum of their usage is.
 func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := card{free: 900, used: map[string]int64{"a": 5000, "b": 1000, "c": 500}, budget: map[string]int64{"a": 3000, "b": 3000, "c": 3000}}.metrics(t0)
@@ -316,8 +316,8 @@ func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	assert.Equal(t, map[string]int64{"uid-a": 2000 * mib, "uid-b": 0, "uid-c": 0}, only(t, c, t0).Spare)
 }
 
-// The last memory usage of a pod that has ended must not contradict the device's free memory, and
-// must not be part of the next sample.
+// The last memory usage of a pod that has ended must not be part of the next sample, because it
+// would contradict the device's free memory.
 func TestEndedPodIsNotInTheNextSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	c.add(pressed.metrics(t0), t0)
@@ -328,7 +328,7 @@ func TestEndedPodIsNotInTheNextSample(t *testing.T) {
 	assert.Equal(t, decide.AboveFloor, d.Reason)
 }
 
-func TestLimitsRefuseNewItemsAndKeepStoredOnes(t *testing.T) {
+func TestLimitsRejectNewItemsAndKeepStoredOnes(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	for i := range maxDevices {
 		c.devices[decide.Device{Node: "other", ID: strconv.Itoa(i)}] = &deviceState{}

@@ -19,8 +19,8 @@ import (
 
 // Values of action.
 const (
-	actionEvict  = "evict"  // the Eviction API, which respects PodDisruptionBudgets
-	actionDelete = "delete" // a plain delete, which ignores them
+	actionEvict  = "evict"  // uses the Eviction API, which respects PodDisruptionBudgets
+	actionDelete = "delete" // deletes the pod and ignores PodDisruptionBudgets
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
-// CooldownConfig is how long the watchdog waits after an action.
+// CooldownConfig configures how long the watchdog waits after an action.
 type CooldownConfig struct {
 	// Device is the time until the next action on the same device.
 	Device time.Duration `mapstructure:"device"`
@@ -40,7 +40,7 @@ type CooldownConfig struct {
 	Owner time.Duration `mapstructure:"owner"`
 }
 
-// OvershootConfig is how far a pod must be over its budget. Both conditions must be met.
+// OvershootConfig configures how far a pod must be over its budget. Both conditions must be met.
 type OvershootConfig struct {
 	// Bytes is the minimum overshoot in bytes for each of the pod's processes on the device. The
 	// device's memory includes a CUDA context per process, which a budget usually does not include.
@@ -54,8 +54,8 @@ type BudgetsConfig struct {
 	// Sources are the values of gpu.memory.budget.source for which pods may be evicted.
 	Sources []string `mapstructure:"sources"`
 	// Annotation is the pod annotation that declares budgets whose source is annotation, as in the
-	// budget section of gpu_k8s. The watchdog reads it again before it evicts a pod. If it is
-	// empty, the watchdog uses the budget in telemetry.
+	// budget section of gpu_k8s. The watchdog reads the annotation again before it evicts a pod. If
+	// it is empty, the watchdog uses the budget in telemetry.
 	Annotation string `mapstructure:"annotation"`
 }
 
@@ -117,7 +117,7 @@ func createDefaultConfig() component.Config {
 		Cooldown:          CooldownConfig{Device: 10 * time.Minute, Owner: 30 * time.Minute},
 		MaxActionsPerHour: 2,
 		MinPodAge:         5 * time.Minute,
-		MaxPriority:       1_000_000_000, // the highest priority that users can set; system classes have higher ones
+		MaxPriority:       1_000_000_000, // the highest priority that users can set; system classes have higher priorities
 		MaxDataAge:        90 * time.Second,
 		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
 		// Controllers that replace an evicted pod. Jobs are not included: a Job may count an
@@ -131,7 +131,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// declaredOnly are the budget sources that nothing enforces while a pod is running. HAMi,
+// declaredOnly lists the budget sources that are not enforced while a pod is running. HAMi,
 // Koordinator, and MPS enforce their limits on the node, and a pod cannot exceed the size of a
 // device.
 var declaredOnly = []gpushare.BudgetSource{gpushare.BudgetDRA, gpushare.BudgetKAI, gpushare.BudgetResource, gpushare.BudgetAnnotation}
@@ -143,9 +143,9 @@ func sourceNames(sources []gpushare.BudgetSource) (names []string) {
 	return names
 }
 
-// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal]. If the configuration disables
-// leader election, Unmarshal also disables the shared record, unless the configuration explicitly
-// enables it. Both Leases are in the same namespace.
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal]. If the configuration
+// disables leader election, Unmarshal also disables the shared record, unless the configuration
+// explicitly enables it. The Lease of the record is in the namespace of the leader election.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 	if err := componenthelper.Unmarshal(conf, cfg); err != nil {
 		return err
@@ -180,17 +180,17 @@ func (cfg *Config) Validate() error {
 			"%s is %s: must be 0s, or 1s to %s; write the unit, as in 10m", d.field, d.value, maxDuration)
 	}
 	p.Check(cfg.MaxActionsPerHour >= 1 && cfg.MaxActionsPerHour <= maxActionsLimit,
-		"max_actions_per_hour is %d: must be 1 to %d; to act never, set dry_run", cfg.MaxActionsPerHour, maxActionsLimit)
+		"max_actions_per_hour is %d: must be 1 to %d; to disable actions, set dry_run", cfg.MaxActionsPerHour, maxActionsLimit)
 	p.Check(cfg.DryRun || len(cfg.Namespaces) > 0,
-		"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted; without any, nothing ever is")
+		"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted")
 	for i, name := range cfg.Namespaces {
-		p.Check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be a namespace's name, in full", i, name)
+		p.Check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be the full name of a namespace", i, name)
 	}
 	for i, kind := range cfg.OwnerKinds {
 		p.Check(kind != "", "owner_kinds[%d] is empty: must be the kind of a controller, such as StatefulSet", i)
 	}
 	known := sourceNames(gpushare.BudgetSources())
-	p.Check(len(cfg.Budgets.Sources) > 0, "budgets::sources is empty: must list values of gpu.memory.budget.source; with none, no pod can be over its budget")
+	p.Check(len(cfg.Budgets.Sources) > 0, "budgets::sources is empty: must list values of gpu.memory.budget.source; without them, no pod can be over its budget")
 	for i, source := range cfg.Budgets.Sources {
 		p.Check(slices.Contains(known, source), "budgets::sources[%d] is %q: must be one of %s", i, source, strings.Join(known, ", "))
 	}

@@ -20,7 +20,8 @@ func TestDefaultsEvictNothing(t *testing.T) {
 	assert.Equal(t, actionEvict, cfg.Action)
 }
 
-// Schedulers enforce their limits and the hardware enforces device sizes, without the watchdog.
+// Schedulers enforce their limits, and the hardware enforces device sizes, so the watchdog is not
+// needed for them.
 func TestEnforcedBudgetsAreExcludedByDefault(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	assert.Equal(t, []string{"dra", "kai", "extended_resource", "annotation"}, cfg.Budgets.Sources)
@@ -33,12 +34,12 @@ func TestRecordUsesTheElectionNamespace(t *testing.T) {
 		enabled   bool
 		namespace string
 	}{
-		"by default":      {map[string]any{}, true, ""},
-		"its namespace":   {map[string]any{"leader_election": map[string]any{"namespace": "monitoring"}}, true, "monitoring"},
-		"one of its own":  {map[string]any{"leader_election": map[string]any{"namespace": "a"}, "shared_record": map[string]any{"namespace": "b"}}, true, "b"},
-		"no leases":       {map[string]any{"leader_election": map[string]any{"enabled": false}}, false, ""},
-		"no election":     {map[string]any{"leader_election": map[string]any{"enabled": false}, "shared_record": map[string]any{"enabled": true}}, true, ""},
-		"no record alone": {map[string]any{"shared_record": map[string]any{"enabled": false}}, false, ""},
+		"by default":                          {map[string]any{}, true, ""},
+		"its namespace":                       {map[string]any{"leader_election": map[string]any{"namespace": "monitoring"}}, true, "monitoring"},
+		"a separate namespace for the record": {map[string]any{"leader_election": map[string]any{"namespace": "a"}, "shared_record": map[string]any{"namespace": "b"}}, true, "b"},
+		"no leases":                           {map[string]any{"leader_election": map[string]any{"enabled": false}}, false, ""},
+		"no election":                         {map[string]any{"leader_election": map[string]any{"enabled": false}, "shared_record": map[string]any{"enabled": true}}, true, ""},
+		"without leader election, no record":  {map[string]any{"shared_record": map[string]any{"enabled": false}}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := createDefaultConfig().(*Config)
@@ -54,7 +55,7 @@ func TestSizesAreNumbersOrQuantities(t *testing.T) {
 		value any
 		want  kube.Bytes
 	}{
-		"bytes": {1610612736, 1536 << 20}, "quantity": {"1536Mi", 1536 << 20}, "decimal": {"2G", 2_000_000_000}, "text of bytes": {"1024", 1024},
+		"bytes": {1610612736, 1536 << 20}, "quantity": {"1536Mi", 1536 << 20}, "decimal": {"2G", 2_000_000_000}, "bytes as text": {"1024", 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := createDefaultConfig().(*Config)
@@ -69,38 +70,38 @@ func TestSizesAreNumbersOrQuantities(t *testing.T) {
 	}
 }
 
-func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
+func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Config)
 		want   string
 	}{
-		"armed without namespaces": {
+		"dry_run false without namespaces": {
 			func(c *Config) { c.DryRun, c.Namespaces = false, nil },
-			"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted; without any, nothing ever is",
+			"namespaces is empty and dry_run is false: must list the namespaces whose pods may be evicted",
 		},
-		"interval":        {func(c *Config) { c.Interval = 60 }, "interval is 60ns: must be 1s to 1h; write the unit, as in 60s"},
-		"floor":           {func(c *Config) { c.Floor = 0 }, "floor is 0: must be 1Mi to 1Pi, as in 1536Mi"},
-		"a floor in MiB":  {func(c *Config) { c.Floor = 1536 }, "floor is 1536: must be 1Mi to 1Pi, as in 1536Mi"},
-		"clear floor":     {func(c *Config) { c.ClearFloor = 1 << 30 }, "clear_floor is 1Gi: must be floor, 1536Mi, to 1Pi"},
-		"no clear floor":  {func(c *Config) { c.ClearFloor = 1 << 60 }, "clear_floor is 1Ei: must be floor, 1536Mi, to 1Pi"},
-		"breaches":        {func(c *Config) { c.Breaches = 0 }, "breaches is 0: must be 1 to 100"},
-		"device cooldown": {func(c *Config) { c.Cooldown.Device = 10 }, "cooldown::device is 10ns: must be 0s, or 1s to 24h0m0s; write the unit, as in 10m"},
-		"owner cooldown":  {func(c *Config) { c.Cooldown.Owner = -time.Second }, "cooldown::owner is -1s"},
-		"pod age":         {func(c *Config) { c.MinPodAge = 1000 * time.Hour }, "min_pod_age is 1000h0m0s"},
-		"cap":             {func(c *Config) { c.MaxActionsPerHour = 0 }, "max_actions_per_hour is 0: must be 1 to 20; to act never, set dry_run"},
-		"a pattern":       {func(c *Config) { c.Namespaces = []string{"team-*"} }, `namespaces[0] is "team-*": must be a namespace's name, in full`},
-		"data age":        {func(c *Config) { c.MaxDataAge = 90 }, "max_data_age is 90ns: must be 1s to 1h; write the unit, as in 90s"},
-		"overshoot":       {func(c *Config) { c.MinOvershoot.Bytes = -1 }, "min_overshoot::bytes is -1: must be 0, or 1Mi to 1Pi, as in 512Mi"},
-		"512 MiB":         {func(c *Config) { c.MinOvershoot.Bytes = 512 }, "min_overshoot::bytes is 512: must be 0, or 1Mi to 1Pi, as in 512Mi"},
-		"priority":        {func(c *Config) { c.MaxPriority = 3_000_000_000 }, "max_priority is 3000000000: must be -2147483648 to 2147483647"},
-		"ratio":           {func(c *Config) { c.MinOvershoot.Ratio = -0.1 }, "min_overshoot::ratio is -0.1: must be 0 or more, as in 0.05"},
-		"a kind":          {func(c *Config) { c.OwnerKinds = []string{""} }, "owner_kinds[0] is empty: must be the kind of a controller, such as StatefulSet"},
-		"a source":        {func(c *Config) { c.Budgets.Sources = []string{"guess"} }, `budgets::sources[0] is "guess": must be one of koordinator_allocation, `},
-		"no source":       {func(c *Config) { c.Budgets.Sources = nil }, "budgets::sources is empty: must list values of gpu.memory.budget.source"},
-		"a record":        {func(c *Config) { c.SharedRecord.Enabled, c.SharedRecord.Name = true, "A B" }, `shared_record: name is "A B"`},
-		"action":          {func(c *Config) { c.Action = "kill" }, `action is "kill": must be evict or delete`},
-		"no API server":   {func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone }, `kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`},
-		"lease":           {func(c *Config) { c.LeaderElection.Enabled, c.LeaderElection.Name = true, "Watch Dog" }, `leader_election: name is "Watch Dog"`},
+		"interval":              {func(c *Config) { c.Interval = 60 }, "interval is 60ns: must be 1s to 1h; write the unit, as in 60s"},
+		"floor":                 {func(c *Config) { c.Floor = 0 }, "floor is 0: must be 1Mi to 1Pi, as in 1536Mi"},
+		"a floor in MiB":        {func(c *Config) { c.Floor = 1536 }, "floor is 1536: must be 1Mi to 1Pi, as in 1536Mi"},
+		"clear floor":           {func(c *Config) { c.ClearFloor = 1 << 30 }, "clear_floor is 1Gi: must be floor, 1536Mi, to 1Pi"},
+		"a missing clear floor": {func(c *Config) { c.ClearFloor = 1 << 60 }, "clear_floor is 1Ei: must be floor, 1536Mi, to 1Pi"},
+		"breaches":              {func(c *Config) { c.Breaches = 0 }, "breaches is 0: must be 1 to 100"},
+		"device cooldown":       {func(c *Config) { c.Cooldown.Device = 10 }, "cooldown::device is 10ns: must be 0s, or 1s to 24h0m0s; write the unit, as in 10m"},
+		"owner cooldown":        {func(c *Config) { c.Cooldown.Owner = -time.Second }, "cooldown::owner is -1s"},
+		"pod age":               {func(c *Config) { c.MinPodAge = 1000 * time.Hour }, "min_pod_age is 1000h0m0s"},
+		"cap":                   {func(c *Config) { c.MaxActionsPerHour = 0 }, "max_actions_per_hour is 0: must be 1 to 20; to disable actions, set dry_run"},
+		"a pattern":             {func(c *Config) { c.Namespaces = []string{"team-*"} }, `namespaces[0] is "team-*": must be the full name of a namespace`},
+		"data age":              {func(c *Config) { c.MaxDataAge = 90 }, "max_data_age is 90ns: must be 1s to 1h; write the unit, as in 90s"},
+		"overshoot":             {func(c *Config) { c.MinOvershoot.Bytes = -1 }, "min_overshoot::bytes is -1: must be 0, or 1Mi to 1Pi, as in 512Mi"},
+		"512 MiB":               {func(c *Config) { c.MinOvershoot.Bytes = 512 }, "min_overshoot::bytes is 512: must be 0, or 1Mi to 1Pi, as in 512Mi"},
+		"priority":              {func(c *Config) { c.MaxPriority = 3_000_000_000 }, "max_priority is 3000000000: must be -2147483648 to 2147483647"},
+		"ratio":                 {func(c *Config) { c.MinOvershoot.Ratio = -0.1 }, "min_overshoot::ratio is -0.1: must be 0 or more, as in 0.05"},
+		"a kind":                {func(c *Config) { c.OwnerKinds = []string{""} }, "owner_kinds[0] is empty: must be the kind of a controller, such as StatefulSet"},
+		"a source":              {func(c *Config) { c.Budgets.Sources = []string{"guess"} }, `budgets::sources[0] is "guess": must be one of koordinator_allocation, `},
+		"no source":             {func(c *Config) { c.Budgets.Sources = nil }, "budgets::sources is empty: must list values of gpu.memory.budget.source"},
+		"a record":              {func(c *Config) { c.SharedRecord.Enabled, c.SharedRecord.Name = true, "A B" }, `shared_record: name is "A B"`},
+		"action":                {func(c *Config) { c.Action = "kill" }, `action is "kill": must be evict or delete`},
+		"no API server":         {func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone }, `kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`},
+		"lease":                 {func(c *Config) { c.LeaderElection.Enabled, c.LeaderElection.Name = true, "Watch Dog" }, `leader_election: name is "Watch Dog"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := newConfig(tc.change)

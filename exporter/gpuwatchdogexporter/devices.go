@@ -20,10 +20,11 @@ const (
 	maxHolders = 1_000
 	// maxSpare limits the unused part of a budget, so that sums do not overflow.
 	maxSpare = 1 << 45
-	// contradicted replaces a reading that has two different values at the same time. decide treats
-	// it as impossible.
+	// contradicted replaces a reading with two different values for the same time. decide treats it
+	// as impossible.
 	contradicted = -1
-	// forgetAfter is how many max_data_age periods without data pass before a device is deleted.
+	// forgetAfter is the number of max_data_age periods without data after which a device is
+	// deleted.
 	forgetAfter = 5
 )
 
@@ -40,11 +41,11 @@ const (
 type frame struct {
 	decide.Sample
 	has    int
-	reason string // of the attribution's state
+	reason string // reason of the attribution state
 }
 
-// set stores a value. A second, different value of the same series is a conflict, and the first one
-// is kept.
+// set stores a value. If the series already has another value, set records a conflict and keeps the
+// first value.
 func (f *frame) set(part int, field *int64, value int64) {
 	if f.has&part != 0 {
 		f.Conflict = f.Conflict || *field != value
@@ -54,7 +55,7 @@ func (f *frame) set(part int, field *int64, value int64) {
 	*field = value
 }
 
-// setState stores the state that applies.
+// setState stores the current attribution state.
 func (f *frame) setState(state decide.Attribution, reason string) {
 	if f.has&hasState != 0 {
 		f.Conflict = f.Conflict || f.Attribution != state
@@ -66,9 +67,8 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 
 type holderState struct {
 	usage, budget decide.Reading
-	source        gpushare.BudgetSource // of the budget
-	// sharedBudget identifies the shared budget if this budget is a share of one. Otherwise, it is
-	// empty.
+	source        gpushare.BudgetSource // source of the budget
+	// sharedBudget is the key of the shared budget to which this budget belongs, or empty.
 	sharedBudget string
 }
 
@@ -93,7 +93,7 @@ type processList struct {
 func (l *processList) add(uid string, at time.Time) outcome {
 	switch {
 	case uid == "":
-		return ignored // the process belongs to no pod
+		return ignored // a process outside pods
 	case at.Before(l.at):
 		return old
 	case at.After(l.at):
@@ -113,7 +113,7 @@ type energyCounter struct {
 	at, changedAt time.Time // times of the newest sample, and of the first sample with this value
 }
 
-// boardOf returns the board of a MIG instance. For a board it returns the board itself.
+// boardOf returns the board of a MIG instance, or the argument if it is a board.
 func boardOf(d decide.Device) decide.Device {
 	d.ID, _, _ = strings.Cut(d.ID, "/")
 	return d
@@ -154,7 +154,7 @@ func newCollection(maxAge time.Duration) *collection {
 type deviceSample struct {
 	deviceState decide.Device
 	sample      *decide.Sample
-	reason      string // of the attribution's state
+	reason      string // reason of the attribution state
 }
 
 // samples returns all watched devices in a fixed order. It deletes devices without recent data.
@@ -200,7 +200,7 @@ func (c *collection) samples(now time.Time) []deviceSample {
 	for _, o := range all {
 		c.setSpare(o, spare)
 		if o.sample != nil {
-			o.sample.Annotated = annotated // of all pods
+			o.sample.Annotated = annotated // contains the pods of all devices
 		}
 	}
 	slices.SortFunc(all, func(a, b deviceSample) int {
@@ -209,7 +209,8 @@ func (c *collection) samples(now time.Time) []deviceSample {
 	return all
 }
 
-// spare is the unused part of a container's share of a budget. An unknown use counts as 0.
+// spare is the unused part of a container's share of a budget. If the usage is unknown, spare
+// returns 0.
 func (h *holderState) spare() int64 {
 	if h.sharedBudget == "" || h.budget.Bytes <= 0 {
 		return 0
@@ -217,8 +218,8 @@ func (h *holderState) spare() int64 {
 	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
 }
 
-// setSpare sets, for each pod in a device's sample, how much of its shared budgets is unused on
-// other devices and in other pods.
+// setSpare sets the unused part of each pod's shared budgets: the part on other devices and in
+// other pods.
 func (c *collection) setSpare(o deviceSample, spareByBudget map[string]int64) {
 	if o.sample == nil {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is how far the wall clock and the monotonic clock may drift apart between two
-// evaluations. A larger difference means that the wall clock was set.
+// clockTolerance is the maximum difference between the wall clock and the monotonic clock between
+// two evaluations. A larger difference means that the wall clock was set.
 const clockTolerance = 5 * time.Second
 
 // evaluate evaluates every device. If the evaluation was complete, it updates the heartbeat.
@@ -37,7 +37,8 @@ func (w *watchdog) evaluate(ctx context.Context) {
 	}
 }
 
-// evaluateAll returns a reason if no device was evaluated, and an error if something is wrong.
+// evaluateAll evaluates all devices. It returns a reason if no device was evaluated, and an error
+// if an evaluation failed.
 func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time.Time) (decide.Reason, error) {
 	if step.Abs() >= clockTolerance {
 		w.logger.Warn("The clock was set. Breach counts restart.", zap.Duration("by", step))
@@ -61,7 +62,7 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	}
 	all := w.samples.samples(now)
 	if len(all) == 0 {
-		return decide.NoTelemetry, errors.New("no device is known: gpu.memory.headroom and gpu.memory.attribution.state do not arrive")
+		return decide.NoTelemetry, errors.New("no device is known: gpu.memory.headroom and gpu.memory.attribution.state are not received")
 	}
 	complete, err := w.evaluateDevices(ctx, term, all, now)
 	w.forget(all)
@@ -73,7 +74,7 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	return "", err
 }
 
-// prepare reads the record, once per term, and checks the permissions. If it returns an error, it
+// prepare reads the record once per term and checks the permissions. If it returns an error, it
 // also returns the reason why no device can be evaluated.
 func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time) (decide.Reason, error) {
 	if term != w.lastTerm {
@@ -149,7 +150,7 @@ func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *devi
 			}
 		case d.Action != nil:
 			after, decided, err := w.writeRecord(ctx, before, in, now)
-			if err == nil && decided.Action == nil { // another watchdog was faster
+			if err == nil && decided.Action == nil { // another watchdog has recorded an action
 				continue
 			}
 			return w.act(ctx, term, after, decided, err, now)
@@ -166,9 +167,9 @@ func (w *watchdog) updateState(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
-// act carries out the decision unless writing the record failed. It writes the action to the record
-// and the storage first, so a crash before the eviction only causes an unnecessary cool-down. In
-// the other order, a crash could cause an eviction without a cool-down.
+// act carries out the decision unless writing the record failed. The action is written to the
+// record and the storage before the eviction. A crash in between then only causes an unnecessary
+// cool-down, not an eviction without a cool-down.
 func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
 ) (decide.Decision, error) {
@@ -205,7 +206,7 @@ func (w *watchdog) act(
 	return d, err
 }
 
-// forget deletes the state of devices that are gone.
+// forget deletes the state of devices that no longer exist.
 func (w *watchdog) forget(all []deviceSample) {
 	present := map[decide.Device]bool{}
 	for i := range all {

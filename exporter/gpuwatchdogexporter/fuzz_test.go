@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
 
-// Any content of the storage and the lease must either be rejected, or be usable for an evaluation
-// and for storing it again. It must never cause an eviction of a pod whose state was not read.
+// Any content of the storage and the lease is either rejected, or can be evaluated and stored
+// again. It never causes an eviction of a pod whose state was not read.
 func FuzzMemory(f *testing.F) {
 	state := newEvaluationState()
 	at := time.Unix(1_700_000_000, 0).UTC()

@@ -73,7 +73,7 @@ func newAPI(pods ...*corev1.Pod) *api {
 		defer a.mu.Unlock()
 		permission := strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")
 		review.Status.Allowed = !a.denied[permission] && !a.denied[permission+" in "+r.Namespace]
-		if r.Namespace == "" { // Roles do not grant this
+		if r.Namespace == "" { // Roles do not grant permissions for all namespaces
 			review.Status.Allowed = len(a.denied) == 0 && !a.roles
 		}
 		return true, review, nil
@@ -165,7 +165,7 @@ func newConfig(change ...func(*Config)) *Config {
 	cfg.LeaderElection.Namespace = "monitoring"
 	cfg.LeaderElection.Enabled, cfg.SharedRecord.Enabled = false, false
 	cfg.SharedRecord.Namespace = "monitoring"
-	cfg.Budgets.Sources = append(cfg.Budgets.Sources, "koordinator") // the source of [card]'s budgets
+	cfg.Budgets.Sources = append(cfg.Budgets.Sources, "koordinator") // the source of the budgets in [card]
 	for _, c := range change {
 		c(cfg)
 	}
@@ -232,10 +232,10 @@ type card struct {
 	free        int64
 	node        string // empty means gpu-1
 	namespace   string // empty means ai
-	processes   int    // of each pod
-	source      string // of the budgets; empty means koordinator
+	processes   int    // number of processes of each pod
+	source      string // source of the budgets; empty means koordinator
 	attribution string
-	used        map[string]int64 // by pod
+	used        map[string]int64 // usage by pod
 	budget      map[string]int64
 }
 
@@ -299,10 +299,11 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	return md
 }
 
-// pressed is a device on which pod a is far over its budget and pod b is not.
+// pressed is a device with little free memory on which pod a is far over its budget and pod b is
+// within its budget.
 var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// relaxed is the same device with enough free memory.
+// relaxed is a device with enough free memory and the same pods.
 var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
 // sendEachInterval advances the fake clock and sends a sample every ten seconds.

@@ -46,8 +46,8 @@ func (m *evaluationState) hasOpenAction(device decide.Device) bool {
 	return slices.ContainsFunc(m.actions, func(a decide.Action) bool { return a.Device == device && !a.Ended })
 }
 
-// encode returns the stored format. It omits devices without a breach unless an action depends on
-// how long the device has been clear.
+// encode returns the stored format. It omits devices without a breach, except devices with an
+// action whose shortage has not ended.
 func (m *evaluationState) encode() []byte {
 	s := storedState{Version: stateVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {

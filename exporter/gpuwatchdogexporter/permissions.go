@@ -18,7 +18,7 @@ const recheckAfter = 5
 
 // missingPermissions contains the namespaces in which a permission is missing. The watchdog checks
 // all namespaces once per term and whenever a request is forbidden. It checks a namespace with a
-// missing permission again at intervals, and when it chooses one of the namespace's pods.
+// missing permission again at intervals, and when it chooses a pod in this namespace.
 type missingPermissions struct {
 	missing    map[string]string // the missing permission by namespace
 	checkedAt  time.Time         // when all namespaces with a missing permission were last checked
@@ -49,8 +49,8 @@ func (p *missingPermissions) err() error {
 	return errors.New("permission is missing: " + strings.Join(parts, ", "))
 }
 
-// checkPermissions checks all namespaces at the start of a term. Later it checks those in which a
-// permission is missing.
+// checkPermissions checks all namespaces at the start of a term. Later it only checks namespaces
+// with a missing permission.
 func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now time.Time) error {
 	toCheck := w.cfg.Namespaces
 	if !termStarted {
@@ -77,7 +77,7 @@ func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now tim
 	w.denied.checkedNow[namespace] = now
 	missing, err := w.cluster.Missing(ctx, []string{namespace})
 	if err != nil || missing[namespace] == w.denied.missing[namespace] {
-		return false // the error of the request itself is reported instead
+		return false // the error of the request is reported instead
 	}
 	for other, permission := range w.denied.missing {
 		if other != namespace {

@@ -40,7 +40,7 @@ func (w *watchdog) decode(text string) []decide.Action {
 }
 
 // writeRecord decides again with the newest record and writes the action to it. If several
-// watchdogs decide at the same time, each one sees what the earlier ones have written. It writes
+// watchdogs decide at the same time, each one reads the actions that others have written. It writes
 // nothing if there is no action.
 func (w *watchdog) writeRecord(
 	ctx context.Context, before decide.State, in decide.Input, now time.Time,

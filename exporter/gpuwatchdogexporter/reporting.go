@@ -44,7 +44,7 @@ func (w *watchdog) writeEvent(ctx context.Context, d *decide.Decision, cause err
 			return
 		}
 		name, message = eventStopped, "Pods of this owner are no longer evicted, because two evictions did not end the shortage: the pod "+details
-		w.logger.Warn("Evictions did not end the shortage. Pods of this owner are no longer evicted: find out what else uses the device's memory.",
+		w.logger.Warn("Evictions did not end the shortage. Pods of this owner are no longer evicted. Find the other users of the device's memory.",
 			zap.String("node", d.Device.Node), zap.String("device", d.Device.ID), zap.String("namespace", d.Victim.Namespace),
 			zap.String("pod", d.Victim.Pod), zap.Int64("unbudgeted", d.Unbudgeted))
 	default:
@@ -60,8 +60,8 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, componenthelper.With("reason", string(reason)))
 }
 
-// shouldLog reports whether to log a decision. It returns true if the device is below the floor or
-// the reason changed.
+// shouldLog reports whether to log a decision: the device is below the floor, or the reason has
+// changed.
 func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {
@@ -92,5 +92,5 @@ func (w *watchdog) log(d *decide.Decision, attribution string, err error) {
 	if d.Action != nil || !d.Reason.Complete() {
 		level = zap.WarnLevel
 	}
-	w.logger.Log(level, "GPU memory was judged.", fields...)
+	w.logger.Log(level, "GPU memory was evaluated.", fields...)
 }

@@ -66,7 +66,7 @@ func sum(guards []*guard, reason string) (n int64) {
 }
 
 // After a rollout, every replica exceeds its budget within the same minute.
-func TestRolloutOnHundredNodesLosesOneReplicaPerCooldownAndAtMostTwo(t *testing.T) {
+func TestARolloutOn100NodesLosesOneReplicaPerCooldownAndAtMostTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 100, func(int) string { return "svc" })
 		defer stopAll(guards)
@@ -76,7 +76,7 @@ func TestRolloutOnHundredNodesLosesOneReplicaPerCooldownAndAtMostTwo(t *testing.
 		assert.EqualValues(t, 1, sum(guards, "evicted"))
 		assert.EqualValues(t, 99, sum(guards, "owner_cooldown"))
 		liveAll(29*time.Minute, pressed, guards)
-		assert.Len(t, a.evictions(), 1, "the owner cools down on all nodes")
+		assert.Len(t, a.evictions(), 1, "the owner has a cool-down on all nodes")
 		liveAll(35*time.Minute, pressed, guards)
 		assert.Len(t, a.evictions(), 2, "two evictions did not end the shortage")
 		assert.Positive(t, sum(guards, "ineffective"))
@@ -99,9 +99,8 @@ func TestHourlyCapIsPerCluster(t *testing.T) {
 	})
 }
 
-// A PodDisruptionBudget rejects one watchdog's eviction. The other watchdogs need not wait because
-// of it.
-func TestRefusedEvictionIsRemovedFromTheRecord(t *testing.T) {
+// A PodDisruptionBudget rejects one watchdog's eviction. The other watchdogs must not wait for it.
+func TestARejectedEvictionIsRemovedFromTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 3, func(int) string { return "svc" })
 		defer stopAll(guards)
@@ -157,7 +156,7 @@ func TestIdleFleetSendsNoRequestsToTheAPIServer(t *testing.T) {
 		a.set(func() { a.roles = true })
 		liveAll(2*time.Minute, relaxed, guards)
 		first := len(a.Actions())
-		assert.LessOrEqual(t, first, 3*(2+2*20+1), "once in a term")
+		assert.LessOrEqual(t, first, 3*(2+2*20+1), "once per term")
 		liveAll(time.Hour, relaxed, guards)
 		assert.Len(t, a.Actions(), first)
 	})
@@ -181,7 +180,7 @@ func TestNamespaceWithoutPermissionDoesNotStopTheOthers(t *testing.T) {
 		sendEachInterval(3*time.Minute, inWeb, g)
 		assert.Positive(t, g.counted()["no_permission"])
 		assert.Contains(t, g.host.Last(), "permission is missing: get pods in namespace web")
-		assert.Equal(t, before.Add(2*time.Minute), g.heartbeat(), "the pod that fills the device cannot be evicted")
+		assert.Equal(t, before.Add(2*time.Minute), g.heartbeat(), "the pod over its budget cannot be evicted")
 		assert.Equal(t, 1, g.logs.FilterMessageSnippet("Pods in some namespaces cannot be evicted").Len())
 
 		a.set(func() { clear(a.failing) })
@@ -205,7 +204,7 @@ func TestThreeCUDAContextsAreNotOvershoot(t *testing.T) {
 	}
 }
 
-// The user raised the annotation, but the cache of gpu_k8s is outdated.
+// The user raised the annotation, but gpu_k8s still reports the old value.
 func TestBudgetIsReadFromThePodBeforeAnEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const key = "example.com/gpu-memory"

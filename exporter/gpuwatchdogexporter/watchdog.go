@@ -65,7 +65,7 @@ type watchdog struct {
 	lastTick   time.Time                       // by the wall clock
 	lastRan    time.Duration                   // by the monotonic clock
 	startedAt  time.Time                       // by the monotonic clock
-	reasons    map[decide.Device]decide.Reason // of the previous evaluation
+	reasons    map[decide.Device]decide.Reason // reasons of the previous evaluation
 
 	lastSuccess              atomic.Int64 // in milliseconds since the epoch; 0 means never
 	stopEvaluating, stopTerm context.CancelFunc
@@ -126,7 +126,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 		})
 	}
 	w.evaluating.Go(func() { w.run(evaluating) })
-	w.logger.Info("The GPU watchdog is started.", zap.Bool("dry_run", w.cfg.DryRun), zap.Stringer("floor", w.cfg.Floor),
+	w.logger.Info("The GPU watchdog was started.", zap.Bool("dry_run", w.cfg.DryRun), zap.Stringer("floor", w.cfg.Floor),
 		zap.Int("breaches", w.cfg.Breaches), zap.Strings("namespaces", w.cfg.Namespaces))
 	return nil
 }
@@ -151,7 +151,7 @@ func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	counts := w.samples.add(md, w.clock())
 	componenthelper.CountBy[outcome](ctx, w.telemetry.ExporterGpuWatchdogPoints, "outcome", counts[:])
 	if n := counts[refused]; n > 0 && w.refused.ShouldLog(time.Now()) {
-		w.logger.Warn(fmt.Sprintf("A watchdog watches at most %d devices with at most %d containers each. Further ones are refused and not watched. "+
+		w.logger.Warn(fmt.Sprintf("A watchdog watches at most %d devices with at most %d containers each. Further ones are not watched. "+
 			"Run a watchdog in the agent of each node.", maxDevices, maxHolders), zap.Int64("refused", n))
 	}
 	return nil
@@ -203,14 +203,14 @@ func (w *watchdog) report(part string, err error) {
 	switch changed, recovered := w.status.Report(part, err); {
 	case !changed:
 	case recovered:
-		w.logger.Info("The GPU watchdog is able to act again.")
+		w.logger.Info("The GPU watchdog can act again.")
 	case err != nil: // Other errors have already been reported.
-		w.logger.Warn("The GPU watchdog is not able to act.", zap.Error(err))
+		w.logger.Warn("The GPU watchdog cannot act.", zap.Error(err))
 	}
 }
 
 // shutdown waits for the evaluation in progress, stores the state, and releases the lease, so that
-// another replica takes over immediately. If ctx is done first, it returns ctx's error.
+// another replica takes over immediately. If ctx ends first, it returns the error of ctx.
 func (w *watchdog) shutdown(ctx context.Context) error {
 	defer w.telemetry.Shutdown()
 	if w.cache == nil {

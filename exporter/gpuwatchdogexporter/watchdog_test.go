@@ -34,7 +34,7 @@ func ownPods() *api {
 
 // decisions returns the reasons of the logged decisions.
 func decisions(logs *observer.ObservedLogs) (reasons []string) {
-	for _, entry := range logs.FilterMessage("GPU memory was judged.").All() {
+	for _, entry := range logs.FilterMessage("GPU memory was evaluated.").All() {
 		reasons = append(reasons, entry.ContextMap()["reason"].(string))
 	}
 	return reasons
@@ -59,14 +59,14 @@ func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
 		assert.Empty(t, a.events(t, "b"))
 
 		sendEachInterval(9*time.Minute, pressed, g)
-		assert.Len(t, a.evictions(), 1, "the device cools down")
+		assert.Len(t, a.evictions(), 1, "the device has a cool-down")
 		sendEachInterval(11*time.Minute, pressed, g)
-		assert.Len(t, a.evictions(), 1, "and so does the owner")
+		assert.Len(t, a.evictions(), 1, "the owner has a cool-down")
 		assert.Contains(t, g.counted(), "device_cooldown")
 		assert.Contains(t, g.counted(), "owner_cooldown")
 		assert.Equal(t, time.Now(), g.heartbeat())
 
-		record := g.logs.FilterMessage("GPU memory was judged.").All()[2].ContextMap()
+		record := g.logs.FilterMessage("GPU memory was evaluated.").All()[2].ContextMap()
 		for key, want := range map[string]any{
 			"reason": "evicted", "dry_run": false, "node": "gpu-1", "device": "GPU-0", "headroom": int64(900 * mib),
 			"floor": int64(1536 * mib), "used": int64((15360 - 256 - 900) * mib), "limit": int64(15360 * mib), "breaches": int64(3),
@@ -81,7 +81,7 @@ func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
 func TestDryRunEvictsNothingAndReportsDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		a.denied["create pods/eviction"] = true // dry run needs no permission to evict
+		a.denied["create pods/eviction"] = true // a dry run does not require permission to evict
 		g := startGuard(t, a, componenttest.NewNopHost())
 		defer g.stop()
 		sendEachInterval(4*time.Minute, pressed, g)
@@ -111,22 +111,22 @@ func TestEvictionResponses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal   error
 		reason    string
-		again     bool // whether the next evaluation repeats it
+		again     bool // whether the next evaluation repeats the eviction
 		event     string
 		heartbeat bool
 	}{
-		"a PodDisruptionBudget allows it not now": {
+		"a PodDisruptionBudget prevents the eviction": {
 			apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0),
 			"refused", true, "GPUMemoryEvictionRefused", true,
 		},
 		"the permission is missing": {
 			apierrors.NewForbidden(pods, "a", errors.New("no")), "forbidden", true, "GPUMemoryEvictionRefused", false,
 		},
-		"the pod is another by now": {
+		"the pod was replaced": {
 			apierrors.NewConflict(pods, "a", errors.New("Precondition failed: UID in precondition: uid-a")), "pod_gone", true, "", true,
 		},
-		"the pod is gone": {apierrors.NewNotFound(pods, "a"), "pod_gone", true, "", true},
-		"nobody knows":    {context.DeadlineExceeded, "action_failed", false, "GPUMemoryEvictionRefused", false},
+		"the pod no longer exists": {apierrors.NewNotFound(pods, "a"), "pod_gone", true, "", true},
+		"nobody knows":             {context.DeadlineExceeded, "action_failed", false, "GPUMemoryEvictionRefused", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestDeleteRequestHasTheUID(t *testing.T) {
 	})
 }
 
-func TestHeartbeatStopsWhileSomethingIsMissing(t *testing.T) {
+func TestTheHeartbeatStopsWhileARequirementIsMissing(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))
 	for name, tc := range map[string]struct {
 		missing func(*api)
@@ -189,19 +189,19 @@ func TestHeartbeatStopsWhileSomethingIsMissing(t *testing.T) {
 		reason  string
 		status  string
 	}{
-		"the permission to evict": {
+		"the permission to evict is missing": {
 			func(a *api) { a.denied["create pods/eviction"] = true }, &pressed, "no_permission",
 			"permission is missing: create pods/eviction in namespace ai",
 		},
-		"the permission to read pods": {
+		"the permission to read pods is missing": {
 			func(a *api) { a.denied["get pods"], a.failing["get pods"] = true, forbidden }, &pressed, "no_permission",
 			"permission is missing: get pods in namespace ai",
 		},
-		"the pod, which nobody tells of": {
+		"the pod is missing in telemetry": {
 			func(a *api) { a.failing["get pods"] = forbidden }, &pressed, "pod_unknown", "pod ai/a",
 		},
-		"telemetry":             {func(*api) {}, nil, "telemetry_stale", ""},
-		"a state of the device": {func(*api) {}, &card{free: 900, attribution: "unheard_of"}, "attribution_invalid", ""},
+		"telemetry":                        {func(*api) {}, nil, "telemetry_stale", ""},
+		"a state of the device is missing": {func(*api) {}, &card{free: 900, attribution: "unheard_of"}, "attribution_invalid", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestHeartbeatStopsWhileSomethingIsMissing(t *testing.T) {
 					sleep(3 * time.Minute)
 				}
 				assert.Contains(t, g.counted(), tc.reason)
-				if tc.card == nil { // One more evaluation had a fresh sample.
+				if tc.card == nil { // The sample was still fresh in one more evaluation.
 					last = last.Add(time.Minute)
 				}
 				assert.Equal(t, last, g.heartbeat())
@@ -231,7 +231,7 @@ func TestHeartbeatStopsWhileSomethingIsMissing(t *testing.T) {
 	}
 }
 
-// A request without a response takes up the time of the evaluation.
+// A request without a response uses the time of the evaluation.
 func TestUnavailableAPIServerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -260,7 +260,7 @@ func TestWatchdogRecovers(t *testing.T) {
 		sendEachInterval((recheckAfter+3)*time.Minute, pressed, g)
 		assert.Equal(t, []string{"a"}, a.evictions())
 		assert.Equal(t, "StatusOK", g.host.Last())
-		assert.Len(t, g.host.Events(), 2, "reported once each")
+		assert.Len(t, g.host.Events(), 2, "each is reported once")
 	})
 }
 
@@ -279,7 +279,7 @@ func TestMissingDeviceIsDeleted(t *testing.T) {
 		assert.Contains(t, g.host.Last(), "no device is known")
 		assert.Empty(t, a.evictions())
 		sendEachInterval(2*time.Minute, pressed, g)
-		assert.Empty(t, a.evictions(), "the state in between is unknown")
+		assert.Empty(t, a.evictions(), "the state during the gap is unknown")
 		sendEachInterval(time.Minute, pressed, g)
 		assert.Len(t, a.evictions(), 1)
 	})
@@ -329,14 +329,14 @@ func TestEachProblemIsLoggedOnce(t *testing.T) {
 		})
 		defer g.stop()
 		sleep(time.Minute)
-		warned := g.logs.FilterMessage("The GPU watchdog is not able to act.").All()
+		warned := g.logs.FilterMessage("The GPU watchdog cannot act.").All()
 		require.Len(t, warned, 2)
 		assert.Equal(t, "lease monitoring/otelcol-gpu-watchdog: no quorum", warned[0].ContextMap()["error"])
-		assert.Equal(t, "no device is known: gpu.memory.headroom and gpu.memory.attribution.state do not arrive", warned[1].ContextMap()["error"])
-		assert.Zero(t, g.logs.FilterMessage("The GPU watchdog is able to act again.").Len())
+		assert.Equal(t, "no device is known: gpu.memory.headroom and gpu.memory.attribution.state are not received", warned[1].ContextMap()["error"])
+		assert.Zero(t, g.logs.FilterMessage("The GPU watchdog can act again.").Len())
 		a.set(func() { clear(a.failing) })
 		sendEachInterval(time.Minute, relaxed, g)
-		assert.Equal(t, 1, g.logs.FilterMessage("The GPU watchdog is able to act again.").Len())
+		assert.Equal(t, 1, g.logs.FilterMessage("The GPU watchdog can act again.").Len())
 	})
 }
 
@@ -427,7 +427,7 @@ func TestNoEvictionWithoutStoredState(t *testing.T) {
 }
 
 func TestUnreadableStateIsLoggedAndNotOverwritten(t *testing.T) {
-	for name, text := range map[string]string{"damaged": `{"version":1,`, "of another version": `{"version":2}`} {
+	for name, text := range map[string]string{"damaged": `{"version":1,`, "a state of another version": `{"version":2}`} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := storagetest.NewMemory(map[string]string{stateKey: text})
@@ -457,9 +457,9 @@ func TestClockChangeRestartsBreachCountsAndKeepsCooldowns(t *testing.T) {
 		sendEachInterval(5*time.Minute, pressed, g)
 		assert.EqualValues(t, 1, g.counted()["clock_step"])
 		assert.Len(t, a.evictions(), 1)
-		assert.Contains(t, g.counted(), "device_cooldown", "a day later by the clock, and minutes in truth")
+		assert.Contains(t, g.counted(), "device_cooldown", "the clock is a day ahead, but only minutes have passed")
 		sendEachInterval(30*time.Minute, pressed, g)
-		assert.Len(t, a.evictions(), 2, "the owner has cooled down")
+		assert.Len(t, a.evictions(), 2, "the owner's cool-down has ended")
 	})
 }
 

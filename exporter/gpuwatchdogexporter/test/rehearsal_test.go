@@ -173,7 +173,7 @@ func TestOneReplicaEvictsOnceAndTheOtherInheritsTheCooldown(t *testing.T) {
 
 	first.stop()
 	until(t, told, func() bool { return second.counted("device_cooldown") > 0 }, second)
-	assert.Zero(t, second.counted("evicted"), "the record has the first one's action")
+	assert.Zero(t, second.counted("evicted"), "the record contains the first replica's action")
 	assert.False(t, terminating(t, plane, neighbour))
 }
 

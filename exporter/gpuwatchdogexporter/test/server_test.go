@@ -82,7 +82,7 @@ func action(pod *corev1.Pod) *decide.Action {
 	return &decide.Action{Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID)}
 }
 
-// terminating reports whether a pod is gone or terminating.
+// terminating reports whether a pod is terminating or no longer exists.
 func terminating(t *testing.T, plane *controlplane.Plane, pod *corev1.Pod) bool {
 	t.Helper()
 	all, err := plane.Admin().CoreV1().Pods(pod.Namespace).List(t.Context(), metav1.ListOptions{})
@@ -163,7 +163,7 @@ func TestAPIServerEnforcesADisruptionBudget(t *testing.T) {
 		require.ErrorContains(t, err, "disruption budget")
 		assert.Equal(t, decide.Refused, reason)
 		assert.False(t, done)
-		assert.Less(t, time.Since(begin), cluster.CallTimeout, "Retry-After is not awaited")
+		assert.Less(t, time.Since(begin), cluster.CallTimeout, "the watchdog does not wait for Retry-After")
 		assert.False(t, terminating(t, plane, a))
 	}
 	refused() // The disruption controller has not processed the budget yet, so retry in ten seconds.
@@ -175,7 +175,7 @@ func TestAPIServerEnforcesADisruptionBudget(t *testing.T) {
 	assert.Equal(t, decide.Evicted, reason)
 }
 
-func TestAPIServerRefusesRequestsWithoutPermission(t *testing.T) {
+func TestTheAPIServerRejectsRequestsWithoutPermission(t *testing.T) {
 	plane := controlplane.Start(t)
 	ai, monitoring := plane.Namespace(t), plane.Namespace(t)
 	client := connect(t, grant(t, plane, ai, monitoring, "pods/eviction"))

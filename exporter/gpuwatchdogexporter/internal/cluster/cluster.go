@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Cluster sends requests to the API server. It reads a pod by name when a decision depends on the
-// pod. A cache of all pods would be less current, and would need permission to list pods.
+// pod. A cache of all pods would be less current and would require permission to list pods.
 type Cluster struct {
 	client  kubernetes.Interface
 	options Options
@@ -76,7 +76,7 @@ func (p permission) String() string {
 func (o *Options) permissions() []permission {
 	needed := []permission{{"get", "pods", ""}}
 	switch {
-	case o.DryRun: // dry run needs no permission to evict
+	case o.DryRun: // a dry run does not require permission to evict
 	case o.Delete:
 		needed = append(needed, permission{"delete", "pods", ""})
 	default:
@@ -153,7 +153,7 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 		Owner:       owner, OwnerKind: kind,
 		Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}
-	// A budget that cannot be read counts as not declared. The pod then declares less than the
+	// A budget that cannot be parsed counts as not declared, so the pod declares less than the
 	// telemetry shows.
 	facts.Budgets, _ = gpushare.Budgets(pod, c.options.Budgets)
 	if pod.Status.StartTime != nil {
@@ -180,7 +180,7 @@ func owner(pod *corev1.Pod) (owner, kind string) {
 }
 
 // Act evicts or deletes the pod if it still has the same UID. It returns the outcome, whether the
-// action was or may have been carried out, and an error if it did not succeed.
+// action may have been carried out, and an error if the action failed.
 func (c *Cluster) Act(ctx context.Context, a *decide.Action) (_ decide.Reason, done bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -64,7 +64,7 @@ func TestPodProperties(t *testing.T) {
 			func(p *corev1.Pod) { p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = "StatefulSet", "db" },
 			func(d *decide.Pod) { d.Owner, d.OwnerKind = "ai/StatefulSet/db", "StatefulSet" },
 		},
-		"of an owner that does not control it": {
+		"of an owner that is not the controller": {
 			func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, func(d *decide.Pod) { d.Owner, d.OwnerKind = "", "" },
 		},
 		"of a Job": {
@@ -83,13 +83,13 @@ func TestPodProperties(t *testing.T) {
 		"a mirror pod": {
 			func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }, func(d *decide.Pod) { d.Mirror = true },
 		},
-		"of a priority": {
+		"with a priority": {
 			func(p *corev1.Pod) { p.Spec.Priority = new(int32(7)) }, func(d *decide.Pod) { d.Priority = 7 },
 		},
 		"terminating": {
 			func(p *corev1.Pod) { p.DeletionTimestamp = p.Status.StartTime }, func(d *decide.Pod) { d.Terminating = true },
 		},
-		"that has not started": {
+		"not started": {
 			func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} },
 			func(d *decide.Pod) { d.Running, d.Started = false, time.Time{} },
 		},

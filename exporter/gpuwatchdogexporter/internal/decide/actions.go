@@ -9,9 +9,9 @@ import (
 
 const (
 	// maxIneffective is the number of ineffective evictions after which an owner's pods are no
-	// longer evicted, because the shortage must have another cause.
+	// longer evicted, because the shortage has another cause.
 	maxIneffective = 2
-	// ineffectivePeriod is how long ineffective evictions count.
+	// ineffectivePeriod is the time after which ineffective evictions are ignored.
 	ineffectivePeriod = 24 * time.Hour
 )
 
@@ -55,7 +55,7 @@ func Merge(a, b []Action) []Action {
 	return merged
 }
 
-// Without returns the actions without one of them.
+// Without returns the actions without the action a.
 func Without(actions []Action, a Action) []Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(b Action) bool { return b.key() == a.key() })
 }
@@ -90,7 +90,8 @@ func (s *State) history(p Policy, now time.Time) []Action {
 }
 
 // endedActions returns the watchdog's own actions, updated after a sample of the device. If the
-// device has been clear for the owner's cool-down, all actions on it have ended its shortage.
+// device has been clear for the owner's cool-down, all actions on the device have ended the
+// shortage.
 func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {

@@ -11,8 +11,8 @@ import (
 )
 
 // days evaluates a device once per minute for the given number of minutes. It returns the minutes
-// of the evictions and the last reason. free returns the device's free memory in MiB. Its arguments
-// are the current minute and the minutes since the last eviction.
+// of the evictions and the last reason. free returns the device's free memory in MiB for the
+// current minute and the minutes since the last eviction.
 func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int64) (evictions []int, last Reason) {
 	t.Helper()
 	var s State
@@ -39,7 +39,7 @@ func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int6
 	return evictions, last
 }
 
-// A tenant without a budget fills the device. Another pod is slightly over its budget.
+// A pod without a budget fills the device, and another pod is slightly over its budget.
 func TestOwnerIsEvictedAtMostTwiceWithoutEffect(t *testing.T) {
 	const day = 24 * 60
 	t.Run("the device stays full", func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestOwnerIsEvictedAtMostTwiceWithoutEffect(t *testing.T) {
 		assert.Equal(t, Ineffective, last)
 		assert.True(t, last.Complete())
 	})
-	t.Run("it is free only until the pod is back", func(t *testing.T) {
+	t.Run("the memory is free until the pod is replaced", func(t *testing.T) {
 		evictions, last := days(t, policy(), day, func(_, since int) int64 {
 			if since < 5 {
 				return 4000
@@ -58,7 +58,7 @@ func TestOwnerIsEvictedAtMostTwiceWithoutEffect(t *testing.T) {
 		assert.Len(t, evictions, 2)
 		assert.Equal(t, Ineffective, last)
 	})
-	t.Run("an eviction that gives hours of free memory may be repeated", func(t *testing.T) {
+	t.Run("an eviction after which memory is free for hours may be repeated", func(t *testing.T) {
 		evictions, _ := days(t, policy(), day, func(minute, since int) int64 {
 			if minute > 0 && since < 180 {
 				return 4000
@@ -67,7 +67,7 @@ func TestOwnerIsEvictedAtMostTwiceWithoutEffect(t *testing.T) {
 		})
 		assert.Len(t, evictions, day/180)
 	})
-	t.Run("the owner is evicted again after a shortage that ended otherwise", func(t *testing.T) {
+	t.Run("the owner is evicted again after the shortage ended for another reason", func(t *testing.T) {
 		evictions, _ := days(t, policy(), day, func(minute, _ int) int64 {
 			if minute >= 300 && minute < 340 { // for the length of the owner's cool-down
 				return 4000
@@ -76,7 +76,7 @@ func TestOwnerIsEvictedAtMostTwiceWithoutEffect(t *testing.T) {
 		})
 		assert.Equal(t, []int{0, 30, 340, 370}, evictions)
 	})
-	t.Run("in dry run nothing was evicted that could have ended it", func(t *testing.T) {
+	t.Run("in a dry run no eviction could have ended the shortage", func(t *testing.T) {
 		evictions, _ := days(t, policy(func(p *Policy) { p.DryRun = true }), 240, func(int, int) int64 { return 900 })
 		assert.Len(t, evictions, 8)
 	})
@@ -93,15 +93,15 @@ func TestActionsOfOtherWatchdogsCount(t *testing.T) {
 		recorded []Action
 		want     Reason
 	}{
-		"nothing":                                 {nil, Evicted},
-		"the same owner, lately":                  {[]Action{other("gpu-2", 5, "ai/Deployment/a")}, OwnerCooldown},
-		"the same owner, an hour ago":             {[]Action{other("gpu-2", 61, "ai/Deployment/a")}, Evicted},
-		"another owner":                           {[]Action{other("gpu-2", 5, "ai/Deployment/b")}, Evicted},
-		"as many of other owners as are allowed":  {[]Action{other("gpu-2", 5, "ai/Deployment/b"), other("gpu-3", 5, "ai/Deployment/c")}, HourlyCap},
-		"the same owner twice and to no avail":    {[]Action{other("gpu-2", 90, "ai/Deployment/a"), other("gpu-3", 200, "ai/Deployment/a")}, Ineffective},
-		"the same owner twice, two days ago":      {[]Action{other("gpu-2", 2880, "ai/Deployment/a"), other("gpu-3", 2890, "ai/Deployment/a")}, Evicted},
-		"a watchdog whose clock is ahead":         {[]Action{other("gpu-2", -5, "ai/Deployment/a")}, OwnerCooldown},
-		"its own actions are there once for both": {[]Action{{ID: "own", At: t0.Add(-40 * time.Minute), Device: device, UID: "uid-o", Owner: "ai/Deployment/b"}}, Evicted},
+		"nothing":                                     {nil, Evicted},
+		"the same owner, recently":                    {[]Action{other("gpu-2", 5, "ai/Deployment/a")}, OwnerCooldown},
+		"the same owner, an hour ago":                 {[]Action{other("gpu-2", 61, "ai/Deployment/a")}, Evicted},
+		"another owner":                               {[]Action{other("gpu-2", 5, "ai/Deployment/b")}, Evicted},
+		"the maximum number of other owners":          {[]Action{other("gpu-2", 5, "ai/Deployment/b"), other("gpu-3", 5, "ai/Deployment/c")}, HourlyCap},
+		"the same owner twice without effect":         {[]Action{other("gpu-2", 90, "ai/Deployment/a"), other("gpu-3", 200, "ai/Deployment/a")}, Ineffective},
+		"the same owner twice, two days ago":          {[]Action{other("gpu-2", 2880, "ai/Deployment/a"), other("gpu-3", 2890, "ai/Deployment/a")}, Evicted},
+		"a watchdog whose clock is ahead":             {[]Action{other("gpu-2", -5, "ai/Deployment/a")}, OwnerCooldown},
+		"the watchdog's own actions are counted once": {[]Action{{ID: "own", At: t0.Add(-40 * time.Minute), Device: device, UID: "uid-o", Owner: "ai/Deployment/b"}}, Evicted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := State{Recorded: tc.recorded}
@@ -133,11 +133,11 @@ func TestRecordedEvictionEndsTheShortageOnceTheDeviceIsClear(t *testing.T) {
 	assert.Equal(t, "2", all[0].ID)
 	assert.False(t, all[0].Ended, "on another device")
 	assert.True(t, all[1].Ended)
-	assert.False(t, Unrecorded(s.Actions, all), "once it is recorded")
+	assert.False(t, Unrecorded(s.Actions, all), "after the end was recorded")
 }
 
-// For any records of two watchdogs, Merge is commutative and shortens no cool-down.
-func TestMergeIsCommutativeAndShortensNoCooldown(t *testing.T) {
+// For any records of two watchdogs, Merge is commutative and never shortens a cool-down.
+func TestMergeIsCommutativeAndNeverShortensACooldown(t *testing.T) {
 	action := rapid.Custom(func(t *rapid.T) Action {
 		return Action{
 			ID:  rapid.SampledFrom([]string{"", "1", "2", "3"}).Draw(t, "id"),
@@ -164,7 +164,7 @@ func TestMergeIsCommutativeAndShortensNoCooldown(t *testing.T) {
 	})
 }
 
-func TestLaterTimeOfAnActionCountsAfterAClockChange(t *testing.T) {
+func TestTheLaterTimeOfAnActionIsKeptAfterAClockChange(t *testing.T) {
 	a := Action{At: t0, UID: "a", Owner: "ai/Deployment/a"}
 	shifted := Shift([]Action{a}, time.Hour)
 	merged := Merge([]Action{a}, shifted)

@@ -26,25 +26,25 @@ func TestPodAtItsHardLimitWithThreeProcessesIsNotEvicted(t *testing.T) {
 		policy Policy
 		want   Reason
 	}{
-		"a budget of the user's, of three processes": {sample(gpushare.BudgetResource, 3), policy(), BelowMinOvershoot},
-		"of two":                                          {sample(gpushare.BudgetResource, 2), policy(), Evicted},
-		"of a number that nobody lists":                   {sample(gpushare.BudgetResource, 0), policy(), Evicted},
-		"HAMi's limit":                                    {sample(gpushare.BudgetHAMiAllocation, 1), policy(), EnforcedBudget},
-		"HAMi's limit, within the contexts":               {sample(gpushare.BudgetHAMiAllocation, 3), policy(), WithinBudget},
-		"HAMi's request where the user asks for it":       {sample(gpushare.BudgetHAMi, 1), sources(gpushare.BudgetHAMi), Evicted},
-		"the same of three processes":                     {sample(gpushare.BudgetHAMi, 3), sources(gpushare.BudgetHAMi), BelowMinOvershoot},
-		"a budget whose source is not said":               {sample("", 1), policy(), EnforcedBudget},
-		"the limit that HAMi's monitor exposes":           {sample(gpushare.BudgetExporter, 1), policy(), EnforcedBudget},
-		"Koordinator's allocation":                        {sample(gpushare.BudgetKoordinatorAllocation, 1), policy(), EnforcedBudget},
-		"what the MPS daemon lets a client use":           {sample(gpushare.BudgetMPS, 1), policy(), EnforcedBudget},
-		"a whole device, whose size is no declared limit": {sample(gpushare.BudgetWholeGPU, 1), policy(), EnforcedBudget},
+		"a user's budget with three processes": {sample(gpushare.BudgetResource, 3), policy(), BelowMinOvershoot},
+		"of two":                               {sample(gpushare.BudgetResource, 2), policy(), Evicted},
+		"a user's budget with an unknown number of processes": {sample(gpushare.BudgetResource, 0), policy(), Evicted},
+		"HAMi's limit":                                         {sample(gpushare.BudgetHAMiAllocation, 1), policy(), EnforcedBudget},
+		"HAMi's limit, within the contexts":                    {sample(gpushare.BudgetHAMiAllocation, 3), policy(), WithinBudget},
+		"HAMi's request if it is configured":                   {sample(gpushare.BudgetHAMi, 1), sources(gpushare.BudgetHAMi), Evicted},
+		"HAMi's request with three processes":                  {sample(gpushare.BudgetHAMi, 3), sources(gpushare.BudgetHAMi), BelowMinOvershoot},
+		"a budget with an unknown source":                      {sample("", 1), policy(), EnforcedBudget},
+		"the limit in HAMi's monitor":                          {sample(gpushare.BudgetExporter, 1), policy(), EnforcedBudget},
+		"Koordinator's allocation":                             {sample(gpushare.BudgetKoordinatorAllocation, 1), policy(), EnforcedBudget},
+		"the limit of the MPS daemon":                          {sample(gpushare.BudgetMPS, 1), policy(), EnforcedBudget},
+		"an entire device, whose size is not a declared limit": {sample(gpushare.BudgetWholeGPU, 1), policy(), EnforcedBudget},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, d := Evaluate(State{}, Input{device, tc.sample, everyone}, tc.policy, t0)
 			assert.Equal(t, tc.want, d.Reason)
 			assert.True(t, d.Reason.Complete())
 			assert.Equal(t, tc.want == Evicted, d.Action != nil)
-			assert.Zero(t, d.Unbudgeted, "it has a budget")
+			assert.Zero(t, d.Unbudgeted, "the pod has a budget")
 		})
 	}
 }
@@ -72,20 +72,20 @@ func TestPodIsNotEvictedForARemovedBudget(t *testing.T) {
 		unknown   bool // the annotation's key is unknown
 		want      Reason
 	}{
-		"a resource cannot be changed":                       {gpushare.BudgetResource, 0, nil, false, Evicted},
-		"the annotation is what it was":                      {annotation, 0, []gpushare.Budget{declares(annotation, "", 3000)}, false, Evicted},
-		"it was raised":                                      {annotation, 0, []gpushare.Budget{declares(annotation, "", 9000)}, false, BudgetChanged},
-		"it was lowered":                                     {annotation, 0, []gpushare.Budget{declares(annotation, "", 1000)}, false, Evicted},
-		"it was removed":                                     {annotation, 0, nil, false, BudgetChanged},
-		"nobody says which annotation it is":                 {annotation, 0, nil, true, Evicted},
-		"half of the pod's is on another device":             {annotation, 6000, []gpushare.Budget{declares(annotation, "", 6000)}, false, Evicted},
-		"the container's own is what it was":                 {annotation, 0, []gpushare.Budget{declares(annotation, "main", 3000), declares(annotation, "x", 9000)}, false, Evicted},
-		"the container's own was raised":                     {annotation, 0, []gpushare.Budget{declares(annotation, "main", 9000)}, false, BudgetChanged},
-		"KAI says the same for each of two devices":          {kai, 0, []gpushare.Budget{declares(kai, "main", 3000), declares(kai, "main", 3000)}, false, Evicted},
-		"KAI's annotation was raised":                        {kai, 0, []gpushare.Budget{declares(kai, "main", 5000)}, false, BudgetChanged},
-		"KAI's share of the device was raised":               {kai, 0, []gpushare.Budget{{Source: kai, Container: "main", MemoryRatio: 0.5}}, false, BudgetChanged},
-		"HAMi's allocation of another container":             {hami, 0, []gpushare.Budget{declares(hami, "main", 3000), declares(hami, "x", 9000)}, false, Evicted},
-		"HAMi's allocation is larger than telemetry knew it": {hami, 0, []gpushare.Budget{declares(hami, "main", 9500)}, false, BudgetChanged},
+		"a resource cannot be changed":                    {gpushare.BudgetResource, 0, nil, false, Evicted},
+		"the annotation is unchanged":                     {annotation, 0, []gpushare.Budget{declares(annotation, "", 3000)}, false, Evicted},
+		"the annotation was raised":                       {annotation, 0, []gpushare.Budget{declares(annotation, "", 9000)}, false, BudgetChanged},
+		"the annotation was lowered":                      {annotation, 0, []gpushare.Budget{declares(annotation, "", 1000)}, false, Evicted},
+		"the annotation was removed":                      {annotation, 0, nil, false, BudgetChanged},
+		"the annotation is not configured":                {annotation, 0, nil, true, Evicted},
+		"half of the pod's budget is on another device":   {annotation, 6000, []gpushare.Budget{declares(annotation, "", 6000)}, false, Evicted},
+		"the container's annotation is unchanged":         {annotation, 0, []gpushare.Budget{declares(annotation, "main", 3000), declares(annotation, "x", 9000)}, false, Evicted},
+		"the container's annotation was raised":           {annotation, 0, []gpushare.Budget{declares(annotation, "main", 9000)}, false, BudgetChanged},
+		"KAI's annotation applies to each of two devices": {kai, 0, []gpushare.Budget{declares(kai, "main", 3000), declares(kai, "main", 3000)}, false, Evicted},
+		"KAI's annotation was raised":                     {kai, 0, []gpushare.Budget{declares(kai, "main", 5000)}, false, BudgetChanged},
+		"KAI's share of the device was raised":            {kai, 0, []gpushare.Budget{{Source: kai, Container: "main", MemoryRatio: 0.5}}, false, BudgetChanged},
+		"HAMi's allocation of another container":          {hami, 0, []gpushare.Budget{declares(hami, "main", 3000), declares(hami, "x", 9000)}, false, Evicted},
+		"HAMi's allocation is larger than in telemetry":   {hami, 0, []gpushare.Budget{declares(hami, "main", 9500)}, false, BudgetChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := holder("a", 9000, 3000)
@@ -99,7 +99,7 @@ func TestPodIsNotEvictedForARemovedBudget(t *testing.T) {
 			})
 			_, d := Evaluate(State{}, Input{device, s, map[string]Pod{"uid-a": pod}}, p, t0)
 			assert.Equal(t, tc.want, d.Reason)
-			assert.Equal(t, tc.want == Evicted, d.Reason.Complete(), "data that contradicts the pod cannot be trusted")
+			assert.Equal(t, tc.want == Evicted, d.Reason.Complete(), "telemetry that contradicts the pod is not complete")
 		})
 	}
 }

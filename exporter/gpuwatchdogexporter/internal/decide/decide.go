@@ -15,12 +15,12 @@ const (
 	// rounding is the tolerance for the sum of used and free memory. Each value is rounded to MiB,
 	// and they are read at slightly different times.
 	rounding = 64 << 20
-	// minReserve is how much memory any driver may reserve.
+	// minReserve is an amount of memory that any driver may reserve.
 	minReserve = 1 << 30
 	// maxBytes is more memory than any device has.
 	maxBytes = 1 << 50
 	// minBudget is the smallest plausible budget. All sources use MiB or larger units, so a smaller
-	// number lacks its unit.
+	// number probably lacks its unit.
 	minBudget = 1 << 20
 )
 
@@ -73,8 +73,8 @@ func Settle(s State, a Action, done bool) State {
 	return s
 }
 
-// judge makes the part of the decision that does not depend on the pods' state. If it finds no
-// reason yet, it returns the pods that are over their budget, in the order in which they are tried.
+// judge makes the part of the decision that does not depend on the pods' state. If this part has no
+// reason, it returns the pods that are over their budget, in the order of evaluation.
 func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victim) {
 	s.Actions = Prune(s.Actions, p, now)
 	d := Decision{Device: in.Device}
@@ -111,8 +111,8 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 	return s, d, enough
 }
 
-// follow updates the device's breach with a sample. It returns a reason unless the sample is a
-// breach that needs further evaluation.
+// follow updates the device's breach with a sample. It returns a reason, unless the pods must also
+// be evaluated.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
 	// During a restart, the clock may have been set back or the floor may have changed.
 	if b.LastAt.After(now.Add(FutureTolerance)) || b.Floor != p.Floor {
@@ -140,13 +140,13 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 		return b, d
 	}
 
-	if at.Sub(b.LastAt) > p.Interval+p.MaxDataAge { // The state of the device in between is unknown.
+	if at.Sub(b.LastAt) > p.Interval+p.MaxDataAge { // The device's state between the two samples is unknown.
 		b = Breach{Floor: p.Floor}
 	}
 	b.LastAt, b.Doubt = at, ""
 	clearSince := b.ClearSince
 	b.ClearSince = time.Time{}
-	// Everything except a certain breach resets the count.
+	// Every sample except a confirmed breach resets the count.
 	ended := Breach{LastAt: at, Doubt: doubt(sample, p), Floor: p.Floor}
 	if ended.Doubt != TelemetryImpossible {
 		d.Headroom, d.Usage, d.Limit = sample.Headroom, sample.Usage, sample.Limit
@@ -177,7 +177,7 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	return b, d
 }
 
-// doubt returns why a sample suspends the decision, or "" if it does not.
+// doubt returns the reason why a sample suspends the decision, or "".
 func doubt(s *Sample, p Policy) Reason {
 	switch {
 	case impossible(s, p):
@@ -190,8 +190,8 @@ func doubt(s *Sample, p Policy) Reason {
 	return ""
 }
 
-// impossible reports whether a sample contradicts itself. It finds errors in a single series,
-// because the series constrain each other. The total is the used and free memory plus the small
+// impossible reports whether a sample contradicts itself. It detects errors in a single series,
+// because the series depend on each other. The total is the used and free memory plus the small
 // amount that the driver reserves. The containers together do not use more memory than the device.
 func impossible(s *Sample, p Policy) bool {
 	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
@@ -213,21 +213,21 @@ func impossible(s *Sample, p Policy) bool {
 			return true
 		}
 	}
-	// A deviation that is not detected here is smaller than the minimum overshoot.
+	// An undetected deviation is smaller than the minimum overshoot.
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
 // current returns a container's reading if it has the time of the device's sample. An older reading
-// belongs to a container that has ended or that telemetry no longer shows.
+// belongs to a container that has ended or is no longer in telemetry.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
 
 // overBudget returns in over the pods that use more than their budget, largest overshoot first.
-// enforced contains pods that exceed their budget by at least the minimum overshoot, but whose
-// budget's source is not in Policy.BudgetSources. unbudgeted is the memory that containers without
-// a budget use. For a pod, only containers with a budget count. A container whose use is unknown
-// counts as 0, in favor of the pod.
+// enforced contains pods that exceed a budget by at least the minimum overshoot if the source of
+// the budget is not in Policy.BudgetSources. unbudgeted is the memory that containers without a
+// budget use. For a pod, only containers with a budget count. A container with unknown usage counts
+// as 0, in favor of the pod.
 func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
 	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {
@@ -286,7 +286,7 @@ func enough(over []Victim, p Policy) []Victim {
 	})
 }
 
-// exclude returns why the pod must not be evicted, or "" if it may be.
+// exclude returns the reason why the pod must not be evicted, or "" if it may be evicted.
 func exclude(s State, in Input, v *Victim, pod Pod, known bool, p Policy, now time.Time) Reason {
 	sameOwner := func(a Action) bool { return a.Owner == pod.Owner }
 	history := s.history(p, now)

@@ -56,7 +56,7 @@ func holder(pod string, used, declared int64) Holder {
 	}
 }
 
-// unseen removes the use of a pod's container.
+// unseen removes the usage of a pod's container.
 func unseen(s *Sample, pod string) *Sample {
 	for i := range s.Holders {
 		if s.Holders[i].Pod == pod {
@@ -114,19 +114,19 @@ func budget(t *testing.T, quantity string) int64 {
 	return budgets[0].MemoryBytes / mib
 }
 
-// These rows are a test table of the system on which this watchdog's rules are based.
-func TestTheEightRows(t *testing.T) {
+// The rows are from the tests of the system on which this watchdog's rules are based.
+func TestTheEightRowsOfTheOriginalSystem(t *testing.T) {
 	evict := func(s *Sample) Decision {
 		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
 		return d
 	}
 	for quantity, want := range map[string]int64{
 		"3000": 3000, "14000": 14000, // 1. plain integers
-		"5k": 5000, "3k": 3000, "2k": 2000, "14k": 14000, // 2. as Kubernetes writes them
+		"5k": 5000, "3k": 3000, "2k": 2000, "14k": 14000, // 2. decimal suffixes
 		"1Ki": 1024, "2Ki": 2048, // 3. binary suffixes
 		"": 0, "abc": 0, "5x": 0, // 4. malformed
 	} {
-		t.Run("a budget of "+quantity, func(t *testing.T) {
+		t.Run("the quantity "+quantity, func(t *testing.T) {
 			declared := budget(t, quantity)
 			assert.Equal(t, want, declared)
 			d := evict(card(t0, 300*mib, holder("a", want+800, declared)))
@@ -145,19 +145,19 @@ func TestTheEightRows(t *testing.T) {
 		reason  Reason
 		victim  string
 	}{
-		"5. above the floor nothing is done": {
+		"5. no action above the floor": {
 			1537 * mib, []Holder{holder("immich-ml", 6750, 2500)}, AboveFloor, "",
 		},
-		"5. at the floor nothing is done": {
+		"5. no action at the floor": {
 			1536 * mib, []Holder{holder("immich-ml", 6750, 2500)}, AboveFloor, "",
 		},
-		"6. the one over its budget is chosen, not the other large one": {
+		"6. the pod over its budget is chosen, not another large pod": {
 			900 * mib, []Holder{holder("llama-swap", 4400, 4500), holder("immich-ml", 6750, 2500)}, Evicted, "immich-ml",
 		},
-		"7. all within their budgets: nobody": {
+		"7. no action if all pods are within their budgets": {
 			900 * mib, []Holder{holder("llama-swap", 4400, 4500), holder("immich-ml", 2400, 2500)}, WithinBudget, "",
 		},
-		"8. of two the larger overshoot": {
+		"8. the larger of two overshoots": {
 			900 * mib, []Holder{holder("a", 4000, 2000), holder("b", 6000, 3000)}, Evicted, "b",
 		},
 	} {
@@ -171,30 +171,30 @@ func TestTheEightRows(t *testing.T) {
 }
 
 // These failures occurred in that system.
-func TestTheFourteenFailures(t *testing.T) {
+func TestTheFourteenFailuresOfTheOriginalSystem(t *testing.T) {
 	over := func() Holder { return holder("a", 9000, 3000) }
 	evaluate := func(s *Sample, pods map[string]Pod, change ...func(*Policy)) Decision {
 		_, d := Evaluate(State{}, Input{device, s, pods}, policy(change...), t0)
 		return d
 	}
-	t.Run("1. a budget of 5k is no reason to overlook a tenant", func(t *testing.T) {
+	t.Run("1. a pod with a budget of 5k is not ignored", func(t *testing.T) {
 		d := evaluate(card(t0, gib, holder("a", 9000, budget(t, "5k"))), everyone)
 		assert.Equal(t, Evicted, d.Reason)
 		assert.EqualValues(t, 5000*mib, d.Victim.Budget)
 	})
-	t.Run("2. what the API server refuses to tell is no complete evaluation", func(t *testing.T) {
+	t.Run("2. an evaluation without data from the API server is not complete", func(t *testing.T) {
 		d := evaluate(card(t0, gib, over()), nil)
 		assert.Equal(t, PodUnknown, d.Reason)
 		assert.False(t, d.Reason.Complete())
 		assert.False(t, NoPermission.Complete())
 		assert.Nil(t, d.Action)
 	})
-	t.Run("3. empty telemetry is not an empty device", func(t *testing.T) {
+	t.Run("3. missing telemetry does not mean an empty device", func(t *testing.T) {
 		d := evaluate(nil, everyone)
 		assert.Equal(t, TelemetryMissing, d.Reason)
 		assert.False(t, d.Reason.Complete())
 	})
-	t.Run("4. a device is judged by its own memory and size", func(t *testing.T) {
+	t.Run("4. each device is evaluated with its own memory and size", func(t *testing.T) {
 		other := card(t0, 14*gib)
 		p := policy()
 		s, d := Evaluate(State{}, Input{Device{"gpu-1", "GPU-1"}, other, everyone}, p, t0)
@@ -202,23 +202,23 @@ func TestTheFourteenFailures(t *testing.T) {
 		_, d = Evaluate(State{Actions: s.Actions}, Input{device, card(t0, gib, over()), everyone}, p, t0)
 		assert.Equal(t, Evicted, d.Reason)
 	})
-	t.Run("5. free is what the device has free, not what pods leave", func(t *testing.T) {
+	t.Run("5. free memory is that of the device, not the rest after the pods' usage", func(t *testing.T) {
 		d := evaluate(card(t0, gib, holder("a", 100, 3000)), everyone)
-		assert.Equal(t, WithinBudget, d.Reason, "a breach, although pods use 100 MiB of 15 GiB")
+		assert.Equal(t, WithinBudget, d.Reason, "a breach although pods use 100 MiB of 15 GiB")
 	})
-	t.Run("6. tenants without a budget are named as the cause", func(t *testing.T) {
+	t.Run("6. pods without a budget are reported as the cause", func(t *testing.T) {
 		d := evaluate(undeclared(card(t0, gib, holder("b", 1000, 3000), over()), "a"), everyone)
 		assert.Equal(t, Unbudgeted, d.Reason)
 		assert.EqualValues(t, 9000*mib, d.Unbudgeted)
 	})
-	t.Run("7. a budget that is a little wrong kills nobody, one that is very wrong shows in dry run", func(t *testing.T) {
+	t.Run("7. a small overshoot causes no eviction, and a large one is reported in a dry run", func(t *testing.T) {
 		d := evaluate(card(t0, gib, holder("a", 5200, 5000)), everyone)
 		assert.Equal(t, BelowMinOvershoot, d.Reason)
 		d = evaluate(card(t0, gib, holder("a", 7000, 5000)), everyone, func(p *Policy) { p.DryRun = true })
 		assert.Equal(t, WouldEvict, d.Reason)
 		assert.True(t, d.Action.DryRun)
 	})
-	t.Run("8. the pod that comes after the evicted one is left alone for a while", func(t *testing.T) {
+	t.Run("8. the replacement of the evicted pod is not evicted during the cool-down", func(t *testing.T) {
 		p := policy()
 		s, d := Evaluate(State{}, Input{device, card(t0, gib, over()), everyone}, p, t0)
 		require.Equal(t, Evicted, d.Reason)
@@ -232,7 +232,7 @@ func TestTheFourteenFailures(t *testing.T) {
 			assert.Equal(t, want, d.Reason, "after %d min", minute)
 		}
 	})
-	t.Run("9. all containers of a pod count together, and a pod that has ended is no victim", func(t *testing.T) {
+	t.Run("9. all containers of a pod are added, and a pod that has ended is not evicted", func(t *testing.T) {
 		side := holder("a", 100, 7000)
 		side.Container = "sidecar"
 		assert.Equal(t, WithinBudget, evaluate(card(t0, gib, over(), side), everyone).Reason)
@@ -240,28 +240,28 @@ func TestTheFourteenFailures(t *testing.T) {
 		ended.Running = false
 		assert.Equal(t, NotRunning, evaluate(card(t0, gib, over()), map[string]Pod{"uid-a": ended}).Reason)
 	})
-	t.Run("10. a budget that is lost makes a tenant without one, not one over it", func(t *testing.T) {
+	t.Run("10. a pod whose budget is missing has no budget and is not over its budget", func(t *testing.T) {
 		assert.Equal(t, Unbudgeted, evaluate(undeclared(card(t0, gib, over()), "a"), everyone).Reason)
 		assert.Equal(t, Unbudgeted, evaluate(card(t0, gib, holder("a", 9000, 0)), everyone).Reason)
 	})
-	t.Run("11. two exporters that contradict each other are no telemetry", func(t *testing.T) {
+	t.Run("11. two exporters that contradict each other suspend the decision", func(t *testing.T) {
 		s := card(t0, gib, over())
 		s.Conflict = true
 		assert.Equal(t, TelemetryImpossible, evaluate(s, everyone).Reason)
 	})
-	t.Run("12. processes that cannot be seen are no free memory", func(t *testing.T) {
+	t.Run("12. the memory of invisible processes is not free", func(t *testing.T) {
 		s := card(t0, gib, holder("a", 0, 3000), holder("b", 0, 3000))
 		s.Attribution = Invalid
 		d := evaluate(s, everyone)
 		assert.Equal(t, AttributionInvalid, d.Reason)
 		assert.False(t, d.Reason.Complete())
 	})
-	t.Run("13. one value that cannot be had does not take the others along", func(t *testing.T) {
+	t.Run("13. one missing value does not affect others", func(t *testing.T) {
 		d := evaluate(unseen(card(t0, gib, holder("b", 9000, 3000), over()), "b"), everyone)
 		assert.Equal(t, Evicted, d.Reason)
 		assert.Equal(t, "a", victim(d))
 	})
-	t.Run("14. around the floor the count neither runs nor starts anew", func(t *testing.T) {
+	t.Run("14. between the floors the count neither increases nor restarts", func(t *testing.T) {
 		p := policy(func(p *Policy) { p.Breaches = 3 })
 		var s State
 		var reasons []Reason
@@ -283,27 +283,27 @@ func TestImplausibleSampleSuspendsTheDecision(t *testing.T) {
 		change func(*Sample)
 		want   Reason
 	}{
-		"stale":                             {func(s *Sample) { s.At = t0.Add(-91 * time.Second) }, TelemetryStale},
-		"of a counter that stands still":    {func(s *Sample) { s.Moved = t0.Add(-91 * time.Second) }, TelemetryFrozen},
-		"of a counter that moved lately":    {func(s *Sample) { s.Moved = t0.Add(-30 * time.Second) }, Evicted},
-		"from the future":                   {func(s *Sample) { s.At = t0.Add(16 * time.Second) }, TelemetryFuture},
-		"negative free":                     {func(s *Sample) { s.Headroom = -1 }, TelemetryImpossible},
-		"free above the size":               {func(s *Sample) { s.Headroom = 16 * gib }, TelemetryImpossible},
-		"no free, although most is unused":  {func(s *Sample) { s.Headroom, s.Usage = 0, 5*gib }, TelemetryImpossible},
-		"used doubled":                      {func(s *Sample) { s.Usage *= 2 }, TelemetryImpossible},
-		"size doubled":                      {func(s *Sample) { s.Limit *= 2 }, TelemetryImpossible},
-		"no size":                           {func(s *Sample) { s.Limit = 0 }, TelemetryImpossible},
-		"17 TB in a container":              {func(s *Sample) { s.Holders[0].Usage.Bytes = 17 << 40 }, TelemetryImpossible},
-		"a container doubled":               {func(s *Sample) { s.Holders[0].Usage.Bytes *= 2 }, TelemetryImpossible},
-		"a negative container":              {func(s *Sample) { s.Holders[0].Usage.Bytes = -1 }, TelemetryImpossible},
-		"a negative budget":                 {func(s *Sample) { s.Holders[0].Budget.Bytes = -1 }, TelemetryImpossible},
-		"a budget whose unit was lost":      {func(s *Sample) { s.Holders[0].Budget.Bytes = 3000 }, TelemetryImpossible},
-		"a budget beyond any device":        {func(s *Sample) { s.Holders[0].Budget.Bytes = 1 << 62 }, TelemetryImpossible},
-		"attribution invalid":               {func(s *Sample) { s.Attribution = Invalid }, AttributionInvalid},
-		"attribution partial":               {func(s *Sample) { s.Attribution = Partial }, AttributionPartial},
-		"use of the pod from another time":  {func(s *Sample) { s.Holders[0].Usage.At = t0.Add(-time.Second) }, WithinBudget},
-		"budget from another time":          {func(s *Sample) { s.Holders[0].Budget.At = t0.Add(-time.Second) }, Unbudgeted},
-		"nothing of that: the pod is taken": {func(*Sample) {}, Evicted},
+		"stale":                                         {func(s *Sample) { s.At = t0.Add(-91 * time.Second) }, TelemetryStale},
+		"the energy counter does not increase":          {func(s *Sample) { s.Moved = t0.Add(-91 * time.Second) }, TelemetryFrozen},
+		"the energy counter increased recently":         {func(s *Sample) { s.Moved = t0.Add(-30 * time.Second) }, Evicted},
+		"from the future":                               {func(s *Sample) { s.At = t0.Add(16 * time.Second) }, TelemetryFuture},
+		"negative free":                                 {func(s *Sample) { s.Headroom = -1 }, TelemetryImpossible},
+		"free above the size":                           {func(s *Sample) { s.Headroom = 16 * gib }, TelemetryImpossible},
+		"no free memory although most memory is unused": {func(s *Sample) { s.Headroom, s.Usage = 0, 5*gib }, TelemetryImpossible},
+		"used doubled":                                  {func(s *Sample) { s.Usage *= 2 }, TelemetryImpossible},
+		"size doubled":                                  {func(s *Sample) { s.Limit *= 2 }, TelemetryImpossible},
+		"no size":                                       {func(s *Sample) { s.Limit = 0 }, TelemetryImpossible},
+		"17 TB in a container":                          {func(s *Sample) { s.Holders[0].Usage.Bytes = 17 << 40 }, TelemetryImpossible},
+		"a container's usage is doubled":                {func(s *Sample) { s.Holders[0].Usage.Bytes *= 2 }, TelemetryImpossible},
+		"a negative usage":                              {func(s *Sample) { s.Holders[0].Usage.Bytes = -1 }, TelemetryImpossible},
+		"a negative budget":                             {func(s *Sample) { s.Holders[0].Budget.Bytes = -1 }, TelemetryImpossible},
+		"a budget without its unit":                     {func(s *Sample) { s.Holders[0].Budget.Bytes = 3000 }, TelemetryImpossible},
+		"a budget above the size of any device":         {func(s *Sample) { s.Holders[0].Budget.Bytes = 1 << 62 }, TelemetryImpossible},
+		"attribution invalid":                           {func(s *Sample) { s.Attribution = Invalid }, AttributionInvalid},
+		"attribution partial":                           {func(s *Sample) { s.Attribution = Partial }, AttributionPartial},
+		"usage from another time":                       {func(s *Sample) { s.Holders[0].Usage.At = t0.Add(-time.Second) }, WithinBudget},
+		"budget from another time":                      {func(s *Sample) { s.Holders[0].Budget.At = t0.Add(-time.Second) }, Unbudgeted},
+		"a plausible sample: the pod is chosen":         {func(*Sample) {}, Evicted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := card(t0, gib, holder("a", 9000, 3000))
@@ -319,20 +319,20 @@ func TestProtectedPodIsSkippedOrDelaysTheDecision(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Pod)
 		want   Reason
-		waits  bool // the watchdog does not try the next pod either
+		waits  bool // the watchdog does not evaluate the next pod
 	}{
-		"protected":          {func(p *Pod) { p.Protected = true }, Protected, false},
-		"a mirror pod":       {func(p *Pod) { p.Mirror = true }, MirrorPod, false},
-		"of high priority":   {func(p *Pod) { p.Priority = 2_000_000_000 }, HighPriority, false},
-		"without an owner":   {func(p *Pod) { p.Owner = "" }, NoOwner, false},
-		"of a Job":           {func(p *Pod) { p.Owner, p.OwnerKind = "ai/Job/train", "Job" }, OwnerKind, false},
-		"too young":          {func(p *Pod) { p.Started = t0.Add(-4 * time.Minute) }, PodTooYoung, false},
-		"of unknown age":     {func(p *Pod) { p.Started = time.Time{} }, PodTooYoung, false},
-		"not running":        {func(p *Pod) { p.Running = false }, NotRunning, false},
-		"terminating":        {func(p *Pod) { p.Terminating = true }, Terminating, true},
-		"gone":               {func(p *Pod) { p.Found = false }, PodGone, true},
-		"another pod by now": {func(p *Pod) { p.UID = "uid-new" }, PodGone, true},
-		"on another node":    {func(p *Pod) { p.Node = "gpu-2" }, PodGone, true},
+		"protected":               {func(p *Pod) { p.Protected = true }, Protected, false},
+		"a mirror pod":            {func(p *Pod) { p.Mirror = true }, MirrorPod, false},
+		"with a high priority":    {func(p *Pod) { p.Priority = 2_000_000_000 }, HighPriority, false},
+		"without an owner":        {func(p *Pod) { p.Owner = "" }, NoOwner, false},
+		"of a Job":                {func(p *Pod) { p.Owner, p.OwnerKind = "ai/Job/train", "Job" }, OwnerKind, false},
+		"too young":               {func(p *Pod) { p.Started = t0.Add(-4 * time.Minute) }, PodTooYoung, false},
+		"of unknown age":          {func(p *Pod) { p.Started = time.Time{} }, PodTooYoung, false},
+		"not running":             {func(p *Pod) { p.Running = false }, NotRunning, false},
+		"terminating":             {func(p *Pod) { p.Terminating = true }, Terminating, true},
+		"gone":                    {func(p *Pod) { p.Found = false }, PodGone, true},
+		"replaced by another pod": {func(p *Pod) { p.UID = "uid-new" }, PodGone, true},
+		"on another node":         {func(p *Pod) { p.Node = "gpu-2" }, PodGone, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := running("a")
@@ -406,7 +406,7 @@ func TestOnlyConsecutiveBreachesCount(t *testing.T) {
 	}
 	first := func(time.Time) *Sample { return breach(t0) }
 	later := func(time.Time) *Sample { return breach(t0.Add(29 * time.Second)) }
-	// The exporter keeps sending old values, so the board's energy counter does not increase.
+	// The exporter repeats old values, so the board's energy counter does not increase.
 	frozen := func(at time.Time) *Sample {
 		s := breach(at)
 		s.Moved = t0
@@ -415,34 +415,34 @@ func TestOnlyConsecutiveBreachesCount(t *testing.T) {
 	within := func(at time.Time) *Sample { return card(at, gib, holder("a", 2000, 3000)) }
 	three := policy(func(p *Policy) { p.Breaches = 3 })
 	for name, steps := range map[string][]step{
-		"three in a row": {
+		"three consecutive breaches": {
 			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, breach, Evicted}, {3, breach, BreachPending},
 		},
-		"free memory ends them": {
+		"free memory resets the count": {
 			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, relaxed, AboveFloor}, {3, breach, BreachPending},
 		},
-		"wrong data ends them": {
+		"wrong data resets the count": {
 			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, wrong, TelemetryImpossible}, {3, breach, BreachPending},
 		},
-		"what was wrong with a sample stays so until the next one": {
+		"the reason of a bad sample remains until the next sample": {
 			{0, wrong, TelemetryImpossible}, {1, func(time.Time) *Sample { return wrong(t0) }, TelemetryImpossible}, {2, breach, BreachPending},
 		},
-		"one that is missing does not": {
+		"one missing sample does not reset the count": {
 			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, none, TelemetryMissing}, {3, breach, Evicted},
 		},
-		"a long silence does": {
+		"a long gap resets the count": {
 			{0, breach, BreachPending}, {1, breach, BreachPending}, {2, none, TelemetryMissing}, {3, none, TelemetryMissing}, {4, breach, BreachPending},
 		},
 		"a sample counts once": {
 			{0, first, BreachPending}, {1, first, NoNewSample}, {2, breach, BreachPending}, {3, breach, Evicted},
 		},
-		"samples that lie close together count as one": {
+		"samples within a short time count as one": {
 			{0, first, BreachPending}, {1, later, NoNewSample}, {2, breach, BreachPending},
 		},
-		"one answer repeated counts once": {
+		"a repeated response counts once": {
 			{0, frozen, BreachPending}, {1, frozen, NoNewSample}, {2, frozen, TelemetryFrozen}, {3, frozen, TelemetryFrozen},
 		},
-		"the pod must have been over its budget in each": {
+		"the pod must be over its budget in each evaluation": {
 			{0, within, BreachPending}, {1, within, BreachPending}, {2, breach, OverBudgetPending}, {3, breach, OverBudgetPending}, {4, breach, Evicted},
 		},
 	} {
@@ -506,7 +506,7 @@ func TestFailedActionIsRetried(t *testing.T) {
 	at := t0.Add(time.Minute)
 	s, d := Evaluate(s, Input{device, breach(at), everyone}, p, at)
 	require.Equal(t, Evicted, d.Reason)
-	require.Len(t, s.Actions, 1, "recorded before it is carried out")
+	require.Len(t, s.Actions, 1, "the action is in the state before it is carried out")
 	s = Settle(s, *d.Action, false)
 	assert.Empty(t, s.Actions)
 	walk(t, s, p, []step{{2, breach, Evicted}, {3, breach, BreachPending}})
@@ -519,12 +519,12 @@ func TestCooldownsSurviveClockChanges(t *testing.T) {
 		_, d := Evaluate(s, Input{device, breach(at), everyone}, policy(), at)
 		return d.Reason
 	}
-	t.Run("set forward by a day while it runs", func(t *testing.T) {
+	t.Run("set forward by a day while the process runs", func(t *testing.T) {
 		s := State{Actions: Shift(acted.Actions, 24*time.Hour)}
 		assert.Equal(t, DeviceCooldown, reason(s, t0.Add(24*time.Hour+5*time.Minute)))
 		assert.Equal(t, Evicted, reason(s, t0.Add(24*time.Hour+31*time.Minute)))
 	})
-	t.Run("set back by a day over a restart", func(t *testing.T) {
+	t.Run("set back by a day during a restart", func(t *testing.T) {
 		back := t0.Add(-24 * time.Hour)
 		s, d := Evaluate(acted, Input{device, breach(back), everyone}, policy(), back)
 		assert.Equal(t, DeviceCooldown, d.Reason)
@@ -533,7 +533,7 @@ func TestCooldownsSurviveClockChanges(t *testing.T) {
 		_, d = Evaluate(s, Input{device, breach(later), pods}, policy(func(p *Policy) { p.MinPodAge = -100 * time.Hour }), later)
 		assert.Equal(t, Evicted, d.Reason, "the cool-down counts from the restart, not for a day")
 	})
-	t.Run("a breach from after now is none", func(t *testing.T) {
+	t.Run("a breach in the future is ignored", func(t *testing.T) {
 		s := State{Breach: Breach{Count: 2, LastAt: t0.Add(time.Hour), Over: map[string]int{"uid-a": 2}}}
 		three := policy(func(p *Policy) { p.Breaches = 3 })
 		_, d := Evaluate(s, Input{device, breach(t0), everyone}, three, t0)

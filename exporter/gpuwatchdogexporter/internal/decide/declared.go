@@ -6,7 +6,7 @@ import (
 
 // declaresNoMore reports whether the pod that was just read declares no more than the budgets in
 // telemetry, which are based on an earlier state of the pod. It only compares annotations, because
-// they can change while a pod is running. Resource requests and claim allocations cannot.
+// resource requests and claim allocations cannot change while a pod is running.
 func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
 	for i := range s.Holders {
@@ -42,7 +42,7 @@ func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 }
 
 // largest returns the largest budget from the source for the container, or for the pod if container
-// is empty. It returns 0 if there is none. size is the memory of the device.
+// is empty. It returns 0 if there is no such budget. size is the memory of the device.
 func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container string, size int64) (bytes int64) {
 	for i := range budgets {
 		if b := &budgets[i]; b.Source == source && b.Container == container {
@@ -65,7 +65,7 @@ func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, conta
 }
 
 // podBudget returns the sum of the containers' budgets for all devices from the user's annotations.
-// Containers with an annotation of their own use that. The other containers share what remains of
+// Containers with a separate annotation have that budget. The other containers share the rest of
 // the pod's annotation.
 func podBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
 	var sum int64

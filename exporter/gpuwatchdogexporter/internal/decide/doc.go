@@ -1,16 +1,17 @@
 // Package decide makes the watchdog's decisions. It chooses at most one pod to evict, based on a
 // device's telemetry, its pods in the API server, and earlier decisions. It always returns a
-// reason. It does no I/O, has no clock, and keeps no state: [Evaluate] has no side effects.
+// reason. The package does no I/O, has no clock, and stores no state: [Evaluate] has no side
+// effects.
 //
 // A pod is chosen only if all of these conditions are met:
 //   - The device's sample is fresh and consistent, and the memory of the containers adds up to the
 //     device's memory (attribution valid).
 //   - The device was below the floor in the last Breaches evaluations, including this one, each
-//     with a separate sample. There was no gap, and the device did not reach the clear floor in
-//     between.
+//     with a separate sample. Between these evaluations there was no gap, and the device did not
+//     reach the clear floor.
 //   - The pod is over its declared budget by more than the minimum overshoot. It was over its
 //     budget in each of these evaluations.
-//   - The device has no active cool-down, and the pod's owner has none on any node. The hourly cap
+//   - Neither the device nor, on any node, the pod's owner has an active cool-down. The hourly cap
 //     has not been reached. Earlier evictions of the owner's pods ended their shortage.
 //   - The pod exists with the same UID on the node. It has been running long enough, has an owner
 //     that replaces it, declares no more than the telemetry shows, and is not protected.

@@ -21,7 +21,7 @@ const histories = 120_000
 
 // truth is the actual state of a device when it was sampled.
 type truth struct {
-	at       time.Time // according to the clock at that time
+	at       time.Time // by the clock at that time
 	headroom int64
 	over     map[string]bool // by pod UID
 	sample   *Sample         // a sample without faults
@@ -32,12 +32,12 @@ type tenant struct {
 	pod                 Pod
 	name                string
 	used, budget, drift int64
-	context             int64 // memory that counts for the device but not for the pod
+	context             int64 // memory that is part of the device's usage but not of the pod's
 }
 
 // evaluation is the recorded input of an evaluation of the device.
 type evaluation struct {
-	origin *truth    // actual state of the delivered sample, or nil
+	origin *truth    // actual state of the sample, or nil
 	sound  bool      // whether the sample is on time and without faults
 	wall   time.Time // wall clock time
 }
@@ -56,7 +56,7 @@ type history struct {
 	real    time.Duration // time that has actually passed
 
 	state        State
-	evaluations  []evaluation // since the simulation last reset the device's breach
+	evaluations  []evaluation // evaluations since the simulation last reset the device's breach
 	observations []*truth
 	evicted      []realAction
 	blind        bool // whether the state was lost, or the clock was set while no watchdog was running
@@ -180,7 +180,7 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 		reported.Holders = slices.Delete(reported.Holders, 0, 1)
 	case 7: // doubled
 		reported.Usage *= 2
-	case 8: // doubled, and free memory is computed from it
+	case 8: // doubled, with the free memory computed from the doubled value
 		reported.Usage *= 2
 		reported.Headroom = reported.Limit - reported.Usage
 		h.attribute(&reported)
@@ -225,7 +225,8 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 	return &reported, e
 }
 
-// before returns how much a container used a few minutes ago, or uses now if it did not exist.
+// before returns the usage of a container a few minutes ago, or the current usage if the container
+// did not exist.
 func (h *history) before(uid string, now Reading) Reading {
 	for _, holder := range h.observations[max(0, len(h.observations)-5)].sample.Holders {
 		if holder.UID == uid {
@@ -361,9 +362,8 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 		return fmt.Errorf("%s may not be evicted: %+v", d.Action.Pod, pod)
 	}
 
-	// Before the eviction there must have been enough consecutive samples below the floor. Each
-	// must be fresh and distinct. There must be no gap, and no sample at or above the clear floor
-	// in between.
+	// An eviction requires enough consecutive samples below the floor. Each must be fresh and
+	// distinct. Between them there must be no gap and no sample at or above the clear floor.
 	var low []*truth
 	for i := len(h.evaluations) - 1; i >= 0 && len(low) < h.p.Breaches; i-- {
 		e := h.evaluations[i]
@@ -380,7 +380,7 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	}
 
 	if h.blind {
-		return nil // It is unknown when the last action was.
+		return nil // The time of the last action is unknown.
 	}
 	hour := 0
 	for _, a := range h.evicted {
@@ -400,9 +400,8 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 
 // Despite any faults and restarts, a pod is evicted only if the device was actually below the floor
 // for N evaluations and the pod was actually over its budget. Any one series may be wrong, together
-// with all series that are derived from it. If all series have a consistent error, it cannot be
-// detected.
-func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
+// with all series that are derived from it. A consistent error in all series cannot be detected.
+func TestNoRandomHistoryCausesAWrongEviction(t *testing.T) {
 	n := uint64(histories)
 	if testing.Short() {
 		n /= 20
@@ -426,17 +425,17 @@ func TestNoHistoryLeadsToAWrongEviction(t *testing.T) {
 	}
 	running.Wait()
 	t.Logf("%d histories, %d evictions", n, evictions.Load())
-	assert.Greater(t, evictions.Load(), int64(n/10), "histories without evictions prove nothing")
+	assert.Greater(t, evictions.Load(), int64(n/10), "some histories must have evictions")
 }
 
-// Without faults, a device that stays below the floor because of a pod over its budget loses that
-// pod in the N-th evaluation.
-func TestGrowingTenantIsEvictedInTheNthEvaluation(t *testing.T) {
+// Without faults, a pod over its budget that keeps the device below the floor is evicted in the
+// N-th evaluation.
+func TestAGrowingPodIsEvictedInTheNthEvaluation(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		p := policy(func(p *Policy) { p.Breaches = n })
 		var s State
 		var decisions []Reason
-		used := int64(3 * gib) // grows by 1 GiB/s until the device is full
+		used := int64(3 * gib) // increases by 1 GiB/s until the device is full
 		for i := range n + 1 {
 			at := t0.Add(time.Duration(i) * time.Minute)
 			sample := card(at, 15360*mib-256*mib-used-4*gib, holder("a", used/mib, 3000), holder("b", 4096, 4096))

@@ -1,23 +1,23 @@
 package decide
 
-// Reason is the outcome of an evaluation. The constants below are all reasons.
+// Reason is the outcome of an evaluation.
 type Reason string
 
-// Nothing to do.
+// Reasons of evaluations that require no action.
 const (
 	AboveFloor    Reason = "above_floor"    // enough memory is free
 	BetweenFloors Reason = "between_floors" // the device was below the floor and has not reached the clear floor yet
 	NoNewSample   Reason = "no_new_sample"  // the sample was already evaluated, or is too close to the last evaluated one
 )
 
-// The device is below the floor, but no pod is evicted.
+// Reasons why no pod is evicted although the device is below the floor.
 const (
-	BreachPending       Reason = "breach_pending"         // not in enough consecutive evaluations yet
+	BreachPending       Reason = "breach_pending"         // the device was not below the floor in enough consecutive evaluations
 	WithinBudget        Reason = "within_budget"          // every pod is within its budget
 	Unbudgeted          Reason = "unbudgeted"             // every pod with a budget is within it, and other pods use memory without a budget
 	BelowMinOvershoot   Reason = "below_min_overshoot"    // pods are over their budget, but not far enough
 	OverBudgetPending   Reason = "over_budget_pending"    // the pod was not over its budget in enough evaluations
-	DeviceCooldown      Reason = "device_cooldown"        // there was an action on the device recently
+	DeviceCooldown      Reason = "device_cooldown"        // a pod on the device was evicted recently
 	OwnerCooldown       Reason = "owner_cooldown"         // a pod of the same owner was evicted recently, on any node
 	HourlyCap           Reason = "hourly_cap"             // the maximum number of actions per hour was reached, across all nodes
 	Ineffective         Reason = "ineffective"            // evictions of the pod's owner did not end the shortage
@@ -27,14 +27,14 @@ const (
 	HighPriority        Reason = "high_priority"          // the priority is above max_priority
 	MirrorPod           Reason = "mirror_pod"             // the kubelet's static pod
 	NoOwner             Reason = "no_owner"               // no controller would replace the pod
-	OwnerKind           Reason = "owner_kind_not_allowed" // the controller may not restart the pod
+	OwnerKind           Reason = "owner_kind_not_allowed" // a controller of this kind may not replace the pod
 	PodTooYoung         Reason = "pod_too_young"          // the pod is younger than min_pod_age
 	NotRunning          Reason = "not_running"            // the phase is not Running
 	Terminating         Reason = "terminating"            // the pod is already terminating, so wait until it is gone
 	PodGone             Reason = "pod_gone"               // the pod in telemetry is gone, was replaced, or is on another node, so wait
 )
 
-// The decision is suspended because the data does not allow one.
+// Reasons why the decision is suspended: the data is not sufficient.
 const (
 	TelemetryMissing    Reason = "telemetry_missing"    // some or all of the device's series are missing
 	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
@@ -48,26 +48,26 @@ const (
 	ClockStep           Reason = "clock_step"           // the wall clock was set, so breach counts restart
 )
 
-// A pod was chosen.
+// Reasons of evaluations that chose a pod.
 const (
 	WouldEvict   Reason = "would_evict"   // dry run
 	Evicted      Reason = "evicted"       // the API server accepted the request
-	Refused      Reason = "refused"       // a PodDisruptionBudget does not allow the eviction at the moment (429); it is retried
-	Forbidden    Reason = "forbidden"     // the permission is missing (403); it is retried
+	Refused      Reason = "refused"       // a PodDisruptionBudget currently prevents the eviction (429), which is retried
+	Forbidden    Reason = "forbidden"     // a permission is missing (403); the eviction is retried
 	ActionFailed Reason = "action_failed" // any other error; it counts as an action if it may have been carried out
 	StateUnsaved Reason = "state_unsaved" // the action could not be stored beforehand, so it was not carried out
 )
 
-// No device was evaluated or, for NoPermission, the pod was skipped.
+// Reasons why no device was evaluated. For NoPermission, only the pod may be skipped.
 const (
 	NotLeader      Reason = "not_leader"      // another replica acts, or the lease cannot be acquired
 	NoTelemetry    Reason = "no_telemetry"    // no device is known
 	NoPermission   Reason = "no_permission"   // a permission is missing in the pod's namespace, or in every namespace
-	APIUnavailable Reason = "api_unavailable" // the API server did not answer
+	APIUnavailable Reason = "api_unavailable" // the API server did not respond
 )
 
-// complete are the reasons of evaluations in which the watchdog was able to evaluate the device
-// and, if necessary, to evict a pod.
+// complete contains the reasons of evaluations in which the watchdog could evaluate the device and,
+// if necessary, evict a pod.
 var complete = map[Reason]bool{
 	AboveFloor: true, BetweenFloors: true, NoNewSample: true,
 	BreachPending: true, WithinBudget: true, Unbudgeted: true, BelowMinOvershoot: true, OverBudgetPending: true,
@@ -78,9 +78,9 @@ var complete = map[Reason]bool{
 	WouldEvict:         true, Evicted: true, Refused: true,
 }
 
-// Complete reports whether the evaluation was complete: the data was fresh, and everything that an
-// action needs was available. AttributionPartial is complete, because the data is available and
-// only a part of the memory cannot be attributed.
+// Complete reports whether the evaluation was complete: the data was fresh, and an action would
+// have been possible. AttributionPartial is complete, because the data is available and only a part
+// of the memory cannot be attributed.
 func (r Reason) Complete() bool { return complete[r] }
 
 // Recorded reports whether the reason depends on the records of other watchdogs, so that a newer

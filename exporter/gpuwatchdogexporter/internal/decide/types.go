@@ -23,10 +23,10 @@ type Reading struct {
 type Holder struct {
 	gpudata.Holder
 	Usage, Budget Reading
-	Source        gpushare.BudgetSource // of the budget
+	Source        gpushare.BudgetSource // source of the budget
 }
 
-// Attribution is whether the containers' memory adds up to the device's memory.
+// Attribution reports whether the containers' memory adds up to the device's memory.
 type Attribution uint8
 
 // The states of gpu.memory.attribution.state.
@@ -43,8 +43,8 @@ type Sample struct {
 	Attribution            Attribution
 	Conflict               bool // a series had two different values at one time
 	Holders                []Holder
-	// Moved is when the board's energy counter last changed. The readings may be that old. It is
-	// zero if there is no counter.
+	// Moved is the time of the last change of the board's energy counter, or zero without a
+	// counter. The readings may be as old as this.
 	Moved time.Time
 	// Spare maps pod UIDs to the unused part of the budgets that the pod shares: on its other
 	// devices, and in other pods with the same claim.
@@ -98,19 +98,18 @@ type Policy struct {
 type Breach struct {
 	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
 	LastAt time.Time      `json:"last_at,omitzero"` // time of the last evaluated readings
-	Over   map[string]int `json:"over,omitempty"`   // by pod UID, how many of these evaluations the pod was over its budget in
-	Doubt  Reason         `json:"doubt,omitempty"`  // why that sample suspended the decision, or empty
+	Over   map[string]int `json:"over,omitempty"`   // number of these evaluations in which a pod was over its budget, by pod UID
+	Doubt  Reason         `json:"doubt,omitempty"`  // why the last sample suspended the decision, or empty
 	Floor  int64          `json:"floor,omitempty"`  // the Policy.Floor during the count
 	// ClearSince is the time of the first sample at or above the clear floor after which no sample
-	// was below the floor. It is zero if the last sample was below the floor, or if that is
-	// uncertain.
+	// was below the floor. It is zero if the last sample was below the floor or was not usable.
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
-// Action is an eviction. In a dry run, it is one that was not carried out.
+// Action is an eviction. In a dry run, it was not carried out.
 type Action struct {
 	// ID identifies the action even if At was adjusted because the clock was set. Actions of
-	// earlier versions have none.
+	// earlier versions have no ID.
 	ID        string    `json:"id,omitempty"`
 	At        time.Time `json:"at"`
 	Device    Device    `json:"device"`
@@ -145,7 +144,7 @@ type Input struct {
 type Victim struct {
 	Namespace, Pod, UID      string
 	Usage, Budget, Overshoot int64
-	Processes                int // on the device; at least one for each container that uses memory
+	Processes                int // number on the device; at least one for each container that uses memory
 }
 
 // Decision is the outcome of an evaluation, with its numbers.
