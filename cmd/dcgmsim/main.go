@@ -27,7 +27,7 @@ const (
 	exitUsage = 2
 )
 
-// shutdownTimeout limits how long responses in progress may take after a signal.
+// shutdownTimeout is the maximum time for responses in progress after a signal.
 const shutdownTimeout = 2 * time.Second
 
 // exporterTimeout is dcgm-exporter's read and write timeout.
@@ -116,7 +116,7 @@ func serve(ctx context.Context, opts *options, handler *dcgmsim.Server, stdout i
 	return nil
 }
 
-// describe returns a short description of what is served.
+// describe returns a short description of the simulation.
 func describe(opts *options) string {
 	nodes := "1 node"
 	if opts.config.Nodes > 1 {
@@ -136,14 +136,14 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 
 	c := &opts.config
 	fs.StringVar(&opts.listen, "listen", "127.0.0.1:9400", "`address` to serve on")
-	fs.StringVar(&c.Scenario, "scenario", c.Scenario, "what the GPUs go through: "+dcgmsim.List(dcgmsim.Scenarios()))
+	fs.StringVar(&c.Scenario, "scenario", c.Scenario, "scenario of the GPUs: "+dcgmsim.List(dcgmsim.Scenarios()))
 	text(fs, &c.Style, "style", "exporter generation: "+dcgmsim.List(dcgmsim.Styles()))
 	text(fs, &c.Fields, "fields", "counters csv: default (the style's default-counters.csv) or all")
 	whole(fs, &c.Nodes, "nodes", "number of nodes, served at /node/<n>/metrics")
 	whole(fs, &c.GPUs, "gpus", "GPUs of each node")
-	whole(fs, &c.MIG, "mig", "1g MIG instances of each GPU; 0 leaves it to the scenario")
+	whole(fs, &c.MIG, "mig", "1g MIG instances of each GPU; 0 means that the scenario determines them")
 	fs.Func("collect-interval", fmt.Sprintf("time for which the same values are served (default %s, the exporter's is 30s); "+
-		"0s makes new ones for each scrape", c.CollectInterval), func(value string) error {
+		"0s computes new values for each scrape", c.CollectInterval), func(value string) error {
 		d, err := time.ParseDuration(value)
 		if err != nil {
 			return errors.New("want a duration such as 30s")
@@ -151,7 +151,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 		c.CollectInterval = d
 		return nil
 	})
-	fs.Func("replay", "recorded `file` to serve as it is instead of a scenario; repeat for several, served in turn", func(value string) error {
+	fs.Func("replay", "recorded `file` to serve unchanged instead of a scenario; repeat to serve several in turn", func(value string) error {
 		opts.replay = append(opts.replay, value)
 		return nil
 	})

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
-func TestWrongFlagsFailAtStartWithFlagValueAndWhatIsAllowed(t *testing.T) {
+func TestInvalidFlagsAreErrorsWithTheFlagItsValueAndTheAllowedValues(t *testing.T) {
 	for args, want := range map[string]string{
 		"--scenario hot":        `--scenario: "hot": want one of healthy, idle, power-capped, thermal,`,
 		"--style 5":             `--style: "5": want one of 2.x, 3.x, 4.5, 4.8.3, 4.9`,

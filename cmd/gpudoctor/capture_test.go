@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// A recording is only useful if it leads to the same diagnosis.
+// A recording must lead to the same diagnosis as the exporter.
 func TestACaptureHasTheDiagnosisOfTheExporter(t *testing.T) {
 	identifies := regexp.MustCompile(`(?:UUID|uuid|Hostname|hostname|pod|pod_name|pod_uid|namespace|exported_pod|serial|card_serial)="([^"]{5,})"`)
 	for _, file := range expositiontest.DCGMRecordings(t) {

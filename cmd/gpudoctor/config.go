@@ -11,7 +11,7 @@ import (
 )
 
 // lint checks a collector's configuration. It prints pipeline errors, timing errors, and notes.
-// right is true if there are no errors.
+// right is true if it finds no errors.
 func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (right bool, err error) {
 	conf, err := pipelinelint.Read(ctx, files...)
 	if err != nil {

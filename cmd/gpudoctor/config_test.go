@@ -42,7 +42,8 @@ pipeline metrics: dcgm::stages::gpu_window: max_gap is 50s and dcgm is read ever
 	_, out, _ = gpudoctor(t, "", "lint", "-json", sound)
 	assert.Equal(t, "[]\n", out)
 
-	// An unused receiver may be intended, because the overlay of a gateway cannot remove it.
+	// An unused receiver is not an error, because the overlay of a gateway cannot remove a
+	// receiver.
 	status, out, _ = gpudoctor(t, "", "lint", sound, filepath.Join("..", "..", "examples", "overlays", "gateway.yaml"))
 	assert.Equal(t, exitComplete, status)
 	assert.Equal(t, `note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect.
@@ -50,7 +51,7 @@ The pipelines are wired and timed as they should be; otelcol-gpu validate checks
 `, out)
 }
 
-func TestAComponentThatIsNotConfiguredIsReported(t *testing.T) {
+func TestAnUnconfiguredComponentIsReported(t *testing.T) {
 	examples := filepath.Join("..", "..", "examples")
 	status, out, _ := gpudoctor(t, "", "lint", filepath.Join(examples, "agent.yaml"), filepath.Join(examples, "overlays", "prometheus-receiver.yaml"))
 	assert.Equal(t, exitMissing, status)

@@ -18,9 +18,8 @@ import (
 // dcgmPrefix is the prefix of all names in dcgm-exporter's csv.
 const dcgmPrefix = "DCGM_"
 
-// writeCSV writes a complete csv for dcgm-exporter: the lines for what it exposes now, and the
-// lines for what is missing. The missing lines alone would not be enough, because a csv replaces
-// the exporter's list.
+// writeCSV writes a complete csv for dcgm-exporter: the lines of the exposed fields and the lines
+// of the missing fields. The csv must be complete because it replaces the exporter's list.
 func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.fetcher.timeout)
 	defer cancel()

@@ -30,7 +30,7 @@ func TestCSVIsCompleteAndListsEachFieldOnce(t *testing.T) {
 			reader := csv.NewReader(strings.NewReader(out))
 			reader.Comment, reader.TrimLeadingSpace, reader.FieldsPerRecord = '#', true, 3
 			records, err := reader.ReadAll()
-			require.NoError(t, err, "as dcgm-exporter reads it")
+			require.NoError(t, err, "the format that dcgm-exporter accepts")
 			listed := map[string]bool{}
 			for _, r := range records {
 				assert.False(t, listed[r[0]], "%s twice", r[0])
@@ -39,7 +39,7 @@ func TestCSVIsCompleteAndListsEachFieldOnce(t *testing.T) {
 			}
 			for line := range strings.Lines(string(text)) {
 				if name, _, ok := strings.Cut(line, "{"); ok && strings.HasPrefix(name, dcgmPrefix) {
-					assert.True(t, listed[name], "%s is exposed and not in the csv", name)
+					assert.True(t, listed[name], "%s is exposed but not in the csv", name)
 				}
 			}
 		})

@@ -16,7 +16,7 @@ import (
 // commentForm matches a HELP or TYPE line.
 var commentForm = regexp.MustCompile(`^\s*#\s*(HELP|TYPE)\s+([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(.*?)\s*$`)
 
-// skippedLines counts the lines of an exposition that could and could not be parsed.
+// skippedLines counts the parsed and the skipped lines of an exposition.
 type skippedLines struct {
 	first, count int // number of the first unreadable line, starting at 1, and number of unreadable lines
 	samples      int // lines that were parsed

@@ -28,12 +28,12 @@ const (
 	excerptSize = 200
 )
 
-// source is where an exposition comes from.
+// source is the source of an exposition.
 type source struct {
 	// name is the source as the user entered it, without credentials.
 	name string
 	url  *url.URL // nil for a file or standard input
-	path string   // "-" stands for standard input
+	path string   // "-" means standard input
 }
 
 // parseSource parses a URL or a file name.
@@ -49,7 +49,7 @@ func parseSource(arg string) (source, error) {
 	}
 	u, err := url.Parse(arg)
 	if err != nil {
-		return source{}, errors.New("the URL cannot be read; want http://HOST:9400/metrics")
+		return source{}, errors.New("the URL is invalid; want http://HOST:9400/metrics")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return source{}, fmt.Errorf("%q: want http://HOST:9400/metrics or https://", u.Redacted())
@@ -130,11 +130,11 @@ func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text 
 	if host := f.header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()            //nolint:forcetypeassert // It is documented to be one.
-	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // The user asks for it with -insecure.
+	transport := http.DefaultTransport.(*http.Transport).Clone()            //nolint:forcetypeassert // documented type
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // requested with -insecure
 	transport.DisableKeepAlives = true
 	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
-	resp, err := client.Do(req) //nolint:gosec // As above.
+	resp, err := client.Do(req) //nolint:gosec // requested by the user
 	if err != nil {
 		return nil, "", f.explain(err)
 	}
@@ -159,7 +159,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// body is a response body that explains errors during reading.
+// body is a response body. It adds an explanation to read errors.
 type body struct {
 	io.ReadCloser
 	fetcher *fetcher
@@ -181,7 +181,7 @@ func (f *fetcher) check(resp *http.Response) error {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("HTTP status %s: give credentials with -header 'Authorization: …'", resp.Status)
 	case f.page && (status == http.StatusNotFound || status == http.StatusOK && kind != "application/json"):
-		return errors.New("there is no gpu_view page; for an exporter, add /metrics to the URL")
+		return errors.New("the server has no gpu_view page; for an exporter, add /metrics to the URL")
 	case status == http.StatusNotFound:
 		return fmt.Errorf("HTTP status %s: does the path end in /metrics?", resp.Status)
 	case status == http.StatusInternalServerError && !f.page:
@@ -203,8 +203,8 @@ func excerpt(r io.Reader) string {
 	return ""
 }
 
-// explain returns why there is no response. It omits the URL, which has already been printed and
-// may contain a password.
+// explain returns the reason why a request has no response. It omits the URL, which has already
+// been printed and may contain a password.
 func (f *fetcher) explain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -225,7 +225,7 @@ func (f *fetcher) explain(err error) error {
 	case errors.As(err, &authority), errors.As(err, &hostname):
 		return fmt.Errorf("%w (-insecure does not check it)", err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return errors.New("the port does not speak TLS: try http://")
+		return errors.New("the port does not use TLS: try http://")
 	case errors.As(err, &size):
 		return fmt.Errorf("the response is larger than %d MiB", maxBody>>20)
 	case errors.Is(err, io.ErrUnexpectedEOF):

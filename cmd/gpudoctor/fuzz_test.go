@@ -9,7 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// For any output of an exporter, every line is parsed, ignored, or counted, and there is a report.
+// For any output of an exporter, every line is parsed, ignored, or counted, and gpudoctor prints a
+// report.
 func FuzzRead(f *testing.F) {
 	f.Add(simulated(f, func(c *dcgmsim.Config) { c.Scenario = dcgmsim.ScenarioXIDBurst }))
 	f.Add(simulated(f, func(c *dcgmsim.Config) { c.Style, c.Scenario = dcgmsim.Style2, dcgmsim.ScenarioTimeSliced }))

@@ -218,7 +218,7 @@ func exit(complete bool, err error, stderr io.Writer) int {
 	return exitComplete
 }
 
-// newFlags returns the flags of a command. They print nothing, because exit prints errors once.
+// newFlags returns a flag set for a command. It prints nothing, because exit prints the errors.
 func newFlags(command string) *flag.FlagSet {
 	fs := flag.NewFlagSet(command, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -295,7 +295,7 @@ func diagnoseSource(ctx context.Context, o *options) (*diagnose.Report, error) {
 	r := e.Report()
 	switch {
 	case lines.samples == 0 && lines.count == 0:
-		return nil, errors.New("the response is empty: the exporter is reloading its csv, or there is no GPU")
+		return nil, errors.New("the response is empty: the exporter is reloading its csv, or the node has no GPU")
 	case lines.samples == 0:
 		return nil, fmt.Errorf("no line is a metric; line %d is the first of %d that cannot be read", lines.first, lines.count)
 	case e.Rows() == 0 && lines.hami > 0:

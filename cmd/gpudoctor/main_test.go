@@ -156,7 +156,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"issue512_h100_mig_pods": {"hw.gpu.memory.usage | - | no | likely driver 535 does not provide it on MIG instances", "gpu.device.holder | - | 2 of 3 |"},
 		"dra_gh200_mig":          {"Rows of a board have the claim of a MIG device"},
 	}
-	maps.Copy(expected, map[string][]string{ // of AMD's exporter
+	maps.Copy(expected, map[string][]string{ // recordings of AMD's exporter
 		"amd_radeon_issue259": {
 			"1 GPU, device-metrics-exporter", "hw.gpu.memory.utilization | yes |", "hw.energy | no | the exporter has no value",
 			"gpu.clock.throttle.time | no | likely the exporter does not expose it", "gpu.device.holder | no |",
@@ -178,7 +178,7 @@ func TestRecordedOutputs(t *testing.T) {
 			"- The table of npu-exporter is experimental: ", "- metricConfiguration.json switches groups of metrics on.",
 		},
 	})
-	maps.Copy(expected, map[string][]string{ // of the simulator
+	maps.Copy(expected, map[string][]string{ // outputs of the simulator
 		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {"2 GPUs, probably dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
 		"exporter_3_has_no_pci_bus_id_and_calls_violations_us":              {"1 GPU (NVIDIA A100-SXM4-80GB), driver 525.60.13", "gpu.clock.throttle.time | yes |"},
 		"exporter_3_prints_empty_pod_labels_for_a_free_device":              {"gpu.device.holder | no | likely the device has no holder"},
@@ -193,7 +193,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"a_node_of_neuron_devices_shows_cores_by_process":                   {"2 boards, 4 partitions (Trainium), neuron-monitor", "hw.gpu.utilization | - | yes |"},
 		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip":      {"2 GPUs (tpu-v5p-slice), tpu-device-plugin", "hw.gpu.utilization | yes |", "gpu.pipe.active | yes |", "gpu.device.holder | yes |"},
 	})
-	// These recordings contain all signals of a healthy H100 or of a chip.
+	// These recordings contain all signals of a healthy device.
 	complete := []string{
 		"exporter_4_5_repeats_help_for_nvlink_rows", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
 		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip", "tpu_v5p_axlearn_busy", "neuron_inf1_datadog",
@@ -293,9 +293,9 @@ func TestEveryAdvisedLineHasAField(t *testing.T) {
 	for name, body := range map[string]string{
 		"profiling fails":              boardOfModel(failing, "NVIDIA H100 80GB HBM3", "_NVLINK_"),
 		"profiling and no NVLink":      boardOfModel(failing, "NVIDIA L40S", "_NVLINK_"),
-		"nothing but a temperature":    "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\"} 30\n",
-		"the list of a new exporter":   simulated(t, func(c *dcgmsim.Config) { c.Fields = dcgmsim.FieldsDefault }),
-		"an old exporter's":            simulated(t, func(c *dcgmsim.Config) { c.Style, c.Fields = dcgmsim.Style2, dcgmsim.FieldsDefault }),
+		"only a temperature":           "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\"} 30\n",
+		"a new exporter's list":        simulated(t, func(c *dcgmsim.Config) { c.Fields = dcgmsim.FieldsDefault }),
+		"an old exporter's list":       simulated(t, func(c *dcgmsim.Config) { c.Style, c.Fields = dcgmsim.Style2, dcgmsim.FieldsDefault }),
 		"a consumer GPU's temperature": "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\",modelName=\"NVIDIA GeForce RTX 3090\"} 30\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -336,14 +336,14 @@ func TestExporterIsReadOverHTTP(t *testing.T) {
 	}
 }
 
-// An error is one line that contains the source and what to do.
+// An error is one line with the source and a solution.
 func TestUnreadableSourceIsReportedInOneLine(t *testing.T) {
 	for _, tt := range []struct {
 		fault dcgmsim.Fault
 		want  string
 	}{
 		{dcgmsim.FaultHTTP500, "HTTP status 500 Internal Server Error: exporters since 4.6.0-4.8.3 reject the entire scrape because of one bad row: internal server error"},
-		{dcgmsim.FaultEmpty, "the response is empty: the exporter is reloading its csv, or there is no GPU"},
+		{dcgmsim.FaultEmpty, "the response is empty: the exporter is reloading its csv, or the node has no GPU"},
 		{dcgmsim.FaultTruncated, "the response is incomplete"},
 		{dcgmsim.FaultGarbage, "the response is an HTML page: does the path end in /metrics?"},
 		{dcgmsim.FaultHang, "no complete response within 50ms (-timeout)"},
@@ -402,7 +402,7 @@ func TestConnectionRefused(t *testing.T) {
 func TestTLSIsVerifiedUnlessInsecure(t *testing.T) {
 	body := simulated(t, func(*dcgmsim.Config) {})
 	server := httptest.NewUnstartedServer(status(http.StatusOK, body))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the TLS error is expected
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // do not log the expected TLS error
 	server.StartTLS()
 	defer server.Close()
 
@@ -416,7 +416,7 @@ func TestTLSIsVerifiedUnlessInsecure(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	_, _, errs = gpudoctor(t, "", strings.Replace(plain.URL, "http:", "https:", 1))
-	assert.Contains(t, errs, "the port does not speak TLS: try http://")
+	assert.Contains(t, errs, "the port does not use TLS: try http://")
 }
 
 func TestHeadersAndCredentialsAreSentOnlyToTheExporter(t *testing.T) {
@@ -464,7 +464,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"localhost:9400"}, `"localhost:9400" is neither a file nor a URL; want http://HOST:9400/metrics`},
 		{[]string{"ftp://localhost"}, `"ftp://localhost": want http://HOST:9400/metrics or https://`},
 		{[]string{"http://"}, `"http:": want http://HOST:9400/metrics or https://`},
-		{[]string{"http://a b/"}, "the URL cannot be read; want http://HOST:9400/metrics"},
+		{[]string{"http://a b/"}, "the URL is invalid; want http://HOST:9400/metrics"},
 		{[]string{t.TempDir()}, "is a directory"},
 	} {
 		code, out, errs := gpudoctor(t, "", tt.args...)
@@ -515,7 +515,7 @@ func TestHelpOfAnUnknownCommandListsTheCommands(t *testing.T) {
 	}
 }
 
-func TestAMistypedCommandIsNoFile(t *testing.T) {
+func TestAMistypedCommandIsNotAFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("tops", []byte("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 30\n"), 0o600))
 	for first, want := range map[string]string{
@@ -566,7 +566,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestUnwrittenReportIsAnError(t *testing.T) {
+func TestAFailedWriteOfTheReportIsAnError(t *testing.T) {
 	var errs bytes.Buffer
 	body := simulated(t, func(*dcgmsim.Config) {})
 	assert.Equal(t, exitUnread, run(t.Context(), []string{"-"}, strings.NewReader(body), brokenPipe{}, &errs))
@@ -585,7 +585,7 @@ func TestTableLinesAreShort(t *testing.T) {
 	}
 }
 
-func TestUnjoinedChipNumbersAreReported(t *testing.T) {
+func TestUnmatchedChipNumbersAreReported(t *testing.T) {
 	const chip = `{accelerator_id="88-%d",make="cloud-tpu",model="tpu-v5p-slice"}`
 	body := fmt.Sprintf("duty_cycle_node"+chip+" 50\nduty_cycle_node"+chip+" 60\ntensorcore_utilization_node"+chip+" 10\n", 404, 405, 0)
 	status, out, errs := gpudoctor(t, body, "-")

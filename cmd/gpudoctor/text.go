@@ -124,13 +124,13 @@ func groupOf(s *diagnose.SignalReport) group {
 	return groupImpossible
 }
 
-// tables prints which devices give which signals. The missing signals come first, grouped by
+// tables prints which devices provide which signals, starting with the missing signals, grouped by
 // reason.
 func (r *report) tables(b *strings.Builder) {
 	var lines [numGroups][]line
 	heading := line{why: "reason"}
 	elsewhere := false
-	var lacks []string // metrics that the vendor's exporter never gives
+	var lacks []string // metrics that the vendor's exporter never provides
 	for i := range r.Signals {
 		s := &r.Signals[i]
 		if r.neverProvided(s.Metric) {
@@ -192,7 +192,7 @@ func (r *report) parts() map[string]int {
 	return all
 }
 
-// neverProvided reports whether the vendor's exporter never gives a signal of the metric.
+// neverProvided reports whether the vendor's exporter never provides a signal of the metric.
 func (r *report) neverProvided(metric string) bool {
 	for i := range r.Signals {
 		s := &r.Signals[i]
@@ -206,8 +206,7 @@ func (r *report) neverProvided(metric string) bool {
 // nameWidth is the maximum width of a signal's name. Longer names are split by part.
 const nameWidth = 50
 
-// names returns the first column of a line. The parts are omitted if the line is about all
-// of them.
+// names returns the first column of a line. The parts are omitted if the line is about all parts.
 func (l *line) names(all map[string]int) []string {
 	if len(l.parts) == all[l.metric] || len(l.parts) == 0 {
 		return []string{l.metric}
@@ -243,7 +242,7 @@ func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[s
 	b.WriteString("\n")
 }
 
-// cell returns how many devices of a kind give a signal.
+// cell returns how many devices of a kind provide a signal.
 func cell(k diagnose.KindCount) string {
 	switch {
 	case k.Available > 0 && k.Missing == 0:
@@ -256,8 +255,8 @@ func cell(k diagnose.KindCount) string {
 	return "-"
 }
 
-// why joins the reasons of one signal. It only includes the kinds of devices if their
-// reasons differ.
+// why joins the reasons of one signal. It includes the kinds of devices only if their reasons
+// differ.
 func (r *report) why(s *diagnose.SignalReport) string {
 	var texts, kinds []string
 	for _, m := range s.Missing {
@@ -283,7 +282,7 @@ func (r *report) why(s *diagnose.SignalReport) string {
 	return strings.Join(texts, "; ")
 }
 
-// xids prints the errors that the exporter shows, and NVIDIA's advice on them.
+// xids prints the exporter's XID errors with NVIDIA's advice.
 func (r *report) xids(b *strings.Builder) {
 	var texts []string
 	for _, x := range r.XIDs {

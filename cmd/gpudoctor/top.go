@@ -59,8 +59,8 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
-	// Exporters read their devices every 30s by default. A counter's increase in a shorter window
-	// would have occurred over a longer time than the window.
+	// Exporters read their devices every 30s by default. In a shorter window, the increase of a
+	// counter may be from a time longer than the window.
 	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
 	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)

@@ -41,7 +41,7 @@ func TestTopComputesWindowsOfAnExporter(t *testing.T) {
 	out := &untilLine{of: "nvidia1", cancel: cancel}
 	require.NoError(t, o.run(ctx, out, io.Discard))
 	assert.Contains(t, out.text.String(), "nvidia0")
-	assert.Contains(t, out.text.String(), "healthy-0-1", "holders by the exporter's labels")
+	assert.Contains(t, out.text.String(), "healthy-0-1", "holders from the exporter's labels")
 	assert.Equal(t, "Bearer key", key.Load())
 }
 
@@ -152,7 +152,7 @@ func TestTopErrorsAreReportedInOneLine(t *testing.T) {
 		"give credentials with -header":                            {server.URL + "/locked"},
 		"HTTP status 503 Service Unavailable: too many responses":  {server.URL + "/busy"},
 		"for an exporter, add /metrics to the URL":                 {server.URL + "/exporter"},
-		"there is no gpu_view page":                                {server.URL},
+		"the server has no gpu_view page":                          {server.URL},
 		"connection refused: is a collector with gpu_view running": {gone.URL},
 		"want one URL after the flags (got 2)":                     {"http://a", "http://b"},
 		"the URL cannot be used; want http://localhost:9411":       {"node:9411"},
@@ -168,7 +168,7 @@ func TestTopErrorsAreReportedInOneLine(t *testing.T) {
 	}
 }
 
-func TestCOLUMNSIsTheLineWidth(t *testing.T) {
+func TestTheVariableCOLUMNSIsTheLineWidth(t *testing.T) {
 	for columns, want := range map[string]int{"": 120, "80": 80, "0": 120, "-1": 120, "wide": 120} {
 		assert.Equal(t, want, lineWidth(columns), "%q", columns)
 	}

@@ -94,14 +94,14 @@ func (o *verifyOptions) run(ctx context.Context, stdout, stderr io.Writer) int {
 	return exit(report.Agrees(), cmp.Or(unwritten, err), stderr)
 }
 
-// checkExporter returns why the exporter does not respond, without credentials, or nil.
+// checkExporter returns the reason why the exporter does not respond, without credentials, or nil.
 func (o *verifyOptions) checkExporter(ctx context.Context) error {
 	s, err := parseSource(o.Exporter)
 	if err != nil {
 		return err
 	}
 	if s.url == nil {
-		return fmt.Errorf("%q is no URL", o.Exporter)
+		return fmt.Errorf("%q is not a URL", o.Exporter)
 	}
 	o.Exporter = s.url.String()
 	o.fetcher.timeout = defaultTimeout

@@ -87,7 +87,7 @@ func TestSourcesAgree(t *testing.T) {
 	assert.Regexp(t, `\| nvidia0 +\| hw.gpu.memory.limit +\| By +\| 8.5899e\+10 +\| 8.5899e\+10 +\| 8.5899e\+10 +\| agrees +\|`, out.String())
 	assert.Regexp(t, `\| nvidia0 +\| hw.gpu.memory.usage +\| By +\| 1.0737e\+09 +\| 1.0737e\+09 +\| 1.0737e\+09 +\| agrees +\|`, out.String())
 	assert.Regexp(t, `hold: never takes [0-9.]+ ms, mean of [0-9]+`, out.String())
-	assert.NotContains(t, out.String(), board, "a report names no ids")
+	assert.NotContains(t, out.String(), board, "the report contains no ids")
 	assert.NotContains(t, out.String(), "differs by")
 }
 
@@ -112,7 +112,7 @@ func TestLoadIsVisible(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "busy"), []byte(busy), 0o600))
 	var out, errs bytes.Buffer
 	assert.Equal(t, exitUnread, o.run(t.Context(), &out, &errs), "NVML is the only source")
-	assert.Contains(t, out.String(), "- **Is a load seen in utilization, power, clocks, memory and processes?** yes\n")
+	assert.Contains(t, out.String(), "- **Is a load visible in utilization, power, clocks, memory and processes?** yes\n")
 	assert.Contains(t, out.String(), "hw.power of nvidia0: 72 without, up to 650 with the load")
 	assert.NotContains(t, out.String(), "load:")
 }

@@ -91,12 +91,12 @@ func (d *file) readMeta() error {
 		}
 	}
 	if !ok {
-		return damaged("none of its two meta pages is valid")
+		return damaged("neither of the two meta pages is valid")
 	}
-	// Free pages must exist too, because the database writes to them and maps only as much as the
-	// file contains.
+	// Free pages must also exist in the file, because the database writes to them and maps only the
+	// existing part of the file.
 	if d.meta = first; uint64(d.size/d.pageSize) < d.high {
-		return damaged("it has %d bytes, less than its %d pages", d.size, d.high)
+		return damaged("the file has %d bytes, which is less than %d pages", d.size, d.high)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (d *file) metaAt(offset int64) (meta, bool) {
 func (d *file) page(id uint64) ([]byte, error) {
 	header := make([]byte, pageHeader)
 	if id < 2 || id >= d.high || int64(id) > d.size/d.pageSize {
-		return nil, damaged("page %d is outside of it", id)
+		return nil, damaged("page %d is outside the file", id)
 	}
 	at := int64(id) * d.pageSize
 	if at+pageHeader > d.size {
@@ -160,7 +160,7 @@ func (d *file) readFreelist() error {
 		return err
 	}
 	count, first := uint64(order.Uint16(b[10:])), uint64(pageHeader)
-	if count == 0xFFFF { // the count did not fit and is stored in the first element
+	if count == 0xFFFF { // the count is too large for the header and is stored in the first element
 		count, first = order.Uint64(b[pageHeader:]), pageHeader+8
 	}
 	if order.Uint16(b[8:]) != freelistPage || count > (uint64(len(b))-first)/8 {
@@ -197,7 +197,7 @@ func (d *file) elements(id uint64, b, lowest []byte) error {
 			position, keySize, valueSize = uint64(order.Uint32(e[4:])), uint64(order.Uint32(e[8:])), uint64(order.Uint32(e[12:]))
 		}
 		if position < uint64((count-i)*leafElement) || position+keySize+valueSize > uint64(len(e)) {
-			return damaged("element %d of page %d is outside of it", i, id)
+			return damaged("element %d of page %d is outside the page", i, id)
 		}
 		key, value := e[position:position+keySize], e[position+keySize:position+keySize+valueSize]
 		if order := bytes.Compare(key, lowest); order < 0 || order == 0 && i > 0 {

@@ -50,20 +50,20 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 	}}, nil
 }
 
-// prepare checks a file. With recreate, it renames a damaged one.
+// prepare checks a file. With recreate, it renames a damaged file.
 func (s *checkedStorage) prepare(path string) error {
 	err := checkPath(path, s.config.Timeout)
 	switch {
 	case err == nil || !errors.Is(err, errDamaged):
-		return nil // opening the file reports other errors
+		return nil // other errors are reported when the file is opened
 	case !s.config.Recreate:
-		return fmt.Errorf("storage file %s: %w; remove it, or set recreate: true to have it renamed", path, err)
+		return fmt.Errorf("storage file %s: %w; remove it, or set recreate: true to rename it", path, err)
 	}
 	backup := path + "." + time.Now().UTC().Format("20060102T150405.000Z0700") + ".backup"
 	if renameErr := os.Rename(path, backup); renameErr != nil {
 		return fmt.Errorf("storage file %s: %w; it cannot be renamed: %w", path, err, renameErr)
 	}
-	s.logger.Warn("A storage file is damaged. It was renamed and replaced by an empty one: its content is lost.",
+	s.logger.Warn("A storage file is damaged. It was renamed and replaced by an empty file, so its content is lost.",
 		zap.String("file", path), zap.String("renamed_to", backup), zap.Error(err))
 	return nil
 }
@@ -120,8 +120,7 @@ const lockInterval = 20 * time.Millisecond
 // maxName is the longest file name that common file systems allow.
 const maxName = 255
 
-// checkedClient reports that the file was removed, and converts a fault of the database to an
-// error.
+// checkedClient reports a removed file, and converts a fault of the database to an error.
 type checkedClient struct {
 	storage.Client
 	path string
@@ -173,8 +172,8 @@ func (c *checkedClient) Walk(ctx context.Context, walk storage.WalkFunc) error {
 	return recovered(c.path, func() error { return walker.Walk(ctx, walk) })
 }
 
-// recovered converts a panic of the database to an error. This includes the fault that occurs when
-// mapped memory is read beyond the end of a truncated file.
+// recovered converts a panic of the database to an error. A panic can also be a fault when mapped
+// memory is read beyond the end of a truncated file.
 func recovered(path string, use func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -69,7 +69,7 @@ func zero(b []byte) { clear(b) }
 // damages are the kinds of damage that power failures and disks cause.
 var damages = map[string]func(b []byte) []byte{
 	"empty":           func([]byte) []byte { return nil },
-	"a few bytes":     func(b []byte) []byte { return b[:100] },
+	"some bytes":      func(b []byte) []byte { return b[:100] },
 	"half":            func(b []byte) []byte { return b[:len(b)/2] },
 	"one meta page":   func(b []byte) []byte { zero(b[:4096]); return b },
 	"other meta page": func(b []byte) []byte { zero(b[4096:8192]); return b },
@@ -99,7 +99,7 @@ func use(ctx context.Context, t require.TestingT, c storage.Client) {
 	require.NoError(t, c.Close(ctx))
 }
 
-func TestADamagedFileIsNamedRenamedAndBegunAnew(t *testing.T) {
+func TestADamagedFileIsReportedRenamedAndReplaced(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			path, content := used(t)
@@ -124,7 +124,7 @@ func TestADamagedFileIsNamedRenamedAndBegunAnew(t *testing.T) {
 	}
 }
 
-func TestWithoutRecreateTheErrorNamesTheDamagedFile(t *testing.T) {
+func TestWithoutRecreateTheErrorContainsTheDamagedFile(t *testing.T) {
 	path, content := used(t)
 	require.NoError(t, os.WriteFile(path, damages["both meta pages"](content), 0o600))
 	_, err := open(t.Context(), filepath.Dir(path), false, zap.NewNop())
@@ -132,7 +132,7 @@ func TestWithoutRecreateTheErrorNamesTheDamagedFile(t *testing.T) {
 	assert.ErrorContains(t, err, path)
 }
 
-func TestASoundFileIsKept(t *testing.T) {
+func TestAnUndamagedFileIsKept(t *testing.T) {
 	path, before := used(t)
 	core, logs := observer.New(zap.InfoLevel)
 	c, err := open(t.Context(), filepath.Dir(path), true, zap.New(core))
@@ -145,8 +145,8 @@ func TestASoundFileIsKept(t *testing.T) {
 	assert.NotEmpty(t, before)
 }
 
-// This includes files that were truncated within the free pages.
-func TestAFileThatIsCutOffIsDamaged(t *testing.T) {
+// The truncated part may consist only of free pages.
+func TestATruncatedFileIsDamaged(t *testing.T) {
 	path, content := used(t)
 	for _, pages := range []int{1, 2, 3, 5, 8} {
 		require.NoError(t, os.WriteFile(path, content[:pages*os.Getpagesize()], 0o600))
@@ -154,8 +154,8 @@ func TestAFileThatIsCutOffIsDamaged(t *testing.T) {
 	}
 }
 
-// With recreate, a component always gets a usable file. Without it, damage is an error, even if the
-// check does not find it and the database panics.
+// With recreate, a component always has a usable file. Without recreate, damage is an error, even
+// if only the database detects it and panics.
 func TestAfterAnyDamageTheStorageCanBeUsed(t *testing.T) {
 	path, content := used(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -168,7 +168,7 @@ func TestAfterAnyDamageTheStorageCanBeUsed(t *testing.T) {
 		if rapid.Bool().Draw(rt, "cut") {
 			bad = bad[:rapid.IntRange(0, len(bad)).Draw(rt, "length")]
 		}
-		// A database that panicked keeps its file locked, so each case has its own directory.
+		// A database that panicked keeps its file locked, so each case uses a separate directory.
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		require.NoError(rt, err)
 		require.NoError(rt, os.WriteFile(filepath.Join(dir, filepath.Base(path)), bad, 0o600))
@@ -195,7 +195,7 @@ func TestAFileThatAnotherProcessUsesIsNotTouched(t *testing.T) {
 }
 
 // A collector that was killed keeps its files locked for a moment.
-func TestADamagedFileIsFoundAlsoIfItsUserIsEnding(t *testing.T) {
+func TestADamagedFileIsDetectedEvenIfItsUserIsExiting(t *testing.T) {
 	path, content := used(t)
 	require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))
 	f, err := os.Open(path)

@@ -47,13 +47,13 @@ type nodeState int
 const (
 	asWanted nodeState = iota
 	notYet
-	unknown // the number of its GPUs or their memory is unknown
+	unknown // the number of GPUs or their memory is unknown
 	nodeStates
 )
 
 var stateNames = [nodeStates]string{"as_wanted", "not_yet", "unknown"}
 
-// request is the last request that patched a node, with its error.
+// request is the last request to patch a node, with its error.
 type request struct {
 	at  time.Time
 	err error
@@ -135,7 +135,7 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	}
 	a.cache, a.status.Host = cache, host
 	a.unsubscribe = cache.Subscribe(kube.Nodes, a.changed.Notify)
-	cache.Need(kube.Nodes) //nolint:contextcheck // informers outlive Start
+	cache.Need(kube.Nodes) //nolint:contextcheck // the informers continue after Start
 	a.changed.Notify()
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when Start returns
 	a.cancel = cancel
@@ -207,7 +207,7 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 		}
 		units, err := r.units(node)
 		if err != nil {
-			problem = err // errors of different resources are about the same labels
+			problem = err // the errors of all resources concern the same labels
 			continue
 		}
 		wanted := resource.NewQuantity(units, resource.DecimalSI)
@@ -257,18 +257,18 @@ func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	if memory == 0 {
 		each := int64(a.cfg.AmountPerGPU)
 		if each == 0 {
-			labeled, err := number(node, memoryLabel, ", or amount or amount_per_gpu be set")
+			labeled, err := number(node, memoryLabel, ", or amount or amount_per_gpu must be set")
 			if err != nil {
 				return 0, err
 			}
 			each = max(0, labeled*mib-int64(a.cfg.Reserve))
 		}
-		gpus, err := number(node, countLabel, ", or amount be set")
+		gpus, err := number(node, countLabel, ", or amount must be set")
 		if err != nil {
 			return 0, err
 		}
 		if each > int64(kube.MaxBytes)/gpus {
-			return 0, fmt.Errorf("%d GPUs of %s have more than %s: must be less, or amount be set", gpus, kube.Bytes(each), kube.MaxBytes)
+			return 0, fmt.Errorf("%d GPUs of %s have more than %s: must be less, or amount must be set", gpus, kube.Bytes(each), kube.MaxBytes)
 		}
 		memory = each * gpus
 	}
@@ -289,8 +289,8 @@ func number(node *corev1.Node, label, hint string) (int64, error) {
 	return n, nil
 }
 
-// Shutdown implements component.Component. The nodes keep what they advertise. If ctx is done
-// before all goroutines have stopped, it returns ctx's error.
+// Shutdown implements component.Component. The nodes keep their advertised resources. If ctx ends
+// before all goroutines have stopped, Shutdown returns the error of ctx.
 func (a *advertiser) Shutdown(ctx context.Context) error {
 	defer a.telemetry.Shutdown()
 	if a.cache == nil {

@@ -129,7 +129,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestWhatANodeAdvertises(t *testing.T) {
+func TestAdvertisedMemory(t *testing.T) {
 	label := func(key, value string) func(*corev1.Node) { return func(n *corev1.Node) { n.Labels[key] = value } }
 	for name, tc := range map[string]struct {
 		node   func(*corev1.Node)
@@ -137,22 +137,22 @@ func TestWhatANodeAdvertises(t *testing.T) {
 		want   string
 		state  string
 	}{
-		"memory of its GPUs less the reserve of each": {nil, nil, "57344", "as_wanted"},
-		"in bytes":           {nil, func(c *Config) { c.Unit = unitBytes }, "60129542144", "as_wanted"},
-		"what is configured": {nil, func(c *Config) { c.Amount = 14000 << 20 }, "14k", "as_wanted"},
-		"nothing of GPUs that are smaller than the reserve": {label(memoryLabel, "512"), nil, "0", "as_wanted"},
-		"nothing where nobody says how large they are":      {label(memoryLabel, ""), nil, "", "unknown"},
-		"nothing where nobody says how many there are":      {label(countLabel, "many"), nil, "", "unknown"},
-		"what is configured, whatever labels say":           {label(memoryLabel, ""), func(c *Config) { c.Amount = 8 << 30 }, "8192", "as_wanted"},
-		"what is configured for each GPU":                   {nil, func(c *Config) { c.AmountPerGPU = 14000 << 20 }, "56k", "as_wanted"},
-		"for each GPU, whatever their size":                 {label(memoryLabel, ""), func(c *Config) { c.AmountPerGPU = 1 << 30 }, "4096", "as_wanted"},
-		"nothing for an unknown number of GPUs":             {label(countLabel, ""), func(c *Config) { c.AmountPerGPU = 1 << 30 }, "", "unknown"},
-		"nothing for more memory than a node has":           {label(countLabel, "1000000"), func(c *Config) { c.AmountPerGPU = 1 << 50 }, "", "unknown"},
-		"nothing without GPUs":                              {label(presentLabel, "false"), nil, "", ""},
-		"the right amount instead of another": {
+		"memory of the GPUs minus the reserve of each": {nil, nil, "57344", "as_wanted"},
+		"in bytes":              {nil, func(c *Config) { c.Unit = unitBytes }, "60129542144", "as_wanted"},
+		"the configured amount": {nil, func(c *Config) { c.Amount = 14000 << 20 }, "14k", "as_wanted"},
+		"nothing if the GPUs are smaller than the reserve":     {label(memoryLabel, "512"), nil, "0", "as_wanted"},
+		"nothing if the size of the GPUs is unknown":           {label(memoryLabel, ""), nil, "", "unknown"},
+		"nothing if the number of GPUs is unknown":             {label(countLabel, "many"), nil, "", "unknown"},
+		"the configured amount regardless of labels":           {label(memoryLabel, ""), func(c *Config) { c.Amount = 8 << 30 }, "8192", "as_wanted"},
+		"the configured amount per GPU":                        {nil, func(c *Config) { c.AmountPerGPU = 14000 << 20 }, "56k", "as_wanted"},
+		"the configured amount per GPU regardless of the size": {label(memoryLabel, ""), func(c *Config) { c.AmountPerGPU = 1 << 30 }, "4096", "as_wanted"},
+		"nothing per GPU if the number is unknown":             {label(countLabel, ""), func(c *Config) { c.AmountPerGPU = 1 << 30 }, "", "unknown"},
+		"nothing for an implausible amount of memory":          {label(countLabel, "1000000"), func(c *Config) { c.AmountPerGPU = 1 << 50 }, "", "unknown"},
+		"nothing without GPUs":                                 {label(presentLabel, "false"), nil, "", ""},
+		"the correct amount instead of another": {
 			func(n *corev1.Node) { n.Status.Capacity[gpumem] = resource.MustParse("1") }, nil, "57344", "as_wanted",
 		},
-		"no more what it did, where it is to be removed": {
+		"nothing if the resource is to be removed": {
 			func(n *corev1.Node) { n.Status.Capacity[gpumem] = resource.MustParse("57344") }, func(c *Config) { c.Remove = true }, "", "as_wanted",
 		},
 	} {
@@ -180,22 +180,22 @@ func TestWhatANodeAdvertises(t *testing.T) {
 // share also enables koordinator.sh/gpu.shared, with an empty section.
 func share(c *Config) { c.Shared.GetOrInsertDefault() }
 
-func TestANodeAdvertisesHowManyPodsCanShareItsGPUs(t *testing.T) {
+func TestAdvertisedShares(t *testing.T) {
 	for name, tc := range map[string]struct {
 		labels         map[string]string
 		change         func(*Config)
 		shared, memory string
 		state          string
 	}{
-		"100 for each GPU":            {nil, share, "400", "57344", "as_wanted"},
-		"the proposal's eight GPUs":   {map[string]string{countLabel: "8"}, share, "800", "114688", "as_wanted"},
-		"another number":              {nil, func(c *Config) { share(c); c.Shared.Get().PerGPU = 10 }, "40", "57344", "as_wanted"},
-		"alone":                       {nil, func(c *Config) { share(c); c.Resource = "" }, "400", "", "as_wanted"},
-		"alone, of any size":          {map[string]string{memoryLabel: ""}, func(c *Config) { share(c); c.Resource = "" }, "400", "", "as_wanted"},
-		"beside memory of no size":    {map[string]string{memoryLabel: ""}, share, "400", "", "unknown"},
-		"of an unknown number: none":  {map[string]string{countLabel: ""}, share, "", "", "unknown"},
-		"beside a configured amount":  {map[string]string{countLabel: ""}, func(c *Config) { share(c); c.Amount = 1 << 30 }, "", "1024", "unknown"},
-		"none where it is not wanted": {nil, func(*Config) {}, "", "57344", "as_wanted"},
+		"100 per GPU":                      {nil, share, "400", "57344", "as_wanted"},
+		"the proposal's eight GPUs":        {map[string]string{countLabel: "8"}, share, "800", "114688", "as_wanted"},
+		"another number":                   {nil, func(c *Config) { share(c); c.Shared.Get().PerGPU = 10 }, "40", "57344", "as_wanted"},
+		"alone":                            {nil, func(c *Config) { share(c); c.Resource = "" }, "400", "", "as_wanted"},
+		"only the share, for any size":     {map[string]string{memoryLabel: ""}, func(c *Config) { share(c); c.Resource = "" }, "400", "", "as_wanted"},
+		"with unknown memory":              {map[string]string{memoryLabel: ""}, share, "400", "", "unknown"},
+		"nothing if the number is unknown": {map[string]string{countLabel: ""}, share, "", "", "unknown"},
+		"with a configured amount":         {map[string]string{countLabel: ""}, func(c *Config) { share(c); c.Amount = 1 << 30 }, "", "1024", "unknown"},
+		"nothing without the section":      {nil, func(*Config) {}, "", "57344", "as_wanted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestBothResourcesAreRestoredTogetherAndRemovedTogether(t *testing.T) {
 	})
 }
 
-func TestANodeAsConfiguredIsNotPatched(t *testing.T) {
+func TestAConfiguredNodeIsNotPatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, fake.NewClientset(gpuNode("gpu-1", "57344")))
 		defer r.end()
@@ -247,7 +247,7 @@ func TestANodeAsConfiguredIsNotPatched(t *testing.T) {
 	})
 }
 
-func TestANodeThatRegistersAgainAdvertisesAgain(t *testing.T) {
+func TestANodeThatRegistersAgainIsPatchedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, fake.NewClientset(gpuNode("gpu-1")))
 		defer r.end()
@@ -265,7 +265,7 @@ func TestANodeThatRegistersAgainAdvertisesAgain(t *testing.T) {
 	})
 }
 
-// If two clients set different amounts, they must not send requests continuously.
+// Two clients that set different amounts must not send requests continuously.
 func TestANodeThatAnotherClientChangesIsNotPatchedContinuously(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
@@ -278,7 +278,7 @@ func TestANodeThatAnotherClientChangesIsNotPatchedContinuously(t *testing.T) {
 	})
 }
 
-func TestARefusalIsReportedAndRetried(t *testing.T) {
+func TestARejectedPatchIsReportedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		refused := true
@@ -297,7 +297,7 @@ func TestARefusalIsReportedAndRetried(t *testing.T) {
 		_, err := client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
 		require.NoError(t, err)
 		pass(time.Minute)
-		assert.Len(t, r.host.Events(), 1, "said once, and not taken back when the node is looked at before the next request")
+		assert.Len(t, r.host.Events(), 1, "reported once, and not cleared before the next request")
 		mu.Lock()
 		refused = false
 		mu.Unlock()
@@ -308,8 +308,8 @@ func TestARefusalIsReportedAndRetried(t *testing.T) {
 	})
 }
 
-// The node was deleted, and the watch has not reported that yet.
-func TestADeletedNodeIsNoProblemAndIsNotCountedAsChanged(t *testing.T) {
+// The node was deleted, but the watch has not reported this.
+func TestADeletedNodeIsNeitherAProblemNorCountedAsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
 		client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -325,7 +325,7 @@ func TestADeletedNodeIsNoProblemAndIsNotCountedAsChanged(t *testing.T) {
 	})
 }
 
-func TestOutsideAClusterTheStatusReportsWhyNothingIsDone(t *testing.T) {
+func TestOutsideAClusterTheStatusHasTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry := componenttest.NewTelemetry()
 		a, err := newAdvertiser(metadatatest.NewSettings(telemetry), newConfig())
@@ -349,17 +349,17 @@ func TestAKubeconfigThatCannotBeReadFailsAtStart(t *testing.T) {
 	require.NoError(t, a.Shutdown(t.Context()))
 }
 
-func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
+func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	require.NoError(t, confmap.Validate(newConfig()))
 	require.NoError(t, confmap.Validate(newConfig(share, func(c *Config) { c.Resource = "" })))
 	for want, change := range map[string]func(*Config){
-		`resource is "": must be a name with a domain of your own`: func(c *Config) { c.Resource = "" },
+		`resource is "": must be a name with your own domain`: func(c *Config) { c.Resource = "" },
 		`resource is "gpumem": must be a name`:                     func(c *Config) { c.Resource = "gpumem" },
 		`resource is "kubernetes.io/gpumem": must`:                 func(c *Config) { c.Resource = "kubernetes.io/gpumem" },
 		`resource is "x.kubernetes.io/gpumem": must`:               func(c *Config) { c.Resource = "x.kubernetes.io/gpumem" },
 		`resource is "example.com/a b": must`:                      func(c *Config) { c.Resource = "example.com/a b" },
-		// The device plugin's own resource, and one that no pod can request.
-		`resource is "nvidia.com/gpu": must be a name with a domain of your own`: func(c *Config) { c.Resource = "nvidia.com/gpu" },
+		// The device plugin's resource, and a resource that no pod can request.
+		`resource is "nvidia.com/gpu": must be a name with your own domain`: func(c *Config) { c.Resource = "nvidia.com/gpu" },
 		`resource is "requests.example.com/gpumem": must`:                        func(c *Config) { c.Resource = "requests.example.com/gpumem" },
 		`unit is "GiB": must be MiB or bytes`:                                    func(c *Config) { c.Unit = "GiB" },
 		"amount is 14000: must be 0, or 1Mi to 1Pi":                              func(c *Config) { c.Amount = 14000 },
@@ -367,7 +367,7 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 		"amount_per_gpu is 1: must be 0, or 1Mi to 1Pi":                          func(c *Config) { c.AmountPerGPU = 1 },
 		"amount is 1Gi and amount_per_gpu is 1Gi: one of them":                   func(c *Config) { c.Amount, c.AmountPerGPU = 1<<30, 1<<30 },
 		"shared::per_gpu is 0: must be between 1 and 10000":                      func(c *Config) { share(c); c.Shared.Get().PerGPU = 0 },
-		`resource is "gpumem": must be a name with a`:                            func(c *Config) { share(c); c.Resource = "gpumem" },
+		`resource is "gpumem": must be a name with your own domain`:                            func(c *Config) { share(c); c.Resource = "gpumem" },
 		"reserve is -1: must be 0, or 1Mi to 1Pi":                                func(c *Config) { c.Reserve = -1 },
 		"reserve is 1: must be 0, or 1Mi to 1Pi":                                 func(c *Config) { c.Reserve = 1 },
 		`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`:  func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone },

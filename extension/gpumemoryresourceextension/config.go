@@ -86,12 +86,12 @@ func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
-	// Other systems' resources must not be overwritten, and Kubernetes reserves the prefix for
-	// quotas.
+	// The resources of other systems must not be overwritten, and Kubernetes reserves the prefix
+	// for quotas.
 	own := !native && !gpushare.IsGPU(cfg.Resource) && !strings.HasPrefix(domain, quotaPrefix)
 	shared := cfg.Shared.Get()
 	p.Check(cfg.Resource == "" && shared != nil || qualified && own && len(validation.IsQualifiedName(cfg.Resource)) == 0,
-		"resource is %q: must be a name with a domain of your own, as in example.com/gpumem", cfg.Resource)
+		"resource is %q: must be a name with your own domain, as in example.com/gpumem", cfg.Resource)
 	p.Check(cfg.Unit == unitMiB || cfg.Unit == unitBytes, "unit is %q: must be %s or %s", cfg.Unit, unitMiB, unitBytes)
 	p.Check(cfg.Amount == 0 || cfg.Amount.Plausible(),
 		"amount is %s: must be 0, or 1Mi to 1Pi, as in 14000Mi; 0 uses the node's labels", cfg.Amount)
@@ -105,7 +105,7 @@ func (cfg *Config) Validate() error {
 	p.Check(cfg.Reserve == 0 || cfg.Reserve.Plausible(), "reserve is %s: must be 0, or 1Mi to 1Pi, as in 1Gi", cfg.Reserve)
 	p.Add(componenthelper.CheckNodeName(cfg.NodeName))
 	p.Check(cfg.Kubernetes.AuthType != kube.AuthNone,
-		"kubernetes::auth_type is %q: must be %s or %s, nodes are objects of the API server",
+		"kubernetes::auth_type is %q: must be %s or %s, because the nodes are patched in the API server",
 		kube.AuthNone, kube.AuthServiceAccount, kube.AuthKubeConfig)
 	return p.Err()
 }

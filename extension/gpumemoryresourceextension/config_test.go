@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
-func TestTheNodeIsNoneOrHasANameThatANodeCanHave(t *testing.T) {
+func TestTheNodeNameIsEmptyOrValid(t *testing.T) {
 	for _, name := range []string{"", "n1", "gpu-7.example.com"} {
 		require.NoError(t, confmap.Validate(newConfig(func(c *Config) { c.NodeName = name })))
 	}
@@ -16,7 +16,7 @@ func TestTheNodeIsNoneOrHasANameThatANodeCanHave(t *testing.T) {
 		`node_name is "a b": must be empty or a DNS subdomain name: `)
 }
 
-func TestTheSectionSharedAloneEnablesIt(t *testing.T) {
+func TestAnEmptySectionSharedEnablesIt(t *testing.T) {
 	for _, settings := range []map[string]any{{"shared": map[string]any{}}, {"shared": nil}} {
 		cfg := createDefaultConfig().(*Config)
 		require.NoError(t, confmap.NewFromStringMap(settings).Unmarshal(cfg))

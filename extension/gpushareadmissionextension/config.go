@@ -60,9 +60,9 @@ func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.
 func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(cfg.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(cfg.HTTP.NetAddr.Endpoint),
-		"endpoint is %q: must be a host, which may be empty for all, and a port to listen on, as in %s", cfg.HTTP.NetAddr.Endpoint, defaultEndpoint)
+		"endpoint is %q: must be a host, or empty for all addresses, and a port, as in %s", cfg.HTTP.NetAddr.Endpoint, defaultEndpoint)
 	p.Check(cfg.HTTP.TLS.HasValue(),
-		"tls is not set: must have cert_file and key_file, the API server calls webhooks over HTTPS only")
+		"tls is not set: must have cert_file and key_file, because the API server calls webhooks only over HTTPS")
 	if tls := cfg.HTTP.TLS.Get(); tls != nil {
 		p.Check(tls.CertFile != "" || tls.CertPem != "", "tls::cert_file is not set: must be the file of the server's certificate")
 		p.Check(tls.KeyFile != "" || tls.KeyPem != "", "tls::key_file is not set: must be the file of the certificate's key")
@@ -78,7 +78,7 @@ func (cfg *Config) families() (gpushare.Families, error) {
 	return gpushare.NewFamilies(cfg.Resources, cfg.DeviceClasses)
 }
 
-// isAddress reports whether text is a host, which may be empty for all addresses, and a port.
+// isAddress reports whether text is a host and a port. The host may be empty for all addresses.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {

@@ -23,7 +23,7 @@ func load(t *testing.T, settings section) (*Config, error) {
 	return cfg, confmap.Validate(cfg)
 }
 
-func TestACertificateIsAllThatMustBeConfigured(t *testing.T) {
+func TestOnlyTheCertificateIsRequired(t *testing.T) {
 	cfg, err := load(t, section{"tls": section{"cert_file": "/tls.crt", "key_file": "/tls.key"}})
 	require.NoError(t, err)
 	assert.True(t, cfg.Enforce)
@@ -32,7 +32,7 @@ func TestACertificateIsAllThatMustBeConfigured(t *testing.T) {
 	assert.EqualValues(t, 8<<20, cfg.HTTP.MaxRequestBodySize)
 }
 
-func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
+func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	for want, change := range map[string]section{
 		"tls is not set: must have cert_file and key_file":           {"tls": "none"},
 		"tls::cert_file is not set: must be the file":                {"tls": section{"key_file": "/tls.key"}},
@@ -53,7 +53,7 @@ func TestValidateNamesTheFieldItsValueAndWhatIsAllowed(t *testing.T) {
 }
 
 // metadata.yaml lists the rules for the documentation.
-func TestTheDocumentedRulesAreThoseThatAreChecked(t *testing.T) {
+func TestTheDocumentedRulesAreTheCheckedRules(t *testing.T) {
 	content, err := os.ReadFile("metadata.yaml")
 	require.NoError(t, err)
 	var file struct {

@@ -39,10 +39,10 @@ func FuzzReview(f *testing.F) {
 			}
 			var asked, answered admissionv1.AdmissionReview
 			if recorder.Code != http.StatusOK || json.Unmarshal(recorder.Body.Bytes(), &answered) != nil || answered.Response == nil {
-				t.Fatalf("%s answers %d: %s", path, recorder.Code, recorder.Body)
+				t.Fatalf("%s responds with %d: %s", path, recorder.Code, recorder.Body)
 			}
 			if json.Unmarshal([]byte(body), &asked) != nil || asked.Request.UID != answered.Response.UID {
-				t.Fatalf("the answer's uid is %q, the body %s", answered.Response.UID, body)
+				t.Fatalf("the response's uid is %q, the body is %s", answered.Response.UID, body)
 			}
 			if !answered.Response.Allowed && answered.Response.Result.Message == "" {
 				t.Fatal("rejected without a reason")

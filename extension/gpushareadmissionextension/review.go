@@ -15,12 +15,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// outcome is the result of a request, as in the self-metrics.
+// outcome is the result of a request, with its name in the self-metrics.
 type outcome string
 
 const (
 	mutated   outcome = "mutated"   // the response has a patch
-	unchanged outcome = "unchanged" // there is nothing to patch
+	unchanged outcome = "unchanged" // the pod needs no patch
 	accepted  outcome = "accepted"  // no rule is broken
 	rejected  outcome = "rejected"
 	warned    outcome = "warned"  // a rule is broken, but rules are not enforced
@@ -44,7 +44,7 @@ type verdict struct {
 func readReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &review); err != nil {
-		return nil, fmt.Errorf("the body is no AdmissionReview: %w", err)
+		return nil, fmt.Errorf("the body is not an AdmissionReview: %w", err)
 	}
 	if review.TypeMeta != reviewKind {
 		return nil, fmt.Errorf("the body is %q of apiVersion %q: must be an AdmissionReview of admission.k8s.io/v1", review.Kind, review.APIVersion)
@@ -58,7 +58,7 @@ func readReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	return review.Request, nil
 }
 
-// isOf reports whether a request is one of the operations on a pod.
+// isOf reports whether a request is about a pod and has one of the operations.
 func isOf(r *admissionv1.AdmissionRequest, operations ...admissionv1.Operation) bool {
 	return r.Resource == podResource && r.SubResource == "" && slices.Contains(operations, r.Operation)
 }
@@ -86,8 +86,8 @@ func mutate(r *admissionv1.AdmissionRequest) verdict {
 }
 
 // validate rejects a pod that breaks a rule, or only warns if rules are not enforced. For an
-// update, it ignores what the stored pod already broke: it must still be possible to label a pod
-// that is older than the webhook, and to remove its finalizers.
+// update, it ignores rules that the stored pod already breaks: labels and finalizers of a pod that
+// is older than the webhook must still be changeable.
 func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enforce bool) verdict {
 	if !isOf(r, admissionv1.Create, admissionv1.Update) {
 		return ignore()
@@ -123,8 +123,8 @@ func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enfor
 	return v
 }
 
-// ignore accepts requests that the webhook does not handle. If the webhook was registered for other
-// objects by mistake, rejecting them would stop the cluster.
+// ignore accepts requests that the webhook does not handle. Rejecting them could stop the cluster
+// if the webhook was registered for other objects by mistake.
 func ignore() verdict {
 	return verdict{outcome: ignored, answer: &admissionv1.AdmissionResponse{Allowed: true}}
 }

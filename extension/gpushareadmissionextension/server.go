@@ -68,8 +68,7 @@ func (s *server) Start(ctx context.Context, host component.Host) error {
 	s.http, s.address = server, listener.Addr()
 	s.running.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			// The collector is useless without its server. The fatal error ends it, so that it is
-			// restarted.
+			// The fatal error ends the collector, so that it is restarted.
 			componentstatus.ReportStatus(host, componentstatus.NewFatalErrorEvent(err))
 		}
 	})
@@ -77,7 +76,7 @@ func (s *server) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// Shutdown implements component.Component. Requests in progress are completed unless ctx is done
+// Shutdown implements component.Component. Requests in progress are completed unless ctx ends
 // first.
 func (s *server) Shutdown(ctx context.Context) error {
 	defer s.telemetry.Shutdown()

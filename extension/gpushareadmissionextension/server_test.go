@@ -83,7 +83,7 @@ func (r *running) review(path, request string) *admissionv1.AdmissionResponse {
 	require.NoError(r.t, json.Unmarshal([]byte(body), &review))
 	assert.Equal(r.t, reviewKind, review.TypeMeta)
 	require.NotNil(r.t, review.Response)
-	assert.EqualValues(r.t, "u-1", review.Response.UID, "the request's uid is that of the answer")
+	assert.EqualValues(r.t, "u-1", review.Response.UID, "the response has the uid of the request")
 	return review.Response
 }
 
@@ -115,7 +115,7 @@ func update(from, to string) string {
 	return `"operation":"UPDATE","oldObject":` + podOf(from) + `,"object":` + podOf(to)
 }
 
-func TestTheMutatingWebhookAnswersWithAPatch(t *testing.T) {
+func TestTheMutatingWebhookRespondsWithAPatch(t *testing.T) {
 	r := start(t)
 	for request, want := range map[string]string{
 		creation("gpu-memory-ratio=200"): `[
@@ -140,7 +140,7 @@ func TestTheMutatingWebhookAnswersWithAPatch(t *testing.T) {
 	}
 }
 
-func TestTheValidatingWebhookRejectsWhatBreaksARule(t *testing.T) {
+func TestTheValidatingWebhookRejectsPodsThatBreakARule(t *testing.T) {
 	const missing = `memory_without_shared: container "main": spec.containers[0].resources.requests[koordinator.sh/gpu.shared] is missing: ` +
 		`must be at least 1 where koordinator.sh/gpu-memory or koordinator.sh/gpu-memory-ratio is requested`
 	enforcing, warning := start(t), start(t, func(cfg *Config) { cfg.Enforce = false })
@@ -148,13 +148,13 @@ func TestTheValidatingWebhookRejectsWhatBreaksARule(t *testing.T) {
 		request string
 		want    []string // parts of the message
 	}{
-		"a share":                    {creation("gpu-memory=4Gi gpu-core=50 gpu.shared=1"), nil},
-		"a vendor's GPU":             {creation("nvidia.com/gpu=1"), nil},
-		"no gpu.shared":              {creation("gpu-memory=4Gi"), []string{missing}},
-		"two rules":                  {creation("gpu-core=50 gpu.shared=1"), []string{"core_without_memory: ", "shared_without_memory: "}},
-		"an update that breaks one":  {update("gpu-memory=4Gi gpu.shared=1", "gpu-memory=4Gi"), []string{missing}},
-		"an update that breaks more": {update("gpu-memory=4Gi", "gpu-core=50"), []string{"core_without_memory: "}},
-		"an update of a pod that broke it before the webhook was there": {update("gpu-memory=4Gi", "gpu-memory=4Gi"), nil},
+		"a share":                            {creation("gpu-memory=4Gi gpu-core=50 gpu.shared=1"), nil},
+		"a vendor's GPU":                     {creation("nvidia.com/gpu=1"), nil},
+		"no gpu.shared":                      {creation("gpu-memory=4Gi"), []string{missing}},
+		"two rules":                          {creation("gpu-core=50 gpu.shared=1"), []string{"core_without_memory: ", "shared_without_memory: "}},
+		"an update that breaks a rule":       {update("gpu-memory=4Gi gpu.shared=1", "gpu-memory=4Gi"), []string{missing}},
+		"an update that breaks another rule": {update("gpu-memory=4Gi", "gpu-core=50"), []string{"core_without_memory: "}},
+		"an update of a pod that already breaks the rule": {update("gpu-memory=4Gi", "gpu-memory=4Gi"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer, warned := enforcing.review(validatePath, c.request), warning.review(validatePath, c.request)
@@ -176,23 +176,23 @@ func TestTheValidatingWebhookRejectsWhatBreaksARule(t *testing.T) {
 	}
 }
 
-func TestFurtherResourcesAreGPUsOfVendors(t *testing.T) {
+func TestAdditionalResourcesAreGPUsOfVendors(t *testing.T) {
 	r := start(t, func(cfg *Config) { cfg.Resources = []string{"example.com/gpu-*"} })
 	answer := r.review(validatePath, creation("example.com/gpu-large=1 gpu-memory=4Gi gpu.shared=1"))
 	assert.False(t, answer.Allowed)
 	assert.Contains(t, answer.Result.Message, "vendor_with_share: ")
 }
 
-func TestWhatIsNoOperationOnAPodPasses(t *testing.T) {
+func TestOtherOperationsAreAccepted(t *testing.T) {
 	r := start(t)
 	broken := podOf("gpu-core=50")
 	for name, request := range map[string]string{
-		"a deletion":            `"operation":"DELETE","oldObject":` + broken,
-		"a status":              `"operation":"UPDATE","subResource":"status","object":` + broken + `,"oldObject":` + podOf(""),
-		"another resource":      `"operation":"CREATE","resource":{"group":"apps","version":"v1","resource":"deployments"},"object":{"kind":"Deployment"}`,
-		"an unknown operation":  `"operation":"MAKE","object":` + broken,
-		"no operation":          `"object":` + broken,
-		"a connection to a pod": `"operation":"CONNECT","subResource":"exec"`,
+		"a deletion":           `"operation":"DELETE","oldObject":` + broken,
+		"a status":             `"operation":"UPDATE","subResource":"status","object":` + broken + `,"oldObject":` + podOf(""),
+		"another resource":     `"operation":"CREATE","resource":{"group":"apps","version":"v1","resource":"deployments"},"object":{"kind":"Deployment"}`,
+		"an unknown operation": `"operation":"MAKE","object":` + broken,
+		"no operation":         `"object":` + broken,
+		"a connect operation":  `"operation":"CONNECT","subResource":"exec"`,
 	} {
 		for _, path := range []string{mutatePath, validatePath} {
 			answer := r.review(path, request)
@@ -202,7 +202,7 @@ func TestWhatIsNoOperationOnAPodPasses(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsNoPodIsRefused(t *testing.T) {
+func TestAnObjectThatIsNotAPodIsRejected(t *testing.T) {
 	r := start(t)
 	for request, want := range map[string]string{
 		`"operation":"CREATE"`:                                                            "the request has no object",
@@ -242,7 +242,7 @@ func TestOnlyARequestedQuantityMustHaveAShortExponent(t *testing.T) {
 		"an annotation":                     {pod(`"annotations":{"learning-rate":`+slow+`}`, "", ""), false},
 		"an environment variable":           {pod("", "", `,"env":[{"name":"RATE","value":`+slow+`}]`), false},
 		"an argument":                       {pod("", "", `,"args":[`+slow+`]`), false},
-		"a quantity that no rule reads":     {pod("", `"volumes":[{"name":"v","emptyDir":{"sizeLimit":`+slow+`}}],`, ""), false},
+		"a quantity that no rule uses":      {pod("", `"volumes":[{"name":"v","emptyDir":{"sizeLimit":`+slow+`}}],`, ""), false},
 		"the name of a resource":            {pod("", "", `,"resources":{"requests":{"example.com/type-12345":"1"}}`), false},
 		"a request":                         {pod("", "", `,"resources":{"requests":{"koordinator.sh/gpu":`+slow+`}}`), true},
 		"a limit":                           {pod("", "", `,"resources":{"limits":{"koordinator.sh/gpu":`+slow+`}}`), true},
@@ -265,7 +265,7 @@ func TestOnlyARequestedQuantityMustHaveAShortExponent(t *testing.T) {
 	}
 }
 
-func TestARequestThatCannotBeReadGetsAnError(t *testing.T) {
+func TestAnInvalidRequestIsAnError(t *testing.T) {
 	r := start(t, func(cfg *Config) { cfg.HTTP.MaxRequestBodySize = 4096 })
 	for name, c := range map[string]struct {
 		contentType, body string
@@ -274,9 +274,9 @@ func TestARequestThatCannotBeReadGetsAnError(t *testing.T) {
 	}{
 		"another content type": {"text/plain", reviewOf(creation("")), 415, `the Content-Type is "text/plain": must be application/json`},
 		"no content type":      {"", reviewOf(creation("")), 415, `the Content-Type is "": must be application/json`},
-		"no body":              {"application/json", "", 400, "the body is no AdmissionReview: "},
-		"half a body":          {"application/json", reviewOf(creation(""))[:100], 400, "the body is no AdmissionReview: "},
-		"two bodies":           {"application/json", reviewOf(creation("")) + "{}", 400, "the body is no AdmissionReview: "},
+		"no body":              {"application/json", "", 400, "the body is not an AdmissionReview: "},
+		"half a body":          {"application/json", reviewOf(creation(""))[:100], 400, "the body is not an AdmissionReview: "},
+		"two bodies":           {"application/json", reviewOf(creation("")) + "{}", 400, "the body is not an AdmissionReview: "},
 		"too much":             {"application/json", strings.Repeat(" ", 5000), 413, "the body has more than 4096 bytes: see max_request_body_size"},
 		"another version":      {"application/json", strings.Replace(reviewOf(creation("")), "/v1", "/v1beta1", 1), 400, `the body is "AdmissionReview" of apiVersion "admission.k8s.io/v1beta1": must be an AdmissionReview of admission.k8s.io/v1`},
 		"another kind":         {"application/json", `{"apiVersion":"v1","kind":"Pod"}`, 400, `the body is "Pod" of apiVersion "v1": must be`},
@@ -344,8 +344,8 @@ func TestRequestsAndBrokenRulesAreCounted(t *testing.T) {
 	assert.Equal(t, map[string]int64{"core_without_memory warned": 1}, warning.counted("violations"))
 }
 
-// A new authority shows that a new connection gets the new certificate. A client that trusts only
-// the new authority can connect, and a client that trusts only the old one cannot.
+// The new certificate has a new authority. A client that trusts only the new authority can connect,
+// and a client that trusts only the old authority cannot.
 func TestAReplacedCertificateIsUsedWithoutARestart(t *testing.T) {
 	r := start(t)
 	r.review(mutatePath, creation("gpu=100"))
@@ -364,9 +364,9 @@ func TestAReplacedCertificateIsUsedWithoutARestart(t *testing.T) {
 	require.ErrorContains(t, err, "certificate")
 }
 
-func TestARequestInFlightIsAnsweredBeforeTheServerEnds(t *testing.T) {
+func TestARequestInProgressIsCompletedBeforeTheServerEnds(t *testing.T) {
 	r := start(t)
-	// The client sends the body when the server asks for it, which is when the handler reads it.
+	// The client sends the body when the handler reads it.
 	r.client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	body, write := io.Pipe()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address.String()+mutatePath, body)
@@ -386,7 +386,7 @@ func TestARequestInFlightIsAnsweredBeforeTheServerEnds(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- r.http.Shutdown(t.Context()) }()
-	// The port rejects connections as soon as the server shuts down.
+	// The port rejects connections when the server shuts down.
 	require.Eventually(t, func() bool {
 		c, err := net.DialTimeout("tcp", r.address.String(), time.Second)
 		if err == nil {
@@ -401,7 +401,7 @@ func TestARequestInFlightIsAnsweredBeforeTheServerEnds(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-func TestWithoutItsCertificateTheExtensionDoesNotStart(t *testing.T) {
+func TestWithoutTheCertificateTheExtensionDoesNotStart(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.HTTP.NetAddr.Endpoint = "127.0.0.1:0"
 	cfg.HTTP.TLS = configoptional.Some(configtls.ServerConfig{Config: configtls.Config{CertFile: "/no/such/file", KeyFile: "/no/such/key"}})

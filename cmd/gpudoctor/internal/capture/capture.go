@@ -16,8 +16,7 @@ import (
 // maxLine is the maximum length of a line in bytes. Longer lines are skipped, as in the collector.
 const maxLine = 256 << 10
 
-// publicLabels are labels whose values describe hardware and software. They do not identify an
-// owner.
+// publicLabels are labels whose values describe hardware or software and do not identify an owner.
 var publicLabels = map[string]bool{
 	"gpu": true, "device": true, "modelName": true, "model_name": true, "GPU_I_ID": true, "GPU_I_PROFILE": true, "pci_bus_id": true,
 	"DCGM_FI_DRIVER_VERSION": true, "DCGM_FI_SYSTEM_DRIVER_VERSION": true, "DCGM_FI_CUDA_DRIVER_VERSION": true,
@@ -28,8 +27,8 @@ var publicLabels = map[string]bool{
 	"dra_driver_name": true, "type": true, "modelname": true, "devicetype": true, "deviceidx": true, "vdeviceid": true,
 }
 
-// meaningful are values that must be kept because of their meaning. They are the namespaces of
-// reservation pods, which hold no device.
+// meaningful contains values that are not replaced because the diagnosis depends on them: the
+// namespaces of reservation pods, which hold no device.
 var meaningful = map[string]bool{"kai-resource-reservation": true, "runai-reservation": true}
 
 var (
@@ -43,8 +42,8 @@ var (
 
 // Result has the line counts of a recording.
 type Result struct {
-	// Samples is the number of written lines. Dropped is the number of lines that belong to no
-	// known exporter or that could not be parsed.
+	// Samples is the number of written lines. Dropped is the number of other lines, which belong to
+	// no known exporter or could not be parsed.
 	Samples, Dropped int
 }
 

@@ -35,7 +35,7 @@ func New(log *zap.Logger) *Pipeline { return &Pipeline{log: log, meters: noop.Ne
 // Meter sets the provider for the components' self-metrics.
 func (p *Pipeline) Meter(meters metric.MeterProvider) { p.meters = meters }
 
-// Into sends the output of the component that is added next to a consumer.
+// Into sets the consumer for the output of the component that is added next.
 func (p *Pipeline) Into(next consumer.Metrics) { p.next = next }
 
 // Exporter adds an exporter at the end of the pipeline. The settings are the same as in a

@@ -22,10 +22,10 @@ const (
 	Library = "libcuda.so.1"
 
 	blocks, threads = 1024, 256
-	// rounds is the number of iterations of the kernel's loop, which take a few milliseconds
-	// together.
+	// rounds is the number of iterations of the kernel's loop. Together they take a few
+	// milliseconds.
 	rounds = 1_000_000
-	// memory is how many bytes are allocated on a busy device.
+	// memory is the number of bytes that are allocated on a busy device.
 	memory = 1 << 30
 )
 
@@ -63,7 +63,7 @@ type slots struct {
 	context, module, function uintptr
 	data                      uint64
 	rounds                    uint32
-	params                    [2]unsafe.Pointer // of the kernel
+	params                    [2]unsafe.Pointer // parameters of the kernel
 	text                      *byte
 }
 
@@ -73,7 +73,7 @@ type slots struct {
 //go:noinline
 func newSlots() *slots {
 	s := &slots{rounds: rounds}
-	s.params = [...]unsafe.Pointer{unsafe.Pointer(&s.data), unsafe.Pointer(&s.rounds)} //nolint:gosec // As libcuda wants them.
+	s.params = [...]unsafe.Pointer{unsafe.Pointer(&s.data), unsafe.Pointer(&s.rounds)} //nolint:gosec // libcuda expects pointers.
 	return s
 }
 

@@ -37,14 +37,14 @@ type column struct {
 	optional  bool
 	threshold float64
 	value     func(*device) float64
-	// format formats a number. detail adds more information to the formatted number.
+	// format formats a number. detail adds information to the formatted number.
 	format func(float64) string
 	detail func(d *device, number string) string
 	level  func(float64) level
 }
 
-// columns are displayed between the device and its holders. They are columns with special contents,
-// with the columns of the signal table in between.
+// columns are displayed between the device and its holders: columns with special contents and the
+// columns of the signal table.
 var columns = func() []column {
 	of := func(m *signal.Metric, value string) func(*device) float64 {
 		return func(d *device) float64 { return d.number(key(m.Name, value)) }
@@ -55,7 +55,7 @@ var columns = func() []column {
 		{heading: "max", width: 5, dropOrder: 1, value: of(signal.MemoryUtilizationMax, ""), format: numberformat.Percent.Short},
 		{heading: "press", width: 5, legend: "samples at or above the memory threshold", value: of(signal.MemoryPressureRatio, ""), format: numberformat.Percent.Short, level: ifPositive(warning)},
 		{
-			heading: "throttled", width: throttleWidth, legend: "share of the window with clocks held down, ~ of samples",
+			heading: "throttled", width: throttleWidth, legend: "share of the window with lowered clocks; ~ share of samples",
 			value: (*device).throttled, format: numberformat.Percent.Short, detail: throttleText, level: ifPositive(warning),
 		},
 	}
@@ -176,7 +176,8 @@ func totalWidth(columns []*column) int {
 // throttleWidth is the width of the throttled column.
 const throttleWidth = 16
 
-// throttleText adds the reason to the share, shortened if necessary. A tilde marks an estimate from samples.
+// throttleText adds the reason to the share and shortens it if necessary. A tilde marks an estimate
+// from samples.
 func throttleText(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share
@@ -190,7 +191,7 @@ func throttleText(d *device, share string) string {
 }
 
 func healthText(state float64) string {
-	text, _, _ := strings.Cut(states[int(state)], "_") // predicted
+	text, _, _ := strings.Cut(states[int(state)], "_") // such as predicted
 	return text
 }
 

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// headerEvery is the number of lines after which the header is repeated, which is about one screen
-// of a small terminal.
+// headerEvery is the number of lines after which the header is repeated: about one screen of a
+// small terminal.
 const headerEvery = 20
 
 // lines writes one line per device and window, and a line when an exporter stops responding or
@@ -29,7 +29,7 @@ type lines struct {
 	failing     map[string]bool
 }
 
-// write writes the new windows and changes of a page that was read at the given time.
+// write writes the new windows and the changes of a page that was read at the given time.
 func (l *lines) write(p *page, now time.Time) error {
 	var b strings.Builder
 	l.exporters(&b, p, now)

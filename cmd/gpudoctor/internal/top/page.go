@@ -53,14 +53,14 @@ type name struct {
 	Value  string `json:"value"`
 }
 
-// exporter is an exporter that does not answer. Cause is the error of the last scrape, or "" if it is not
-// known.
+// exporter is an exporter that does not respond. Cause is the error of the last scrape, or "" if it is
+// unknown.
 type exporter struct {
 	URL   string `json:"url"`
 	Cause string `json:"cause"`
 }
 
-// because returns the cause as the end of a sentence, or "" if it is not known.
+// because returns the cause as the end of a sentence, or "" if it is unknown.
 func (e *exporter) because() string {
 	if e.Cause == "" {
 		return ""
@@ -85,11 +85,11 @@ type device struct {
 	Lost present `json:"lost"`
 	// Problems are the problems of the device: lost, throttled, pressure, xid, health or finding.
 	Problems []string `json:"problems"`
-	// Power is in watts, Health the state of hw.status. nil and "" mean unknown.
+	// Power is in watts. Health is the state of hw.status. nil and "" mean unknown.
 	Power  *float64 `json:"power"`
 	Health string   `json:"health"`
 	// Values are the numbers of the window, indexed like the page's Fields. Gauges are the last
-	// values, indexed like its Gauges. nil means absent.
+	// values, indexed like the page's Gauges. nil means absent.
 	Values   []*float64 `json:"v"`
 	Gauges   []*float64 `json:"g"`
 	Throttle *struct {
@@ -209,7 +209,7 @@ func (d *device) throttled() float64 {
 	return d.Throttle.Ratio
 }
 
-// label returns the name of a board or, if there is none, its id, which is shortened if it is long.
+// label returns the name of a board or, without a name, its id, which is shortened if necessary.
 // For an instance it returns the board's label and the instance's number, as in nvidia0/gi7.
 func (d *device) label() string {
 	if d.Parent == "" {

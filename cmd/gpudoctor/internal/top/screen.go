@@ -29,9 +29,9 @@ type screen struct {
 	styles [4]tcell.Style // by level
 
 	page *page
-	err  error // of the last request, or nil
+	err  error // error of the last request, or nil
 
-	sorted    string // heading of the sorted column; empty means by place
+	sorted    string // heading of the column by which devices are sorted; empty means by place
 	ascending bool
 	unfolded  bool // MIG instances have separate lines
 	problems  bool // show only devices with a problem
@@ -179,8 +179,8 @@ func (s *screen) layout() layout {
 	return l
 }
 
-// name returns a device with its node, and with the number of its instances if they are folded.
-// The name of an instance is indented.
+// name returns a device with its node, and with the number of its instances if they have no
+// separate lines. The name of an instance is indented.
 func (s *screen) name(d *device) string {
 	if d.board != nil {
 		return strings.TrimRight("  "+d.instanceNumber()+" "+d.Profile, " ")
@@ -192,8 +192,8 @@ func (s *screen) name(d *device) string {
 	return name
 }
 
-// rows returns the sorted devices that pass the search. Instances follow their board. A board is
-// included if one of its instances is.
+// rows returns the sorted devices that match the search. Instances follow their board. A board is
+// included if one of its instances matches.
 func (s *screen) rows() []*device {
 	words := strings.Fields(strings.ToLower(s.search))
 	passes := func(d *device) bool {
@@ -297,9 +297,9 @@ func (s *screen) filters() string {
 
 func (s *screen) title() string {
 	if s.page == nil {
-		return "gpudoctor top  " + s.source + "  waits for the first answer"
+		return "gpudoctor top  " + s.source + "  waiting for the first response"
 	}
-	window := "waits for the first window"
+	window := "waiting for the first window"
 	if s.page.Newest > 0 {
 		window = fmt.Sprintf("window of %s until %s", time.Duration(s.page.Window*1e9), instant(s.page.Newest).In(s.zone).Format(time.TimeOnly))
 	}
@@ -369,7 +369,7 @@ func (s *screen) row(y int, l *layout, d *device) {
 	s.drawText(x+2, y, l.width, held, style)
 }
 
-// drawText writes a text from x up to end.
+// drawText writes text from column x to column end.
 func (s *screen) drawText(x, y, end int, text string, style tcell.Style) {
 	for _, r := range text {
 		if x >= end {

@@ -64,17 +64,17 @@ func (s *screen) keys(text string) bool {
 
 func TestScreen(t *testing.T) {
 	for sentence, keys := range map[string]string{
-		"instances are folded into their board":      "",
-		"instances have lines of their own":          "m",
-		"by the highest utilization":                 "right",
-		"by the lowest memory with instances":        "m > > r",
-		"problems only":                              "p",
-		"a search finds a holder of an instance":     "m / infer-0-6-3 enter",
-		"while a search is typed":                    "/ infer back",
-		"Esc shows all devices again":                "p / infer enter esc",
-		"the end of the list on a small terminal":    "m end",
-		"a page down and up again is the same":       "m pgdn pgup",
-		"sorting goes round through all the columns": "left",
+		"instances have no separate lines":        "",
+		"instances have separate lines":           "m",
+		"by the highest utilization":              "right",
+		"by the lowest memory with instances":     "m > > r",
+		"problems only":                           "p",
+		"a search for the holder of an instance":  "m / infer-0-6-3 enter",
+		"while a search is typed":                 "/ infer back",
+		"Esc shows all devices again":             "p / infer enter esc",
+		"the end of the list on a small terminal": "m end",
+		"a page down and a page up":               "m pgdn pgup",
+		"sorting by each column in turn":          "left",
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s, tty := terminal(t, 120, 16)
@@ -124,8 +124,8 @@ func TestColorsMarkSaturationAndErrors(t *testing.T) {
 	}
 }
 
-// No terminal size and no response may cause a panic.
-func TestAnySizeOfATerminal(t *testing.T) {
+// Terminal sizes and responses never cause a panic.
+func TestRandomSizesOfATerminal(t *testing.T) {
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {5, 2}, {20, 3}, {40, 4}, {300, 100}} {
 		s, _ := terminal(t, size[0], size[1])
 		s.draw()
@@ -152,5 +152,5 @@ func TestScreenHandlesResponsesAndKeys(t *testing.T) {
 	tty.InjectKey(tcell.KeyRune, 'q', tcell.ModNone)
 	<-done
 	assert.Contains(t, text(tty), "http://page:9411: connection refused")
-	assert.Contains(t, text(tty), "nvidia0", "the last numbers stay")
+	assert.Contains(t, text(tty), "nvidia0", "the last numbers are still displayed")
 }

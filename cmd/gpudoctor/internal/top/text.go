@@ -26,7 +26,7 @@ func Counted(n int, thing string) string {
 }
 
 // Wrap breaks words into lines of at most width characters. It indents all lines except the first.
-// A longer word gets a line of its own. There must be at least one word.
+// A longer word is on a separate line. words must not be empty.
 func Wrap(words []string, width int, indent string) []string {
 	lines := []string{words[0]}
 	for _, word := range words[1:] {

@@ -1,5 +1,5 @@
-// Package top displays the newest window of every device. On a terminal, it is a screen that can be
-// sorted and searched. Otherwise, it is one line per device and window.
+// Package top displays the newest window of every device. On a terminal, the devices can be sorted
+// and searched. Otherwise, the output is one line per device and window.
 package top
 
 import (
@@ -86,7 +86,7 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 		err = tty.Init()
 	}
 	if err != nil {
-		return fmt.Errorf("the terminal cannot be used (%w); with | cat there is a line per device and window", err)
+		return fmt.Errorf("the terminal cannot be used (%w); add | cat to print one line per device and window", err)
 	}
 	defer tty.Fini()
 	ctx, cancel := context.WithCancel(ctx)
@@ -96,7 +96,7 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 }
 
 // Lines writes one line of at most width characters per device and window until ctx is done. After
-// the first response, it writes a failure to errs once, until a request succeeds again.
+// the first response, it writes only the first of several consecutive failures to errs.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
 	first := s.fetch(ctx)
 	if first.err != nil {

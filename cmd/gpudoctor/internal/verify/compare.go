@@ -10,8 +10,8 @@ import (
 // Verdict is the result of a comparison or the answer to a question.
 type Verdict string
 
-// The verdicts. Alone means that only one source has the value. Undecided means that the question
-// could not be answered on this machine during this time.
+// The verdicts. Alone means that only one source has the value. Undecided means that the data did
+// not answer the question.
 const (
 	Agrees    Verdict = "agrees"
 	Differs   Verdict = "differs"
@@ -31,28 +31,28 @@ type Comparison struct {
 	Apart float64
 }
 
-// tolerance is the allowed difference between two sources, which read at different times.
-// nvidia-smi also rounds.
+// tolerance is the allowed difference between two sources. They read at different times, and
+// nvidia-smi rounds values.
 type tolerance struct{ absolute, relative float64 }
 
 // tolerances are tolerances by unit. For counters, they apply to the rate.
 var tolerances = map[string]tolerance{
 	"1":       {0.05, 0},
 	"W":       {5, 0.05},
-	"J":       {5, 0.05}, // watts, as the rate per second
+	"J":       {5, 0.05}, // compares the rate per second, in watts
 	"Cel":     {3, 0},
 	"By":      {64 << 20, 0.02},
 	"By/s":    {1e6, 0.15},
 	"Hz":      {50e6, 0.05},
-	"s":       {0.05, 0}, // fraction of time, as the rate per second
-	"{state}": {0.2, 0},  // fraction of the samples, as the mean
+	"s":       {0.05, 0}, // compares the rate per second, a fraction of time
+	"{state}": {0.2, 0},  // compares the mean, a fraction of the samples
 }
 
-// otherwise is the tolerance for counts, which only allows rounding.
+// otherwise is the tolerance for counts. It only allows rounding.
 var otherwise = tolerance{1e-9, 1e-9}
 
-// apart returns the difference between two figures and whether it is within the tolerance. If a
-// value changes, half of the change is added to the tolerance.
+// apart returns the difference between two figures and whether it is within the tolerance. Half of
+// a value's spread is added to the tolerance.
 func apart(unit string, a, b Figure) (distance float64, within bool) {
 	t, ok := tolerances[unit]
 	if !ok {

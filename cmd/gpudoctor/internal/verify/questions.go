@@ -25,7 +25,7 @@ type Question struct {
 	Evidence []string
 }
 
-// decide records an observation about a question. A single No outweighs any number of Yes.
+// decide records an observation about a question. After a No, the verdict remains No.
 func (q *Question) decide(v Verdict, format string, a ...any) {
 	if q.Verdict == "" || q.Verdict == Undecided || v == No {
 		q.Verdict = v
@@ -42,21 +42,21 @@ func (q *Question) otherwise(format string, a ...any) Question {
 	return *q
 }
 
-// minShare is the fraction of time below which a time counter gets no verdict.
+// minShare is the fraction of time below which a time counter has no verdict.
 const minShare = 0.02
 
 // reasons maps policies to their clock event reasons if the names differ.
 var reasons = map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal"}
 
-// timeCounters checks whether the counters of a metric, in seconds, increase by as much as their
-// reasons are set.
+// timeCounters checks whether the counters of a metric, in seconds, increase while their reasons
+// are set.
 func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Question {
 	q := Question{Text: text}
 	for _, source := range []string{NVML, DCGM, SMI} {
 		for _, key := range keys(sources[source], m) {
 			samples := sources[source][key]
 			if !rises(samples) {
-				q.decide(No, "%s: %s of %s falls", source, key.name(), key.Device)
+				q.decide(No, "%s: %s of %s decreases", source, key.name(), key.Device)
 				continue
 			}
 			f, ok := figure(m, samples)
@@ -64,7 +64,7 @@ func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Qu
 			if !ok || !known || share < minShare && f.Value < minShare {
 				continue
 			}
-			evidence := fmt.Sprintf("%s: %s of %s grows by %.3g s a second, the reason is set in %.0f%% of the samples", source, key.name(), key.Device, f.Value, 100*share)
+			evidence := fmt.Sprintf("%s: %s of %s increases by %.3g s per second, and the reason is set in %.0f%% of the samples", source, key.name(), key.Device, f.Value, 100*share)
 			switch ratio := f.Value / share; {
 			case ratio > 0.5 && ratio < 2:
 				q.decide(Yes, "%s", evidence)
@@ -98,8 +98,8 @@ func keys(r Readings, m *signal.Metric) []Key {
 	return slices.DeleteFunc(sorted, func(k Key) bool { return k.Metric != m.Name })
 }
 
-// answerQuestions answers the questions from the readings. loaded is when the load started, or zero
-// if there was none.
+// answerQuestions answers the questions from the readings. loaded is the start of the load, or zero
+// without a load.
 func answerQuestions(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
 	out := []Question{
 		timeCounters("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),
@@ -119,7 +119,7 @@ func collectionCost(costs []*meter) Question {
 			q.decide(Yes, "hold: %s takes %.1f ms, mean of %d", c.hold, 1000*c.seconds/float64(c.collections), c.collections)
 		}
 	}
-	return q.otherwise("there was no collection")
+	return q.otherwise("no collection took place")
 }
 
 // profilingAgrees compares the values that both NVML's performance counters and DCGM's profiling
@@ -143,17 +143,17 @@ func profilingAgrees(comparisons []Comparison) Question {
 		}
 		q.decide(verdict, "%s of %s: %.4g and %.4g %s", c.name(), c.Device, n.Value, d.Value, c.Unit)
 	}
-	return q.otherwise("no value came from both")
+	return q.otherwise("no value is available from both")
 }
 
 // loadIsVisible checks whether the values that a load affects have changed, according to the nvml
 // receiver.
 func loadIsVisible(sources map[string]Readings, loaded time.Time) Question {
-	q := Question{Text: "Is a load seen in utilization, power, clocks, memory and processes?"}
+	q := Question{Text: "Is a load visible in utilization, power, clocks, memory and processes?"}
 	for _, expected := range []struct {
 		metric *signal.Metric
 		part   string
-		change float64 // at least
+		change float64 // minimum change
 	}{
 		{signal.HwGPUUtilization, signal.TaskGeneral, 0.2},
 		{signal.HwPower, "", 10},
@@ -164,7 +164,7 @@ func loadIsVisible(sources map[string]Readings, loaded time.Time) Question {
 		for _, key := range keys(sources[NVML], expected.metric) {
 			before, after := since(sources[NVML][key], loaded)
 			if n := len(before); n > 1 {
-				before = before[:n-1] // the last one may overlap the start of the load
+				before = before[:n-1] // the last reading may overlap the start of the load
 			}
 			idle, ok := figure(expected.metric, before)
 			if !ok || len(after) == 0 || key.Part != expected.part {
@@ -178,5 +178,5 @@ func loadIsVisible(sources map[string]Readings, loaded time.Time) Question {
 			q.decide(verdict, "%s of %s: %.4g without, up to %.4g with the load", key.name(), key.Device, idle.Value, busy.Value)
 		}
 	}
-	return q.otherwise("nothing was read both before and during the load")
+	return q.otherwise("no value was read both before and during the load")
 }

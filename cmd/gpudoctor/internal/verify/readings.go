@@ -82,7 +82,7 @@ type Figure struct {
 	Value, Spread float64
 }
 
-// figure returns false if there is not enough data: no sample, only one sample of a counter, or a
+// figure summarizes samples. It returns false for no sample, for one sample of a counter, and for a
 // counter that decreased.
 func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	if len(samples) == 0 {
@@ -104,7 +104,7 @@ func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	return Figure{sum / float64(len(samples)), high - low}, true
 }
 
-// rises reports whether no sample is lower than the previous one.
+// rises reports whether the samples never decrease.
 func rises(samples []Sample) bool {
 	return slices.IsSortedFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 }

@@ -65,7 +65,7 @@ func (r *Report) title() string {
 	models, drivers := map[string]int{}, map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(r.Devices)) {
 		d := r.Devices[id]
-		if !strings.Contains(id, "/") { // boards
+		if !strings.Contains(id, "/") { // a board
 			models[cmp.Or(d.Model, "unknown model")]++
 		}
 		if d.Driver != "" {

@@ -76,7 +76,7 @@ func (s *smi) read(ctx context.Context, r Readings) error {
 			names = append(names, p.name)
 		}
 		var out bytes.Buffer
-		//nolint:gosec // The user names the program.
+		//nolint:gosec // The user specifies the program.
 		cmd := exec.CommandContext(ctx, s.path, "--query-gpu="+strings.Join(names, ","), "--format=csv,noheader,nounits")
 		cmd.Stdout, cmd.Stderr = &out, &out
 		cmd.WaitDelay = time.Second
@@ -93,7 +93,7 @@ func (s *smi) read(ctx context.Context, r Readings) error {
 			return fmt.Errorf("%w: %s", err, cut(strings.TrimSpace(out.String()), 200))
 		}
 	}
-	return errors.New("it supports none of the properties")
+	return errors.New("nvidia-smi supports none of the properties")
 }
 
 // parse parses the csv output. A value that is not a number, such as [N/A], is absent.

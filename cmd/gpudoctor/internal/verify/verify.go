@@ -48,7 +48,7 @@ type Report struct {
 	Questions   []Question
 }
 
-// Agrees reports whether no values differ and no question has the verdict No.
+// Agrees reports whether all values agree and no question has the verdict No.
 func (r *Report) Agrees() bool {
 	return !slices.ContainsFunc(r.Comparisons, func(c Comparison) bool { return c.Verdict == Differs }) &&
 		!slices.ContainsFunc(r.Questions, func(q Question) bool { return q.Verdict == No })
@@ -62,7 +62,7 @@ func (r *Report) problem(what string, err error) {
 }
 
 // ErrNothing is returned if fewer than two sources had values.
-var ErrNothing = errors.New("there is nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi had GPU values")
+var ErrNothing = errors.New("nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi had GPU values")
 
 var errSilent = errors.New("no GPU values were received; see the log on standard error")
 
@@ -155,8 +155,8 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 }
 
 // watch runs nvidia-smi for the duration, with the load in the last three quarters. On a slow
-// machine, the load waits for NVML's second reading, but at most until half of the duration has
-// passed. watch returns when the load started.
+// machine, the load starts after NVML's second reading, but at the latest after half of the
+// duration. watch returns the start time of the load.
 func (r *run) watch(ctx context.Context) (loaded time.Time) {
 	o := &r.Options
 	ctx, cancel := context.WithTimeout(ctx, o.Duration)
@@ -215,7 +215,7 @@ func (r *run) hasRead(source string, n int) bool {
 	return r.Readings[source] >= n
 }
 
-// measureUnheld runs a receiver for some collections, each of which loads the library.
+// measureUnheld runs a receiver that loads the library for each of some collections.
 func (r *run) measureUnheld(ctx context.Context) *meter {
 	m := &meter{hold: nvmlreceiver.HoldNever}
 	nowhere, _ := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error { return nil })
@@ -237,7 +237,7 @@ type meter struct {
 	hold        string
 	reader      *sdk.ManualReader
 	collections uint64
-	seconds     float64 // the sum
+	seconds     float64 // sum of the durations
 }
 
 func (m *meter) read(ctx context.Context) {

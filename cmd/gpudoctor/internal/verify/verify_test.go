@@ -34,17 +34,17 @@ func TestTolerances(t *testing.T) {
 		a, b []Sample
 		want Verdict
 	}{
-		"watts within 5 %":                 {key(signal.HwPower, ""), series(700, 700), series(670, 670), Agrees},
-		"watts beyond":                     {key(signal.HwPower, ""), series(700, 700), series(600, 600), Differs},
-		"watts that moved":                 {key(signal.HwPower, ""), series(100, 700), series(600, 600), Agrees},
-		"degrees":                          {key(signal.HwTemperature, "gpu"), series(50), series(52), Agrees},
-		"degrees apart":                    {key(signal.HwTemperature, "gpu"), series(50), series(60), Differs},
-		"energy as watts":                  {key(signal.HwEnergy, ""), series(1000, 8000), series(0, 7100), Agrees},
-		"energy in millijoule":             {key(signal.HwEnergy, ""), series(1000, 8000), series(0, 7_000_000), Differs},
-		"errors that nobody counts":        {key(signal.HwErrors, "corrected"), series(5, 5), series(7, 7), Agrees},
-		"errors that one counts":           {key(signal.HwErrors, "corrected"), series(5, 5), series(7, 8), Differs},
-		"a counter that fell says nothing": {key(signal.HwEnergy, ""), series(1000, 8000), series(7000, 0), Alone},
-		"one sample of a counter":          {key(signal.HwEnergy, ""), series(1000, 8000), series(7000), Alone},
+		"watts within 5%":                    {key(signal.HwPower, ""), series(700, 700), series(670, 670), Agrees},
+		"watts beyond":                       {key(signal.HwPower, ""), series(700, 700), series(600, 600), Differs},
+		"watts that changed":                 {key(signal.HwPower, ""), series(100, 700), series(600, 600), Agrees},
+		"degrees":                            {key(signal.HwTemperature, "gpu"), series(50), series(52), Agrees},
+		"degrees apart":                      {key(signal.HwTemperature, "gpu"), series(50), series(60), Differs},
+		"energy as watts":                    {key(signal.HwEnergy, ""), series(1000, 8000), series(0, 7100), Agrees},
+		"energy in millijoule":               {key(signal.HwEnergy, ""), series(1000, 8000), series(0, 7_000_000), Differs},
+		"errors of one source that are 0":    {key(signal.HwErrors, "corrected"), series(5, 5), series(7, 7), Agrees},
+		"errors that only one source counts": {key(signal.HwErrors, "corrected"), series(5, 5), series(7, 8), Differs},
+		"a counter that decreased":           {key(signal.HwEnergy, ""), series(1000, 8000), series(7000, 0), Alone},
+		"one sample of a counter":            {key(signal.HwEnergy, ""), series(1000, 8000), series(7000), Alone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := compare(map[string]Readings{NVML: {tt.key: tt.a}, DCGM: {tt.key: tt.b}})
@@ -60,13 +60,13 @@ func TestTimeCountersAreComparedWithTheirReasons(t *testing.T) {
 		counter, reason []Sample
 		want            Verdict
 	}{
-		"as fast as the reason is set": {series(0, 5, 10, 15, 20, 25), half, Yes},
-		"a thousandth of it":           {series(0, 0.005, 0.010, 0.015, 0.020, 0.025), half, No},
-		"it does not increase":         {series(3, 3, 3, 3, 3, 3), half, No},
-		"it falls":                     {series(0, 5, 0, 5, 0, 5), half, No},
-		"neither":                      {series(0, 50, 100, 150, 200, 250), half, Undecided},
-		"nothing was throttled":        {series(0, 0, 0, 0, 0, 0), series(0, 0, 0, 0, 0, 0), Undecided},
-		"the reason is not known":      {series(0, 5, 10, 15, 20, 25), nil, Undecided},
+		"the counter increases while the reason is set": {series(0, 5, 10, 15, 20, 25), half, Yes},
+		"the counter increases by a thousandth of that": {series(0, 0.005, 0.010, 0.015, 0.020, 0.025), half, No},
+		"the counter does not increase":                 {series(3, 3, 3, 3, 3, 3), half, No},
+		"it falls":                                      {series(0, 5, 0, 5, 0, 5), half, No},
+		"neither":                                       {series(0, 50, 100, 150, 200, 250), half, Undecided},
+		"nothing was throttled":                         {series(0, 0, 0, 0, 0, 0), series(0, 0, 0, 0, 0, 0), Undecided},
+		"an unknown reason":                             {series(0, 5, 10, 15, 20, 25), nil, Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i, m := range []*signal.Metric{signal.GPUClockThrottleTime, signal.GPUClockEventTime} {
@@ -87,23 +87,23 @@ func TestProfilingIsComparedBetweenNVMLAndDCGM(t *testing.T) {
 		sources map[string]Readings
 		want    Verdict
 	}{
-		"they agree":   {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}, DCGM: {key(signal.GPUSMActive, ""): series(0.81)}}, Yes},
-		"they differ":  {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}, DCGM: {key(signal.GPUSMActive, ""): series(0.5)}}, No},
-		"one is alone": {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}}, Undecided},
+		"they agree":      {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}, DCGM: {key(signal.GPUSMActive, ""): series(0.81)}}, Yes},
+		"they differ":     {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}, DCGM: {key(signal.GPUSMActive, ""): series(0.5)}}, No},
+		"only one source": {map[string]Readings{NVML: {key(signal.GPUSMActive, ""): series(0.8, 0.8)}}, Undecided},
 	} {
 		assert.Equal(t, tt.want, profilingAgrees(compare(tt.sources)).Verdict, name)
 	}
 }
 
-func TestInvisibleLoadIsANo(t *testing.T) {
+func TestAnInvisibleLoadHasTheVerdictNo(t *testing.T) {
 	sources := map[string]Readings{NVML: {key(signal.HwPower, ""): series(70, 70, 71, 70)}}
 	assert.Equal(t, No, loadIsVisible(sources, startTime.Add(15*time.Second)).Verdict)
 	sources[NVML][key(signal.HwPower, "")] = series(70, 70, 600, 70)
 	assert.Equal(t, Yes, loadIsVisible(sources, startTime.Add(15*time.Second)).Verdict)
-	assert.Equal(t, Undecided, loadIsVisible(sources, startTime).Verdict, "nothing before it")
+	assert.Equal(t, Undecided, loadIsVisible(sources, startTime).Verdict, "no reading before the load")
 }
 
-func TestNoOutweighsYes(t *testing.T) {
+func TestTheVerdictNoIsFinal(t *testing.T) {
 	var q Question
 	q.decide(Undecided, "a")
 	q.decide(Yes, "b")
