@@ -71,7 +71,7 @@ const (
 // installTables renders the generated part of docs/compatibility.md.
 func installTables() string {
 	var b strings.Builder
-	b.WriteString("\n| install | exporter | nodes | set |\n|---|---|---|---|\n")
+	b.WriteString("\n| install | exporter | nodes | required settings |\n|---|---|---|---|\n")
 	code := func(s string) string { return "`" + s + "`" }
 	for _, install := range installs.All {
 		exporter, nodes := "on the machine", "-"
@@ -89,11 +89,11 @@ func installTables() string {
 		url := strings.NewReplacer("%s", "<address>").Replace(install.URL)
 		set := install.Settings
 		if set == "" {
-			set = "nothing"
+			set = "none"
 		}
 		b.WriteString("| " + strings.Join([]string{install.Name, exporter + ", " + code(url), nodes, set}, " | ") + " |\n")
 	}
-	b.WriteString("\n### Sources of the labels, ports and taints\n\n| install | source | not looked up |\n|---|---|---|\n")
+	b.WriteString("\n### Sources of the labels, ports and taints\n\n| install | source | not verified |\n|---|---|---|\n")
 	for _, install := range installs.All {
 		unread := install.Unread
 		if unread == "" {

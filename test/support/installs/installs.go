@@ -170,7 +170,7 @@ var All = []Install{
 		},
 		URL: "https://%s:9400/metrics", NodeLabels: label("eks.amazonaws.com/instance-gpu-manufacturer", "nvidia"),
 		Monitors: []catalogue.Holder{monitor("dcgm-exporter-7x2kq", "dcgm-exporter")},
-		Settings: "`discovery: {scheme: https}` and `tls: {ca_file: …}`: the add-on's exporter serves only TLS, with its own certificate",
+		Settings: "`discovery: {scheme: https}` and `tls: {ca_file: …}`, because the add-on's exporter serves only HTTPS, with its own certificate",
 		Source:   "aws-observability/helm-charts @71a298f (2026-08-07), aws/amazon-cloudwatch-agent-operator @a8d766c (2026-07-23)",
 	},
 	{
@@ -196,7 +196,7 @@ var All = []Install{
 	{
 		Name: "AKS, managed GPU nodes",
 		URL:  "http://%s:19400/metrics", NodeLabels: label("kubernetes.azure.com/accelerator", "nvidia"), Taint: taint("sku", "gpu"),
-		Settings: "`endpoints`, with the node's address and port 19400: the exporter is a systemd service on the node, so discovery cannot find it through a pod",
+		Settings: "`endpoints` with the node's address and port 19400, because the exporter is a systemd service, and discovery finds only pods",
 		Source:   "Azure/AgentBaker, node scripts and their tests: service and port",
 		Unread:   "which addresses the service listens on",
 	},
