@@ -36,8 +36,9 @@ func (b *builder) addAssignments() {
 	}
 }
 
-// addReservation adds the pods of a reservation pod's group as holders of the device that it reports.
-// The kubelet has precedence, so this is used only if the kubelet names no holder.
+// addReservation adds the pods of a reservation pod's group as holders of the device that the
+// reservation pod reports. The reservation is used only if the kubelet lists no holder for the
+// device.
 func (b *builder) addReservation(a *podLife, h Holding) {
 	if !a.Reserved.Understood() {
 		if b.sources.Listing.State == kube.Off {
@@ -60,7 +61,7 @@ func (b *builder) addReservation(a *podLife, h Holding) {
 }
 
 // groupMembers returns the pods of a reservation pod's group, which share the device that the
-// reservation pod gets from the kubelet. It returns none if they are unknown.
+// reservation pod gets from the kubelet. It returns none if the group's pods are unknown.
 func (b *builder) groupMembers(h Holding) (members []Holding) {
 	reservation := b.pods.find(h.Namespace, h.Pod, h.UID)
 	if reservation == nil || len(reservation.Groups) == 0 {
@@ -90,7 +91,7 @@ func (b *builder) addAssigned(id string, h Holding) {
 	}
 }
 
-// addDisputed prevents "nobody" for as long as a pod exists whose device cannot be matched.
+// addDisputed prevents "nobody" while a pod exists and its device cannot be matched.
 func (b *builder) addDisputed(a *podLife, reason Reason, raw string) {
 	if a.heldUntil() == forever {
 		b.unmatched[raw] = reason

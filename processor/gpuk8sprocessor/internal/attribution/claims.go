@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// isGPU reports whether an allocated device may be one of NVIDIA's GPUs: its driver is configured,
-// or its driver's name or the UUID in its slice is that of a GPU.
+// isGPU reports whether an allocated device may be an NVIDIA GPU: its driver is configured, or the
+// driver's name or the UUID in the slice identifies a GPU.
 func (b *builder) isGPU(a *gpudata.Allocation) bool {
 	uuid := b.join.slices[draDevice(a)].UUID
 	return slices.Contains(b.drivers, a.Driver) || gpushare.NamesGPU(a.Driver) ||
@@ -19,7 +19,7 @@ func (b *builder) isGPU(a *gpudata.Allocation) bool {
 }
 
 // addClaims adds the API server's allocations of devices that the kubelet does not list. unmatched
-// has the kinds of devices that the unmatched allocations may refer to.
+// contains the kinds of devices to which unmatched allocations may refer.
 func (b *builder) addClaims() (unmatched deviceKinds) {
 	if b.sources.ClaimsState == kube.Off {
 		return deviceKinds{}
@@ -54,13 +54,13 @@ func (b *builder) addClaims() (unmatched deviceKinds) {
 	return unmatched
 }
 
-// addReservedPod adds a pod that a claim is reserved for as a holder of the claim's device.
+// addReservedPod adds a pod in the claim's reservedFor list as a holder of the claim's device.
 func (b *builder) addReservedPod(c *ClaimedDevice, id string, p gpudata.Holder) {
 	h := Holding{Holder: p, until: forever, raw: rawDRA(draDevice(&c.Allocation)), Allocation: c.Allocation}
 	hasContainer := false
 	pod := b.pods.find(p.Namespace, p.Pod, p.UID)
 	if pod == nil && b.sources.PodsState == kube.Synced {
-		return // It is not on the node yet, or was removed. A reservation can outlive its pod.
+		return // The pod is not on the node yet, or was removed. A reservation can outlive its pod.
 	}
 	if pod != nil {
 		h.from, h.until = pod.from, pod.heldUntil()

@@ -29,7 +29,7 @@ func claimed(pod string, devices ...ClaimedDevice) ContainerResources {
 	return ContainerResources{Namespace: "ns", Pod: pod, Container: "c", Claimed: devices}
 }
 
-// withClaims returns sources without a kubelet, whose claims and pods can be read.
+// withClaims returns sources without a kubelet and with readable claims and pods.
 func withClaims(claims []ClaimedDevice, running ...string) Sources {
 	s := Sources{ClaimsState: kube.Synced, Claims: claims, PodsState: kube.Synced, Devices: map[DRADevice]SliceDevice{
 		{draDriver, "n1", "gpu-0"}:                {Kind: "gpu", UUID: "GPU-1"},
@@ -46,7 +46,7 @@ func decided(tr *Tracker, id string, seconds int64) Decision {
 	return Decide(tr.Lookup(id, nanos(seconds)), nanos(seconds), nil, nil, false)
 }
 
-func TestAPodThatHasEndedReleasesItsClaimedDeviceBeforeTheClaimIsUpdated(t *testing.T) {
+func TestAnEndedPodReleasesItsClaimedDeviceBeforeTheClaimIsUpdated(t *testing.T) {
 	tr := newTestTracker()
 	tr.StoreDevices(at(0), devices("GPU-1"))
 	s := withClaims([]ClaimedDevice{reservedFor("c", "gpu-0", "a")}, "a")
@@ -69,7 +69,7 @@ func TestAReservationForAPodThatIsNotOnTheNodeHoldsNothing(t *testing.T) {
 	assert.Equal(t, []string{"unknown"}, pods(t, tr, "GPU-1", 20), "pods cannot be read")
 }
 
-func TestADeviceMovesToTheInstanceThatLabelsNameLast(t *testing.T) {
+func TestTheLatestLabelsDetermineTheInstanceOfADevice(t *testing.T) {
 	instance := func(device string) gpudata.Description {
 		return gpudata.Description{Parent: "GPU-1", Profile: "3g.40gb", Allocation: gpudata.Allocation{Driver: draDriver, Pool: "n1", Device: device}}
 	}
@@ -78,10 +78,10 @@ func TestADeviceMovesToTheInstanceThatLabelsNameLast(t *testing.T) {
 	tr.Update(at(10), withClaims([]ClaimedDevice{reservedFor("c", "gpu-0-mig-3g40gb-9-0", "a")}, "a"))
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi1", 10))
 	tr.StoreDevices(at(20), map[string]gpudata.Description{"GPU-1/gi2": instance("gpu-0-mig-3g40gb-9-0")})
-	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi2", 20), "the driver made another instance")
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi2", 20), "the driver created another instance")
 	assert.Empty(t, pods(t, tr, "GPU-1/gi1", 20))
 	tr.StoreDevices(at(30), map[string]gpudata.Description{"GPU-1/gi1": instance("gpu-0-mig-3g40gb-9-0"), "GPU-1/gi2": instance("gpu-0-mig-3g40gb-9-0")})
-	assert.Empty(t, pods(t, tr, "GPU-1/gi1", 30), "two at once are ambiguous")
+	assert.Empty(t, pods(t, tr, "GPU-1/gi1", 30), "two instances at the same time are ambiguous")
 	assert.Empty(t, pods(t, tr, "GPU-1/gi2", 30))
 }
 
@@ -101,11 +101,11 @@ func TestTwoClaimsOfOneDeviceThatCannotBeReadLeaveItsHolderUnknown(t *testing.T)
 		holders   []string
 		conflicts int
 	}{
-		"one claim of two pods":                             {listed(claimed("a", dra("c", "gpu-0")), claimed("b", dra("c", "gpu-0"))), []string{"a", "b"}, 0},
-		"a monitoring agent's beside":                       {listed(claimed("a", dra("c", "gpu-0")), claimed("nvidia-dcgm-dra-x", dra("d", "gpu-0"))), []string{"a"}, 0},
-		"shares of one device":                              {listed(claimed("a", share("c", "1")), claimed("b", share("d", "2"))), []string{"a", "b"}, 0},
-		"a shared device of a kubelet that lists no shares": {sharedGPU0(listed(claimed("a", dra("c", "gpu-0")), claimed("b", dra("d", "gpu-0")))), []string{"a", "b"}, 0},
-		"one of two must be administrative": {
+		"one claim for two pods":                                {listed(claimed("a", dra("c", "gpu-0")), claimed("b", dra("c", "gpu-0"))), []string{"a", "b"}, 0},
+		"another of a monitoring agent":                         {listed(claimed("a", dra("c", "gpu-0")), claimed("nvidia-dcgm-dra-x", dra("d", "gpu-0"))), []string{"a"}, 0},
+		"two shares of one device":                              {listed(claimed("a", share("c", "1")), claimed("b", share("d", "2"))), []string{"a", "b"}, 0},
+		"a shared device that the kubelet lists without shares": {sharedGPU0(listed(claimed("a", dra("c", "gpu-0")), claimed("b", dra("d", "gpu-0")))), []string{"a", "b"}, 0},
+		"two claims, one must be administrative": {
 			listed(claimed("a", dra("c", "gpu-0")), claimed("b", dra("d", "gpu-0"))), nil, 1,
 		},
 	} {
@@ -117,13 +117,13 @@ func TestTwoClaimsOfOneDeviceThatCannotBeReadLeaveItsHolderUnknown(t *testing.T)
 			assert.Equal(t, tt.conflicts, tr.Stats().Conflicts)
 			label := []Holding{{Holder: gpudata.Holder{Namespace: "ns", Pod: "b", Container: "c"}}}
 			if d := Decide(tr.Lookup("GPU-1", nanos(10)), nanos(10), label, nil, false); tt.conflicts > 0 {
-				assert.Equal(t, Decision{}, d, "the exporter's label is one of the two as well")
+				assert.Equal(t, Decision{}, d, "the exporter's label names only one of the two pods")
 			}
 		})
 	}
 }
 
-// sharedGPU0 returns the sources, with a device that can be allocated to several claims.
+// sharedGPU0 adds a device that can be allocated to several claims to the sources.
 func sharedGPU0(s Sources) Sources {
 	s.Devices[DRADevice{draDriver, "n1", "gpu-0"}] = SliceDevice{Kind: "gpu", UUID: "GPU-1", Shared: true}
 	return s
@@ -135,5 +135,5 @@ func TestABoardIsUnallocatedAsSoonAsItsInstancesAreRemoved(t *testing.T) {
 	tr.Update(at(10), withClaims(nil))
 	assert.True(t, decided(tr, "GPU-1", 10).HoldersKnown)
 	cut := Decide(tr.Lookup("GPU-1", nanos(10)).Cut(), nanos(10), nil, nil, false)
-	assert.False(t, cut.HoldersKnown, "a frame with instances: nobody holds the whole board, but its instances may be held")
+	assert.False(t, cut.HoldersKnown, "in a frame with instances, no pod holds the board, but pods may hold its instances")
 }

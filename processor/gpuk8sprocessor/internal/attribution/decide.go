@@ -6,16 +6,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Decision has the holders of a device at one time.
+// Decision contains the holders of a device at one time.
 type Decision struct {
-	// Source is the source of Holders, with the values of gpu.holder.source. It is empty if nobody
-	// holds the device or the holders are unknown.
+	// Source is the source of Holders: a value of gpu.holder.source. It is empty if nobody holds
+	// the device or the holders are unknown.
 	Source string
-	// HoldersKnown is true if an authoritative source lists the device, so that empty Holders mean nobody.
+	// HoldersKnown is true if an authoritative source lists the device, so that an empty Holders
+	// means nobody.
 	HoldersKnown bool
 	// Strategy is the value of gpu.sharing.strategy. It is empty without Holders.
 	Strategy string
-	// Holders are sorted and have each container once. They may be shared, so do not modify them.
+	// Holders are sorted and contain each container once. They may be shared, so do not modify
+	// them.
 	Holders []Holding
 }
 
@@ -23,8 +25,8 @@ type Decision struct {
 // schedulers' annotations as long as one of their pods exists, the exporter's labels, and the
 // processes on the device. A table entry without holders means that no pod holds the device. Jobs
 // and containers outside Kubernetes, which only labels and processes show, can still hold it. e may
-// be nil. shared is true if the labels show a replica of a shared device. Decide sorts labels and
-// processes in place.
+// be nil. shared is true if the labels identify a replica of a shared device. Decide sorts labels
+// and processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {
@@ -44,7 +46,7 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 				return d
 			}
 		}
-		// If all pods that the kubelet lists are gone, its answer predates their end.
+		// If all pods that the kubelet lists have ended, the kubelet's answer predates their end.
 		d.HoldersKnown = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
 	}
 	if d.HoldersKnown {
@@ -77,8 +79,8 @@ func unique(holders []Holding) []Holding {
 	return merge(holders)
 }
 
-// strategy returns how holders share a device. conflict means that several pods were each
-// assigned the device exclusively.
+// strategy returns how holders share a device. conflict is true if the device was assigned
+// exclusively to several pods.
 func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	if len(holders) == 0 {
 		return "", false
@@ -113,7 +115,7 @@ func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	case alone:
 		return signal.SharingNone, false
 	case distinct(holders):
-		// Each has its own compute instance in one GPU instance.
+		// Each holder has its own compute instance in the same GPU instance.
 		return signal.SharingMIG, false
 	}
 	return signal.SharingUnknown, pods

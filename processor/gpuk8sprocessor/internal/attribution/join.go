@@ -6,21 +6,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Reason is why an allocation matches no device of the telemetry.
+// Reason is the reason why an allocation matches no device in the telemetry.
 type Reason uint8
 
 const (
 	// Joined means that the allocation matches a device.
 	Joined Reason = iota
-	// UnknownID is an id whose form is unknown.
+	// UnknownID is an ID with an unknown form.
 	UnknownID
 	// UnknownMIG is a MIG device for which no source provides the GPU instance.
 	UnknownMIG
-	// UnknownName is a device name that no scrape showed, or that two boards have.
+	// UnknownName is a device name that is in no scrape, or that two boards have.
 	UnknownName
 	// NoSlice is a DRA device that is in no complete pool.
 	NoSlice
-	// NoUUID is a DRA device for which the driver publishes no UUID.
+	// NoUUID is a DRA device without a UUID in its slice.
 	NoUUID
 	// NotScraped is a device that was identified but is in no scrape.
 	NotScraped
@@ -33,17 +33,17 @@ func (r Reason) String() string {
 	return [...]string{"", "unknown_id", "unknown_mig_device", "unknown_device_name", "no_slice", "no_uuid", "not_scraped"}[r]
 }
 
-// joiner finds the hw.id of a device. It never guesses.
+// joiner finds the hw.id of a device. It returns none if the match is ambiguous.
 type joiner struct {
-	// An ambiguous name maps to "".
+	// In names, migs, annotated, and labeled, an ambiguous key maps to "".
 	names     map[string]string    // nvidia0 → board
 	migs      map[string]string    // MIG-<uuid> → instance, from the attributes of points
 	annotated map[string]string    // MIG-<uuid> → instance, from schedulers' annotations
 	labeled   map[DRADevice]string // DRA device → instance, from the exporter's labels
 	slices    map[DRADevice]SliceDevice
 	scraped   map[string]gpudata.Description // by hw.id
-	// profiles has the instances of each board and profile in the telemetry. advertised has the
-	// number of instances that drivers advertise.
+	// profiles contains the instances of each board and profile in the telemetry. advertised
+	// contains the number of instances that drivers advertise.
 	profiles   map[profile][]string
 	advertised map[profile]int
 }
@@ -52,8 +52,8 @@ type profile struct {
 	board, name string
 }
 
-// newJoiner returns a joiner for the devices in the telemetry. labeled has the instance whose
-// labels last named each DRA device.
+// newJoiner returns a joiner for the devices in the telemetry. labeled maps each DRA device to the
+// instance that the labels last identified.
 func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
 		names: map[string]string{}, migs: map[string]string{}, annotated: map[string]string{}, labeled: labeled,
@@ -85,7 +85,8 @@ func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]str
 	return j
 }
 
-// recordName records the device that has a name, or that the name is ambiguous.
+// recordName maps a name to a device. If the name already belongs to another device, it marks the
+// name as ambiguous.
 func recordName[K comparable](m map[K]string, name K, id string) {
 	if other, ok := m[name]; ok && other != id {
 		id = ""
@@ -93,7 +94,7 @@ func recordName[K comparable](m map[K]string, name K, id string) {
 	m[name] = id
 }
 
-// pluginDeviceID returns the hw.id for a device plugin's id.
+// pluginDeviceID returns the hw.id for a device plugin's device ID.
 func (j *joiner) pluginDeviceID(d *catalogue.PluginID) (string, Reason) {
 	board := d.UUID
 	if board == "" && d.Name != "" {
@@ -133,8 +134,8 @@ func (j *joiner) migDeviceID(uuid string) (string, Reason) {
 	return "", UnknownMIG
 }
 
-// onlyInstance returns the instance with a slice's board and profile, if both telemetry and the driver have
-// exactly one. If there are several, their order proves nothing.
+// onlyInstance returns the instance with a slice's board and profile, if both telemetry and the
+// driver have exactly one. The order of several instances does not identify them.
 func (j *joiner) onlyInstance(s SliceDevice) string {
 	k := profile{s.Parent, s.Profile}
 	if instances := j.profiles[k]; s.Profile != "" && len(instances) == 1 && j.advertised[k] == 1 {

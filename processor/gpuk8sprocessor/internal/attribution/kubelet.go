@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addListing adds the kubelet's answer. unmatched has the kinds of devices that unmatched IDs may
-// refer to. dynamic is true if the kubelet lists DRA devices.
+// addListing adds the kubelet's answer. unmatched contains the kinds of devices to which unmatched
+// IDs may refer. dynamic is true if the kubelet lists DRA devices.
 func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	l := &b.sources.Listing
 	if l.State == kube.Off {
@@ -67,14 +67,14 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	return unmatched, dynamic
 }
 
-// claimants are the claims for which the kubelet lists a device, in containers that may hold it. If
-// there are several, all but one must be administrative, because the scheduler allocates a device
-// without shares to one claim only. A claim that cannot be read, or that was deleted while in use,
-// may be administrative.
+// claimants are the claims through which the kubelet lists a device for containers that may hold
+// it. The scheduler allocates a device without shares to only one claim, so if a device has several
+// claims, all but one must be administrative. A claim that cannot be read, or that was deleted
+// while in use, may be administrative.
 type claimants struct {
 	first   podKey // namespace and name
-	several bool   // more than one claim has no share of its own
-	unread  bool   // one of them cannot be read
+	several bool   // more than one claim uses the device without a share
+	unread  bool   // at least one claim cannot be read
 }
 
 func (c claimants) add(d *ClaimedDevice, read, shared bool) claimants {
@@ -110,7 +110,7 @@ func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(st
 	}
 }
 
-// with returns the holding with the fields of a device plugin's device set.
+// with sets the fields for a device plugin's device and returns the holding.
 func (h Holding) with(d *catalogue.PluginID) Holding {
 	h.Replica, h.raw = d.Replica, d.Raw
 	if d.Replica {

@@ -9,9 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessSources decides, for each device of a node, which source's process list applies: the nvml
-// receiver and exporters of processes list the same processes, and one list must not replace the
-// other.
+// ProcessSources selects the source of the process list for each device of a node. The nvml
+// receiver and exporters of processes list the same processes, so only one of the lists is used.
 type ProcessSources struct {
 	maxAge time.Duration
 	// sources are the newest lists by source and hw.id.
@@ -30,7 +29,7 @@ type sourceList struct {
 
 // ListedProcesses describes a list of the processes on a device.
 type ListedProcesses struct {
-	// Complete is true if the source counted the processes and the list has all of them.
+	// Complete is true if the source counted the processes and the list contains all of them.
 	Complete bool
 	// Processes is the length of the list.
 	Processes int
@@ -45,14 +44,14 @@ type ProcessContainer struct {
 	ID string
 }
 
-// NewProcessSources returns a ProcessSources in which a list applies for maxAge if its source's
-// interval is unknown.
+// NewProcessSources returns a ProcessSources. maxAge is how long a list applies if the interval of
+// its source is unknown.
 func NewProcessSources(maxAge time.Duration) *ProcessSources {
 	return &ProcessSources{maxAge: maxAge, sources: map[string]map[string]*sourceList{}}
 }
 
-// Add stores the lists of a source at a sample time, by hw.id. An exporter sends the lists of all its
-// devices at once. The nvml receiver may send them one device at a time.
+// Add stores the lists of a source at a sample time, by hw.id. An exporter sends the lists of all
+// its devices at once. The nvml receiver may send the list of each device separately.
 func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedProcesses) {
 	stored := s.sources[source]
 	if stored == nil {
@@ -93,7 +92,7 @@ func (s *ProcessSources) BestSource(id string, at int64) (source string, ok bool
 	return source, best != nil
 }
 
-// compare returns whether a list is better than another one (1), worse (-1), or equally good (0).
+// compare returns 1 if a list is better than o, -1 if it is worse, and 0 if both are equally good.
 func (l *sourceList) compare(o *sourceList) int {
 	switch {
 	case l.Complete != o.Complete && l.Complete:

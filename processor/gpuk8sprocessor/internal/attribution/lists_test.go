@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
+func TestTheMostCompleteListOfADeviceApplies(t *testing.T) {
 	type list struct {
 		source string
 		at     int64 // in seconds
@@ -20,19 +20,19 @@ func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
 		want  string
 		none  bool
 	}{
-		"a complete one":                            {[]list{{NVML, 10, complete}, {"x", 12, three}}, 12, NVML, false},
-		"a complete one, whatever the order":        {[]list{{"x", 12, three}, {NVML, 10, complete}}, 12, NVML, false},
-		"the longer one":                            {[]list{{NVML, 10, two}, {"x", 12, three}}, 12, "x", false},
-		"of equal ones that of the nvml receiver":   {[]list{{"x", 10, two}, {NVML, 12, two}}, 12, NVML, false},
-		"of equal exporters the first by name":      {[]list{{"y", 10, two}, {"x", 12, two}}, 12, "x", false},
-		"the newest of a source":                    {[]list{{"x", 10, three}, {"x", 12, ListedProcesses{Processes: 1}}, {"y", 12, two}}, 12, "y", false},
-		"two intervals of its source":               {[]list{{NVML, 0, complete}, {NVML, 10, complete}, {"x", 30, two}}, 30, NVML, false},
-		"a source that sends no more for longer":    {[]list{{NVML, 0, complete}, {NVML, 10, complete}, {"x", 31, two}}, 31, "x", false},
-		"a source that was seen once":               {[]list{{NVML, 10, complete}, {"x", 70, two}}, 70, NVML, false},
-		"a source that was seen once, but long ago": {[]list{{NVML, 10, complete}, {"x", 71, two}}, 71, "x", false},
-		"none":                                {[]list{{NVML, 10, complete}}, 71, "", true},
-		"after a step of the clock backwards": {[]list{{"x", 1000, three}, {"x", 10, two}}, 10, "x", false},
-		"a late list changes nothing":         {[]list{{"x", 20, two}, {"x", 10, three}, {"y", 20, three}}, 20, "y", false},
+		"a complete list":                         {[]list{{NVML, 10, complete}, {"x", 12, three}}, 12, NVML, false},
+		"a complete list, in any order":           {[]list{{"x", 12, three}, {NVML, 10, complete}}, 12, NVML, false},
+		"the longer list":                         {[]list{{NVML, 10, two}, {"x", 12, three}}, 12, "x", false},
+		"the nvml receiver's of two equal lists":  {[]list{{"x", 10, two}, {NVML, 12, two}}, 12, NVML, false},
+		"the first exporter by name of two equal": {[]list{{"y", 10, two}, {"x", 12, two}}, 12, "x", false},
+		"the newest list of a source":             {[]list{{"x", 10, three}, {"x", 12, ListedProcesses{Processes: 1}}, {"y", 12, two}}, 12, "y", false},
+		"a list of two intervals ago":             {[]list{{NVML, 0, complete}, {NVML, 10, complete}, {"x", 30, two}}, 30, NVML, false},
+		"a list of more than two intervals ago":   {[]list{{NVML, 0, complete}, {NVML, 10, complete}, {"x", 31, two}}, 31, "x", false},
+		"the only list of a source":               {[]list{{NVML, 10, complete}, {"x", 70, two}}, 70, NVML, false},
+		"the only list of a source, too old":      {[]list{{NVML, 10, complete}, {"x", 71, two}}, 71, "x", false},
+		"none":                                    {[]list{{NVML, 10, complete}}, 71, "", true},
+		"a clock that was set back":               {[]list{{"x", 1000, three}, {"x", 10, two}}, 10, "x", false},
+		"a late list is ignored":                  {[]list{{"x", 20, two}, {"x", 10, three}, {"y", 20, three}}, 20, "y", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewProcessSources(time.Minute)
@@ -43,14 +43,14 @@ func TestOfSeveralListsOfADeviceTheMoreCompleteOneCounts(t *testing.T) {
 			assert.Equal(t, !tc.none, ok)
 			assert.Equal(t, tc.want, best)
 			_, ok = s.BestSource("GPU-2", tc.at*int64(time.Second))
-			assert.False(t, ok, "of another device")
+			assert.False(t, ok, "the list is for another device")
 		})
 	}
 }
 
 // If an exporter has no rows for a device, it has no list for it. The nvml receiver's frames may
 // contain only one device each.
-func TestTheNextListOfAnExporterEndsThoseOfTheDevicesThatItLacks(t *testing.T) {
+func TestTheNextListsOfAnExporterEndTheListsOfMissingDevices(t *testing.T) {
 	for _, source := range []string{NVML, "x"} {
 		s := NewProcessSources(time.Minute)
 		s.Add(source, 10e9, map[string]ListedProcesses{"GPU-1": {Processes: 1}})
@@ -68,6 +68,6 @@ func TestTheNVMLReceiverNamesTheContainerOfAProcess(t *testing.T) {
 		"GPU-1": {Processes: 1, Containers: map[string]ProcessContainer{"7": {h, "c1"}}},
 	})
 	assert.Equal(t, ProcessContainer{h, "c1"}, s.Container("7", 70e9))
-	assert.Zero(t, s.Container("7", 71e9), "a PID is used again later")
+	assert.Zero(t, s.Container("7", 71e9), "the operating system reuses PIDs")
 	assert.Zero(t, s.Container("8", 10e9))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// deviceKinds has the kinds of devices that unmatched allocations may refer to.
+// deviceKinds contains the kinds of devices to which unmatched allocations may refer.
 type deviceKinds struct {
 	boards, instances bool
 }
@@ -27,10 +27,9 @@ func (d *deviceKinds) add(r Reason, kind string) {
 }
 
 // addUnheldDevices adds the devices without holders. A device is reported as having no holder only
-// if no unmatched ID of the kubelet, claim, annotation, or slice could refer to that device.
-// dynamic is true if the kubelet lists DRA devices. Other vendors' devices remain unknown, because
-// the kubelet and the claims are read only for NVIDIA's. For a board with instances, see
-// [Entry.Cut].
+// if no unmatched kubelet ID, claim, annotation, or slice could refer to the device. dynamic is
+// true if the kubelet lists DRA devices. Other vendors' devices remain unknown, because the kubelet
+// and claims are read only for NVIDIA devices. For a board with instances, see [Entry.Cut].
 func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, unmatchedSlices deviceKinds) {
 	inSlice := map[string]bool{}
 	for d := range b.join.slices {
@@ -40,7 +39,7 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		fromClaims := e.Source == signal.HolderSourceDRA // claims name holders, which may have ended
+		fromClaims := e.Source == signal.HolderSourceDRA // the claims have holders, which may have ended
 		if e.Source != "" && !fromClaims || !isNVIDIA(id, &d) {
 			continue
 		}
@@ -58,7 +57,7 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 		switch {
 		case fromClaims:
 			e.released = unheldByClaims || listing && dynamic
-		// A kubelet that lists no DRA device may not support it.
+		// A kubelet that lists no DRA devices may not support DRA.
 		case listing && (dynamic || !inSlice[id] && !unmatchedSlices.includes(instance)):
 			e.Source = signal.HolderSourcePodResources
 		case unheldByClaims:
@@ -67,7 +66,7 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 	}
 }
 
-// isNVIDIA reports whether a device is one of NVIDIA's. A known vendor takes precedence over the
+// isNVIDIA reports whether a device is an NVIDIA device. A known vendor takes precedence over the
 // ID, because other vendors' IDs may have the same prefix.
 func isNVIDIA(id string, d *gpudata.Description) bool {
 	return exporters.IsBoard(id) && (d.Vendor == "" || strings.EqualFold(d.Vendor, signal.VendorNVIDIA))

@@ -10,21 +10,22 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Placement finds the devices of processes whose exporters do not name them. It stores the devices of
-// a node and their holders. It keeps a device for some time after it was last in a frame, and as long
-// as one of its pods holds another device, because a pod holds its devices until it ends.
+// Placement finds the devices of processes if the exporter does not identify the device. It stores
+// the devices of a node and their holders. It keeps a device for some time after it was last in a
+// frame. It also keeps a device while one of its pods holds another device, because a pod holds its
+// devices until it ends.
 type Placement struct {
 	maxAge  time.Duration
 	devices map[string]*placedDevice // by hw.id
 }
 
-// placedDevice is a device as last seen.
+// placedDevice is the last state of a device.
 type placedDevice struct {
 	id          string
 	description gpudata.Description
 	holders     []gpudata.Holder
-	// current is when a frame last had the device. seen is when a frame last had the device or one
-	// of its holders.
+	// current is when a frame last contained the device. seen is when a frame last contained the
+	// device or one of its holders.
 	current, seen time.Time
 }
 
@@ -32,7 +33,7 @@ type placedDevice struct {
 type Placed struct {
 	ID          string
 	Description gpudata.Description
-	// Holder is the process's container, completed from the holders of the device.
+	// Holder is the process's container. Missing fields are set from the holders of the device.
 	Holder gpudata.Holder
 }
 
@@ -55,7 +56,8 @@ func (p *Placement) StoreFrame(now time.Time, f *gpudata.Frame) {
 	}
 }
 
-// store stores a device. If the frame does not have the device's holders, it keeps the stored ones.
+// store stores a device. If the frame does not contain the device's holders, store keeps the stored
+// ones.
 func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
 	device := p.devices[id]
@@ -97,9 +99,9 @@ func cloneDescription(d *gpudata.Description) gpudata.Description {
 	}
 }
 
-// deleteExpired deletes devices that no frame has had for maxAge, unless one of their holders still
-// holds another device. It also deletes the instances of a board if the frame has the board with
-// holders but without instances.
+// deleteExpired deletes devices that were in no frame for maxAge, unless one of their holders still
+// holds another device. It also deletes the instances of a board if the frame contains the board
+// with holders but without instances.
 func (p *Placement) deleteExpired(now time.Time, f *gpudata.Frame) {
 	unpartitioned := unpartitionedBoards(f)
 	maps.DeleteFunc(p.devices, func(_ string, d *placedDevice) bool {
@@ -134,8 +136,8 @@ func unpartitionedBoards(f *gpudata.Frame) (unpartitioned map[string]bool) {
 
 func holds(u *gpudata.User) bool { return u.Holds }
 
-// holdsOther returns a function that reports whether a pod, by its UID, holds another device that a
-// frame recently had.
+// holdsOther returns a function that reports whether a pod, identified by its UID, holds another
+// device that was recently in a frame.
 func (p *Placement) holdsOther(now time.Time, d *placedDevice) func(gpudata.Holder) bool {
 	return func(h gpudata.Holder) bool {
 		for _, other := range p.devices {
@@ -154,8 +156,8 @@ func (p *Placement) HasDevices() bool { return len(p.devices) > 0 }
 
 // FindDevice returns the device of a process, or false if it is unknown. The device is
 //
-//   - the device that the exporter names, if that is an instance or a board without instances,
-//   - otherwise the only device that the process's container holds, and that is on the named board
+//   - the device that the exporter identifies, if it is an instance or a board without instances,
+//   - otherwise the only device that the process's container holds, which must be on the named board
 //     if the exporter names one,
 //   - otherwise the only device.
 func (p *Placement) FindDevice(u *gpudata.Unplaced) (Placed, bool) {
@@ -175,7 +177,7 @@ func (p *Placement) FindDevice(u *gpudata.Unplaced) (Placed, bool) {
 	case len(held) == 0 && len(candidates) == 1:
 		return candidates[0].placed(u), true
 	case len(candidates) == 0 && u.Named.Board != "" && p.devices[u.Named.Board] == nil:
-		return Placed{ID: u.Named.Board, Holder: u.Holder}, true // no exporter shows the device
+		return Placed{ID: u.Named.Board, Holder: u.Holder}, true // the device is in no frame
 	}
 	return Placed{}, false
 }
@@ -195,8 +197,8 @@ func (p *Placement) placeableDevices() (placeable []*placedDevice) {
 	return placeable
 }
 
-// matchesName reports whether a device may be the one that an exporter names. An instance has the
-// name of its board.
+// matchesName reports whether a device may be the device that an exporter identifies. An instance
+// has the name of its board.
 func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	switch {
 	case n.MIGUUID != "":
@@ -210,8 +212,8 @@ func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	return true
 }
 
-// placed returns the device of a process. If one holder of the device fits the process, it completes
-// the process's container.
+// placed returns the device of a process. If exactly one holder of the device matches the process,
+// placed sets the missing fields of the process's container.
 func (d *placedDevice) placed(u *gpudata.Unplaced) Placed {
 	h, n := u.Holder, 0
 	for _, o := range d.holders {

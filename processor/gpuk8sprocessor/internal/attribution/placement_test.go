@@ -12,7 +12,7 @@ import (
 
 var node1 = gpudata.Place{Node: "n1"}
 
-// heldDevice returns a device of node1 in a frame, with its holders. If there are none, the holders
+// heldDevice returns a device of node1 in a frame, with its holders. Without holders, the holders
 // are unknown.
 func heldDevice(id string, holders ...gpudata.Holder) *gpudata.DeviceFrame {
 	d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(node1, id), Observed: true, HoldersKnown: len(holders) > 0}
@@ -27,10 +27,9 @@ func podHolder(name, uid, container string) gpudata.Holder {
 	return gpudata.Holder{Namespace: "ns", Pod: name, UID: uid, Container: container}
 }
 
-// A pod holds its devices until it ends, including those that are missing from a scrape or arrive
-// in a separate batch. The process of a names no device; want is the device on which the process is
-// placed.
-func TestAProcessWithoutADeviceMayBeOnOneThatDropsOutOfTheScrape(t *testing.T) {
+// A pod holds its devices until it ends, including devices that are missing from a scrape or arrive
+// in a separate batch. In these cases, a process of container a does not identify its device.
+func TestAProcessWithoutADeviceMayBeOnADeviceMissingFromTheScrape(t *testing.T) {
 	a, again, nameless := podHolder("a", "uid-a", "c"), podHolder("a", "uid-new", "c"), podHolder("a", "", "c")
 	d, b := podHolder("a", "uid-a", "d"), podHolder("b", "uid-b", "c")
 	type frame = []*gpudata.DeviceFrame
@@ -39,25 +38,25 @@ func TestAProcessWithoutADeviceMayBeOnOneThatDropsOutOfTheScrape(t *testing.T) {
 	for name, tc := range map[string]struct {
 		frames []frame
 		every  time.Duration
-		want   string // empty: unknown
+		want   string // the device of the process, or empty if it is unknown
 	}{
-		"one device":                          {[]frame{only}, soon, "GPU-1"},
-		"two":                                 {[]frame{both}, soon, ""},
-		"of two one drops out":                {[]frame{both, only}, soon, ""},
-		"for long":                            {[]frame{both, only, only, only}, later, ""},
-		"for hours":                           {[]frame{both, only, only, only}, 50 * time.Minute, ""},
-		"each in a batch of its own":          {[]frame{{heldDevice("GPU-2", a)}, only}, 0, ""},
-		"another container's drops out":       {[]frame{{heldDevice("GPU-1", a), heldDevice("GPU-2", d)}, only}, soon, ""},
-		"another pod's drops out":             {[]frame{{heldDevice("GPU-1", a), heldDevice("GPU-2", b)}, only}, soon, "GPU-1"},
-		"it is another pod's before":          {[]frame{both, {heldDevice("GPU-1", a), heldDevice("GPU-2", b)}, only}, soon, "GPU-1"},
-		"its holders are unknown before":      {[]frame{both, {heldDevice("GPU-1", a), heldDevice("GPU-2")}, only}, soon, ""},
-		"the pod begins anew":                 {[]frame{both, {heldDevice("GPU-1", again)}, {heldDevice("GPU-1", again)}}, later, "GPU-1"},
-		"beside a neighbor of both":           {[]frame{{heldDevice("GPU-1", b), heldDevice("GPU-2", a, b)}, {heldDevice("GPU-1", again, b)}}, later, "GPU-1"},
-		"pods without UIDs":                   {[]frame{{heldDevice("GPU-1", nameless), heldDevice("GPU-2", nameless)}, {heldDevice("GPU-1", nameless)}}, later, "GPU-1"},
-		"instances of a board that is whole":  {[]frame{{heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a)}, only}, soon, "GPU-1"},
-		"the board that is cut":               {[]frame{only, {heldDevice("GPU-1/gi1", a)}}, soon, "GPU-1/gi1"},
-		"of two instances one drops out":      {[]frame{{heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a)}, {heldDevice("GPU-1/gi1", a)}}, soon, ""},
-		"an instance that is no more returns": {[]frame{{heldDevice("GPU-1/gi1", a)}, only, {heldDevice("GPU-1/gi1", a)}}, soon, "GPU-1/gi1"},
+		"one device":                      {[]frame{only}, soon, "GPU-1"},
+		"two":                             {[]frame{both}, soon, ""},
+		"one of two is missing":           {[]frame{both, only}, soon, ""},
+		"for long":                        {[]frame{both, only, only, only}, later, ""},
+		"for hours":                       {[]frame{both, only, only, only}, 50 * time.Minute, ""},
+		"each in a separate batch":        {[]frame{{heldDevice("GPU-2", a)}, only}, 0, ""},
+		"another container's is missing":  {[]frame{{heldDevice("GPU-1", a), heldDevice("GPU-2", d)}, only}, soon, ""},
+		"another pod's is missing":        {[]frame{{heldDevice("GPU-1", a), heldDevice("GPU-2", b)}, only}, soon, "GPU-1"},
+		"another pod held it earlier":     {[]frame{both, {heldDevice("GPU-1", a), heldDevice("GPU-2", b)}, only}, soon, "GPU-1"},
+		"its holders were unknown":        {[]frame{both, {heldDevice("GPU-1", a), heldDevice("GPU-2")}, only}, soon, ""},
+		"a new pod with the same name":    {[]frame{both, {heldDevice("GPU-1", again)}, {heldDevice("GPU-1", again)}}, later, "GPU-1"},
+		"a neighbor holds both":           {[]frame{{heldDevice("GPU-1", b), heldDevice("GPU-2", a, b)}, {heldDevice("GPU-1", again, b)}}, later, "GPU-1"},
+		"pods without UIDs":               {[]frame{{heldDevice("GPU-1", nameless), heldDevice("GPU-2", nameless)}, {heldDevice("GPU-1", nameless)}}, later, "GPU-1"},
+		"a board that lost its instances": {[]frame{{heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a)}, only}, soon, "GPU-1"},
+		"a board that gets instances":     {[]frame{only, {heldDevice("GPU-1/gi1", a)}}, soon, "GPU-1/gi1"},
+		"one of two instances is missing": {[]frame{{heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a)}, {heldDevice("GPU-1/gi1", a)}}, soon, ""},
+		"a deleted instance returns":      {[]frame{{heldDevice("GPU-1/gi1", a)}, only, {heldDevice("GPU-1/gi1", a)}}, soon, "GPU-1/gi1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := NewPlacement(hold)
@@ -74,11 +73,11 @@ func TestAProcessWithoutADeviceMayBeOnOneThatDropsOutOfTheScrape(t *testing.T) {
 }
 
 // The frame has a board with two instances, and two boards without instances.
-func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
+func TestAProcessIsPlacedByTheAttributesOfItsExporter(t *testing.T) {
 	a, b, c := podHolder("a", "uid-a", "c"), podHolder("b", "uid-b", "c"), podHolder("c", "uid-c", "c")
 	gi1, gi2 := heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a, b)
 	gi1.MIGUUID, gi2.MIGUUID = "MIG-1", "MIG-2"
-	gi1.Name = "nvidia0" // gi2 has no name of its own
+	gi1.Name = "nvidia0" // gi2 has no name
 	board1, board2, board3 := heldDevice("GPU-1"), heldDevice("GPU-2", b), heldDevice("GPU-3", c)
 	board1.Name, board2.Name, board3.Name = "nvidia0", "nvidia1", "nvidia2"
 	p := NewPlacement(time.Minute)
@@ -90,22 +89,22 @@ func TestAProcessIsPlacedByWhatItsExporterNames(t *testing.T) {
 		want   string
 		as     gpudata.Holder
 	}{
-		"a board":                                      {gpudata.NamedDevice{Board: "GPU-2"}, gpudata.Holder{}, "GPU-2", gpudata.Holder{}},
-		"a board, whoever holds it":                    {gpudata.NamedDevice{Board: "GPU-2"}, in("x"), "GPU-2", in("x")},
-		"a board by its number":                        {gpudata.NamedDevice{Name: "nvidia2"}, in("c"), "GPU-3", c},
-		"a board that no exporter shows":               {gpudata.NamedDevice{Board: "GPU-9"}, in("x"), "GPU-9", in("x")},
-		"a MIG device":                                 {gpudata.NamedDevice{MIGUUID: "MIG-2"}, in("b"), "GPU-1/gi2", b},
-		"a MIG device that no exporter shows":          {gpudata.NamedDevice{MIGUUID: "MIG-9"}, in("b"), "", gpudata.Holder{}},
-		"a number that no board has":                   {gpudata.NamedDevice{Name: "nvidia9"}, in("c"), "", gpudata.Holder{}},
-		"the board of its only instance":               {gpudata.NamedDevice{Board: "GPU-1"}, in("b"), "GPU-1/gi2", b},
-		"the number of the board of its only instance": {gpudata.NamedDevice{Name: "nvidia0"}, in("b"), "GPU-1/gi2", b},
-		"the board of its instances":                   {gpudata.NamedDevice{Board: "GPU-1"}, in("a"), "", gpudata.Holder{}},
-		"the board of instances that it does not hold": {gpudata.NamedDevice{Board: "GPU-1"}, in("c"), "", gpudata.Holder{}},
-		"the board of instances, of no container":      {gpudata.NamedDevice{Name: "nvidia0"}, gpudata.Holder{}, "", gpudata.Holder{}},
-		"nothing, one device held":                     {gpudata.NamedDevice{}, in("c"), "GPU-3", c},
-		"nothing, two devices held":                    {gpudata.NamedDevice{}, in("b"), "", gpudata.Holder{}},
-		"nothing, of a container that holds none":      {gpudata.NamedDevice{}, in("x"), "", gpudata.Holder{}},
-		"nothing, of no container":                     {gpudata.NamedDevice{}, gpudata.Holder{}, "", gpudata.Holder{}},
+		"a board":                                           {gpudata.NamedDevice{Board: "GPU-2"}, gpudata.Holder{}, "GPU-2", gpudata.Holder{}},
+		"a board, with any holder":                          {gpudata.NamedDevice{Board: "GPU-2"}, in("x"), "GPU-2", in("x")},
+		"a board by its number":                             {gpudata.NamedDevice{Name: "nvidia2"}, in("c"), "GPU-3", c},
+		"a board that is in no frame":                       {gpudata.NamedDevice{Board: "GPU-9"}, in("x"), "GPU-9", in("x")},
+		"a MIG device":                                      {gpudata.NamedDevice{MIGUUID: "MIG-2"}, in("b"), "GPU-1/gi2", b},
+		"a MIG device that is in no frame":                  {gpudata.NamedDevice{MIGUUID: "MIG-9"}, in("b"), "", gpudata.Holder{}},
+		"an unknown number":                                 {gpudata.NamedDevice{Name: "nvidia9"}, in("c"), "", gpudata.Holder{}},
+		"the board of the container's only instance":        {gpudata.NamedDevice{Board: "GPU-1"}, in("b"), "GPU-1/gi2", b},
+		"the board number of the container's only instance": {gpudata.NamedDevice{Name: "nvidia0"}, in("b"), "GPU-1/gi2", b},
+		"the board of several held instances":               {gpudata.NamedDevice{Board: "GPU-1"}, in("a"), "", gpudata.Holder{}},
+		"the board of instances without that holder":        {gpudata.NamedDevice{Board: "GPU-1"}, in("c"), "", gpudata.Holder{}},
+		"the board of instances, without a container":       {gpudata.NamedDevice{Name: "nvidia0"}, gpudata.Holder{}, "", gpudata.Holder{}},
+		"nothing, and one held device":                      {gpudata.NamedDevice{}, in("c"), "GPU-3", c},
+		"nothing, and two held devices":                     {gpudata.NamedDevice{}, in("b"), "", gpudata.Holder{}},
+		"nothing, and no held device":                       {gpudata.NamedDevice{}, in("x"), "", gpudata.Holder{}},
+		"nothing, without a container":                      {gpudata.NamedDevice{}, gpudata.Holder{}, "", gpudata.Holder{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at, ok := p.FindDevice(&gpudata.Unplaced{Process: gpudata.Process{PID: "7", Holder: tc.holder}, Named: tc.named})
@@ -128,7 +127,7 @@ func TestOnANodeWithOneBoardEveryProcessIsOnIt(t *testing.T) {
 	}
 }
 
-// HAMi's monitor names the holder of a device and does not describe the device.
+// HAMi's monitor reports the holder of a device but does not describe the device.
 func TestAFrameThatDoesNotDescribeADeviceKeepsItsDescription(t *testing.T) {
 	p := NewPlacement(time.Minute)
 	full, bare := heldDevice("GPU-1"), heldDevice("GPU-1", podHolder("a", "", "c"))

@@ -16,8 +16,8 @@ type podKey struct {
 // podLife is the time span in which one pod had a name.
 type podLife struct {
 	Pod
-	// from and until bound the pod's existence; ended is when all its containers had ended and
-	// will not restart. All in nanoseconds.
+	// The pod exists from from to until. ended is when all containers have ended and will not
+	// restart. All times are in nanoseconds since the epoch.
 	from, until, ended int64
 }
 
@@ -26,8 +26,8 @@ func (a *podLife) heldUntil() int64 { return min(a.until, a.ended) }
 
 const forever = math.MaxInt64
 
-// podLog has the pods that had each name. It keeps them as long as samples of their time can still
-// arrive. It is immutable.
+// podLog maps each name to the pods that had the name. It keeps a pod while samples from the pod's
+// lifetime can still arrive. It is immutable.
 type podLog map[podKey][]podLife // oldest first
 
 // update returns the log after adding the pods that exist now and removing those that ended before
@@ -40,7 +40,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 		a := podLife{Pod: *p, from: min(p.Created, now), until: forever, ended: forever}
 		for _, known := range l[k] {
 			if known.UID == p.UID {
-				// Not later than now, even if the clock was set back.
+				// The start is not later than now, even if the clock was set back.
 				a.from, a.ended = min(a.from, known.from), known.ended
 			}
 		}
@@ -72,7 +72,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	return next
 }
 
-// at returns the life that a name had at time t, or nil.
+// at returns the life of the pod that had a name at time t, or nil.
 func (l podLog) at(namespace, name string, t int64) *podLife {
 	lives := l[podKey{namespace, name}]
 	for i := len(lives) - 1; i >= 0; i-- {
@@ -103,12 +103,12 @@ func (l podLog) find(namespace, name, uid string) *podLife {
 type containerUser struct {
 	gpudata.Holder
 	owner gpudata.Owner
-	until int64 // when the pod stopped holding anything
+	until int64 // when the pod released its devices
 }
 
 // userIndex finds users. It is immutable.
 type userIndex struct {
-	byContainer map[string]containerUser // by the runtime's ID
+	byContainer map[string]containerUser // by the container runtime's ID
 	byPod       map[string]containerUser // by the pod UID that the kubelet uses; the user has no container
 }
 

@@ -8,17 +8,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessLog keeps the last process lists of a node, because processes are not listed at the times
-// at which devices are sampled.
+// ProcessLog keeps the last process lists of a node, because processes and devices are sampled at
+// different times.
 type ProcessLog struct {
 	maxAge time.Duration
-	// lists are the newest list and the previous one, which is for devices with slightly older
-	// samples.
+	// lists contains the newest list and the previous list. The previous list is for devices with
+	// slightly older samples.
 	lists [2]*ProcessList
 }
 
-// ProcessList has all users of each device that it lists, at one time. A user that is missing from
-// a newer list of the device has stopped using the device.
+// ProcessList contains all users of the listed devices at one time. A user that is missing from a
+// newer list of the device has stopped using the device.
 type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64
@@ -26,11 +26,11 @@ type ProcessList struct {
 	Devices map[string]DeviceUsers
 }
 
-// DeviceUsers has the users of a device.
+// DeviceUsers contains the users of a device.
 type DeviceUsers struct {
 	// Users are the containers and jobs with processes.
 	Users []gpudata.Holder
-	// Empty is true if the device has no process at all.
+	// Empty is true if the device has no processes.
 	Empty bool
 }
 
@@ -57,7 +57,7 @@ func (l *ProcessLog) Store(list *ProcessList) {
 	}
 }
 
-// with returns a merged list. It does not modify l, because readers may have it.
+// with returns a merged list. It does not modify l, because readers may be using l.
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	devices := maps.Clone(l.Devices)
 	for id, on := range more.Devices {
@@ -66,8 +66,8 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	return &ProcessList{l.Time, devices}
 }
 
-// Users returns the last known users of a device at a time in nanoseconds, and whether the device had
-// no process at all. The users must not be modified.
+// Users returns the last known users of a device at a time in nanoseconds, and whether the device
+// had no processes. The users must not be modified.
 func (l *ProcessLog) Users(id string, at int64) (users []gpudata.Holder, empty bool) {
 	for _, list := range l.lists {
 		if list != nil && list.Time <= at && at-list.Time <= int64(l.maxAge) {

@@ -28,9 +28,9 @@ func usersOf(l *ProcessLog, seconds int64) []string {
 	return pods
 }
 
-func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
+func TestTheNewestListUpToTheSampleTimeApplies(t *testing.T) {
 	l := NewProcessLog(time.Minute)
-	assert.Empty(t, usersOf(l, 10), "nothing was listed")
+	assert.Empty(t, usersOf(l, 10), "no list was stored")
 	l.Store(listOf(10, "a"))
 	l.Store(listOf(20, "b"))
 	assert.Empty(t, usersOf(l, 9))
@@ -43,7 +43,7 @@ func TestTheNewestListThatIsNotYoungerThanTheSampleCounts(t *testing.T) {
 
 	l.Store(listOf(30))
 	users, empty := l.Users("GPU-1", nanos(30))
-	assert.Empty(t, users, "the list says that there is none")
+	assert.Empty(t, users, "the list has no process")
 	assert.True(t, empty)
 	l.Store(listOf(15, "late"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 25), "two lists are kept")
@@ -63,10 +63,10 @@ func TestOneListCanArriveInSeveralBatches(t *testing.T) {
 	before, _ := l.Users("GPU-1", nanos(10))
 	l.Store(listOf(10, "b"))
 	assert.Equal(t, []string{"a", "b"}, usersOf(l, 10))
-	require.Len(t, before, 1, "what was read does not change")
+	require.Len(t, before, 1, "the earlier result does not change")
 }
 
-func TestAfterAStepOfTheClockBackwardsTheNewestListCounts(t *testing.T) {
+func TestAfterTheClockWasSetBackTheNewestListApplies(t *testing.T) {
 	l := NewProcessLog(time.Minute)
 	l.Store(listOf(3600, "a"))
 	l.Store(listOf(10, "b"))

@@ -9,16 +9,16 @@ import (
 )
 
 // Sources are the answers of all sources outside the telemetry at one time. The state of a source
-// is Synced, Stale if it answered before and fails now, or Off if it gives no answer. A stale
-// source keeps its holders. Its "no holder" expires after the grace period, because the device may
-// have been allocated since.
+// is Synced, Stale (it answered earlier and fails now), or Off (it does not answer). The holders
+// from a stale source stay valid. Its "no holder" expires after the grace period, because the
+// device may have been allocated in the meantime.
 type Sources struct {
 	// Listing is the kubelet's answer.
 	Listing Listing
-	// Devices are the devices in ResourceSlices whose pool on the node is complete.
+	// Devices are the devices in ResourceSlices that belong to complete pools of the node.
 	Devices map[DRADevice]SliceDevice
-	// SlicesHidden is true if there may be more devices, in incomplete pools or in slices that
-	// cannot be read, or not yet.
+	// SlicesHidden is true if more devices may exist in incomplete pools or in slices that were not
+	// read.
 	SlicesHidden bool
 	// ClaimsState is Off if ResourceClaims cannot be read.
 	ClaimsState kube.Phase
@@ -29,7 +29,7 @@ type Sources struct {
 	// HostType is the node's instance type. NodeLabels are its configured labels.
 	HostType   string
 	NodeLabels map[string]string
-	// Instances are the GPU instances of MIG devices that schedulers record on pods.
+	// Instances are the GPU instances of MIG devices, from schedulers' annotations on pods.
 	Instances []Instance
 	// PodsState is Off if pods cannot be read.
 	PodsState kube.Phase
@@ -49,10 +49,10 @@ type Listing struct {
 // ContainerResources are the devices that the kubelet allocated to one container.
 type ContainerResources struct {
 	Namespace, Pod, Container string
-	// Devices are allocated by a device plugin. An id whose form is unknown can mean any device.
+	// Devices are allocated by a device plugin. An ID with an unknown form can refer to any device.
 	Devices []catalogue.PluginID
-	// Others are allocated by another vendor's device plugin. Each of them is the device with this
-	// hw.id if telemetry shows one, and is never one of NVIDIA's.
+	// Others are allocated by another vendor's device plugin. Such an ID matches only a device with
+	// this hw.id in the telemetry. It never matches an NVIDIA device.
 	Others []catalogue.PluginID
 	// Claimed are allocated by a DRA driver.
 	Claimed []ClaimedDevice
@@ -68,14 +68,15 @@ func draDevice(a *gpudata.Allocation) DRADevice { return DRADevice{a.Driver, a.P
 
 // ClaimedDevice is a device that is allocated to a ResourceClaim.
 type ClaimedDevice struct {
-	// Namespace is the claim's.
+	// Namespace is the claim's namespace.
 	Namespace string
-	// Allocation has the known facts about the allocation. The name of a subrequest is "main/sub".
+	// Allocation contains the known fields of the allocation. The request name of a subrequest has
+	// the form "main/sub".
 	gpudata.Allocation
 	// Admin is true for administrative access: the claim observes the device and does not hold it.
 	Admin bool
 	// ReservedFor are the pods that may use the device. ForOthers is true if other, unknown pods
-	// may use it too.
+	// may also use the device.
 	ReservedFor []gpudata.Holder
 	ForOthers   bool
 }
@@ -92,26 +93,26 @@ type Pod struct {
 	Namespace, Name, UID string
 	// Created is in nanoseconds since the epoch.
 	Created int64
-	// Ended is true if all containers have ended and will not restart; such a pod holds nothing.
+	// Ended is true if all containers have ended and will not restart. Such a pod holds no device.
 	Ended bool
 	// Claims are the ResourceClaims of the pod's containers.
 	Claims []kube.ContainerClaim
-	// StaticUID is the UID that the kubelet uses for a static pod, whose mirror pod in the API
-	// server has another UID. It is empty for all other pods.
+	// StaticUID is the UID that the kubelet uses for a static pod. The mirror pod in the API server
+	// has a different UID. StaticUID is empty for all other pods.
 	StaticUID string
-	// Owner is what is known about the pod's owner.
+	// Owner describes the pod's owners, as far as they are known.
 	Owner gpudata.Owner
 	// Containers are the containers that have started.
 	Containers []PodContainer
-	// Annotated is true if a scheduler's annotation assigns devices to the pod. Assigned has these
-	// devices, which replace those that the kubelet lists for the pod. Unread is true if the
-	// annotation also assigns devices that could not be read.
+	// Annotated is true if a scheduler's annotation assigns devices to the pod. Assigned contains
+	// these devices. They replace the devices that the kubelet lists for the pod. Unread is true if
+	// the annotation also assigns devices that could not be read.
 	Annotated, Unread bool
 	Assigned          []Assigned
 	// Groups are the groups through which a scheduler shares a device that a reservation pod
-	// allocates. An ordinary pod has its own groups, and GroupContainer is the container that has
-	// the shares. A reservation pod has the group that it serves, and Reserved is the device that
-	// it reports.
+	// allocates. In an ordinary pod, Groups are the pod's groups, and GroupContainer is the
+	// container that has the shares. In a reservation pod, Groups contains the group that the pod
+	// serves, and Reserved is the device that the pod reports.
 	Groups         []string
 	GroupContainer string
 	Reserved       catalogue.PluginID
@@ -123,7 +124,7 @@ type Pod struct {
 // Assigned is a device that a scheduler's annotation assigns to a pod.
 type Assigned struct {
 	catalogue.PluginID
-	// Container is empty if the annotation applies to the pod.
+	// Container is empty if the annotation applies to the entire pod.
 	Container string
 }
 
@@ -146,18 +147,18 @@ type Holding struct {
 	Allocation gpudata.Allocation
 	// Replica is true if the container has one of several shares of the device.
 	Replica bool
-	// Replicas is the number of shares that the container has, each with its own id.
+	// Replicas is the number of shares that the container has. Each share has its own ID.
 	Replicas int
 
 	// several is true if the container has several allocations of the device.
 	several bool
 	raw     string // the allocated id
-	// from and until bound the pod's existence, in nanoseconds. They are set only for holdings in a
-	// table.
+	// The pod exists from from to until, in nanoseconds since the epoch. Both are set only for
+	// holdings in a table.
 	from, until int64
 }
 
-// At reports whether the holder's pod exists at time t, as far as is known.
+// At reports whether the holder's pod exists at time t.
 func (h *Holding) At(t int64) bool { return h.from <= t && t < h.until }
 
 // Compare orders holdings by container, then by allocation.

@@ -12,26 +12,27 @@ import (
 
 // Entry is the row of one device in a table. It is immutable.
 type Entry struct {
-	// Facts are attributes of the device that slices and schedulers add to those of its points.
+	// Facts are attributes of the device from slices and schedulers. They are added to the
+	// attributes of the device's points.
 	Facts gpudata.Description
-	// Source is the source of Holders, with the values of gpu.holder.source: the kubelet or claims.
-	// It is empty if neither lists the device. If Source is set and there are no Holders, nobody
-	// holds the device, unless it is Assigned.
+	// Source is the source of Holders: the value of gpu.holder.source for the kubelet or for
+	// claims. It is empty if neither lists the device. If Source is set and both Holders and
+	// Assigned are empty, nobody holds the device.
 	Source string
 	// Holders are the holders that the source names, sorted.
 	Holders []Holding
 	// Assigned are the holders according to schedulers' annotations, sorted.
 	Assigned []Holding
 
-	// partial is true if holders are missing: the source names a reservation pod whose group is
-	// unknown.
+	// partial is true if holders are missing because the source lists a reservation pod with an
+	// unknown group.
 	partial bool
 	// ambiguous is true if the kubelet lists the device for several claims and it is unknown which
 	// of them are administrative. All but one must be.
 	ambiguous bool
-	// released is true if nobody holds the device once all Holders have ended. That is the case if
-	// claims name them, because claims are watched. The kubelet's list predates the end of its
-	// pods.
+	// released is true if nobody holds the device after all Holders have ended. This applies to
+	// holders from claims, because claims are watched. It does not apply to the kubelet's list,
+	// which predates the end of its pods.
 	released bool
 	sharing  string // from the node's label
 	// "Nobody" may be reported from after to until, in nanoseconds.
@@ -40,7 +41,7 @@ type Entry struct {
 
 // Cut returns the entry for a board that has instances in a frame. It removes "nobody", which
 // applies to the board and not to its instances. Drivers can create and remove instances with each
-// allocation, so only the frame shows whether there are any at its time. e may be nil.
+// allocation, so only the frame shows whether the board has instances at that time. e may be nil.
 func (e *Entry) Cut() *Entry {
 	if e == nil || e.Source == "" || len(e.Holders) > 0 && !e.released {
 		return e
@@ -53,7 +54,7 @@ func (e *Entry) Cut() *Entry {
 	return &cut
 }
 
-// Table has the answers of the sources from a point in time on. It is immutable.
+// Table contains the answers of the sources that apply from a point in time. It is immutable.
 type Table struct {
 	from    int64
 	entries map[string]*Entry
@@ -71,16 +72,16 @@ type builder struct {
 	until   int64                       // when "nobody" expires
 
 	t         *Table
-	unmatched map[string]Reason // ids that could not be joined
-	// listed are the devices that the kubelet lists but for which it names no holder.
+	unmatched map[string]Reason // device IDs that match no device
+	// listed are the devices that the kubelet lists without a holder.
 	listed map[string]bool
 	// disputed is the end of the last annotation that may refer to any board, or to any instance.
 	disputed struct{ boards, instances int64 }
 }
 
-// build makes the table from the sources, with holders resolved to the pods that had their names
-// when the kubelet answered. grace is the time in nanoseconds for which "no holder" stays valid
-// after the kubelet stops answering.
+// build creates the table from the sources. It resolves the holders to the pods that had their
+// names when the kubelet answered. grace is the time in nanoseconds for which "no holder" stays
+// valid after the kubelet stops answering.
 func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, labeled map[DRADevice]string, drivers []string, grace int64) *Table {
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
@@ -133,8 +134,8 @@ func (b *builder) entry(id string) *Entry {
 	return e
 }
 
-// addFacts records the device attributes in slices and annotations. unmatched has the kinds of
-// devices that unmatched slice entries may refer to.
+// addFacts records the device attributes in slices and annotations. unmatched contains the kinds of
+// devices to which unmatched slice entries may refer.
 func (b *builder) addFacts() (unmatched deviceKinds) {
 	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
 		id, reason := b.join.draDeviceID(d)
@@ -142,7 +143,7 @@ func (b *builder) addFacts() (unmatched deviceKinds) {
 			unmatched.add(reason, b.join.slices[d].Kind)
 			continue
 		}
-		// A board can be listed a second time, for passthrough to a virtual machine.
+		// A driver can list a board a second time for passthrough to a virtual machine.
 		if f := &b.entry(id).Facts; f.Allocation.Device == "" {
 			s := b.join.slices[d]
 			f.Allocation = gpudata.Allocation{Driver: d.Driver, Pool: d.Pool, Device: d.Device}
@@ -152,7 +153,7 @@ func (b *builder) addFacts() (unmatched deviceKinds) {
 			}
 		}
 	}
-	// A GPU instance with several compute instances has one MIG device for each.
+	// A GPU instance with several compute instances has one MIG device per compute instance.
 	uuids := map[string]string{}
 	for uuid, id := range b.join.annotated {
 		recordName(uuids, id, uuid)
@@ -165,8 +166,8 @@ func (b *builder) addFacts() (unmatched deviceKinds) {
 	return unmatched
 }
 
-// addHolder adds a holder of a device. If it is a reservation pod, the pods of its group are added
-// instead. Before the first scrape it is unknown which devices exist in scrapes.
+// addHolder adds a holder of a device. If the holder is a reservation pod, addHolder adds the pods
+// of the group instead. Before the first scrape, it is unknown which devices are in the telemetry.
 func (b *builder) addHolder(id, source string, h Holding) {
 	if h.Pod == "" {
 		return
@@ -185,7 +186,7 @@ func (b *builder) addHolder(id, source string, h Holding) {
 	}
 }
 
-// first returns the text that sorts first. An empty text means that there is none yet.
+// first returns the text that sorts first. An empty text means no value.
 func first(a, b string) string {
 	if a == "" {
 		return b

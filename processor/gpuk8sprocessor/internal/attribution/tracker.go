@@ -12,11 +12,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// maxObservations limits the history, however short the polling interval is.
+// maxObservations limits the length of the history, regardless of the polling interval.
 const maxObservations = 128
 
-// Tracker keeps the holders of devices for some time. All methods are safe for concurrent use;
-// reading takes no lock.
+// Tracker keeps the holders of devices for some time. All methods are safe for concurrent use.
+// Reads do not lock.
 type Tracker struct {
 	history, grace int64
 	drivers        []string
@@ -27,12 +27,12 @@ type Tracker struct {
 	users        userIndex                      // of pods
 	devices      map[string]gpudata.Description // by hw.id
 	seen         map[string]int64               // when the device was last in the telemetry
-	labeled      map[DRADevice]string           // the instance whose telemetry last named the DRA device
+	labeled      map[DRADevice]string           // the instance with the latest labels for the DRA device
 
 	view atomic.Pointer[trackerView]
 }
 
-// observation has the answers of the sources from a point in time on.
+// observation contains the answers of the sources that apply from a point in time.
 type observation struct {
 	from    int64
 	sources Sources
@@ -43,14 +43,14 @@ type trackerView struct {
 	tables []*Table // oldest first
 	pods   podLog
 	users  userIndex
-	// hostType and labels are the node's current ones.
+	// hostType and labels are the current ones of the node.
 	hostType string
 	labels   map[string]string
 }
 
 // New returns an empty Tracker. It keeps old states for the duration history, because samples may
-// arrive late. "Nobody" is valid for grace after the kubelet's last answer. drivers are the DRA
-// drivers whose devices are GPUs.
+// arrive late. "Nobody" stays valid for the duration grace after the kubelet's last answer. drivers
+// are the DRA drivers whose devices are GPUs.
 func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
 		history: int64(history), grace: int64(grace), drivers: drivers,
@@ -60,8 +60,9 @@ func New(history, grace time.Duration, drivers []string) *Tracker {
 	return t
 }
 
-// Update stores the current answers of the sources. The kubelet's answer is valid from its own time
-// on, all others from now on. The Tracker keeps references to s, which must not change afterwards.
+// Update stores the current answers of the sources. The kubelet's answer applies from the time at
+// which it arrived. All other answers apply from now. The Tracker keeps references to s, which must
+// not change afterwards.
 func (t *Tracker) Update(now time.Time, s Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +71,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 		t.pods = t.pods.update(n, n-t.history, s.Pods)
 		t.users = t.pods.users()
 	}
-	s.Pods = nil // the log has the pods with their times
+	s.Pods = nil // t.pods contains the pods with their times
 	// If the clock was set back, remove the observations that are in the future.
 	for len(t.observations) > 0 && t.observations[len(t.observations)-1].from > n {
 		t.observations = t.observations[:len(t.observations)-1]
@@ -78,7 +79,7 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 	from := n
 	switch last := len(t.observations) - 1; {
 	case last < 0:
-		from = n - t.history // the oldest observation also serves older samples that are still on their way
+		from = n - t.history // the oldest observation also applies to older samples that arrive late
 	case reflect.DeepEqual(t.observations[last].sources, s):
 		t.rebuild()
 		return
@@ -128,10 +129,10 @@ func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Descrip
 	}
 }
 
-// storeLabels stores the instances that labels name as DRA devices, and reports whether any of them
-// have changed. A driver can create another instance for each allocation of a device, so the last
-// one counts. If two instances have the label of one device at the same time, the label is ignored.
-// The caller holds mu.
+// storeLabels stores which instance each DRA device is, according to the labels. It reports whether
+// any of them changed. A driver can create another instance for each allocation of a device, so the
+// latest labels apply. If two instances have the label of one device at the same time, the label is
+// ignored. The caller holds mu.
 func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed bool) {
 	now := map[DRADevice]string{}
 	for id, d := range devices {
@@ -171,8 +172,8 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 }
 
 // Pod returns the UID of the pod that has a name at a time in nanoseconds, or "" if it is unknown.
-// ended is true if the pod no longer holds any device, because its containers have ended or
-// it was deleted. uid is the UID that was found with the name, or "".
+// ended is true if the pod no longer holds any device, because its containers have ended or it was
+// deleted. uid is the UID that was exposed with the name, or "".
 func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ended bool) {
 	pods := t.view.Load().pods
 	if uid != "" {
@@ -185,9 +186,9 @@ func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ende
 	return "", pods.anyEnded(namespace, name, at)
 }
 
-// Container returns the container of a process. containerID and podUID are from its control group
-// and empty if unknown. If only the pod is found, the holder has no container name. Container
-// returns false if neither is found.
+// Container returns the container of a process. containerID and podUID come from the process's
+// control group. They are empty if they are unknown. If only the pod is found, the holder has no
+// container name. Container returns false if neither is found.
 func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	users := t.view.Load().users
 	u, ok := users.byContainer[containerID]
@@ -197,7 +198,7 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	return u.Holder, ok
 }
 
-// Reserves reports whether a holder is a reservation pod, which holds nothing itself.
+// Reserves reports whether a holder is a reservation pod, which does not use the device itself.
 func (t *Tracker) Reserves(h gpudata.Holder) bool { return t.view.Load().pods.reserves(h) }
 
 // HasEnded reports whether a pod is known to hold no device at a time in nanoseconds.
@@ -206,7 +207,7 @@ func (t *Tracker) HasEnded(podUID string, at int64) bool {
 	return ok && u.until <= at
 }
 
-// Owner returns what is known about a pod's owner.
+// Owner returns the known owners of a pod.
 func (t *Tracker) Owner(podUID string) gpudata.Owner { return t.view.Load().users.byPod[podUID].owner }
 
 // Node returns the node's current instance type and labels.
@@ -215,7 +216,7 @@ func (t *Tracker) Node() (hostType string, labels map[string]string) {
 	return v.hostType, v.labels
 }
 
-// Stats counts allocations in the newest state that cannot be used.
+// Stats counts the unusable allocations in the newest state.
 type Stats struct {
 	// Unattributed counts allocated devices that match no device in the telemetry, by reason.
 	// Unmatched has the first of them.
@@ -225,7 +226,7 @@ type Stats struct {
 	// Conflicting is the first of them.
 	Conflicts   int
 	Conflicting string
-	// UnknownIDs has one id for each resource whose ids have an unknown form.
+	// UnknownIDs contains one example for each resource that has device IDs with an unknown form.
 	UnknownIDs map[string]string
 }
 

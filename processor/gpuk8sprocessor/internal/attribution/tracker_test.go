@@ -65,7 +65,7 @@ func TestAnUnknownDeviceHasNoEntry(t *testing.T) {
 	tr := newTestTracker()
 	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no source has answered")
 	tr.Update(at(10), listing(10))
-	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "no scrape has shown it")
+	assert.Nil(t, tr.Lookup("GPU-1", nanos(10)), "the device was in no scrape")
 	tr.StoreDevices(at(10), devices("GPU-1"))
 	assert.Equal(t, signal.HolderSourcePodResources, tr.Lookup("GPU-1", nanos(10)).Source)
 }
@@ -79,12 +79,12 @@ func TestARemovedInstanceDoesNotConflictWithANewOne(t *testing.T) {
 
 	again := map[string]gpudata.Description{"GPU-1/gi7": {Parent: "GPU-1", Profile: "2g.20gb", MIGUUID: "MIG-2"}}
 	tr.StoreDevices(at(20), again)
-	assert.Empty(t, pods(t, tr, "GPU-1/gi7", 20), "the id is another device's by now")
+	assert.Empty(t, pods(t, tr, "GPU-1/gi7", 20), "the ID now belongs to another device")
 	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownMIG])
 
 	other := map[string]gpudata.Description{"GPU-1/gi8": {Parent: "GPU-1", Profile: "1g.10gb", MIGUUID: "MIG-1"}}
 	tr.StoreDevices(at(200), other)
-	assert.Nil(t, tr.Lookup("GPU-1/gi7", nanos(200)), "not shown for longer than the history")
+	assert.Nil(t, tr.Lookup("GPU-1/gi7", nanos(200)), "the device was not scraped for longer than the history")
 	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1/gi8", 200))
 	assert.Zero(t, tr.Stats().Unattributed[UnknownMIG])
 }
@@ -94,13 +94,13 @@ func TestAnAllocatedDeviceWithoutAScrapeIsCounted(t *testing.T) {
 	tr.Update(at(10), listing(10, container("a", gpu("GPU-1"), gpu("GPU-2")),
 		container("b", catalogue.PluginID{Raw: "GPU-1::1", UUID: "GPU-1", Replica: true})))
 	notScraped := func() int { return tr.Stats().Unattributed[NotScraped] }
-	assert.Zero(t, notScraped(), "there was no scrape")
+	assert.Zero(t, notScraped(), "no scrape has arrived")
 	tr.StoreDevices(at(20), devices("GPU-1"))
 	assert.Equal(t, 1, notScraped())
 	tr.StoreDevices(at(30), devices("GPU-2"))
 	assert.Zero(t, notScraped())
 	tr.StoreDevices(at(145), devices("GPU-2"))
-	assert.Equal(t, 1, notScraped(), "GPU-1 fell off the bus: one device, whoever has it")
+	assert.Equal(t, 1, notScraped(), "GPU-1 fell off the bus; it counts as one device")
 	tr.Update(at(150), listing(150, container("b", gpu("GPU-2"))))
 	assert.Zero(t, notScraped(), "the device is not allocated any more")
 }
@@ -113,12 +113,12 @@ func TestNoHolderStaysValidForTheGraceAfterTheLastAnswer(t *testing.T) {
 	known := func(seconds int64) bool {
 		return Decide(tr.Lookup("GPU-2", nanos(seconds)), nanos(seconds), nil, nil, false).HoldersKnown
 	}
-	assert.True(t, known(1000), "every poll succeeds with the same answer")
+	assert.True(t, known(1000), "each poll returns the same answer")
 	s.Listing.State = kube.Stale
 	tr.Update(at(20), s)
 	assert.True(t, known(189))
 	assert.False(t, known(190))
-	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 1000), "named holders stay")
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-1", 1000), "holders stay valid")
 	s.Listing.State, s.Listing.Time = kube.Synced, nanos(200)
 	tr.Update(at(200), s)
 	assert.False(t, known(195))
@@ -137,7 +137,7 @@ func TestTheHistoryEndsAfterItsLength(t *testing.T) {
 	assert.LessOrEqual(t, len(tr.observations), 14)
 }
 
-func TestTheHistoryIsBoundedWhateverTheIntervalIs(t *testing.T) {
+func TestTheHistoryIsBoundedForAnyInterval(t *testing.T) {
 	tr := newTestTracker()
 	for i := range int64(3 * maxObservations) {
 		s := listing(0, container(fmt.Sprint("p", i), gpu("GPU-1")))
@@ -147,7 +147,7 @@ func TestTheHistoryIsBoundedWhateverTheIntervalIs(t *testing.T) {
 	assert.Len(t, tr.observations, maxObservations)
 }
 
-func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
+func TestAfterTheClockWasSetBackTheNewestAnswerApplies(t *testing.T) {
 	tr := newTestTracker()
 	tr.StoreDevices(at(0), devices("GPU-1"))
 	for s := int64(500); s <= 1000; s += 10 {
@@ -162,7 +162,7 @@ func TestAfterAStepOfTheClockBackwardsWhatIsNewestHolds(t *testing.T) {
 	assert.Equal(t, []string{"newest"}, pods(t, tr, "GPU-1", 901))
 }
 
-func TestAfterAStepOfTheClockBackwardsPodsExist(t *testing.T) {
+func TestAfterTheClockWasSetBackPodsExist(t *testing.T) {
 	tr := newTestTracker()
 	s := listing(1000, container("a", gpu("GPU-1")), container("job", gpu("GPU-2")))
 	s.PodsState = kube.Synced
@@ -179,7 +179,7 @@ func TestAfterAStepOfTheClockBackwardsPodsExist(t *testing.T) {
 	assert.Equal(t, "uid-a", uid)
 }
 
-func TestAPodThatTheKubeletListsBeforeTheCacheHasItIsFound(t *testing.T) {
+func TestAPodThatIsNotInTheCacheYetIsAHolder(t *testing.T) {
 	tr := newTestTracker()
 	s := listing(10, container("web-0", gpu("GPU-1")))
 	s.PodsState, s.Pods = kube.Synced, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
@@ -188,7 +188,7 @@ func TestAPodThatTheKubeletListsBeforeTheCacheHasItIsFound(t *testing.T) {
 	tr.Update(at(10), s)
 	e := tr.Lookup("GPU-1", nanos(11))
 	require.Len(t, e.Holders, 1)
-	assert.Empty(t, e.Holders[0].UID, "no UID is better than the wrong one")
+	assert.Empty(t, e.Holders[0].UID, "the UID of another pod must not be used")
 
 	s.Pods = []Pod{{Namespace: "ns", Name: "web-0", UID: "new", Created: nanos(9)}}
 	tr.Update(at(11), s)
@@ -219,8 +219,8 @@ func TestAnAmbiguousNameMatchesNoDevice(t *testing.T) {
 	tr.Update(at(10), s)
 	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownName])
 	assert.Equal(t, 1, tr.Stats().Unattributed[UnknownMIG])
-	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-3/gi7", 10), "one of its two compute instances")
-	assert.Empty(t, tr.Lookup("GPU-3/gi7", nanos(10)).Facts.MIGUUID, "it has two")
+	assert.Equal(t, []string{"a"}, pods(t, tr, "GPU-3/gi7", 10), "a holds one of the two compute instances")
+	assert.Empty(t, tr.Lookup("GPU-3/gi7", nanos(10)).Facts.MIGUUID, "the instance has two MIG devices")
 }
 
 func TestStrategies(t *testing.T) {
@@ -240,19 +240,19 @@ func TestStrategies(t *testing.T) {
 	}{
 		{"nobody", "", nil, "", false},
 		{"alone", "", []Holding{own("a", Holding{raw: "x"})}, signal.SharingNone, false},
-		{"alone on a node that shares others", signal.SharingMPS, []Holding{own("a", Holding{raw: "x"})}, signal.SharingNone, false},
+		{"a sole holder on a node with shared devices", signal.SharingMPS, []Holding{own("a", Holding{raw: "x"})}, signal.SharingNone, false},
 		{"a replica", "", []Holding{own("a", Holding{raw: "x", Replica: true})}, signal.SharingUnknown, false},
 		{"a replica of MPS", signal.SharingMPS, []Holding{own("a", Holding{raw: "x", Replica: true})}, signal.SharingMPS, false},
-		{"one id of two pods", "", []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "x"})}, signal.SharingUnknown, true},
-		{"one id of two pods where the node shares", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "x"})}, signal.SharingUnknown, true},
-		{"two replicas where the node shares", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x::0", Replica: true}), own("b", Holding{raw: "x::1", Replica: true})}, signal.SharingTimeSlicing, false},
-		{"one id of two containers of a pod where the node shares", signal.SharingMPS, []Holding{own("a", Holding{raw: "x"}), own("a", Holding{raw: "x"})}, signal.SharingUnknown, false},
-		{"two ids of one instance where the node shares others", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "y"})}, signal.SharingMIG, false},
-		{"two ids of one instance", "", []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "y"})}, signal.SharingMIG, false},
+		{"one ID for two pods", "", []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "x"})}, signal.SharingUnknown, true},
+		{"one ID for two pods on a node with shared devices", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "x"})}, signal.SharingUnknown, true},
+		{"two replicas on a node with shared devices", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x::0", Replica: true}), own("b", Holding{raw: "x::1", Replica: true})}, signal.SharingTimeSlicing, false},
+		{"one ID for two containers of a pod on a node with shared devices", signal.SharingMPS, []Holding{own("a", Holding{raw: "x"}), own("a", Holding{raw: "x"})}, signal.SharingUnknown, false},
+		{"two IDs of one instance on a node with shared devices", signal.SharingTimeSlicing, []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "y"})}, signal.SharingMIG, false},
+		{"two IDs of one instance", "", []Holding{own("a", Holding{raw: "x"}), own("b", Holding{raw: "y"})}, signal.SharingMIG, false},
 		{"a claim", "", []Holding{own("a", Holding{raw: "x", Allocation: claim})}, signal.SharingNone, false},
 		{"a share", "", []Holding{own("a", Holding{raw: "x", Allocation: share})}, signal.SharingDRA, false},
 		{"two claims of one container", "", []Holding{own("a", Holding{raw: "x", Allocation: claim, several: true})}, signal.SharingDRA, false},
-		{"a claim of two pods", "", []Holding{own("a", Holding{raw: "x", Allocation: claim}), own("b", Holding{raw: "x", Allocation: claim})}, signal.SharingDRA, false},
+		{"a claim for two pods", "", []Holding{own("a", Holding{raw: "x", Allocation: claim}), own("b", Holding{raw: "x", Allocation: claim})}, signal.SharingDRA, false},
 		{"a claim and a device plugin", "", []Holding{own("a", Holding{raw: "x", Allocation: claim}), own("b", Holding{raw: "y"})}, signal.SharingUnknown, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -367,8 +367,8 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 	return out
 }
 
-// nodeOf returns a tracker with 8 boards of 7 instances. Each instance has one holder, which is one
-// of the given number of pods.
+// nodeOf returns a tracker with 8 boards of 7 instances. Each instance has one holder. The holders
+// are distributed over the given number of pods.
 func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	tr = newTestTracker()
 	devices := map[string]gpudata.Description{}
@@ -414,7 +414,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate measures one update with an answer of the kubelet.
+// BenchmarkUpdate measures one update with a new answer from the kubelet.
 func BenchmarkUpdate(b *testing.B) {
 	for _, pods := range []int{56, 1000} {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
