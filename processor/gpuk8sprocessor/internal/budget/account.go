@@ -7,26 +7,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// account is the usage of one device's containers from one origin.
+// account contains the usage of a device's containers from one origin.
 type account struct {
 	used       map[*User]int64
 	nonHolders []*User // users that do not hold the device
 	other      int64
 	processes  int
-	// uncertain are containers of processes whose memory is unknown, or which may belong to one of
-	// several containers.
+	// uncertain contains the containers of processes with unknown memory, and of processes that may
+	// belong to one of several containers.
 	uncertain []gpudata.Holder
-	// complete is true if containers that the origin does not name use nothing.
+	// complete is true if a container that is missing from the account uses no memory.
 	complete   bool
 	impossible bool
-	// time is the origin's timestamp, by its own clock.
+	// time is the timestamp of the origin, by the origin's clock.
 	time int64
 }
 
-// reportsUsage reports whether the origin has the usage of a container, or an impossible number.
+// reportsUsage reports whether the account contains the usage of a container, or an impossible
+// number.
 func (a *account) reportsUsage() bool { return len(a.used) > 0 || a.impossible }
 
-// namesHolder reports whether the origin has the usage of a holder of the device.
+// namesHolder reports whether the account contains the usage of a holder of the device.
 func (a *account) namesHolder() bool {
 	for u := range a.used {
 		if u.Holds {
@@ -52,7 +53,7 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 		a.other += bytes
 		return
 	case u == nil && c.Pod == "":
-		// It may belong to a container of which only the name is known, or to a job.
+		// The usage may belong to a container that is known only by name, or to a job.
 		nameless := slices.ContainsFunc(d.Users, func(u *User) bool {
 			return u.InPod() && u.UID == "" && c.UID != "" || !u.InPod() && u.ID == "" && !c.InPod()
 		})
@@ -66,9 +67,9 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	a.used[u] += bytes
 }
 
-// accountOfProcesses returns the account of a device from a list of processes. The list is complete for
-// devices whose number of processes is known and equals the number of listed processes. Without that
-// number a container without a process in the list may still use the device.
+// accountOfProcesses returns the account of a device from a list of processes. The list is complete
+// for devices whose number of processes is known and equals the number of listed processes. Without
+// that number, a container without a listed process may still use the device.
 func (d *Device) accountOfProcesses(l *processList) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
 	n := 0
@@ -79,7 +80,7 @@ func (d *Device) accountOfProcesses(l *processList) *account {
 			a.processes++
 			a.add(d, pr.Holder, pr.Used)
 		case !pr.Holder.InPod() && pr.Holder.Job == "":
-			a.complete = false // it may belong to any container
+			a.complete = false // the process may belong to any container
 		default:
 			a.uncertain = append(a.uncertain, pr.Holder)
 		}
@@ -88,7 +89,7 @@ func (d *Device) accountOfProcesses(l *processList) *account {
 	return a.dropUncertain()
 }
 
-// dropUncertain drops entries that may be only a part of a container's usage.
+// dropUncertain removes the usage of containers that may use more memory.
 func (a *account) dropUncertain() *account {
 	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.isUncertain(u) })
 	return a
@@ -99,7 +100,8 @@ func (a *account) isUncertain(u *User) bool {
 	return slices.ContainsFunc(a.uncertain, func(c gpudata.Holder) bool { return u.MayBeSame(c) })
 }
 
-// accountOfStated returns the account of a device from what an exporter states about its containers.
+// accountOfStated returns the account of a device from the values that an exporter states for its
+// containers.
 func (p *Place) accountOfStated(d *Device, source statedSource) *account {
 	a := &account{used: map[*User]int64{}}
 	for h, bytes := range source.used {
@@ -110,7 +112,7 @@ func (p *Place) accountOfStated(d *Device, source statedSource) *account {
 	return a.dropUncertain()
 }
 
-// apply sets the users' usage from an account. It is nil if there is none.
+// apply sets the users' usage from an account, which may be nil.
 func (d *Device) apply(a *account, stale bool) {
 	onlyHolder := len(d.Users) == 1 && d.Users[0].Exclusive && d.Used >= 0
 	if onlyHolder && (a == nil || len(a.nonHolders) == 0 && a.other == 0) {

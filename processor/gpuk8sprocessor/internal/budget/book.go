@@ -10,13 +10,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// retention is how long the Book keeps the values of a source that stopped sending, so that their
-// device is reported as stale.
+// retention is how long the Book keeps the values of a source that stopped sending. During that
+// time, the device is reported as stale.
 const retention = time.Hour
 
-// Limits bound what the Books of all nodes keep.
+// Limits limit the number of stored entries in the Books of all nodes.
 type Limits struct {
-	// rows are those of all lists and stated values; the others count devices.
+	// rows counts the rows of all lists and stated values. The others count devices.
 	rows, lists, stated, memory *stage.Limit
 }
 
@@ -25,16 +25,16 @@ func NewLimits(n int) *Limits {
 	return &Limits{rows: stage.NewLimit(n), lists: stage.NewLimit(n), stated: stage.NewLimit(n), memory: stage.NewLimit(n)}
 }
 
-// Book keeps the newest list of processes of each device of a node and the newest values that
-// exporters state about its containers in frames of their own. It is not safe for concurrent use.
+// Book keeps the newest list of processes of each device of a node. It also keeps the newest values
+// that exporters state about containers in separate frames. It is not safe for concurrent use.
 type Book struct {
-	// maxAge is how long lists and values are used at most, in nanoseconds.
+	// maxAge is the maximum age of lists and values, in nanoseconds.
 	maxAge int64
 	limits *Limits
 
 	lists  map[gpudata.Device]*processList
 	stated map[gpudata.Device]*statedValues
-	// memory is the last reported memory of each device.
+	// memory contains the last reported memory of each device.
 	memory map[gpudata.Device]deviceMemory
 }
 
@@ -48,7 +48,7 @@ func NewBook(maxAge time.Duration, limits *Limits) *Book {
 
 // scrape is the time of the newest values of a source.
 type scrape struct {
-	time int64 // by its own clock, nanoseconds since the epoch
+	time int64 // by the source's clock, in nanoseconds since the epoch
 	// interval is the time since the previous values. 0 means unknown.
 	interval int64
 	seen     time.Time // by the local clock
@@ -58,9 +58,10 @@ type scrape struct {
 // Process is a process on a device.
 type Process struct {
 	PID string
-	// Holder is its container, as far as it is known. It is zero for a process of the host.
+	// Holder is the process's container, as far as it is known. It is zero for a process of the
+	// host.
 	Holder gpudata.Holder
-	// Used is its memory in bytes, or Unknown.
+	// Used is the process's memory in bytes, or Unknown.
 	Used int64
 }
 
@@ -68,23 +69,24 @@ type Process struct {
 type processList struct {
 	scrape
 	processes map[string]Process // by PID
-	// count is the number of processes if counted is true. The list may have fewer.
+	// count is the number of processes if counted is true. The list may contain fewer.
 	count   int
 	counted bool
 }
 
-// deviceMemory is a device's last reported memory, and the users whose usage has been sent.
+// deviceMemory contains a device's last reported memory, and the users for which the usage was
+// sent.
 type deviceMemory struct {
 	time              int64
 	seen              time.Time
 	used, limit, free int64
-	// sent are the users whose usage at usedAt has been sent.
+	// sent contains the users for which the usage at usedAt was sent.
 	usedAt int64
 	sent   []gpudata.Holder
 }
 
-// UpdateMemory stores the memory values of a frame's device. If a frame has none, such as a list of
-// processes, it fills in the last values.
+// UpdateMemory stores the memory values of a frame's device. If the frame has no memory values, for
+// example because it is a list of processes, UpdateMemory sets the last values.
 func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	id := d.Frame.Device
 	memory, ok := b.memory[id]
@@ -99,8 +101,9 @@ func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	}
 }
 
-// MarkSent marks a user's usage at UsedAt as sent and reports whether it was not sent before. Every
-// frame of the device has this usage until its source reports a new value.
+// MarkSent marks a user's usage at UsedAt as sent. It reports whether the usage must be sent,
+// because it was not sent before. Until the source reports a new value, every frame of the device
+// contains the same usage.
 func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	memory, ok := b.memory[d.Frame.Device]
 	if !ok && !b.limits.memory.Take() {
@@ -121,23 +124,24 @@ func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	return true
 }
 
-// statedValues is what an exporter states about the containers of a device in frames of its own.
+// statedValues contains the values that an exporter states about the containers of a device in
+// separate frames.
 type statedValues struct {
 	usage  scrape
 	used   map[gpudata.Holder]int64 // in bytes
 	limits map[gpudata.Holder]statedLimit
 }
 
-// statedLimit is a budget that an exporter states. Each has its own time, because exporters have
-// different times.
+// statedLimit is a budget that an exporter states. Each limit has a separate time, because several
+// exporters may state limits at different times.
 type statedLimit struct {
 	bytes, time int64
 	seen        time.Time
 }
 
 // recordScrape records that a source has values of time t. If next is true, they replace the stored
-// ones. If late is true, newer values are stored. Older values replace newer ones that were not
-// updated for maxAge, because the source's clock was set back.
+// values. If late is true, the stored values are newer. If the stored values were not updated for
+// maxAge, older values also replace them, because the source's clock was set back.
 func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool) {
 	setBack := t < s.time && int64(now.Sub(s.seen)) > b.maxAge
 	next = t > s.time || setBack
@@ -155,8 +159,8 @@ func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool)
 	return late, next
 }
 
-// fresh reports whether values are recent enough at t: at most two of their source's intervals old,
-// and at most maxAge.
+// fresh reports whether values are recent enough at time t: not older than two intervals of their
+// source, and not older than maxAge.
 func (b *Book) fresh(s *scrape, t int64) bool {
 	limit := b.maxAge
 	if s.interval > 0 {
@@ -174,8 +178,8 @@ func (b *Book) addRow(s *scrape) bool {
 	return true
 }
 
-// AddProcess stores a process of a device. Processes of the same time are one list. It returns false
-// if the book is full.
+// AddProcess stores a process of a device. Processes with the same time belong to one list. It
+// returns false if the book is full.
 func (b *Book) AddProcess(d gpudata.Device, t int64, now time.Time, p Process) bool {
 	l, ok := b.list(d, t, now)
 	if l == nil {
@@ -194,8 +198,8 @@ func (b *Book) AddProcess(d gpudata.Device, t int64, now time.Time, p Process) b
 	return true
 }
 
-// AddCount stores the number of processes on a device. The list may have fewer processes, or none. It
-// returns false if the book is full.
+// AddCount stores the number of processes on a device. The list may contain fewer processes, or
+// none. It returns false if the book is full.
 func (b *Book) AddCount(d gpudata.Device, t int64, now time.Time, n int) bool {
 	l, ok := b.list(d, t, now)
 	if l == nil {
@@ -229,8 +233,8 @@ func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*processList, boo
 	return l, true
 }
 
-// AddStated stores what an exporter states about a container in a separate frame: its usage of a
-// device and its budget, each of which may be Unknown. It returns false if the book is full.
+// AddStated stores the values that an exporter states about a container in a separate frame: the
+// usage of a device and the budget. Either may be Unknown. It returns false if the book is full.
 func (b *Book) AddStated(d gpudata.Device, t int64, now time.Time, h gpudata.Holder, used, budget int64) bool {
 	if used == Unknown && budget == Unknown {
 		return true
@@ -309,11 +313,11 @@ func (b *Book) Sweep(now time.Time) {
 	b.limits.memory.Free(before - len(b.memory))
 }
 
-// IsEmpty reports whether the Book has nothing.
+// IsEmpty reports whether the Book is empty.
 func (b *Book) IsEmpty() bool { return len(b.lists)+len(b.stated)+len(b.memory) == 0 }
 
-// Fill sets the usage of the users of the place's devices, adds users that do not hold their device,
-// and sets the budgets that exporters state. It does not change devices with Reported usage.
+// Fill sets the usage of the users of the place's devices and the budgets that exporters state. It
+// adds users that do not hold their device. It does not change devices with Reported usage.
 func (b *Book) Fill(p *Place) {
 	for _, d := range p.Devices {
 		if !slices.ContainsFunc(d.Users, func(u *User) bool { return u.Origin == Reported }) {
@@ -323,8 +327,8 @@ func (b *Book) Fill(p *Place) {
 	b.fillLimits(p)
 }
 
-// fillLimits sets the budgets that exporters state. The pod's containers on the device that have no
-// budget of their own share the budget of a pod.
+// fillLimits sets the budgets that exporters state. The budget of a pod is shared by the pod's
+// containers on the device that have no budget.
 func (b *Book) fillLimits(p *Place) {
 	for _, d := range p.Devices {
 		podLimits := map[gpudata.Holder]int64{}
@@ -357,14 +361,15 @@ func (b *Book) fillLimits(p *Place) {
 	}
 }
 
-// statedSource is what exporters state about the containers of a device, or of the board of an instance.
+// statedSource contains the values that exporters state about the containers of a device, or of the
+// board of an instance.
 type statedSource struct {
 	*statedValues
 	isBoard bool
 }
 
-// statedSources returns what exporters state about the containers of a device. An exporter may name
-// an instance's board instead of the instance.
+// statedSources returns the values that exporters state about the containers of a device. An
+// exporter may report an instance's board instead of the instance.
 func (b *Book) statedSources(p *Place, d *Device) (sources []statedSource) {
 	if values := b.stated[d.Frame.Device]; values != nil {
 		sources = append(sources, statedSource{values, false})
@@ -392,9 +397,9 @@ func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool
 	return true
 }
 
-// bestAccount returns the account to use for a device: the first one with usage, else the first one
-// that is complete and empty, else nil. stale is true if it is nil because the account of a holder is
-// too old.
+// bestAccount returns the account to use for a device: the first account with usage, otherwise the
+// first complete and empty account, otherwise nil. stale is true if it returns nil because the
+// account of a holder is too old.
 func (b *Book) bestAccount(p *Place, d *Device) (a *account, stale bool) {
 	var empty *account
 	usable := func(s *scrape, a *account) (found bool) {

@@ -30,10 +30,10 @@ func deviceFrame(id string) *gpudata.DeviceFrame {
 
 var tolerance = Tolerance{Process: 512 * mi, Ratio: 0.05}
 
-// uses returns a holder with this usage.
+// uses returns a holder with the given usage.
 func uses(bytes int64) *User { return &User{Holds: true, Used: bytes, Origin: Reported} }
 
-// unknownUsage returns a holder whose usage is unknown.
+// unknownUsage returns a holder with an unknown usage.
 func unknownUsage() *User { return &User{Holds: true} }
 
 func TestReasons(t *testing.T) {
@@ -49,37 +49,37 @@ func TestReasons(t *testing.T) {
 		device *Device
 		want   Reason
 	}{
-		"nobody on an empty device":                        {device(0), AddsUp},
-		"nobody, and what a driver takes":                  {device(400 * mi), AddsUp},
-		"nobody on a used device":                          {device(5 * gi), Unexplained},
-		"exactly":                                          {device(6*gi, uses(2*gi), uses(4*gi)), AddsUp},
-		"CUDA contexts of two":                             {device(6*gi, uses(2*gi), uses(3*gi)), AddsUp},
-		"a context was not counted (HAMi 35122 of 36336)":  {with(device(36336*mi, uses(35122*mi)), func(d *Device) { d.Limit = 80 * gi }), AddsUp},
-		"more than contexts":                               {device(6*gi, uses(2*gi), uses(2*gi)), Unexplained},
-		"many processes have many contexts":                {with(device(6*gi, uses(2*gi), uses(2*gi)), func(d *Device) { d.Processes = 4 }), AddsUp},
-		"processes of the host explain use too":            {with(device(6*gi, uses(2*gi)), func(d *Device) { d.Other = 4 * gi }), AddsUp},
-		"one is not known":                                 {device(6*gi, uses(6*gi), unknownUsage()), UsageMissing},
-		"nobody tells who holds it":                        {with(device(0), func(d *Device) { d.HoldersKnown = false }), HoldersUnknown},
-		"the device does not tell":                         {device(Unknown, uses(gi)), DeviceUnknown},
-		"all zero on a used device":                        {device(5*gi, uses(0), uses(0)), FalseZero},
-		"all zero on a device that is as good as empty":    {device(500*mi, uses(0), uses(0)), AddsUp},
-		"one zero beside the one who uses it":              {device(5*gi, uses(0), uses(5*gi)), AddsUp},
-		"zero and unknown":                                 {device(5*gi, uses(0), unknownUsage()), UsageMissing},
-		"zeros, and the host's processes explain it":       {with(device(5*gi, uses(0)), func(d *Device) { d.Other = 5 * gi }), AddsUp},
-		"a number was impossible":                          {with(device(5*gi, uses(5*gi)), func(d *Device) { d.Impossible = true }), AboveDevice},
-		"the device is above itself":                       {device(17*gi, uses(16*gi)), AboveDevice},
-		"the sum is above the device's use":                {device(6*gi, uses(5*gi), uses(5*gi)), SumAboveDevice},
-		"the sum is a little above, samples differ":        {device(6*gi, uses(3*gi), uses(3*gi+700*mi)), AddsUp},
-		"the sum is above the device's size":               {device(16*gi, uses(9*gi), uses(8*gi)), SumAboveDevice},
-		"the sum is above its size, its use is not told":   {device(Unknown, uses(9*gi), uses(8*gi)), SumAboveDevice},
-		"it adds up without those who do not hold it":      {device(6*gi, uses(6*gi), observed(4*gi)), DeadSlots},
-		"it does not, also without them":                   {device(6*gi, uses(9*gi), observed(4*gi)), SumAboveDevice},
-		"who uses it without holding it adds up":           {device(6*gi, uses(2*gi), observed(4*gi)), AddsUp},
-		"what was told is too old":                         {with(device(6*gi, unknownUsage()), func(d *Device) { d.Stale = true }), StaleSource},
-		"too old, but the device is as good as empty":      {with(device(300*mi, unknownUsage()), func(d *Device) { d.Stale = true }), UsageMissing},
-		"too old, and the device does not tell what it is": {with(device(Unknown, unknownUsage()), func(d *Device) { d.Stale = true }), StaleSource},
-		"the size is not known":                            {with(device(6*gi, uses(6*gi)), func(d *Device) { d.Limit = Unknown }), AddsUp},
-		"the size is not known, 17 TB":                     {with(device(6*gi, uses(17*1024*gi)), func(d *Device) { d.Limit = Unknown }), SumAboveDevice},
+		"no holder, an empty device":                   {device(0), AddsUp},
+		"no holder, and the driver's own memory":       {device(400 * mi), AddsUp},
+		"no holder, a used device":                     {device(5 * gi), Unexplained},
+		"exactly":                                      {device(6*gi, uses(2*gi), uses(4*gi)), AddsUp},
+		"two CUDA contexts":                            {device(6*gi, uses(2*gi), uses(3*gi)), AddsUp},
+		"an uncounted context (HAMi 35122 of 36336)":   {with(device(36336*mi, uses(35122*mi)), func(d *Device) { d.Limit = 80 * gi }), AddsUp},
+		"more than the CUDA contexts":                  {device(6*gi, uses(2*gi), uses(2*gi)), Unexplained},
+		"many processes with many contexts":            {with(device(6*gi, uses(2*gi), uses(2*gi)), func(d *Device) { d.Processes = 4 }), AddsUp},
+		"processes of the host":                        {with(device(6*gi, uses(2*gi)), func(d *Device) { d.Other = 4 * gi }), AddsUp},
+		"one unknown usage":                            {device(6*gi, uses(6*gi), unknownUsage()), UsageMissing},
+		"unknown holders":                              {with(device(0), func(d *Device) { d.HoldersKnown = false }), HoldersUnknown},
+		"an unknown usage of the device":               {device(Unknown, uses(gi)), DeviceUnknown},
+		"only zeros on a used device":                  {device(5*gi, uses(0), uses(0)), FalseZero},
+		"only zeros on an almost empty device":         {device(500*mi, uses(0), uses(0)), AddsUp},
+		"one zero and one user":                        {device(5*gi, uses(0), uses(5*gi)), AddsUp},
+		"zero and unknown":                             {device(5*gi, uses(0), unknownUsage()), UsageMissing},
+		"zeros, and processes of the host":             {with(device(5*gi, uses(0)), func(d *Device) { d.Other = 5 * gi }), AddsUp},
+		"an impossible number":                         {with(device(5*gi, uses(5*gi)), func(d *Device) { d.Impossible = true }), AboveDevice},
+		"the device's usage is above its size":         {device(17*gi, uses(16*gi)), AboveDevice},
+		"the sum is above the device's usage":          {device(6*gi, uses(5*gi), uses(5*gi)), SumAboveDevice},
+		"the sum is slightly above the device's usage": {device(6*gi, uses(3*gi), uses(3*gi+700*mi)), AddsUp},
+		"the sum is above the device's size":           {device(16*gi, uses(9*gi), uses(8*gi)), SumAboveDevice},
+		"the sum is above the size, unknown usage":     {device(Unknown, uses(9*gi), uses(8*gi)), SumAboveDevice},
+		"the sum of only the holders adds up":          {device(6*gi, uses(6*gi), observed(4*gi)), DeadSlots},
+		"the sum of only the holders is too high":      {device(6*gi, uses(9*gi), observed(4*gi)), SumAboveDevice},
+		"a holder and another user":                    {device(6*gi, uses(2*gi), observed(4*gi)), AddsUp},
+		"stale usage":                                  {with(device(6*gi, unknownUsage()), func(d *Device) { d.Stale = true }), StaleSource},
+		"stale usage on an almost empty device":        {with(device(300*mi, unknownUsage()), func(d *Device) { d.Stale = true }), UsageMissing},
+		"stale usage, unknown usage of the device":     {with(device(Unknown, unknownUsage()), func(d *Device) { d.Stale = true }), StaleSource},
+		"an unknown size":                              {with(device(6*gi, uses(6*gi)), func(d *Device) { d.Limit = Unknown }), AddsUp},
+		"an unknown size, 17 TB":                       {with(device(6*gi, uses(17*1024*gi)), func(d *Device) { d.Limit = Unknown }), SumAboveDevice},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.device.Reconcile(tolerance)
@@ -100,7 +100,7 @@ func TestEveryReasonHasOneState(t *testing.T) {
 	}, want)
 }
 
-func TestTheBestSourceThatHasABudgetCounts(t *testing.T) {
+func TestTheBestSourceWithABudgetApplies(t *testing.T) {
 	declares := func(b gpushare.Budget) func(*User) {
 		return func(u *User) { u.Declared = append(u.Declared, b) }
 	}
@@ -149,8 +149,8 @@ func TestABudgetOfAPodIsSharedByItsContainers(t *testing.T) {
 		{ID: "GPU-2", Name: "nvidia2", Limit: 16 * gi, Users: []*User{otherDevice}},
 	}}
 	p.Declare(MPSBudget{})
-	assert.Equal(t, []int64{2 * gi, 2 * gi, 0}, []int64{a.Budget, b.Budget, other.Budget}, "the device's budget by two")
-	assert.EqualValues(t, 2*gi, otherDevice.Budget, "the other device is not named: the pod's budget by three")
+	assert.Equal(t, []int64{2 * gi, 2 * gi, 0}, []int64{a.Budget, b.Budget, other.Budget}, "the device's budget, divided by two containers")
+	assert.EqualValues(t, 2*gi, otherDevice.Budget, "the budget names only the first device; the other one gets the pod's budget, divided by three")
 }
 
 func TestContainersWithoutABudgetShareTheRestOfThePodsBudget(t *testing.T) {
@@ -161,11 +161,11 @@ func TestContainersWithoutABudgetShareTheRestOfThePodsBudget(t *testing.T) {
 		users  []string
 		want   []int64
 	}{
-		"one other":                       {6 * gi, []string{"own", "a"}, []int64{1 * gi, 5 * gi}},
-		"two others":                      {6 * gi, []string{"own", "a", "b"}, []int64{1 * gi, 5 * gi / 2, 5 * gi / 2}},
-		"no other":                        {6 * gi, []string{"own"}, []int64{1 * gi}},
-		"its container is not on the GPU": {6 * gi, []string{"a"}, []int64{6 * gi}},
-		"nothing is left":                 {1 * gi, []string{"own", "a"}, []int64{1 * gi, 0}},
+		"one other":  {6 * gi, []string{"own", "a"}, []int64{1 * gi, 5 * gi}},
+		"two others": {6 * gi, []string{"own", "a", "b"}, []int64{1 * gi, 5 * gi / 2, 5 * gi / 2}},
+		"no other":   {6 * gi, []string{"own"}, []int64{1 * gi}},
+		"the container with a budget is not on the GPU": {6 * gi, []string{"a"}, []int64{6 * gi}},
+		"no budget remains":                             {1 * gi, []string{"own", "a"}, []int64{1 * gi, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			perPod.MemoryBytes = tc.perPod
@@ -186,7 +186,7 @@ func TestContainersWithoutABudgetShareTheRestOfThePodsBudget(t *testing.T) {
 	}
 }
 
-// The numbers of a device are consistent for any input, and an impossible sum is never valid.
+// For any input, the numbers of a device are consistent, and an impossible sum is never valid.
 func TestTheNumbersOfADeviceAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytes := rapid.OneOf(rapid.Int64Range(0, 20*gi), rapid.SampledFrom([]int64{0, gi, 16 * gi, 17 * 1024 * gi}))
@@ -239,7 +239,7 @@ func TestTheNumbersOfADeviceAreConsistent(t *testing.T) {
 	})
 }
 
-func TestABookIsBoundedAndDropsOldRows(t *testing.T) {
+func TestABookIsLimitedAndDropsOldRows(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := NewBook(time.Minute, NewLimits(3))
 	stated := func(t int64, pod string) bool {
@@ -251,8 +251,8 @@ func TestABookIsBoundedAndDropsOldRows(t *testing.T) {
 	assert.True(t, process(1, "1"))
 	assert.False(t, stated(1, "c"), "full")
 	assert.False(t, process(1, "2"), "full")
-	assert.True(t, stated(1, "a"), "is kept already")
-	assert.True(t, stated(2, "c"), "the next values replace the last")
+	assert.True(t, stated(1, "a"), "the row is already stored")
+	assert.True(t, stated(2, "c"), "newer values replace the stored values")
 	assert.True(t, stated(1, "late"), "older than what is known")
 	assert.True(t, process(2, "2"))
 	assert.Equal(t, 2, b.limits.rows.Used())
@@ -260,21 +260,21 @@ func TestABookIsBoundedAndDropsOldRows(t *testing.T) {
 	assert.False(t, b.AddCount(gpu2, 2, now, 0), "full")
 	assert.True(t, b.AddCount(gpu1, 1, now, 0), "older than what is known")
 	assert.Equal(t, 3, b.limits.rows.Used())
-	assert.False(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1), "full of budgets too")
+	assert.False(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1), "the book is also full of budgets")
 	now = now.Add(time.Minute + 1)
-	assert.True(t, process(1, "3"), "a clock was set back")
+	assert.True(t, process(1, "3"), "the clock was set back")
 	assert.Equal(t, 2, b.limits.rows.Used())
 	assert.True(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1))
 	assert.Equal(t, 3, b.limits.rows.Used())
 	b.Sweep(now.Add(time.Minute + 1))
-	assert.Equal(t, 2, b.limits.rows.Used(), "a budget is forgotten with its source")
+	assert.Equal(t, 2, b.limits.rows.Used(), "a budget is deleted with its source")
 	b.Sweep(now.Add(retention + time.Hour))
 	assert.Zero(t, b.limits.rows.Used())
 	assert.Empty(t, b.stated)
 	assert.Empty(t, b.lists)
 }
 
-// Input that constantly has new devices is bounded, like input that constantly has new processes.
+// The limit also applies to input that constantly contains new devices.
 func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
 	stated, lists := NewBook(time.Minute, NewLimits(1)), NewBook(time.Minute, NewLimits(1))
@@ -288,8 +288,8 @@ func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	assert.Len(t, lists.lists, 1)
 }
 
-// The list of a source that sends every 10 s is stale after 20 s, regardless of max_age.
-func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
+// The list of a source that sends data every 10 s is stale after 20 s, even if max_age is longer.
+func TestAListAppliesForTwoIntervalsOfItsSource(t *testing.T) {
 	now := time.Unix(1000, 0)
 	const second = int64(time.Second)
 	for name, tc := range map[string]struct {
@@ -323,17 +323,17 @@ func TestAListCountsForTwoIntervalsOfItsSource(t *testing.T) {
 	}
 }
 
-// HAMi's monitor states the budget of a container, and HAMi's scheduler states what it reserved for
-// the pod, at different times.
+// HAMi's monitor states the budget of a container. HAMi's scheduler states the memory that it
+// reserved for the pod. Their values have different times.
 func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	now := time.Unix(1000, 0)
 	holder := func(container string) gpudata.Holder {
 		return gpudata.Holder{Namespace: "ns", Pod: "a", Container: container}
 	}
 	b := NewBook(time.Minute, NewLimits(10))
-	require.True(t, b.AddStated(gpu1, 10, now, holder("main"), Unknown, 3*gi), "by the monitor")
-	require.True(t, b.AddStated(gpu1, 11, now, holder(""), Unknown, 4*gi), "by the scheduler")
-	require.True(t, b.AddStated(gpu1, 12, now, gpudata.Holder{Namespace: "ns", Pod: "b"}, Unknown, 5*gi), "of another pod")
+	require.True(t, b.AddStated(gpu1, 10, now, holder("main"), Unknown, 3*gi), "the monitor's value")
+	require.True(t, b.AddStated(gpu1, 11, now, holder(""), Unknown, 4*gi), "the scheduler's value")
+	require.True(t, b.AddStated(gpu1, 12, now, gpudata.Holder{Namespace: "ns", Pod: "b"}, Unknown, 5*gi), "the budget of another pod")
 	d := &Device{ID: "GPU-1", Frame: deviceFrame("GPU-1")}
 	for _, container := range []string{"main", "side", "init"} {
 		d.Users = append(d.Users, &User{Holder: holder(container), Holds: true, DeclarationsKnown: true})
@@ -345,11 +345,11 @@ func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	for _, u := range d.Users {
 		budgets = append(budgets, u.Budget/gi)
 	}
-	assert.Equal(t, []int64{3, 2, 2}, budgets, "the pod's is for the containers without their own")
+	assert.Equal(t, []int64{3, 2, 2}, budgets, "the containers without a budget share the pod's budget")
 }
 
-// If only the UID of a process's pod is known, the pod may be that of a holder of which only the
-// name is known. So the usage of that holder is not zero.
+// A process may be known only by the UID of its pod, and a holder only by its name. Both may be the
+// same pod, so the usage of the holder must not be reported as zero.
 func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 	for name, want := range map[string]Origin{"uid-b": Unlisted, "": None} {
 		now := time.Unix(1000, 0)
@@ -386,8 +386,8 @@ func TestAProcessOfAnUnknownContainerIsNotAttributedToAnotherContainer(t *testin
 	}
 }
 
-// A budget that names no device does not apply to a device that is not allocated to the container, even
-// if the container has processes on it.
+// A budget without a device applies only to the devices that are allocated to the container. It
+// does not apply to other devices on which the container has processes.
 func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
@@ -401,10 +401,10 @@ func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 		holder   bool
 		want     []int64
 	}{
-		"of a pod":                       {ofPod, true, []int64{6 * gi, 0}},
-		"of a pod that was given none":   {ofPod, false, []int64{3 * gi, 3 * gi}},
-		"of a container":                 {declared(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c"}), true, []int64{6 * gi, 0}},
-		"of a container, of each device": {declared(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Devices: 1}), true, []int64{6 * gi, 0}},
+		"a pod's budget": {ofPod, true, []int64{6 * gi, 0}},
+		"a pod's budget, and no allocated device": {ofPod, false, []int64{3 * gi, 3 * gi}},
+		"a container's budget":                    {declared(gpushare.Budget{Source: gpushare.BudgetResource, Container: "c"}), true, []int64{6 * gi, 0}},
+		"a container's budget for each device":    {declared(gpushare.Budget{Source: gpushare.BudgetKoordinator, Container: "c", Devices: 1}), true, []int64{6 * gi, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook(time.Minute, NewLimits(10))

@@ -8,17 +8,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// MPSBudget is what each client of an MPS daemon may use. At most one field is set. If both are 0,
-// MPS has no budget.
+// MPSBudget is the memory that each client of an MPS daemon may use. At most one field is set. If
+// both are 0, MPS sets no budget.
 type MPSBudget struct {
 	// Limit is the pinned memory limit of each client in bytes.
 	Limit int64 `mapstructure:"limit"`
-	// Replicas divides the device's memory, as the device plugin does.
+	// Replicas is the number by which the device plugin divides the device's memory.
 	Replicas int64 `mapstructure:"replicas"`
 }
 
-// Declare sets each user's budget from the best source that has one. If the pod of a user is unknown,
-// so is the budget, because the pod may have one from a better source.
+// Declare sets each user's budget from the best source that provides one. If the pod of a user is
+// unknown, the budget is also unknown, because the pod may declare a budget in a better source.
 func (p *Place) Declare(mps MPSBudget) {
 	sources := gpushare.BudgetSources()
 	for _, d := range p.Devices {
@@ -40,8 +40,8 @@ func (p *Place) Declare(mps MPSBudget) {
 	}
 }
 
-// budget returns the source's budget for the user. It returns 0 if there is none, and Unknown if it
-// is a share of a device of unknown size.
+// budget returns the source's budget for the user. It returns 0 if the source has none. It returns
+// Unknown if the budget is a share of a device with an unknown size.
 func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u *User) int64 {
 	switch source {
 	case gpushare.BudgetDRA:
@@ -117,8 +117,9 @@ func (d *Device) isNamedBy(b *gpushare.Budget) bool {
 	return d.Board == "" && d.Name == "nvidia"+strconv.Itoa(b.Minor)
 }
 
-// allocatedDevices returns the devices of a budget that does not name any: the devices allocated to its
-// container, or to the pod if the budget is the pod's. If none is allocated, it returns all devices.
+// allocatedDevices returns the devices of a budget that does not name any: the devices that are
+// allocated to the container or, for a budget of the pod, to the pod. If none is allocated, it
+// returns all devices.
 func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
 	var allocated []*Device
 	for _, d := range p.Devices {
@@ -134,7 +135,8 @@ func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
 	return allocated
 }
 
-// countUsers returns the number of users of the devices that match, at least 1, to divide a budget.
+// countUsers returns the number of matching users of the devices. It returns at least 1, because a
+// budget is divided by the result.
 func countUsers(devices []*Device, match func(*User) bool) int64 {
 	var n int64
 	for _, d := range devices {
@@ -151,8 +153,8 @@ func anyUser(devices []*Device, match func(*User) bool) bool {
 	return slices.ContainsFunc(devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, match) })
 }
 
-// remainingPodBudget returns the user's part of a pod's budget that names no device. Containers with a
-// budget from the same source have that, and the other containers share the rest.
+// remainingPodBudget returns the user's part of a pod's budget that names no device. The budgets of
+// containers from the same source are subtracted first. The other containers share the rest.
 func (p *Place) remainingPodBudget(pod *gpushare.Budget, u *User) int64 {
 	bytes, hasOwnBudget, devices := pod.MemoryBytes, map[string]bool{}, p.allocatedDevices(u.Holder, true)
 	for i := range u.Declared {

@@ -14,7 +14,7 @@ func samePod(a, b gpudata.Holder) bool {
 	return a.MayBeSame(b)
 }
 
-// Place is the devices of one node at one time.
+// Place contains the devices of one node at one time.
 type Place struct {
 	gpudata.Place
 	// Time is the time of the samples, in nanoseconds since the epoch.
@@ -22,13 +22,13 @@ type Place struct {
 	Devices []*Device
 }
 
-// Device is a board, or a MIG instance of one.
+// Device is a board or a MIG instance.
 type Device struct {
-	// Frame is the device in its frame.
+	// Frame is the device's entry in the frame.
 	Frame *gpudata.DeviceFrame
 	// ID is hw.id.
 	ID string
-	// Board is the hw.id of the instance's board, empty for a board.
+	// Board is the hw.id of an instance's board. It is empty for a board.
 	Board string
 	// MIGUUID is the instance's MIG-<uuid>, if it is known.
 	MIGUUID string
@@ -39,7 +39,8 @@ type Device struct {
 	Used, Limit, Free int64
 	// HoldersKnown is true if a source reports the device's holders.
 	HoldersKnown bool
-	// HoldersFromLabels is true if the holders are from the exporter's labels. There may be more.
+	// HoldersFromLabels is true if the holders come from the exporter's labels. The device may have
+	// more holders.
 	HoldersFromLabels bool
 	Users             []*User
 
@@ -53,12 +54,12 @@ type Device struct {
 	Stale bool
 	// Impossible is true if a number above the device's size was dropped.
 	Impossible bool
-	// Result is set by Reconcile.
+	// Result contains the result of Reconcile.
 	Result
 }
 
-// matchUser returns the only user that fits the container. It returns nil if there is none, or more
-// than one.
+// matchUser returns the only user that matches the container. It returns nil if no user or several
+// users match.
 func (d *Device) matchUser(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
@@ -77,28 +78,29 @@ type Origin uint8
 
 // The origins.
 const (
-	// None: no origin.
+	// None means that the usage is unknown.
 	None Origin = iota
-	// Reported: a sample of the container in the device's frame.
+	// Reported usage is a sample of the container in the device's frame.
 	Reported
-	// FromDevice: the container is the only holder of the device.
+	// FromDevice usage is the device's usage. The container is the only holder.
 	FromDevice
-	// Observed: from a list of processes, or a separate frame of a container exporter.
+	// Observed usage comes from a list of processes, or from a separate frame of a container exporter.
 	Observed
-	// Unlisted: missing from a complete list, so it uses nothing.
+	// Unlisted usage is 0, because the container is missing from a complete list.
 	Unlisted
 )
 
 // User is a container on a device.
 type User struct {
-	// FrameUser is the user in the device's frame, nil if only another frame or a list of processes
-	// has it.
+	// FrameUser is the user in the device's frame. It is nil if the user is only in another frame
+	// or in a list of processes.
 	FrameUser *gpudata.User
-	// Holder is the container, as far as it is known from its frame and its pod.
+	// Holder is the container, as far as it is known from the frame and the pod.
 	gpudata.Holder
-	// Holds is true if the device is allocated to it, false if it was only observed on the device.
+	// Holds is true if the device is allocated to the container. It is false if the container was
+	// only observed on the device.
 	Holds bool
-	// Exclusive is true if the device is allocated only to it.
+	// Exclusive is true if the device is allocated only to this container.
 	Exclusive bool
 	// MPS is true if the device is shared through MPS.
 	MPS bool
@@ -107,20 +109,20 @@ type User struct {
 	Used   int64
 	Origin Origin
 
-	// Declared are the budgets that its pod declares, best first. DeclarationsKnown is false if the pod
-	// could not be read.
+	// Declared contains the budgets that the pod declares, best first. DeclarationsKnown is false
+	// if the pod could not be read.
 	Declared          []gpushare.Budget
 	DeclarationsKnown bool
 	// APIServerUnused is true if the API server is not used. Other sources of budgets still apply,
 	// but a user without a budget may have declared one.
 	APIServerUnused bool
-	// Claims are the amounts that its claims' allocations consume on the device.
+	// Claims are the amounts that the allocations of the container's claims consume on the device.
 	Claims []Claim
-	// Exported is the budget that an exporter states, 0 for none.
+	// Exported is the budget that an exporter states, or 0 if it states none.
 	Exported int64
 
-	// Budget is in bytes, 0 for none. Unsized is true if the budget is a share of a device of unknown
-	// size.
+	// Budget is in bytes. 0 means no budget. Unsized is true if the budget is a share of a device
+	// with an unknown size.
 	Budget  int64
 	Source  gpushare.BudgetSource
 	Unsized bool
@@ -128,7 +130,8 @@ type User struct {
 
 // Claim is the amount that one allocation of a claim consumes on a device.
 type Claim struct {
-	// ID identifies the allocation. Containers that share an allocation have equal parts of it.
+	// ID identifies the allocation. Containers that share an allocation get equal parts of the
+	// amount.
 	ID    string
 	Bytes int64
 }

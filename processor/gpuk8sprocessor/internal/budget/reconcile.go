@@ -1,6 +1,6 @@
 package budget
 
-// State is how complete and consistent the containers' usage is.
+// State describes how complete and consistent the containers' usage is.
 type State uint8
 
 // The states.
@@ -10,7 +10,7 @@ const (
 	Invalid
 )
 
-// String returns the state as the attribute spells it.
+// String returns the attribute value of the state.
 func (s State) String() string { return [...]string{"valid", "partial", "invalid"}[s] }
 
 // Reason is the reason for a state. Each reason belongs to one state.
@@ -18,7 +18,7 @@ type Reason uint8
 
 // The reasons.
 const (
-	// AddsUp: all holders are known and their sum equals the device's usage, within tolerance.
+	// AddsUp: all holders are known, and the sum of their usage equals the device's usage within the tolerance.
 	AddsUp Reason = iota
 	// HoldersUnknown: no source reports the holders of the device.
 	HoldersUnknown
@@ -26,15 +26,15 @@ const (
 	DeviceUnknown
 	// UsageMissing: a holder's usage is unknown.
 	UsageMissing
-	// Unexplained: the device's usage is above the sum of its users, beyond tolerance.
+	// Unexplained: the device's usage exceeds the sum of its users by more than the tolerance.
 	Unexplained
 	// FalseZero: the usage of every user is 0, but the device is in use.
 	FalseZero
-	// AboveDevice: a number is above the size of the device.
+	// AboveDevice: a value exceeds the size of the device.
 	AboveDevice
-	// SumAboveDevice: the users' sum is above the device's usage, beyond tolerance.
+	// SumAboveDevice: the sum of the users exceeds the device's usage by more than the tolerance.
 	SumAboveDevice
-	// DeadSlots: like SumAboveDevice, but the sum of the holders is not above the device's usage.
+	// DeadSlots: like SumAboveDevice, but the sum of only the holders does not exceed the device's usage.
 	DeadSlots
 	// StaleSource: the users' usage is too old.
 	StaleSource
@@ -47,10 +47,10 @@ var reasonNames = [NumReasons]string{
 	"false_zero", "above_device", "sum_above_device", "dead_slots", "stale_source",
 }
 
-// String returns the reason as the attribute spells it.
+// String returns the attribute value of the reason.
 func (r Reason) String() string { return reasonNames[r] }
 
-// State returns the state that the reason belongs to.
+// State returns the state to which the reason belongs.
 func (r Reason) State() State {
 	switch {
 	case r == AddsUp:
@@ -61,15 +61,15 @@ func (r Reason) State() State {
 	return Invalid
 }
 
-// aboveDevice is the highest allowed ratio of a number to the device's size. It allows for rounding.
+// aboveDevice is the highest allowed ratio of a value to the device's size. It allows for rounding.
 const aboveDevice = 1.05
 
 // Tolerance is the largest allowed difference between the sum of the users and the device's usage.
 type Tolerance struct {
-	// Process is the memory per process that its own number does not include, such as its CUDA
+	// Process is the memory of a process that its reported usage does not include, such as the CUDA
 	// context, in bytes.
 	Process int64 `mapstructure:"process"`
-	// Ratio is a share of the device's usage.
+	// Ratio is the tolerance as a ratio of the device's usage.
 	Ratio float64 `mapstructure:"ratio"`
 }
 
@@ -77,7 +77,7 @@ func (t Tolerance) bytes(d *Device, processes int) float64 {
 	return float64(t.Process)*float64(max(processes, 1)) + t.Ratio*float64(max(d.Used, 0))
 }
 
-// Result is the state of a device and its sums, each in bytes or Unknown.
+// Result contains the state of a device and its sums. Each sum is in bytes or Unknown.
 type Result struct {
 	Reason Reason
 	// Declared is the sum of the budgets.
@@ -88,16 +88,16 @@ type Result struct {
 	Headroom int64
 }
 
-// Possible reports whether a number of bytes can be on the device.
+// Possible reports whether the device can contain a number of bytes.
 func (d *Device) Possible(bytes int64) bool {
 	return bytes >= 0 && bytes <= maxBytes && (d.Limit <= 0 || float64(bytes) <= aboveDevice*float64(d.Limit))
 }
 
-// maxBytes is more than any device has: 1 PiB.
+// maxBytes is 1 PiB, which is more memory than any device has.
 const maxBytes = 1 << 50
 
-// Reconcile compares the users' sum with the device's usage. Call it after [Book.Fill] and
-// [Place.Declare].
+// Reconcile compares the sum of the users' usage with the device's usage. Call it after [Book.Fill]
+// and [Place.Declare].
 func (d *Device) Reconcile(t Tolerance) {
 	d.Reason = d.reason(t)
 	d.Headroom = Unknown
@@ -121,7 +121,7 @@ func (d *Device) Reconcile(t Tolerance) {
 			d.Unbudgeted += u.Used
 		}
 	}
-	// Without known holders, an empty list of users does not mean 0.
+	// If the holders are unknown, an empty list of users does not mean 0.
 	if !d.HoldersKnown && len(d.Users) == 0 {
 		d.Declared, d.Unbudgeted = Unknown, Unknown
 	}
@@ -134,7 +134,7 @@ func (d *Device) reason(t Tolerance) Reason {
 	if d.Impossible || d.Used >= 0 && !d.Possible(d.Used) {
 		return AboveDevice
 	}
-	// A device whose usage is within the tolerance needs no recent data.
+	// If the device's usage is within the tolerance, no recent data is needed.
 	if d.Stale && (d.Used < 0 || float64(d.Used) > t.bytes(d, len(d.Users))) {
 		return StaleSource
 	}
