@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkProcess measures one scrape of a node with 8 GPUs and four tenants per GPU. The result
-// includes the copy of the batch.
+// includes copying the batch.
 func BenchmarkProcess(b *testing.B) {
 	two := shared("10s", "8Gi", "3Gi", "3Gi")
 	four := two + strings.NewReplacer("@a", "@c", "@b", "@d").Replace(two)

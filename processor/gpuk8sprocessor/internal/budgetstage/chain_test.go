@@ -19,12 +19,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// NewSynthesizerFactory and NewK8sFactory are the factories of gpu_synthesizer and gpu_k8s, which import
-// this package.
+// NewSynthesizerFactory and NewK8sFactory return the factories of gpu_synthesizer and gpu_k8s. An
+// external test sets them, because both components import this package.
 var NewSynthesizerFactory, NewK8sFactory func() processor.Factory
 
-// chain returns gpu_synthesizer followed by gpu_k8s, and the sink after them. The kubelet reports
-// that a and b share a GPU through time slicing.
+// chain returns gpu_synthesizer followed by gpu_k8s, and the sink for their output. The kubelet
+// reports that pods a and b share a GPU through time slicing.
 func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	const gpu = "GPU-00000000-0000-0000-0000-000000000001"
@@ -59,7 +59,7 @@ func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 // scrape returns the metrics of an exporter in process mode: the device's memory without a pod, and the
 // memory of each pod, in MiB.
 func scrape(used, a, b float64) pmetric.Metrics {
-	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s has no holders of earlier times
+	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s has no holders for earlier times
 	md := pmetric.NewMetrics()
 	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
 	add := func(name, pod string, v float64) {
@@ -87,7 +87,7 @@ func scrape(used, a, b float64) pmetric.Metrics {
 	return md
 }
 
-func TestTheOutputOfSynthesizerAndK8sIsEvaluated(t *testing.T) {
+func TestTheSectionReadsTheOutputOfSynthesizerAndK8s(t *testing.T) {
 	firstProcessor, sink := chain(t)
 	cfg := defaults()
 	cfg.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "example.com/gpumem", Unit: "MiB"}}
@@ -109,12 +109,12 @@ spec: {containers: [{name: main, resources: {limits: {example.com/gpumem: ` + me
 	assert.Contains(t, got, "reason=adds_up, state=valid")
 	assert.Regexp(t, `k8s.pod.name=a.* k8s.container.gpu.memory.budget.utilization \{.*\} = 0\.666667 1`, got)
 	assert.Regexp(t, `k8s.pod.name=b.* k8s.container.gpu.memory.budget.utilization \{.*\} = 0\.88 1`, got)
-	assert.Regexp(t, `gpu.memory.headroom \{.*\} = 8400 Mi`, got, "what the driver reserves is not free")
+	assert.Regexp(t, `gpu.memory.headroom \{.*\} = 8400 Mi`, got, "the driver's reserved memory is not free")
 
 	got = process(scrape(6500, 0, 0))
 	assert.NotContains(t, got, "state=valid", "false zeros")
 	assert.NotContains(t, got, "budget.utilization")
 
 	got = process(scrape(10000, 5000, 4400))
-	assert.Regexp(t, `k8s.pod.name=a.* k8s.container.gpu.memory.budget.utilization \{.*\} = 1\.66667 1`, got, "over its budget")
+	assert.Regexp(t, `k8s.pod.name=a.* k8s.container.gpu.memory.budget.utilization \{.*\} = 1\.66667 1`, got, "the pod exceeds its budget")
 }

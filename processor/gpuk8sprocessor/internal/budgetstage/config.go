@@ -17,38 +17,39 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 )
 
-// maxProcess is more than any CUDA context takes, in bytes.
+// maxProcess is larger than any CUDA context, in bytes.
 const maxProcess = 16 << 30
 
 // Config is the section budget of gpu_k8s.
 type Config struct {
 	// Sources selects the sources of budgets.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// MaxAge is the maximum age of a list of processes and of the values of a container exporter. The
-	// limit for a source that sends more often is two of its intervals.
+	// MaxAge is the maximum age of a list of processes and of the values of a container exporter.
+	// If two intervals of a source are shorter, that limit applies instead.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is the largest allowed difference between the sum of the containers' usage and the
 	// device's usage.
 	Tolerance budget.Tolerance `mapstructure:"tolerance"`
-	// MaxSeries bounds the stored processes and values of container exporters.
+	// MaxSeries limits the stored processes and values of container exporters.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. It configures access to pods, which declare budgets.
+	// Shared is set by gpu_k8s. It configures access to pods, because pods declare budgets.
 	*section.Shared `mapstructure:"-"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// SourcesConfig selects the sources of budgets, in addition to those that need no configuration.
+// SourcesConfig selects the sources of budgets, in addition to the sources that need no
+// configuration.
 type SourcesConfig struct {
 	// DRA reads consumedCapacity of allocated claims. It needs the permission to list and watch
 	// resourceclaims.
 	DRA SwitchConfig `mapstructure:"dra"`
-	// ExtendedResources are resources that count memory.
+	// ExtendedResources are extended resources with amounts of memory.
 	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
 	// Annotation is an annotation of pods that declares a budget.
 	Annotation AnnotationConfig `mapstructure:"annotation"`
-	// MPS is what each client of an MPS daemon may use.
+	// MPS is the memory that each client of an MPS daemon may use.
 	MPS budget.MPSBudget `mapstructure:"mps"`
 
 	_ struct{}
@@ -61,7 +62,7 @@ type SwitchConfig struct {
 	_ struct{}
 }
 
-// ExtendedResourceConfig is an extended resource that counts memory.
+// ExtendedResourceConfig is an extended resource with an amount of memory.
 type ExtendedResourceConfig struct {
 	// Name is the resource's name, such as example.com/gpumem.
 	Name string `mapstructure:"name"`
@@ -71,16 +72,16 @@ type ExtendedResourceConfig struct {
 	_ struct{}
 }
 
-// AnnotationConfig is an annotation that holds a quantity of bytes.
+// AnnotationConfig is an annotation with a quantity of bytes as its value.
 type AnnotationConfig struct {
-	// Key is the annotation's key for a budget of the pod. With the suffix .<container>, it is for one
-	// container. If empty, no annotation is read.
+	// Key is the annotation's key for a budget of the pod. With the suffix .<container>, it
+	// declares the budget of one container. If Key is empty, no annotation is read.
 	Key string `mapstructure:"key"`
 
 	_ struct{}
 }
 
-// units are the bytes of one unit of an extended resource, by the unit's name.
+// units maps the units of extended resources to bytes.
 var units = map[string]int64{"bytes": 1, "MiB": 1 << 20}
 
 // NewDefaultConfig returns the default settings of the section.
@@ -136,8 +137,8 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// CheckKubernetes returns an error for each configured source that needs the API server, if the API
-// server is not used.
+// CheckKubernetes returns an error for each configured source that needs the API server if authType
+// is none.
 func (c *Config) CheckKubernetes(authType string) (errs []error) {
 	if authType != kube.AuthNone {
 		return nil

@@ -26,7 +26,7 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 			`sources::extended_resources[0]::unit is "": must be MiB or bytes`,
 		},
 		{
-			"a resource twice", func(c *Config) {
+			"a duplicate resource", func(c *Config) {
 				r := ExtendedResourceConfig{Name: "a.b/c", Unit: "MiB"}
 				c.Sources.ExtendedResources = []ExtendedResourceConfig{r, r}
 			},
@@ -45,23 +45,23 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 			`sources::extended_resources[0]::name is "nvidia.com/gpu": must be one that counts memory and that no other source reads`,
 		},
 		{
-			"an annotation that is not kept", func(c *Config) { c.Sources.Annotation.Key = "example.com/x" },
+			"an annotation without gpu in its key", func(c *Config) { c.Sources.Annotation.Key = "example.com/x" },
 			`sources::annotation::key is "example.com/x": must have gpu in it and not be one of KAI's gpu-memory, gpu-fraction, gpu-fraction-container-name, gpu-fraction-num-devices`,
 		},
 		{"an annotation of KAI", func(c *Config) { c.Sources.Annotation.Key = "gpu-memory" }, `sources::annotation::key is "gpu-memory": must `},
 		{
-			"an annotation that cannot be", func(c *Config) { c.Sources.Annotation.Key = "a.b/gpu memory" },
+			"an invalid annotation key", func(c *Config) { c.Sources.Annotation.Key = "a.b/gpu memory" },
 			`sources::annotation::key is "a.b/gpu memory": must be a qualified annotation key, as in example.com/gpu-memory: `,
 		},
-		{"an annotation of a blank", func(c *Config) { c.Sources.Annotation.Key = " " }, `sources::annotation::key is " ": must be a qualified annotation key`},
+		{"a blank annotation key", func(c *Config) { c.Sources.Annotation.Key = " " }, `sources::annotation::key is " ": must be a qualified annotation key`},
 		{"a negative limit", func(c *Config) { c.Sources.MPS.Limit = -1 }, "sources::mps::limit is -1: must be 0 or a number of bytes"},
 		{"too many replicas", func(c *Config) { c.Sources.MPS.Replicas = 1001 }, "sources::mps::replicas is 1001: must be between 0 and 1000"},
-		{"both of MPS", func(c *Config) { c.Sources.MPS.Limit, c.Sources.MPS.Replicas = 1, 2 }, "sources::mps::limit is 1 and sources::mps::replicas is 2: must be one of them"},
-		{"no age", func(c *Config) { c.MaxAge = 0 }, "max_age is 0s: must be between 1s and 1h0m0s"},
-		{"a negative context", func(c *Config) { c.Tolerance.Process = -1 }, "tolerance::process is -1: must be between 0 and 17179869184 bytes"},
-		{"a tolerance of all", func(c *Config) { c.Tolerance.Ratio = 1 }, "tolerance::ratio is 1: must be between 0 and 0.5"},
+		{"both MPS settings", func(c *Config) { c.Sources.MPS.Limit, c.Sources.MPS.Replicas = 1, 2 }, "sources::mps::limit is 1 and sources::mps::replicas is 2: must be one of them"},
+		{"no maximum age", func(c *Config) { c.MaxAge = 0 }, "max_age is 0s: must be between 1s and 1h0m0s"},
+		{"a negative tolerance", func(c *Config) { c.Tolerance.Process = -1 }, "tolerance::process is -1: must be between 0 and 17179869184 bytes"},
+		{"a tolerance of 100%", func(c *Config) { c.Tolerance.Ratio = 1 }, "tolerance::ratio is 1: must be between 0 and 0.5"},
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 10000000"},
-		{"an unknown way to the API server", func(c *Config) { c.Kubernetes.AuthType = "tls" }, `auth_type is "tls"`},
+		{"an unknown auth_type", func(c *Config) { c.Kubernetes.AuthType = "tls" }, `auth_type is "tls"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := createDefaultConfig().(*Config)

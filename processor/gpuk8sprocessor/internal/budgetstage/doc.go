@@ -1,6 +1,5 @@
-// Package budgetstage compares the GPU memory that containers may use with the memory that they use. It
-// reports whether the numbers are consistent: the usage of a device's containers must add up to the
-// device's usage.
+// Package budgetstage compares the GPU memory that containers may use with the GPU memory that they
+// use. It also checks that the usage of a device's containers adds up to the device's usage.
 //
-// It is the section "budget" of gpu_k8s.
+// It implements the section budget of gpu_k8s.
 package budgetstage

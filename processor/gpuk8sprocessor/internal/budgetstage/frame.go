@@ -12,15 +12,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// memoryMetrics are the metrics of memory, holders, and processes that this section reads.
+// memoryMetrics contains the metrics of memory, holders, and processes that this section reads.
 var memoryMetrics = map[*signal.Metric]bool{
 	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUMemoryUtilization: true,
 	signal.GPUSharingClients: true, signal.GPUDeviceHolder: true, signal.K8sContainerGPUMemoryUsage: true,
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
 
-// storeProcessLists stores the lists of processes and the stated values of a frame. It also stores a
-// process without memory, because its container then has an unknown usage.
+// storeProcessLists stores the lists of processes and the stated values of a frame. It also stores
+// processes without a memory value, because the usage of their containers is unknown.
 func (p *budgetBatch) storeProcessLists(f *gpudata.Frame, now time.Time) {
 	partitioned := partitionedBoards(f)
 	for _, d := range f.Devices {
@@ -44,9 +44,9 @@ func (p *budgetBatch) storeProcessLists(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// storeStatedValues stores what a container exporter, such as HAMi's monitor, states about the users of
-// a device: their budgets and, if withUsage is true, their usage. The usage in a frame with the device's
-// own samples is read from that frame.
+// storeStatedValues stores the values that a container exporter, such as HAMi's monitor, states
+// about the users of a device: their budgets and, if withUsage is true, their usage. If the frame
+// also contains the device's own samples, the usage is read from the frame instead.
 func (p *budgetBatch) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, withUsage bool) {
 	for _, u := range d.Users {
 		used := int64(budget.Unknown)
@@ -59,7 +59,7 @@ func (p *budgetBatch) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame
 	}
 }
 
-// partitionedBoards returns the boards whose instances are in the frame.
+// partitionedBoards returns the boards that have instances in the frame.
 func partitionedBoards(f *gpudata.Frame) map[string]bool {
 	partitioned := map[string]bool{}
 	for _, d := range f.Devices {
@@ -79,8 +79,8 @@ func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	return roundBytes(v)
 }
 
-// roundBytes rounds a number of bytes. It maps all numbers above the size of any device to one
-// value, so that they fit in an int64.
+// roundBytes rounds a number of bytes. It limits the result to a value above the size of any
+// device, so that it fits in an int64.
 func roundBytes(v float64) int64 {
 	const impossible = 1 << 60
 	return int64(math.Round(min(v, impossible)))
@@ -119,7 +119,7 @@ func (p *budgetBatch) evaluateFrame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// hasMemoryData reports whether the frame has memory, holders, or processes of the device.
+// hasMemoryData reports whether the frame contains memory, holders, or processes of the device.
 func hasMemoryData(d *gpudata.DeviceFrame) bool {
 	isMemoryMetric := func(s gpudata.Sample) bool { return memoryMetrics[s.Metric] }
 	return d.HoldersKnown || d.Listed || len(d.Processes) > 0 || slices.ContainsFunc(d.Samples.All(), isMemoryMetric) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
@@ -127,14 +127,15 @@ func hasMemoryData(d *gpudata.DeviceFrame) bool {
 	})
 }
 
-// newDevice returns the device with the memory of the device and its users in the frame.
+// newDevice returns a device with the memory of the device and its users in the frame.
 func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 	d := &budget.Device{
 		Frame: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Name: f.Name, HoldersKnown: f.HoldersKnown,
 		Used: sampleBytes(&f.Samples, signal.HwGPUMemoryUsage), Limit: sampleBytes(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
 	}
 	if ratio, _ := f.Samples.Get(signal.HwGPUMemoryUtilization, ""); d.Used > 0 && ratio > 0 && ratio <= 1 {
-		// The sample is used / (used + free). So free is FB_FREE, which excludes the driver's reserve.
+		// The ratio is used / (used + free). Free is FB_FREE, which excludes the memory that the
+		// driver reserves.
 		d.Free = int64(math.Round(float64(d.Used)/ratio)) - d.Used
 	}
 	for _, frameUser := range f.Users {
@@ -184,11 +185,12 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 	switch u.Origin {
 	case budget.FromDevice:
 		if !d.Frame.Observed {
-			return // the device's usage is in another frame
+			return // the frame with the device's own samples gets the usage
 		}
 	case budget.Observed, budget.Unlisted:
-		// The usage keeps the time of its source. The usage of a pod without a container is added
-		// only to the frame that has the device's holders, where the pod gets its only container.
+		// The usage keeps the time of its source. If the user has no container, the usage is added
+		// only to the frame with the device's holders, because only that frame identifies the pod's
+		// container.
 		t = d.UsedAt
 		if !d.Frame.Observed && u.InPod() && u.Container == "" || !p.book.MarkSent(d, u, now) {
 			return
@@ -197,7 +199,7 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 			frameUser = p.userAt(f, d.Frame, frameUser, t)
 		}
 	case budget.Reported:
-		// Later frames of the device must not repeat it.
+		// Later frames of the device must not repeat the usage.
 		d.UsedAt = t
 		p.book.MarkSent(d, u, now)
 	case budget.None:
@@ -210,7 +212,7 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 	}
 }
 
-// userAt returns the user of a device in a frame of another time, to add values of that time.
+// userAt returns the same user in a frame for time t, so that values of that time can be added.
 func (p *budgetBatch) userAt(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
 	i := slices.IndexFunc(p.otherFrames, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
 	if i < 0 {
@@ -245,8 +247,8 @@ func addDevice(d *budget.Device) {
 			d.Frame.Samples.Add(gpudata.Sample{Metric: m.metric, Value: float64(m.bytes)})
 		}
 	}
-	// Every reason has a point. Otherwise a reason that ended would stay in backends that do not
-	// support staleness.
+	// Every reason has a point. Otherwise, backends without staleness support would keep showing a
+	// reason after it ended.
 	for r := range budget.NumReasons {
 		state := gpudata.Sample{Metric: signal.GPUMemoryAttributionState, Own: r.State().String(), More: reasonAttrs[r]}
 		if r == d.Reason {

@@ -34,10 +34,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden is a sentence. input.txt has samples, one point per
-// line, and "---" lines between batches. objects.yaml has the objects of the API server, if it is used.
-// output.txt has the points that the processor must add, without states that are 0. config.yaml is the
-// configuration.
+// The name of each directory below testdata/golden is a sentence. input.txt contains samples, one
+// point per line, and "---" lines between batches. objects.yaml contains the objects of the API
+// server, if it is used. output.txt contains the points that the processor must add, without states
+// that are 0. config.yaml is the configuration.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -46,7 +46,7 @@ func TestGolden(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, "input.txt"))
 			require.NoError(t, err)
 			got := run(t, dir, string(text), false)
-			assert.Equal(t, got, run(t, dir, string(text), true), "the order of points changes nothing")
+			assert.Equal(t, got, run(t, dir, string(text), true), "the output does not depend on the order of points")
 			goldentest.Compare(t, dir, got)
 		})
 	}
@@ -58,7 +58,7 @@ func TestGolden(t *testing.T) {
 // framesCompared counts the batches that were also sent as frames.
 var framesCompared atomic.Int64
 
-// run sends batches through the processor and renders what it adds.
+// run sends batches through the processor and renders the points that it adds.
 func run(t *testing.T, dir, text string, backwards bool) string {
 	t.Helper()
 	var objects []runtime.Object
@@ -87,7 +87,7 @@ func config(t testing.TB, dir string) *Config {
 	if file := filepath.Join(dir, "config.yaml"); exists(file) {
 		conf, err := confmaptest.LoadConf(file)
 		require.NoError(t, err)
-		// gpu_k8s sets Metrics.
+		// The metrics are a setting of gpu_k8s, not of the section.
 		metrics, err := conf.Sub("metrics")
 		require.NoError(t, err)
 		require.NoError(t, metrics.Unmarshal(&cfg.Metrics))
@@ -125,8 +125,8 @@ func parseObjects(t testing.TB, text string) []runtime.Object {
 	return objects
 }
 
-// newTestProcessor starts a processor whose API server has the objects. Without objects, the processor
-// does not use the API server.
+// newTestProcessor starts a processor with an API server that has the objects. Without objects, the
+// processor does not use the API server.
 func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host component.Host, objects []runtime.Object) *gpuBudget {
 	t.Helper()
 	if len(objects) == 0 {
@@ -148,8 +148,8 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 	return p
 }
 
-// short expands the abbreviations of input.txt: the resources of the node, and of the container main of
-// pod ns/<pod>.
+// short expands the abbreviations in input.txt for the Resources of the node and of the container
+// main in pod ns/<pod>.
 var short = strings.NewReplacer("{@", "{k8s.node.name=n1, k8s.namespace.name=ns, k8s.container.name=main, k8s.pod.name=", "{n1}", "{k8s.node.name=n1}")
 
 // parse reads points as [goldentest.Points] does.
@@ -158,8 +158,8 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	return goldentest.Points(t, short.Replace(text), backwards)
 }
 
-// render writes one line per point, sorted: the points that this processor added, or all others. Bytes
-// are in MiB.
+// render returns one sorted line per point: the points that this processor added, or all others.
+// Bytes are in MiB.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {

@@ -21,7 +21,7 @@ import (
 // podDeclarations reads the budgets that pods declare.
 type podDeclarations struct {
 	options gpushare.BudgetOptions
-	// unreadable is called once for each pod with annotations that cannot be read.
+	// unreadable is called once for each pod with unreadable annotations.
 	unreadable func(pod *corev1.Pod, err error)
 
 	cache       *kube.Cache // nil if the API server is not used
@@ -35,7 +35,7 @@ type podDeclarations struct {
 	changed  atomic.Bool // byUID and declared are outdated
 }
 
-// podDeclaration is the budgets that one version of a pod declares.
+// podDeclaration contains the budgets that one version of a pod declares.
 type podDeclaration struct {
 	version string
 	budgets []gpushare.Budget
@@ -57,7 +57,7 @@ func newPods(cfg *Config, unreadable func(*corev1.Pod, error)) *podDeclarations 
 	return p
 }
 
-// start starts to watch the objects. It does not wait for them.
+// start starts watching the objects. It does not wait for the first answer.
 func (p *podDeclarations) start(cache *kube.Cache) {
 	p.cache = cache
 	p.phase = func() kube.Phase { return cache.State(kube.Pods).Phase }
@@ -74,7 +74,7 @@ func (p *podDeclarations) stop() {
 	}
 }
 
-// refresh reads the pods again if the cache changed.
+// refresh reads the pods again if the cache has changed.
 func (p *podDeclarations) refresh() {
 	if p.cache == nil || !p.changed.Swap(false) {
 		return
@@ -111,13 +111,13 @@ func (p *podDeclarations) pod(h gpudata.Holder) *corev1.Pod {
 	}
 	pod, ok := p.cache.Pod(h.Namespace, h.Pod)
 	if !ok || h.UID != "" && string(pod.UID) != h.UID {
-		return nil // another pod of that name
+		return nil // another pod with the same name
 	}
 	return pod
 }
 
-// completeHolder sets the pod and the container of a process from the API server. id is the runtime's
-// ID of the container.
+// completeHolder sets the pod and the container of a process from the API server. id is the
+// container runtime's ID of the container.
 func (p *podDeclarations) completeHolder(h *gpudata.Holder, id string) {
 	pod := p.pod(*h)
 	if pod == nil {
@@ -174,8 +174,8 @@ func (p *podDeclarations) budgets(pod *corev1.Pod) []gpushare.Budget {
 	return d.budgets
 }
 
-// consumed returns the memory that the claims of a pod's container consume on a device. The samples
-// have only one claim, which names the device, but the container may have several claims on it.
+// consumed returns the memory that the claims of a pod's container consume on a device. Samples
+// contain only one claim for the device, but the container may have several.
 func (p *podDeclarations) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation) []budget.Claim {
 	if !slices.Contains(p.kinds, kube.ResourceClaims) {
 		return nil
@@ -201,8 +201,8 @@ func (p *podDeclarations) consumed(pod *corev1.Pod, container string, a *gpudata
 	return claims
 }
 
-// memory returns the device memory in bytes that a result consumes, or 0 if it consumes none. A
-// name without a domain belongs to the driver.
+// memory returns the device memory in bytes that an allocation result consumes, or 0 if it consumes
+// none. A capacity name without a domain belongs to the driver.
 func memory(r *resourcev1.DeviceRequestAllocationResult) int64 {
 	for _, name := range []resourcev1.QualifiedName{"memory", resourcev1.QualifiedName(r.Driver + "/memory")} {
 		if q, ok := r.ConsumedCapacity[name]; ok {

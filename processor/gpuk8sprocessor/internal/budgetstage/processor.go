@@ -24,7 +24,7 @@ import (
 )
 
 // dropMaxSeries is the reason for dropping a process or a container's value because max_series is
-// reached. It is in addition to the reasons for dropping points.
+// reached. It extends the reasons for dropping points.
 const (
 	dropMaxSeries = pdatagpu.Drops + iota
 	numDropReasons
@@ -33,7 +33,7 @@ const (
 // dropReason is the reason for dropping a point, process, or value.
 type dropReason pdatagpu.Drop
 
-// String returns the reason as the self-metric spells it.
+// String returns the value of the self-metric's attribute.
 func (d dropReason) String() string {
 	if of := pdatagpu.Drop(d); of < pdatagpu.Drops {
 		return of.String()
@@ -41,7 +41,7 @@ func (d dropReason) String() string {
 	return "no_room"
 }
 
-// gpuBudget evaluates the frames of batches with the package budget.
+// gpuBudget evaluates the frames of batches by using the package budget.
 type gpuBudget struct {
 	cfg       *Config
 	set       component.TelemetrySettings
@@ -94,8 +94,8 @@ func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
 	}
 }
 
-// start fails if the kubeconfig is invalid. It does not fail if the API server does not respond, which
-// may be temporary.
+// start fails if the kubeconfig is invalid. It does not fail if the API server does not respond,
+// because that may be temporary.
 func (p *gpuBudget) start(context.Context, component.Host) error {
 	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
 		return nil
@@ -115,7 +115,7 @@ func (p *gpuBudget) start(context.Context, component.Host) error {
 
 func (p *gpuBudget) shutdown(context.Context) error {
 	p.limit.Forget()
-	p.telemetry.Shutdown() // before the cache that its callbacks read
+	p.telemetry.Shutdown() // before the cache, because the callbacks read it
 	p.pods.stop()
 	return nil
 }
@@ -149,15 +149,15 @@ func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudat
 	return frames, nil
 }
 
-// budgetBatch is a batch with its counts, and with the book of the current frame's node, whose lock
-// it holds.
+// budgetBatch is a batch with its counts and with the book of the current frame's node. The batch
+// holds the node's lock.
 type budgetBatch struct {
 	*gpuBudget
 	book        *budget.Book
 	dropped     [numDropReasons]int64
 	evaluated   [budget.NumReasons]int64
 	clamped     int64
-	otherFrames []*gpudata.Frame // values whose time differs from that of the batch's frames
+	otherFrames []*gpudata.Frame // values with other times than the batch's frames
 }
 
 func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata.Frame, time.Time)) {
@@ -167,8 +167,8 @@ func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata
 	})
 }
 
-// addOtherFrames adds the values of other times to the batch, as frames if the input has frames,
-// else as metrics.
+// addOtherFrames adds the values with other times to the batch: as frames if the input has frames,
+// otherwise as metrics.
 func (p *budgetBatch) addOtherFrames(a *pdatagpu.Arrival) []*gpudata.Frame {
 	others := p.otherFrames
 	for _, f := range others {

@@ -129,7 +129,7 @@ kind: Pod
 metadata: {name: a, namespace: ns, uid: u, annotations: {gpu-memory: plenty}}
 spec: {containers: [{name: main}]}`))
 	for i := range 3 {
-		assert.Contains(t, feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Second, "4Gi"), false)), "source=whole_gpu", "the rest counts")
+		assert.Contains(t, feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Second, "4Gi"), false)), "source=whole_gpu", "the other sources of budgets still apply")
 	}
 	metadatatest.AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 	require.Equal(t, 1, logs.Len())
@@ -180,7 +180,7 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, p.Shutdown(context.Background()))
 }
 
-// For any batch in any order, the processor does not fail or change the input, and adds the same points.
+// For any batch in any order, the processor succeeds, does not change the input, and adds the same points.
 func TestTheOrderOfPointsDoesNotChangeTheOutput(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		value := rapid.SampledFrom([]string{"0", "1Gi", "3000Mi", "6Gi", "17Gi", "17592186044134Mi", "stale", "-1", "NaN", "+Inf"})
@@ -206,7 +206,7 @@ func TestTheOrderOfPointsDoesNotChangeTheOutput(t *testing.T) {
 			}
 			form := rapid.SampledFrom(forms).Draw(rt, "form")
 			if seen[form] {
-				continue // the order of two values of one series matters
+				continue // if a series has two values, their order matters
 			}
 			seen[form] = true
 			v := value.Draw(rt, "value")
