@@ -7,7 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Counter is the energy of one series. The zero Counter has no samples.
+// Counter accumulates the energy of one series. The zero Counter has no samples.
 type Counter struct {
 	// Start is the time of the first sample, in nanoseconds since the epoch. Last tracks the times
 	// of all samples.
@@ -19,11 +19,11 @@ type Counter struct {
 	Joules float64 `json:"joules"`
 }
 
-// Add adds a sample at time t, in nanoseconds since the epoch. The previous power counts until t,
-// but for at most hold; the energy in the rest of a longer gap is not counted. Add returns false,
-// and changes nothing, if the sample is in the future or not newer than the last one. If all
-// samples stay older than the newest one for longer than hold, by the wall clock now, a clock was
-// set back. The counter then restarts from zero at t.
+// Add adds a sample at time t, in nanoseconds since the epoch. The previous power applies until t,
+// but for at most hold. The rest of a longer gap adds no energy. If the sample is in the future or
+// not newer than the last one, Add returns false and does not change the counter. now is the wall
+// clock. If all samples stay older than the newest one for longer than hold, a clock was set back,
+// and the counter restarts from zero at t.
 func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration) bool {
 	before := c.Last.Newest
 	switch verdict := c.Last.Observe(t, now, hold); {
@@ -38,7 +38,7 @@ func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration)
 	return true
 }
 
-// Valid reports whether samples of at most highest watts can produce this counter.
+// Valid reports whether samples of at most highest watts can result in this counter.
 func (c *Counter) Valid(highest float64) bool {
 	if c.Start <= 0 || c.Last.Newest < c.Start || !(c.Watts >= 0 && c.Watts <= highest) {
 		return false

@@ -14,7 +14,7 @@ const hold = 90 * time.Second
 
 func s(seconds float64) int64 { return int64(seconds * 1e9) }
 
-// at returns a wall clock time.
+// at returns a time of the wall clock.
 func at(seconds float64) time.Time { return time.Unix(0, s(seconds)) }
 
 func clock(seconds float64) gpudata.Clock { return gpudata.Clock{Newest: s(seconds)} }
@@ -46,7 +46,7 @@ func TestPowerIsHeldForAtMostMaxGap(t *testing.T) {
 	assert.InDelta(t, 9000, c.Joules, 1e-9)
 }
 
-func TestASampleThatIsNotNewerChangesNothing(t *testing.T) {
+func TestASampleThatIsNotNewerIsIgnored(t *testing.T) {
 	var c Counter
 	c.Add(s(100), at(100), 100, hold)
 	c.Add(s(110), at(110), 100, hold)
