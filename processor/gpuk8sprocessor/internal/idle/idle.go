@@ -1,5 +1,5 @@
-// Package idle determines the power that a board draws when idle: the configured power, or else the
-// power that was learned while nothing ran. It does not use pdata.
+// Package idle determines the idle power of a board: the configured power or, without one, the
+// power that was learned while the board was idle. It does not use pdata.
 package idle
 
 import (
@@ -31,12 +31,13 @@ func (k Kind) String() string {
 	return [...]string{"unknown", "configured", "learned"}[k]
 }
 
-// Layout is how a board is partitioned: its MIG profiles, sorted, each with its number of
+// Layout describes the partitions of a board: the sorted MIG profiles, each with its number of
 // instances, such as "1g.10gb*4,3g.40gb*1". It is empty for a board without instances.
 type Layout string
 
 // LayoutOf returns the layout of a board with instances of these profiles. An unknown profile is
-// "?". The profile of a compute instance (1c.3g.40gb) counts as that of its GPU instance (3g.40gb).
+// "?". The profile of a compute instance (1c.3g.40gb) counts as the profile of its GPU instance
+// (3g.40gb).
 func LayoutOf(profiles []string) Layout {
 	count := map[string]int{}
 	for _, p := range profiles {
@@ -53,8 +54,8 @@ func LayoutOf(profiles []string) Layout {
 	return Layout(strings.Join(parts, ","))
 }
 
-// Table has the configured baselines, in W. The most specific one is used: by UUID, else by model,
-// else All.
+// Table contains the configured baselines, in W. The most specific baseline is used: by UUID, then
+// by model, then All.
 type Table struct {
 	ByUUID map[string]float64
 	// The keys of ByModel are model names, folded by [catalogue.FoldModel].
@@ -80,16 +81,16 @@ func (t *Table) Lookup(uuid, model string) (float64, bool) {
 	return 0, false
 }
 
-// Baseline is the lowest power that a board drew while nothing ran.
+// Baseline is the lowest power that a board drew while it was idle.
 type Baseline struct {
 	// Watts is the baseline, in W.
 	Watts float64 `json:"watts"`
-	// Lowest is when Watts was measured. Quiet is when the board was last known to be idle. Both
-	// are in nanoseconds since the epoch.
+	// Lowest is the time at which Watts was measured. Quiet is the last time at which the board was
+	// certainly idle. Both are in nanoseconds since the epoch.
 	Lowest int64 `json:"lowest"`
 	Quiet  int64 `json:"quiet"`
 	// Next is the lowest power since Lowest, measured at NextTime. It replaces Watts when Watts
-	// expires. NextTime is 0 if there is none.
+	// expires. NextTime is 0 if Next is not set.
 	Next     float64 `json:"next,omitempty"`
 	NextTime int64   `json:"next_time,omitempty"`
 
@@ -102,13 +103,13 @@ type Sample struct {
 	// Time is in nanoseconds since the epoch.
 	Time  int64
 	Watts float64
-	// Until is the last time for which it is certain that nothing ran. If something has started
-	// since, a later sample is not quiet.
+	// Until is the last time at which the board was certainly idle. If a process started later,
+	// samples after Until are not quiet.
 	Until int64
 }
 
-// One sample is not enough for a baseline: a sensor may be wrong, and a board that has just become
-// idle still draws more power. Therefore only runs of quiet samples count, each with its highest
+// One sample is not enough for a baseline: a sensor may be wrong, and a board draws more power
+// shortly after it was busy. Therefore, only runs of quiet samples are used, each with its highest
 // power.
 const (
 	runSamples = 3
@@ -123,8 +124,8 @@ type run struct {
 	highest     float64
 }
 
-// Learner learns the baselines of one board, one per layout, because a partitioned board draws
-// more. The zero Learner has learned nothing.
+// Learner learns the baselines of one board, one per layout, because a partitioned board draws more
+// power. The zero Learner has no baselines.
 type Learner struct {
 	Baselines map[Layout]Baseline
 	run       run
@@ -133,10 +134,10 @@ type Learner struct {
 // maxLayouts limits the number of layouts per board.
 const maxLayouts = 8
 
-// Busy records that something ran, which discards the current run of quiet samples.
+// Busy records that the board was busy. It discards the current run of quiet samples.
 func (l *Learner) Busy() { l.run = run{} }
 
-// AddIdle adds a sample. It reports whether the result of Lookup has changed, or Baseline.Quiet has
+// AddIdle adds a sample. It reports whether the result of Lookup changed, or whether Baseline.Quiet
 // advanced by more than a tenth of expire since the last report.
 func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 	if r := &l.run; s.Layout != r.layout || s.Time < r.last {
@@ -154,8 +155,8 @@ func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 	return l.learnFromRun(s.Until, expire) || changed
 }
 
-// learnFromRun learns from the run, and starts the next one, if the run is long enough and it is certain
-// that nothing ran during it.
+// If the run is long enough and the board was certainly idle during the run, learnFromRun learns
+// from the run and starts the next one.
 func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	r := l.run
 	if r.samples < runSamples || r.last-r.first < int64(runTime) || r.last > until {
@@ -165,8 +166,9 @@ func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	return l.learn(r.layout, r.last, r.highest, expire)
 }
 
-// learn updates the baseline with the power of a run. A lowest power older than expire is replaced
-// by the lowest power since, because drivers and exporters change the idle power of a board.
+// learn updates the baseline with the power of a run. If the lowest power is older than expire, it
+// is replaced by the lowest power since then, because drivers and exporters can change the idle
+// power of a board.
 func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	b, ok := l.Baselines[layout]
 	was := b.Watts
@@ -196,7 +198,7 @@ func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Durat
 	return changed
 }
 
-// Lookup returns the learned baseline at time t, in W, or false if nothing was learned within
+// Lookup returns the learned baseline at time t, in W, or false if the board was not idle within
 // expire.
 func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64, bool) {
 	b, ok := l.Baselines[layout]
@@ -206,8 +208,8 @@ func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64,
 	return b.Watts, true
 }
 
-// expired reports whether the times are more than d apart. If the clock was set back by more than
-// d, the value is not trusted either.
+// expired reports whether the times are more than d apart, in either direction. If the clock was
+// set back by more than d, the value is not trusted.
 func expired(then, t int64, d time.Duration) bool {
 	return t-then > int64(d) || then-t > int64(d)
 }

@@ -15,10 +15,10 @@ func TestALayoutIsTheProfilesInUse(t *testing.T) {
 	assert.Equal(t, Layout(""), LayoutOf(nil))
 	assert.Equal(t, Layout("1g.10gb*2,3g.40gb*1"), LayoutOf([]string{"1g.10gb", "3g.40gb", "1g.10gb"}))
 	assert.Equal(t, Layout("1g.10gb*1,?*1"), LayoutOf([]string{"", "1g.10gb"}))
-	assert.Equal(t, Layout("3g.40gb*1"), LayoutOf([]string{"1c.3g.40gb"}), "compute instances do not matter")
+	assert.Equal(t, Layout("3g.40gb*1"), LayoutOf([]string{"1c.3g.40gb"}), "compute instances are ignored")
 }
 
-func TestTheMostSpecificConfiguredBaselineCounts(t *testing.T) {
+func TestTheMostSpecificConfiguredBaselineApplies(t *testing.T) {
 	all := 1.0
 	table := Table{
 		ByUUID:  map[string]float64{"GPU-1": 3},
@@ -59,12 +59,12 @@ func (l *Learner) quiet(layout Layout, t int64, watts float64, expire time.Durat
 	return changed
 }
 
-// sample adds one sample at whose time it is certain that nothing ran.
+// sample adds one sample. At its time, the board was certainly idle.
 func (l *Learner) sample(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	return l.AddIdle(Sample{Layout: layout, Time: t, Watts: watts, Until: t}, expire)
 }
 
-// known returns the result of Lookup, or -1 if there is none.
+// known returns the result of Lookup, or -1 if no baseline is known.
 func (l *Learner) known(layout Layout, t int64) float64 {
 	if w, ok := l.Lookup(layout, t, expire); ok {
 		return w
@@ -79,20 +79,20 @@ func TestOnlyARunOfQuietSamplesIsLearned(t *testing.T) {
 		want    float64 // -1 for no baseline
 	}
 	for name, steps := range map[string][]step{
-		"three samples and a minute": {{0, 50, -1}, {30, 52, -1}, {60, 51, 52}},
-		"three samples of a moment":  {{0, 50, -1}, {10, 50, -1}, {20, 50, -1}, {59, 50, -1}, {61, 50, 50}},
-		"two samples of an hour":     {{0, 50, -1}, {3600, 50, -1}, {3601, 50, 50}},
-		"a run with work in it":      {{0, 50, -1}, {30, 50, -1}, {45, 0, -1}, {60, 50, -1}, {90, 50, -1}, {120, 50, 50}},
-		"a sensor that errs once": {
+		"three samples in a minute": {{0, 50, -1}, {30, 52, -1}, {60, 51, 52}},
+		"three samples in 20 s":     {{0, 50, -1}, {10, 50, -1}, {20, 50, -1}, {59, 50, -1}, {61, 50, 50}},
+		"two samples in an hour":    {{0, 50, -1}, {3600, 50, -1}, {3601, 50, 50}},
+		"a run with a busy sample":  {{0, 50, -1}, {30, 50, -1}, {45, 0, -1}, {60, 50, -1}, {90, 50, -1}, {120, 50, 50}},
+		"one wrong value of a sensor": {
 			{0, 50, -1}, {30, 50, -1}, {60, 50, 50}, {90, 3, 50}, {120, 50, 50}, {150, 50, 50}, {180, 50, 50}, {210, 50, 50},
 		},
-		"a board that comes to rest": {
+		"a board that becomes idle": {
 			{0, 120, -1}, {30, 80, -1}, {60, 50, 120}, {90, 50, 120}, {120, 50, 120}, {150, 50, 50},
 		},
-		"a sample that is repeated":    {{0, 50, -1}, {60, 50, -1}, {60, 50, -1}, {60, 50, -1}, {90, 50, 50}},
-		"time that runs backwards":     {{7200, 50, -1}, {7230, 50, -1}, {0, 60, -1}, {30, 60, -1}, {60, 60, 60}},
-		"the lowest of the runs":       {{0, 50, -1}, {30, 50, -1}, {60, 50, 50}, {90, 45, 50}, {120, 45, 50}, {150, 45, 45}},
-		"a higher run changes nothing": {{0, 50, -1}, {30, 50, -1}, {60, 50, 50}, {90, 55, 50}, {120, 55, 50}, {150, 55, 50}},
+		"a repeated sample":          {{0, 50, -1}, {60, 50, -1}, {60, 50, -1}, {60, 50, -1}, {90, 50, 50}},
+		"a clock that is set back":   {{7200, 50, -1}, {7230, 50, -1}, {0, 60, -1}, {30, 60, -1}, {60, 60, 60}},
+		"the lowest of several runs": {{0, 50, -1}, {30, 50, -1}, {60, 50, 50}, {90, 45, 50}, {120, 45, 50}, {150, 45, 45}},
+		"a run with a higher power":  {{0, 50, -1}, {30, 50, -1}, {60, 50, 50}, {90, 55, 50}, {120, 55, 50}, {150, 55, 50}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var l Learner
@@ -109,12 +109,12 @@ func TestOnlyARunOfQuietSamplesIsLearned(t *testing.T) {
 	}
 }
 
-func TestARunCountsOnceItIsCertainThatNothingRan(t *testing.T) {
+func TestARunIsUsedOnlyAfterItIsCertainlyIdle(t *testing.T) {
 	var l Learner
 	sample := func(seconds, until int64, watts float64) {
 		l.AddIdle(Sample{Time: at(1) + seconds*second, Watts: watts, Until: at(1) + until*second}, expire)
 	}
-	// Processes were listed at 0 s only, and then a job starts.
+	// The processes were listed only at 0 s, and then a job starts.
 	for _, s := range []int64{0, 30, 60, 90} {
 		sample(s, 0, 500)
 		require.Equal(t, -1.0, l.known("", at(2)))
@@ -139,7 +139,7 @@ func TestEachLayoutHasItsOwnBaseline(t *testing.T) {
 	l.sample("", at(4), 40, expire)
 	l.sample("", at(4)+minute, 40, expire)
 	l.sample("1g.10gb*6", at(4)+2*minute, 40, expire)
-	assert.Equal(t, 50.0, l.known("", at(5)), "a run is of one layout")
+	assert.Equal(t, 50.0, l.known("", at(5)), "a run has only one layout")
 	assert.Equal(t, -1.0, l.known("1g.10gb*6", at(5)))
 }
 
@@ -160,7 +160,7 @@ func TestAnExpiredLowestPowerIsReplacedByTheLowestSince(t *testing.T) {
 	}
 	assert.Equal(t, 50.0, l.known("", at(25)))
 	l.quiet("", at(26), 120, expire)
-	assert.Equal(t, 90.0, l.known("", at(26)), "a driver that keeps idle boards at 90 W is believed after a day")
+	assert.Equal(t, 90.0, l.known("", at(26)), "a new idle power of 90 W is used after a day")
 	for h := 27; h <= 44; h++ {
 		l.quiet("", at(h), 110, expire)
 	}
@@ -180,7 +180,7 @@ func TestIdleTimesAreReportedPeriodically(t *testing.T) {
 	assert.Equal(t, []int{1, 102, 203}, changes, "a change of less than a tenth of expire is not stored")
 }
 
-func TestABoardKeepsFewLayouts(t *testing.T) {
+func TestTheNumberOfLayoutsIsLimited(t *testing.T) {
 	var l Learner
 	for i := range 100 {
 		l.quiet(Layout(fmt.Sprint(i)), at(i+1), 50, expire)
