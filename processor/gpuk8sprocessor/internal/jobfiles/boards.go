@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// DriverDir has one directory per board. NVIDIA's driver names them by PCI address.
+// DriverDir contains one directory per board. NVIDIA's driver uses the PCI address as the name.
 const DriverDir = "/proc/driver/nvidia/gpus"
 
 // Boards maps the UUIDs of boards to their numbers in the names of job files. These numbers are in
 // PCI bus order, as in dcgm-exporter, nvidia-smi, and Slurm with AutoDetect=nvml. In a device name
-// nvidiaN, N is this number if the name is from the exporter, and the driver's minor number if it
-// is from NVML. Boards returns nil if both numbers are equal for all boards, or if the numbers are
+// nvidiaN from the exporter, N is this number. In a device name from NVML, N is the driver's minor
+// number. Boards returns nil if both numbers are equal for all boards, or if the numbers are
 // unknown.
 func Boards(dir string) map[string]int {
-	// Glob sorts by name. Names have a fixed width, so this is the order of the bus.
+	// Glob sorts by name. Names have a fixed width, so the result is in PCI bus order.
 	files, _ := filepath.Glob(filepath.Join(dir, "*", "information")) // this pattern never fails
 	numbers, minors, same := map[string]int{}, []int{}, true
 	for i, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // It is the driver's.
+		text, err := os.ReadFile(file) //nolint:gosec // The driver provides the file.
 		if err != nil {
 			return nil
 		}
@@ -29,7 +29,7 @@ func Boards(dir string) map[string]int {
 		for line := range strings.Lines(string(text)) {
 			switch key, value, _ := strings.Cut(line, ":"); key {
 			case "GPU UUID":
-				uuid = strings.TrimSpace(value) // contains ? while nothing uses the board
+				uuid = strings.TrimSpace(value) // contains ? while the board is not in use
 			case "Device Minor":
 				if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
 					minor = n
@@ -42,7 +42,8 @@ func Boards(dir string) map[string]int {
 	if same {
 		return nil
 	}
-	// If some boards are not visible, as in a container, the numbers of the others are unknown.
+	// If some boards are not visible, such as in a container, the numbers of the other boards are
+	// unknown.
 	slices.Sort(minors)
 	for i, minor := range minors {
 		if minor != i {

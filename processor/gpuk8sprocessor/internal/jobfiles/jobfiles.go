@@ -1,5 +1,6 @@
 // Package jobfiles reads the batch jobs of each GPU from the directory that dcgm-exporter reads
-// with --hpc-job-mapping-dir. It has one file per GPU or MIG instance, with one job id per line.
+// with --hpc-job-mapping-dir. The directory contains one file per GPU or MIG instance, with one job
+// ID per line.
 package jobfiles
 
 import (
@@ -17,8 +18,8 @@ import (
 )
 
 const (
-	// settled is the age at which a file counts as complete. A program that writes a file in
-	// several steps takes less time.
+	// settled is the age from which a file counts as complete. Programs that write a file in
+	// several steps need less time.
 	settled = time.Second
 	// maxEntries limits the entries of the directory. maxBytes limits the bytes that are read from
 	// all files together.
@@ -36,7 +37,7 @@ const (
 	Unfinished
 	// Unreadable files cannot be opened or read, or are not regular files.
 	Unreadable
-	// Invalid files have a line that is not a job id.
+	// Invalid files contain a line that is not a job ID.
 	Invalid
 	// TooLarge files exceed the limit of bytes.
 	TooLarge
@@ -49,15 +50,15 @@ func (s State) String() string {
 	return [...]string{"used", "unfinished", "unreadable", "invalid", "too_large"}[s]
 }
 
-// Mapping has the contents of the files.
+// Mapping contains the contents of the files.
 type Mapping struct {
-	// Jobs are the job ids by file name, which is the number of a GPU or "<gpu>.<GPU instance>".
-	// Files that are not used have no ids.
+	// Jobs contains the job IDs by file name. A file name is the number of a GPU or "<gpu>.<GPU
+	// instance>". Unused files have no IDs.
 	Jobs map[string][]string
 	// Files counts the files by state.
 	Files [NumStates]int
-	// Bad is the name of a file that cannot be used until it is changed, or "". BadState is its
-	// state.
+	// Bad is the name of a file that is unusable until it is changed, or "". BadState is the state
+	// of that file.
 	Bad      string
 	BadState State
 }
@@ -95,11 +96,11 @@ func Read(dir string, now time.Time) (*Mapping, error) {
 }
 
 func list(dir string) ([]fs.DirEntry, error) {
-	d, err := os.Open(dir) //nolint:gosec // The path is configured.
+	d, err := os.Open(dir) //nolint:gosec // The path is a setting.
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = d.Close() }() // nothing was written
+	defer func() { _ = d.Close() }() // the file was only read
 	entries, err := d.ReadDir(maxEntries)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -113,11 +114,11 @@ func list(dir string) ([]fs.DirEntry, error) {
 // read returns the text of a file. It reads at most left bytes.
 func read(path string, now time.Time, left *int64) (string, State) {
 	// Without O_NONBLOCK, opening a pipe that has no writer would block.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // Of a directory that is configured.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // The directory is a setting.
 	if err != nil {
 		return "", Unreadable
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // the file was only read
 	info, err := f.Stat()
 	switch {
 	case err != nil || !info.Mode().IsRegular():
@@ -136,8 +137,8 @@ func read(path string, now time.Time, left *int64) (string, State) {
 	return string(text), Used
 }
 
-// parse returns the ids in a file's text. If any line is not an id, the holders of the GPU are
-// unknown.
+// parse returns the job IDs in a file's text. If any line is not a job ID, it returns none, and the
+// holders of the GPU are unknown.
 func parse(text string) ([]string, State) {
 	var ids []string
 	for line := range strings.Lines(text) {

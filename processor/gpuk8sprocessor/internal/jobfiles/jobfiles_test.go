@@ -18,7 +18,7 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
-// write writes a file that was last changed some time ago.
+// write writes a file with a modification time in the past.
 func write(t testing.TB, dir, file, text string, ago time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, file)
@@ -34,21 +34,21 @@ func TestAFileHasOneJobPerLine(t *testing.T) {
 	}{
 		"one":                             {"4711\n", []string{"4711"}, Used},
 		"several":                         {"4711\n4712\n", []string{"4711", "4712"}, Used},
-		"without an end of line":          {"4711\n4712", []string{"4711", "4712"}, Used},
-		"lines as Windows ends them":      {"4711\r\n", []string{"4711"}, Used},
-		"blanks around":                   {"  4711\t\n", []string{"4711"}, Used},
+		"no newline at the end":           {"4711\n4712", []string{"4711", "4712"}, Used},
+		"Windows line endings":            {"4711\r\n", []string{"4711"}, Used},
+		"surrounding blanks":              {"  4711\t\n", []string{"4711"}, Used},
 		"arrays, parts, other schedulers": {"4711_3\n4711+0\n123[4].server\n", []string{"4711_3", "4711+0", "123[4].server"}, Used},
 		"nobody":                          {"", nil, Used},
 		"empty lines":                     {"\n\n \n", nil, Used},
-		"a blank within":                  {"4711\ntrain me\n", nil, Invalid},
-		"a tab within":                    {"47\t11\n", nil, Invalid},
-		"a carriage return within":        {"47\r11\n", nil, Invalid},
-		"a byte of zero":                  {"4711\x00\x00\n", nil, Invalid},
+		"a blank inside an ID":            {"4711\ntrain me\n", nil, Invalid},
+		"a tab inside an ID":              {"47\t11\n", nil, Invalid},
+		"a carriage return inside an ID":  {"47\r11\n", nil, Invalid},
+		"a zero byte":                     {"4711\x00\x00\n", nil, Invalid},
 		"no UTF-8":                        {"\xff\n", nil, Invalid},
-		"a blank that is not ASCII":       {"47\u00a011\n", nil, Invalid},
-		"a letter that cannot be seen":    {"47\u200b11\n", nil, Invalid},
-		"the longest id":                  {strings.Repeat("7", catalogue.MaxJobID) + "\n", []string{strings.Repeat("7", catalogue.MaxJobID)}, Used},
-		"too long an id":                  {strings.Repeat("7", catalogue.MaxJobID+1) + "\n", nil, Invalid},
+		"a non-ASCII blank":               {"47\u00a011\n", nil, Invalid},
+		"an invisible character":          {"47\u200b11\n", nil, Invalid},
+		"the longest ID":                  {strings.Repeat("7", catalogue.MaxJobID) + "\n", []string{strings.Repeat("7", catalogue.MaxJobID)}, Used},
+		"an ID that is too long":          {strings.Repeat("7", catalogue.MaxJobID+1) + "\n", nil, Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -75,19 +75,19 @@ func TestFilesAreNamedByGPUAndInstance(t *testing.T) {
 	assert.Equal(t, 3, m.Files[Used])
 }
 
-// If a program writes "47" and then "11", or one job and then the next, reading too early returns a
-// wrong ID or only some of the jobs.
+// A program may write "47" and then "11", or one job and then the next. Reading the file too early
+// would return a wrong ID or only some of the jobs.
 func TestAFileThatIsBeingWrittenIsNotRead(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "0", "47", 0)
 	write(t, dir, "1", "4711\n", 999*time.Millisecond)
 	write(t, dir, "2", "4711\n", time.Second)
-	write(t, dir, "3", "4711\n", -time.Hour) // by the clock of another machine
+	write(t, dir, "3", "4711\n", -time.Hour) // the clock of another machine is ahead
 	m, err := Read(dir, now)
 	require.NoError(t, err)
 	assert.Equal(t, map[string][]string{"2": {"4711"}}, m.Jobs)
 	assert.Equal(t, 3, m.Files[Unfinished])
-	assert.Empty(t, m.Bad, "it may become complete")
+	assert.Empty(t, m.Bad, "the file may become complete")
 }
 
 func TestUnreadableFilesHaveNoJobs(t *testing.T) {
@@ -103,11 +103,11 @@ func TestUnreadableFilesHaveNoJobs(t *testing.T) {
 	_, err = Read(filepath.Join(dir, "0"), now)
 	require.Error(t, err, "no directory")
 	m, err = Read(filepath.Join(dir, "9"), now)
-	require.NoError(t, err, "the first job makes it")
+	require.NoError(t, err, "the directory is created with the first job")
 	assert.Empty(t, m.Jobs)
 }
 
-func TestWhatIsReadIsBounded(t *testing.T) {
+func TestTheAmountOfReadDataIsLimited(t *testing.T) {
 	dir := t.TempDir()
 	var thousands strings.Builder
 	for i := range 5000 {
