@@ -70,7 +70,7 @@ func TestRecordedOutputs(t *testing.T) {
 				if metric == signal.GPUDeviceHolder.Name {
 					holders++
 				}
-				used := strings.HasPrefix(metric, "k8s.container.gpu.") // what the container itself uses
+				used := strings.HasPrefix(metric, "k8s.container.gpu.") // the usage of the container itself
 				if !used && metric != signal.GPUDeviceHolder.Name && text(resource, signal.K8sPodName) != "" {
 					k := [2]string{pointtest.Text(resource, signal.HostName), text(attrs, signal.HardwareID)}
 					if copies[k] == nil {
@@ -95,7 +95,7 @@ func TestRecordedOutputs(t *testing.T) {
 	}
 }
 
-// eachPoint calls f with each number point and a key that identifies its series on the device.
+// eachPoint calls f with each number data point and a key that identifies the series of the device.
 func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, key string)) {
 	own := map[string]bool{}
 	for _, m := range signal.All() {

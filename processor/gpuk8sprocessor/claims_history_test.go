@@ -33,10 +33,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// chargedTime has the seconds that are charged to each holder of a board or instance.
+// chargedTime contains the seconds that are charged to each holder of a board or instance.
 type chargedTime struct {
 	seconds map[holding]float64
-	// board has the seconds of each board by metric name and hw.id.
+	// board contains the seconds of each board by metric name and hw.id.
 	board map[string]map[string]float64
 }
 
@@ -96,7 +96,7 @@ func valueOf(attributes pcommon.Map, key string) string {
 	return v.AsString()
 }
 
-// differences lists the values that differ by more than a billionth.
+// differences lists the values that differ by more than one part per billion.
 func (c *chargedTime) differences(got *chargedTime) (out []string) {
 	add := func(what string, want, got float64) {
 		if math.Abs(want-got) > 1e-9*max(1, want) {
@@ -120,7 +120,7 @@ func (c *chargedTime) differences(got *chargedTime) (out []string) {
 	return out
 }
 
-// charge charges an interval to the holders that the oracle knows at its end.
+// charge charges an interval to the holders that the oracle returns for the end of the interval.
 func (c *chargedTime) charge(w *dratest.World, passed time.Duration) {
 	verdicts := w.Holders()
 	board := map[string]string{}
@@ -144,7 +144,7 @@ func (c *chargedTime) charge(w *dratest.World, passed time.Duration) {
 			c.seconds[holding{h, id}] += share / float64(len(v.Holders))
 		}
 	}
-	for _, b := range w.Boards() { // nobody holds slices that are in no instance
+	for _, b := range w.Boards() { // slices that belong to no instance are unallocated
 		c.board[signal.GPUUnallocatedTime.Name][b] += (7 - cut[b] + nobody[b]) / 7 * passed.Seconds()
 	}
 }
@@ -183,7 +183,7 @@ func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
 	return md
 }
 
-// sourcesOf returns the answers of the sources that an observer of the history reads.
+// sourcesOf returns the answers that the sources give in the current state of the history.
 func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sources) {
 	if w.Kubelet {
 		a.Listing.State, a.Listing.Time = kube.Synced, now.UnixNano()
@@ -198,9 +198,9 @@ func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sour
 	return a
 }
 
-// Over random histories of claims, pods, pools, partitions, taints, and restarts, every second of every device is
-// charged to exactly the holders to which claims allocate it, or counted as unallocated, or counted
-// as unobserved if the holders cannot be known.
+// The histories of claims, pods, pools, partitions, taints, and restarts are random. Every second
+// of a device must be charged to exactly the holders in its claims, or counted as unallocated. It
+// is counted as unobserved if the sources cannot determine the holders.
 func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
 	rounds := 20 // of 100 histories each, or of 20 with -short
 	if testing.Short() {
@@ -225,7 +225,7 @@ func checkHistory(t *rapid.T) {
 		}
 		now = now.Add(passed)
 		w.Change(t, now)
-		if w.Starts != starts { // its counters start from zero, because it has no storage
+		if w.Starts != starts { // the counters restart from zero, because the agent has no storage
 			require.NoError(t, a.shutdown(context.Background()))
 			a = startAgent(t, w.Node, &now)
 			starts, first = w.Starts, true
@@ -246,7 +246,7 @@ func checkHistory(t *rapid.T) {
 	require.NoError(t, a.shutdown(context.Background()))
 }
 
-// agent is the processor of a node, with sources that the history replaces.
+// agent is the processor of a node. The history provides the answers of its sources.
 type agent struct {
 	cfg     *Config
 	tracker *attribution.Tracker
@@ -273,7 +273,7 @@ func startAgent(t *rapid.T, node string, now *time.Time) *agent {
 	return &agent{cfg: cfg, tracker: p.tracker, whole: whole, sink: sink}
 }
 
-// scrape processes the telemetry and the answers of the sources at a time.
+// scrape processes the telemetry and the answers of the sources at the time now.
 func (a *agent) scrape(t *rapid.T, w *dratest.World, now time.Time) pmetric.Metrics {
 	a.tracker.Update(now, sourcesOf(w, a.cfg, now))
 	require.NoError(t, a.whole.ConsumeMetrics(context.Background(), telemetry(w, now)))

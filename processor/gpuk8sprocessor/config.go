@@ -22,8 +22,8 @@ import (
 
 const (
 	// defaultMaxJobs is far above the number of jobs that a node runs within ten minutes. A job has
-	// about 60 series per GPU, so 1000 jobs stay far below the limit of gpu_window, 2,000,000
-	// series.
+	// about 60 series per GPU. Even with 16 GPUs per job, 1000 jobs have fewer series than
+	// gpu_window allows by default (2,000,000).
 	defaultMaxJobs = 1000
 	// waitForSources limits how long the start waits for the first answers of the sources.
 	waitForSources = 10 * time.Second
@@ -34,16 +34,16 @@ const (
 // Config configures the gpu_k8s processor.
 type Config struct {
 	// NodeName is the node whose kubelet and API objects are read. Devices of other nodes are
-	// attributed by labels and processes. Default: the environment variable NODE_NAME. If that is
-	// also unset, no device belongs to this node.
+	// attributed by labels and processes. The default is the environment variable NODE_NAME. If it
+	// is also unset, no device belongs to this node.
 	NodeName string `mapstructure:"node_name"`
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// ResourceNames are the device plugins' resources that are GPUs. A trailing * matches any
-	// suffix. An ID in the form of a GPU's ID is used regardless of its resource's name.
+	// suffix. An ID that has the form of a GPU's ID is used regardless of the resource's name.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
-	// OtherResourceNames are device plugins' resources that are not GPUs, in addition to the known
-	// ones. Their IDs may have an unknown form.
+	// OtherResourceNames are further resources of device plugins that are not GPUs, in addition to
+	// the predefined ones. The IDs of these resources may have any form.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
 	// Kubernetes configures access to the API server. The processor reads the UIDs of pods,
 	// ResourceSlices, and properties of the node. It also reads ResourceClaims if Claims is set,
@@ -55,12 +55,12 @@ type Config struct {
 	// Jobs enables reading Jobs, which needs an additional permission. They provide the CronJob or
 	// other object that created a pod's Job.
 	Jobs bool `mapstructure:"jobs"`
-	// MaxJobs limits the number of batch jobs that have series, on all nodes together. The holders
-	// of devices of jobs beyond the limit are unknown.
+	// MaxJobs limits the number of batch jobs that have series, on all nodes together. If a device
+	// has a job beyond the limit, its holders are unknown.
 	MaxJobs int `mapstructure:"max_jobs"`
-	// NodeLabels are the keys of node labels that are added to the Resource of the place.
+	// NodeLabels are the keys of the node labels that are added to the node's Resource.
 	NodeLabels []string `mapstructure:"node_labels"`
-	// PodLabels are the keys of pod labels that are added to the Resource of the holder.
+	// PodLabels are the keys of the pod labels that are added to the Resources of holders.
 	PodLabels []string `mapstructure:"pod_labels"`
 	// Metrics enables or disables metrics by name: the container series of individual metrics,
 	// gpu.device.holder, gpu.sharing.clients, container.accelerator.*, and the metrics of the
@@ -123,7 +123,7 @@ func createDefaultConfig() component.Config {
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
 // Validate reports every field whose value is not allowed, except those of kubernetes and
-// sources::pod_resources, which validate themselves.
+// sources::pod_resources, which have their own Validate methods.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Add(componenthelper.CheckNodeName(c.NodeName))
@@ -182,14 +182,14 @@ var accelerator = []*signal.Metric{
 	signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle,
 }
 
-// outsideKubernetes reports whether neither the kubelet nor claims are read, so that only processes
-// show whether a device is in use.
+// outsideKubernetes reports whether neither the kubelet nor claims are read. In this case, only
+// processes show whether a device is in use.
 func (c *Config) outsideKubernetes() bool {
 	return !c.Sources.PodResources.Enabled && !c.Sources.DRA.Enabled
 }
 
-// grace returns how long "nobody" stays valid after the kubelet's last answer, so that a few failed
-// calls or a restart of the kubelet change nothing.
+// grace returns how long "nobody" stays valid after the kubelet's last answer. It covers a few
+// failed calls or a restart of the kubelet.
 func (c *Config) grace() time.Duration {
 	return max(3*c.Sources.PodResources.Interval, history)
 }

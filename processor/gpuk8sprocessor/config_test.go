@@ -51,7 +51,7 @@ func TestOptionsAreReadFromTheDocumentedKeys(t *testing.T) {
 	assert.Equal(t, "/run/jobs", cfg.Sources.JobMappingDir)
 	assert.Equal(t, "kubeConfig", cfg.Kubernetes.AuthType)
 	assert.Equal(t, []string{"topology.kubernetes.io/zone", "pool"}, cfg.NodeLabels)
-	assert.Empty(t, cfg.Metrics.Disabled([]*signal.Metric{signal.HwPower}), "a metric without enabled is on")
+	assert.Empty(t, cfg.Metrics.Disabled([]*signal.Metric{signal.HwPower}), "a metric is enabled by default")
 }
 
 func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
@@ -60,17 +60,17 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{"a directory somewhere", func(c *Config) { c.Sources.JobMappingDir = "jobs" }, `sources::hpc_job_mapping_dir is "jobs": must be an absolute path, or empty for none`},
-		{"no job at all", func(c *Config) { c.MaxJobs = 0 }, "max_jobs is 0: must be above 0"},
+		{"a relative directory", func(c *Config) { c.Sources.JobMappingDir = "jobs" }, `sources::hpc_job_mapping_dir is "jobs": must be an absolute path, or empty for none`},
+		{"no jobs", func(c *Config) { c.MaxJobs = 0 }, "max_jobs is 0: must be above 0"},
 		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names is []: must have a name while sources::pod_resources is enabled"},
-		{"a resource name of nothing", func(c *Config) { c.ResourceNames = []string{"*"} }, `resource_names[0] is "*": must be <domain>/<name>, or a prefix <domain>/<start>*`},
-		{"a star within a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `resource_names[0] is "a/*b": must be`},
+		{"a resource name that is only a star", func(c *Config) { c.ResourceNames = []string{"*"} }, `resource_names[0] is "*": must be <domain>/<name>, or a prefix <domain>/<start>*`},
+		{"a star inside a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `resource_names[0] is "a/*b": must be`},
 		{"a resource name without a domain", func(c *Config) { c.ResourceNames = []string{"nvidia.com/gpu", "gpu"} }, `resource_names[1] is "gpu": must be <domain>/<name>`},
-		{"any domain", func(c *Config) { c.ResourceNames = []string{"nvidia*"} }, `resource_names[0] is "nvidia*": must be <domain>/<name>`},
+		{"a resource name with a star in the domain", func(c *Config) { c.ResourceNames = []string{"nvidia*"} }, `resource_names[0] is "nvidia*": must be <domain>/<name>`},
 		{"a resource name with a blank", func(c *Config) { c.ResourceNames = []string{"nvidia.com/g pu"} }, `resource_names[0] is "nvidia.com/g pu": must be <domain>/<name>`},
 		{"no driver", func(c *Config) { c.Sources.DRA.Drivers = nil }, "sources::dra::drivers is []: must have"},
 		{"an empty driver", func(c *Config) { c.Sources.DRA.Drivers = []string{""} }, `sources::dra::drivers[0] is "": must be a driver's name`},
-		{"a driver that none can be called", func(c *Config) { c.Sources.DRA.Drivers = []string{"Bad Name"} }, `sources::dra::drivers[0] is "Bad Name": must be a driver's name`},
+		{"an invalid driver name", func(c *Config) { c.Sources.DRA.Drivers = []string{"Bad Name"} }, `sources::dra::drivers[0] is "Bad Name": must be a driver's name`},
 		{"claims without dra", func(c *Config) { c.Claims, c.Sources.DRA.Enabled = true, false }, "claims is true: must be false while sources::dra is disabled"},
 		{
 			"claims without an API server", func(c *Config) { c.Claims, c.Kubernetes.AuthType = true, "none" },
@@ -84,10 +84,10 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 			"labels without an API server", func(c *Config) { c.NodeLabels, c.Kubernetes.AuthType = []string{"pool"}, "none" },
 			`node_labels is ["pool"]: must be empty while kubernetes::auth_type is none`,
 		},
-		{"a label of no such key", func(c *Config) { c.NodeLabels = []string{"pool", "a b"} }, `node_labels[1] is "a b": must be the key of a label`},
-		{"a pod's label of no such key", func(c *Config) { c.PodLabels = []string{""} }, `pod_labels[0] is "": must be the key of a label`},
-		{"a node of no such name", func(c *Config) { c.NodeName = "Node_1" }, `node_name is "Node_1": must be empty or a DNS subdomain name`},
-		{"a node name that nobody filled in", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `node_name is "$(NODE_NAME)": must be`},
+		{"an invalid label key", func(c *Config) { c.NodeLabels = []string{"pool", "a b"} }, `node_labels[1] is "a b": must be the key of a label`},
+		{"an invalid key of a pod label", func(c *Config) { c.PodLabels = []string{""} }, `pod_labels[0] is "": must be the key of a label`},
+		{"an invalid node name", func(c *Config) { c.NodeName = "Node_1" }, `node_name is "Node_1": must be empty or a DNS subdomain name`},
+		{"a node name that was not expanded", func(c *Config) { c.NodeName = "$(NODE_NAME)" }, `node_name is "$(NODE_NAME)": must be`},
 		{"unknown metric", func(c *Config) { c.Metrics = componenthelper.Metrics{"hw.pwoer": {}} }, `metrics has the key "hw.pwoer": must be one of container.accelerator.memory_total, `},
 		{"a metric of another component", func(c *Config) { c.Metrics = componenthelper.Metrics{signal.XIDErrors.Name: {}} }, `metrics has the key "gpu.saturation.xid.errors": must be one of`},
 		{"socket", func(c *Config) { c.Sources.PodResources.Socket = "kubelet.sock" }, `sources::pod_resources: socket is "kubelet.sock"`},
@@ -123,7 +123,7 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	}
 }
 
-// An empty section is enabled, a missing one is not.
+// An empty section is enabled. A missing section is not.
 func TestASectionExistsIfItIsConfigured(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
@@ -158,7 +158,7 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 		require.NoError(t, confmap.Validate(cfg))
 	}
 	cfg.Sources.PodResources.Enabled, cfg.Sources.PodResources.Timeout = false, 0
-	require.NoError(t, confmap.Validate(cfg), "what is not used is not checked")
+	require.NoError(t, confmap.Validate(cfg), "unused settings are not checked")
 }
 
 func TestOnlyCadvisorsMetricsAreDisabledByDefault(t *testing.T) {
@@ -177,7 +177,7 @@ func TestOnlyCadvisorsMetricsAreDisabledByDefault(t *testing.T) {
 	off = cfg.Metrics.Disabled(emitted())
 	assert.False(t, off[signal.ContainerAcceleratorMemoryTotal])
 	assert.True(t, off[signal.ContainerAcceleratorMemoryUsed])
-	assert.True(t, off[signal.ContainerAcceleratorDutyCycle], "an empty entry enables nothing")
+	assert.True(t, off[signal.ContainerAcceleratorDutyCycle], "an empty entry does not enable a metric")
 	assert.False(t, off[signal.HwEnergy])
 }
 

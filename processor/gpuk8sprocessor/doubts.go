@@ -9,15 +9,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// doubtAge is how long allocated devices must be unmatched before that is logged. A driver that
-// replaces its slices leaves a pool incomplete for a moment, and a new instance is not in the
-// telemetry yet.
+// doubtAge is how long a cause must last before it is logged. Shorter causes are normal: while a
+// driver replaces its slices, the pool is incomplete, and a new instance is not in the telemetry
+// yet.
 const doubtAge = time.Minute
 
-// doubt is a cause of unknown holders. It is logged once when it lasts.
+// doubt is a cause of unknown holders. It is logged once if it lasts for doubtAge.
 type doubt struct {
 	componenthelper.Trouble
-	since time.Time // zero while it is absent
+	since time.Time // zero if the cause is absent
 }
 
 // lasts records whether the cause is present now. It reports whether to log it.
@@ -32,15 +32,15 @@ func (d *doubt) lasts(now time.Time, present bool) bool {
 	return now.Sub(d.since) >= doubtAge && d.ShouldLog(now)
 }
 
-// doubts are the causes of unknown holders: allocated devices that match none in the telemetry, by
-// reason, and devices with conflicting allocations.
+// doubts are the causes of unknown holders: allocated devices that match no device in the
+// telemetry, by reason, and devices with conflicting allocations.
 type doubts struct {
 	unmatched [attribution.NumReasons]doubt
 	conflict  doubt
 }
 
-// log logs the causes in the newest state. Unknown IDs are logged by resource instead, and a device
-// that is not scraped has no series whose holder could be unknown.
+// log logs the causes in the newest state. It skips two of them: unknown IDs are logged by resource
+// elsewhere, and a device that is not scraped has no series that need a holder.
 func (d *doubts) log(logger *zap.Logger, now time.Time, stats *attribution.Stats) {
 	for reason := attribution.UnknownMIG; reason < attribution.NotScraped; reason++ {
 		if n := stats.Unattributed[reason]; d.unmatched[reason].lasts(now, n > 0) {

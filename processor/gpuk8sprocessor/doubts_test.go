@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// Half of a pool, a renamed device, and a claim that was deleted while a pod uses its device leave
-// holders unknown. Each of them is counted, and logged once when it lasts.
+// The holders are unknown if a pool is incomplete, if a device was renamed, or if a claim was
+// deleted while a pod uses its device. Each cause is counted, and it is logged once if it lasts.
 func TestCausesOfUnknownHoldersAreLoggedOnceWhenTheyLast(t *testing.T) {
 	claimed := func(pod, claim, device string) attribution.ContainerResources {
 		return attribution.ContainerResources{Namespace: "ns", Pod: pod, Container: "c", Claimed: []attribution.ClaimedDevice{
@@ -36,12 +36,12 @@ func TestCausesOfUnknownHoldersAreLoggedOnceWhenTheyLast(t *testing.T) {
 		message string
 		fields  map[string]any
 	}{
-		"a device that no complete pool lists": {
+		"a device that is in no complete pool": {
 			sources: listing(claimed("a", "claim-a", "gpu-1"), claimed("b", "claim-b", "gpu-2")),
 			message: "match no device in the telemetry",
 			fields:  map[string]any{"reason": "no_slice", "device": "gpu.nvidia.com/n1/gpu-1", "devices": int64(2)},
 		},
-		"two claims of which one was deleted": {
+		"two claims, one of them deleted": {
 			sources: listing(claimed("a", "claim-a", "gpu-0"), claimed("b", "claim-b", "gpu-0")),
 			message: "allocated exclusively",
 			fields:  map[string]any{"hw.id": lengthen("GPU-1"), "devices": int64(1)},
@@ -60,7 +60,7 @@ func TestCausesOfUnknownHoldersAreLoggedOnceWhenTheyLast(t *testing.T) {
 			}
 			after(0, test.sources)
 			after(doubtAge-time.Second, test.sources)
-			require.Zero(t, logs.Len(), "it may end soon")
+			require.Zero(t, logs.Len(), "the cause may end soon")
 			for range 100 {
 				after(time.Second, test.sources)
 			}

@@ -24,10 +24,10 @@ func createMetrics(_ context.Context, set processor.Settings, config component.C
 	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(append(holders, accounts...)...))
 }
 
-// NewStages returns gpu_k8s as two stages. holders adds the holders of devices and runs the section
-// power. accounts runs the sections budget and usage, and is nil if neither is configured.
-// gpu_findings runs between the two, because it reads holders and power, and the accounts use its
-// results.
+// NewStages returns gpu_k8s as two stages. The first stage, holders, adds the holders of devices
+// and runs the section power. The second stage, accounts, runs the sections budget and usage. It is
+// nil if neither is configured. gpu_findings runs between the two stages: it reads holders and
+// power, and the second stage uses its results.
 func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (holders, accounts *pdatagpu.Processor, err error) {
 	p, first, last, err := newParts(cfg, set)
 	if err != nil {
@@ -40,7 +40,8 @@ func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (hold
 	return holders, accounts, err
 }
 
-// newParts returns the attribution, and the functions of each of the two stages in running order.
+// newParts returns the attribution and the functions of the two stages, in the order in which they
+// run.
 func newParts(cfg *Config, set processor.Settings) (p *gpuK8s, holders, accounts []pdatagpu.Functions, err error) {
 	if p, err = newProcessor(cfg, set); err != nil {
 		return nil, nil, nil, err

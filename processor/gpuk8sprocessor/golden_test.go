@@ -39,9 +39,9 @@ import (
 )
 
 // The name of each directory below testdata/golden is a sentence. steps.yaml lists the answers of
-// the sources and the scrapes, in order; a step keeps everything that it does not mention.
-// output.txt has the output, one point per line, and the self-metrics at the end. config.yaml is
-// the optional configuration. GPU-1 and MIG-1 stand for full UUIDs.
+// the sources and the scrapes, in order. An answer that a step does not contain stays the same.
+// output.txt contains the output, one point per line, and the self-metrics at the end. config.yaml
+// is the optional configuration. GPU-1 and MIG-1 stand for full UUIDs.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -53,7 +53,7 @@ func TestGolden(t *testing.T) {
 			require.NoError(t, yaml.Unmarshal([]byte(lengthen(string(text))), &steps))
 			got := play(t, dir, steps, false)
 			for range 5 {
-				assert.Equal(t, got, play(t, dir, steps, true), "order changes nothing")
+				assert.Equal(t, got, play(t, dir, steps, true), "the output does not depend on the order of points")
 			}
 			goldentest.Compare(t, dir, got)
 		})
@@ -63,14 +63,15 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// framesCompared counts the batches that were also processed as frames.
+// framesCompared counts the batches that play also processed as frames.
 var framesCompared atomic.Int64
 
-// step is one moment of a script.
+// step is one point in time of a script.
 type step struct {
 	At string
-	// Kubelet has the devices that PodResources lists, by namespace/pod/container: "[resource=]id",
-	// with nvidia.com/gpu as the default resource, or "claim driver/pool/device [share]".
+	// Kubelet contains the devices in the PodResources answer, by namespace/pod/container:
+	// "[resource=]id", with nvidia.com/gpu as the default resource, or "claim driver/pool/device
+	// [share]".
 	Kubelet *struct {
 		State   string
 		Devices map[string][]string
@@ -88,7 +89,7 @@ type step struct {
 		}
 		Scheduled scheduledPod `yaml:",inline"`
 	}
-	// Slices has one "driver/pool generation/count device key=value…" per device.
+	// Slices contains one "driver/pool generation/count device key=value…" per device.
 	Slices *[]string
 	// SlicesHidden is true if slices cannot be read.
 	SlicesHidden *bool `yaml:"slices_hidden"`
@@ -99,17 +100,18 @@ type step struct {
 			Admin                         bool
 		}
 		For    []string // pod=uid
-		Others bool     // reserved for unknown pods too
+		Others bool     // also reserved for unknown pods
 	}
-	// Instances has one "MIG-uuid GPU-uuid gi" per instance.
+	// Instances contains one "MIG-uuid GPU-uuid gi" per instance.
 	Instances *[]string
 	Sharing   string
 	// HostType is the node's instance type, and NodeLabels are its labels.
 	HostType   string            `yaml:"host_type"`
 	NodeLabels map[string]string `yaml:"node_labels"`
-	// Scrape has one point per line: [node=] [host=] [pod=namespace/pod/container[/uid]] [job=]
-	// [container=] hw.id metric=value attribute=value… The default node is n1, the default host has
-	// the name of the node, and time= overrides the step's time. The value stale ends a series.
+	// Scrape contains one point per line: [node=] [host=] [pod=namespace/pod/container[/uid]]
+	// [job=] [container=] hw.id metric=value attribute=value… The default node is n1, and the
+	// default host is the node's name. time= overrides the step's time. The value stale ends a
+	// series.
 	Scrape string
 }
 
@@ -124,7 +126,7 @@ func lengthen(s string) string {
 
 func shorten(s string) string { return long.ReplaceAllString(s, "$1-$2") }
 
-// newTestProcessor returns a processor whose sources are set by the test.
+// newTestProcessor returns a processor with sources that the test sets.
 func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -201,13 +203,14 @@ func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = 
 
 var states = map[string]kube.Phase{"": kube.Synced, "current": kube.Synced, "old": kube.Stale, "off": kube.Off}
 
-// answers has the current answers of the sources. slices are as the API server returns them.
+// answers contains the current answers of the sources. The slices have the form in which the API
+// server returns them.
 type answers struct {
 	attribution.Sources
 	slices []*resourcev1.ResourceSlice
 }
 
-// apply updates the answers of the sources and reports whether any has changed.
+// apply updates the answers of the sources and reports whether any of them changed.
 func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	t.Helper()
 	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil || s.HostType != ""
@@ -318,7 +321,7 @@ func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	return changed
 }
 
-// allocation returns the allocation with the names of its device set.
+// allocation sets the names of the allocated device and returns the allocation.
 func allocation(device string, a gpudata.Allocation) gpudata.Allocation {
 	f := strings.Split(device, "/")
 	a.Driver, a.Pool, a.Device = f[0], f[1], f[2]
@@ -442,8 +445,8 @@ func put(attrs pcommon.Map, key, value string) {
 	}
 }
 
-// render returns one sorted line per point: time, Resource, metric, attributes, value. If both
-// place attributes are the node's name, it writes only one of them.
+// render returns one sorted line per point: time, Resource, metric, attributes, value. It omits
+// host.name.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for p := range points.All(md) {

@@ -12,7 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// attributionMetrics has the metrics whose samples name holders or users, or are needed to validate usage.
+// attributionMetrics contains the metrics with samples that identify holders or users, or that are
+// needed to validate usage.
 var attributionMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder:            true,
 	signal.K8sContainerGPUMemoryUsage: true, signal.K8sContainerGPUUtilization: true,
@@ -20,7 +21,7 @@ var attributionMetrics = map[*signal.Metric]bool{
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
 
-// attribute sets the holders of each device, and the containers of its users and processes.
+// attribute sets the holders of each device and the containers of users and processes.
 func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCounts) {
 	ownDevices := map[string]gpudata.Description{}
 	for _, f := range frames {
@@ -43,7 +44,7 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCount
 	}
 	hostType, labels := p.tracker.Node()
 	for _, f := range frames {
-		partitioned := map[string]bool{} // the boards with instances
+		partitioned := map[string]bool{} // boards with instances
 		for _, d := range f.Devices {
 			if d.Parent != "" && d.Present() {
 				partitioned[d.Parent] = true
@@ -91,8 +92,8 @@ func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 }
 
 // setProcessHolders sets the containers of processes. If the device has a list of processes, it
-// adds the device's users to list. Processes outside containers count too: if there are only such
-// processes, no container or job uses the device.
+// adds the device's users to list. A list can contain only processes outside containers. In that
+// case, no container or job uses the device.
 func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -118,7 +119,7 @@ func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.Devic
 			continue
 		}
 		listed = true
-		// Exporters and other agents have processes on every device but hold none.
+		// Exporters and other agents have processes on every device but do not hold devices.
 		if found && !exporters.IsMonitoringAgent(user) && !p.tracker.Reserves(user) {
 			users = append(users, user)
 		}
@@ -147,8 +148,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	for _, u := range input {
 		h, ended := u.Holder, false
 		if isOwn && p.tracker.Reserves(h) || catalogue.IsReservation(h) {
-			// The pods of the reservation pod's group hold the device, but the labels do not name
-			// the group.
+			// The pods of the reservation pod's group hold the device, but the labels do not
+			// identify the group.
 			observed, reserved = observed || u.Holds, reserved || u.Holds
 			continue
 		}
@@ -173,7 +174,7 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	if reserved {
 		labels = nil
 	} else if len(labels) == 0 {
-		// The exporter would add labels for these jobs.
+		// With this mapping, the exporter would add labels for the jobs.
 		for _, job := range p.mapping.jobsOn(d, f.Time) {
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
 			observed = observed || d.Observed
@@ -187,7 +188,7 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
-		// Without the refused job, the others would be charged its share, so the holders are
+		// The other holders must not be charged the share of the refused job, so the holders are
 		// unknown.
 		decision = attribution.Decision{}
 	}
@@ -199,7 +200,7 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 		u.Holds, u.Source, u.Strategy, u.Allocation = true, decision.Source, decision.Strategy, h.Allocation
 		u.Replicas = h.Replicas
 	}
-	for _, u := range d.Users { // keep the owner that arrived with this holder
+	for _, u := range d.Users { // keep the owner from the input
 		for _, from := range input {
 			if u.Holder.Same(from.Holder) {
 				u.Owner = cmp.Or(u.Owner, from.Owner)
@@ -208,8 +209,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 }
 
-// shareAsHolders sets the sharing strategy of users that are not holders. It is the strategy of a
-// holder that is the same container, or unknown if there is none.
+// shareAsHolders sets the sharing strategy of users that are not holders. The strategy is that of
+// the holder in the same container, or unknown if no such holder exists.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {
