@@ -240,8 +240,7 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, p.shutdown(t.Context()))
 }
 
-// Objects have all data about the claim of one pod, in the form in which the API server serves
-// them.
+// The objects contain all data about the claim of one pod, as the API server returns it.
 func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 	created := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	pod := &corev1.Pod{

@@ -69,7 +69,7 @@ func (b *Batch) describeNodes() {
 	}
 }
 
-// ofDevices reports whether the Resource contains a metric whose samples frames can contain.
+// ofDevices reports whether the Resource contains a metric that frames can represent.
 func ofDevices(rm pmetric.ResourceMetrics) bool {
 	for _, sm := range rm.ScopeMetrics().All() {
 		for _, m := range sm.Metrics().All() {

@@ -80,9 +80,8 @@ type resourceKey struct {
 	holder gpudata.Holder
 }
 
-// Read returns the frames in a batch without changing the batch. wants selects the metrics with the
-// samples that the caller uses. From other metrics, Read reads only the devices and their
-// descriptions.
+// Read returns the frames in a batch without changing the batch. wants selects the metrics that the
+// caller uses. From other metrics, Read reads only the devices and their descriptions.
 //
 // Device series that gpu_k8s has repeated for a holder are not read again.
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch { return read(md, wants, false) }

@@ -63,7 +63,7 @@ type DRADevice struct {
 	Driver, Pool, Device string
 }
 
-// draDevice returns the driver's name of an allocated device.
+// draDevice returns the driver's name for an allocated device.
 func draDevice(a *gpudata.Allocation) DRADevice { return DRADevice{a.Driver, a.Pool, a.Device} }
 
 // ClaimedDevice is a device that is allocated to a ResourceClaim.

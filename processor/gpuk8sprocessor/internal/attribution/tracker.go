@@ -32,7 +32,7 @@ type Tracker struct {
 	view atomic.Pointer[trackerView]
 }
 
-// observation contains the answers of the sources that apply from a point in time.
+// observation contains the answers of the sources and the time from which they apply.
 type observation struct {
 	from    int64
 	sources Sources

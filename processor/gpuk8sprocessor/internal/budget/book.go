@@ -14,7 +14,7 @@ import (
 // time, the device is reported as stale.
 const retention = time.Hour
 
-// Limits limit the number of stored entries in the Books of all nodes.
+// Limits restricts the number of stored entries in the Books of all nodes.
 type Limits struct {
 	// rows counts the rows of all lists and stated values. The others count devices.
 	rows, lists, stated, memory *stage.Limit

@@ -157,7 +157,7 @@ type budgetBatch struct {
 	dropped     [numDropReasons]int64
 	evaluated   [budget.NumReasons]int64
 	clamped     int64
-	otherFrames []*gpudata.Frame // values with other times than the batch's frames
+	otherFrames []*gpudata.Frame // values with times that differ from those of the batch's frames
 }
 
 func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata.Frame, time.Time)) {
