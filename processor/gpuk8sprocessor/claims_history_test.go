@@ -3,8 +3,6 @@ package gpuk8sprocessor
 import (
 	"context"
 	"fmt"
-	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -24,130 +22,12 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usagestage"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/dratest"
-	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
-
-// chargedTime contains the seconds that are charged to each holder of a board or instance.
-type chargedTime struct {
-	seconds map[holding]float64
-	// board contains the seconds of each board by metric name and hw.id.
-	board map[string]map[string]float64
-}
-
-type holding struct {
-	dratest.Holder
-	device string
-}
-
-func newCharged() *chargedTime {
-	return &chargedTime{seconds: map[holding]float64{}, board: map[string]map[string]float64{
-		signal.GPUUnallocatedTime.Name: {}, signal.GPUUnobservedTime.Name: {},
-	}}
-}
-
-// counters adds up the increases of the usage counters.
-type counters struct {
-	chargedTime
-	last map[string]counterValue
-}
-
-type counterValue struct {
-	start pcommon.Timestamp
-	value float64
-}
-
-func (c *counters) read(md pmetric.Metrics) {
-	for p := range points.All(md) {
-		name, id := p.Metric.Name(), valueOf(p.Attributes(), signal.HardwareID)
-		total := c.board[name]
-		if name != signal.K8sContainerGPUAllocatedTime.Name && total == nil {
-			continue
-		}
-		key := name + id + valueOf(p.Attributes(), signal.UsageEstimated) + pointtest.Text(p.Resource.Attributes())
-		increase, start := points.Value(p.NumberDataPoint), p.StartTimestamp()
-		v := counterValue{start, increase}
-		if last := c.last[key]; last.start == start {
-			increase -= last.value
-		}
-		c.last[key] = v
-		if total != nil {
-			total[id] += increase
-			continue
-		}
-		resource := p.Resource.Attributes()
-		c.seconds[holding{dratest.Holder{
-			Namespace: valueOf(resource, signal.K8sNamespaceName), Pod: valueOf(resource, signal.K8sPodName),
-			UID: valueOf(resource, signal.K8sPodUID), Container: valueOf(resource, signal.K8sContainerName),
-		}, id}] += increase
-	}
-}
-
-func valueOf(attributes pcommon.Map, key string) string {
-	v, ok := attributes.Get(key)
-	if !ok {
-		return ""
-	}
-	return v.AsString()
-}
-
-// differences lists the values that differ by more than one part per billion.
-func (c *chargedTime) differences(got *chargedTime) (out []string) {
-	add := func(what string, want, got float64) {
-		if math.Abs(want-got) > 1e-9*max(1, want) {
-			out = append(out, fmt.Sprintf("%s: %g s, want %g s", what, got, want))
-		}
-	}
-	for s, v := range c.seconds {
-		add(fmt.Sprint(s), v, got.seconds[s])
-	}
-	for s, v := range got.seconds {
-		if _, known := c.seconds[s]; !known {
-			add(fmt.Sprint(s), 0, v)
-		}
-	}
-	for name, boards := range c.board {
-		for id, v := range boards {
-			add(name+" of "+id, v, got.board[name][id])
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// charge charges an interval to the holders that the oracle returns for the end of the interval.
-func (c *chargedTime) charge(w *dratest.World, passed time.Duration) {
-	verdicts := w.Holders()
-	board := map[string]string{}
-	for _, s := range w.Telemetry() {
-		board[s.ID] = s.ID
-		if s.Parent != "" {
-			board[s.ID] = s.Parent
-		}
-	}
-	nobody, cut := map[string]float64{}, map[string]float64{} // in sevenths of the board
-	for id, v := range verdicts {
-		share := v.Slices / 7 * passed.Seconds()
-		cut[board[id]] += v.Slices
-		switch {
-		case !v.Known:
-			c.board[signal.GPUUnobservedTime.Name][board[id]] += share
-		case len(v.Holders) == 0:
-			nobody[board[id]] += v.Slices
-		}
-		for _, h := range v.Holders {
-			c.seconds[holding{h, id}] += share / float64(len(v.Holders))
-		}
-	}
-	for _, b := range w.Boards() { // slices that belong to no instance are unallocated
-		c.board[signal.GPUUnallocatedTime.Name][b] += (7 - cut[b] + nobody[b]) / 7 * passed.Seconds()
-	}
-}
 
 // telemetry returns one sample of each device.
 func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
@@ -217,7 +97,7 @@ func checkHistory(t *rapid.T) {
 	w := dratest.New(t, now)
 	a := startAgent(t, w.Node, &now)
 	starts, first := w.Starts, true
-	want, got := newCharged(), &counters{*newCharged(), map[string]counterValue{}}
+	want, got := dratest.NewCharged(), dratest.NewCounters()
 	for range rapid.IntRange(2, 12).Draw(t, "scrapes") {
 		passed := interval
 		if rapid.IntRange(0, 9).Draw(t, "away") == 0 {
@@ -234,14 +114,12 @@ func checkHistory(t *rapid.T) {
 		case first: // the first frame ends no interval
 			first = false
 		case passed == interval:
-			want.charge(w, passed)
+			want.Charge(w.Holders(), w.Boards(), passed)
 		default:
-			for _, b := range w.Boards() {
-				want.board[signal.GPUUnobservedTime.Name][b] += passed.Seconds()
-			}
+			want.Miss(w.Boards(), passed)
 		}
-		got.read(a.scrape(t, w, now))
-		require.Empty(t, want.differences(&got.chargedTime), "%s", w)
+		got.Read(a.scrape(t, w, now))
+		require.Empty(t, want.Differences(&got.Charged), "%s", w)
 	}
 	require.NoError(t, a.shutdown(context.Background()))
 }

@@ -14,7 +14,8 @@ type Verdict struct {
 	Known bool
 	// Holders are sorted. An empty list means that the device is free.
 	Holders []Holder
-	// Slices is the device's share of its board, in sevenths.
+	// Board is the hw.id of the device's board, and Slices is the device's share of it, in sevenths.
+	Board  string
 	Slices float64
 }
 
@@ -23,8 +24,8 @@ type Verdict struct {
 func (w *World) Holders() map[string]Verdict {
 	out := map[string]Verdict{}
 	for id, d := range w.shown() {
-		v := Verdict{Slices: 7}
-		if d != nil && d.instance != nil && d.instance.id == id {
+		v := Verdict{Board: d.board.uuid, Slices: 7}
+		if d.instance != nil && d.instance.id == id {
 			v.Slices = d.slices()
 		}
 		v.Known, v.Holders = w.holders(id)
@@ -32,7 +33,7 @@ func (w *World) Holders() map[string]Verdict {
 	}
 	for _, d := range w.devices { // telemetry has nothing that identifies other vendors' devices
 		if d.driver != NVIDIA && d.pool == w.Node {
-			out[otherID(d)] = Verdict{Slices: 7}
+			out[otherID(d)] = Verdict{Board: otherID(d), Slices: 7}
 		}
 	}
 	return out
