@@ -143,6 +143,7 @@ func gpuK8sOn(t *testing.T, name string, h component.Host, next consumer.Metrics
 		"sources":    map[string]any{"pod_resources": map[string]any{"socket": socket, "interval": "1s"}},
 		"kubernetes": map[string]any{"auth_type": "kubeConfig", "kubeconfig": kubeConfig},
 		"claims":     claims,
+		"usage":      map[string]any{"max_gap": "10m"},
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 
 // StartScheduler runs kube-scheduler until the test ends. It returns when the scheduler's caches
 // are filled. If the test fails, the scheduler's output is in the test's log.
-func (p *Plane) StartScheduler(t testing.TB) {
+func (p *Plane) StartScheduler(t testing.TB) *processtest.Process {
 	t.Helper()
 	api := p.env.ControlPlane.APIServer
 	address := processtest.FreeAddress(t)
@@ -43,4 +43,5 @@ func (p *Plane) StartScheduler(t testing.TB) {
 		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	}, scheduler)
+	return scheduler
 }
