@@ -90,7 +90,7 @@ func (e *emission) addClaims() {
 			}
 			for _, t := range p.TemplateClaims {
 				template, ok := e.templates[objectName{p.Namespace, t.Template}]
-				if _, created := e.createdClaims[claimEntry{p.UID, t.Name}]; !ok || created || t.Made {
+				if !ok || t.Made || e.isCreated(p, t.Name) {
 					continue
 				}
 				clear(byClass)

@@ -71,7 +71,7 @@ type Cluster struct {
 	pods          map[objectName]*Pod
 	nodes         map[string]*Node
 	claims        map[objectName]*resourcev1.ResourceClaim
-	createdClaims map[claimEntry]int // number of claims that were created for an entry of a pod
+	createdClaims map[claimEntry]int // number of claims that were created for an entry of a pod or PodGroup
 	templates     map[objectName]*resourcev1.ResourceClaimTemplate
 	classes       map[string]*resourcev1.DeviceClass
 	slices        map[string]*Slice
@@ -81,8 +81,13 @@ type Cluster struct {
 // objectName identifies a namespaced object.
 type objectName struct{ namespace, objectName string }
 
-// claimEntry is an entry in the spec.resourceClaims of a pod.
-type claimEntry struct{ podUID, objectName string }
+// claimEntry is an entry in the spec.resourceClaims of a pod or of a PodGroup. One of podUID and group
+// is set. The pods of a PodGroup have the same entry, and share its claim.
+type claimEntry struct {
+	podUID string
+	group  objectName
+	entry  string
+}
 
 // New returns an empty cluster.
 func New(opts Options) *Cluster {
@@ -134,14 +139,25 @@ func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// entryOf returns the pod's entry for which a claim was created. It is zero if the claim was not
-// created from a template.
+// entryOf returns the entry for which a claim was created. It is zero if the claim was not created
+// from a template.
 func entryOf(claim *resourcev1.ResourceClaim) claimEntry {
 	owner := metav1.GetControllerOfNoCopy(claim)
-	if owner == nil || owner.Kind != "Pod" {
-		return claimEntry{}
+	entry := claim.Annotations[resourcev1.PodResourceClaimAnnotation]
+	switch {
+	case owner == nil:
+	case owner.Kind == "Pod":
+		return claimEntry{podUID: string(owner.UID), entry: entry}
+	case owner.Kind == "PodGroup" && strings.HasPrefix(owner.APIVersion, "scheduling.k8s.io/"):
+		return claimEntry{group: objectName{claim.Namespace, owner.Name}, entry: entry}
 	}
-	return claimEntry{string(owner.UID), claim.Annotations[resourcev1.PodResourceClaimAnnotation]}
+	return claimEntry{}
+}
+
+// isCreated reports whether the claim for an entry of a pod exists.
+func (c *Cluster) isCreated(p *Pod, entry string) bool {
+	return c.createdClaims[claimEntry{podUID: p.UID, entry: entry}] > 0 ||
+		p.Group != "" && c.createdClaims[claimEntry{group: objectName{p.Namespace, p.Group}, entry: entry}] > 0
 }
 
 // DeleteClaim deletes a claim.

@@ -160,6 +160,41 @@ func TestWithoutTemplatesOnlyClaimsCount(t *testing.T) {
 	assert.InDelta(t, 0, values(c, seen, signal.K8sResourceClaimRequested)[pending], 0)
 }
 
+// The claim controller first creates the claim of a PodGroup, and then writes its name to the status of
+// each pod.
+func TestAPodGroupsClaimFromATemplateCountsOnce(t *testing.T) {
+	ownedBy := func(apiVersion string) *resourcev1.ResourceClaim {
+		claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "workers-gpus-x",
+			Annotations:     map[string]string{resourcev1.PodResourceClaimAnnotation: "gpus"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "PodGroup", Name: "workers", UID: "g1", Controller: new(true)}},
+		}}
+		claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", Count: 2}}}
+		return claim
+	}
+	for owner, want := range map[*resourcev1.ResourceClaim]float64{
+		ownedBy("scheduling.k8s.io/v1alpha2"):           1 + 1, // the claim, and one of the pod outside the group
+		ownedBy("scheduling.volcano.sh/v1beta1"):        1 + 3, // no claim of the pods' PodGroup
+		{ObjectMeta: metav1.ObjectMeta{Name: "absent"}}: 3,
+	} {
+		c := New(options())
+		template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "two"}}
+		template.Spec.Spec = ownedBy("").Spec
+		c.SetTemplate(template)
+		for name, group := range map[string]string{"w0": "workers", "w1": "workers", "other": "others"} {
+			c.SetPod(&Pod{
+				Namespace: "ns", Name: name, UID: name, Phase: corev1.PodPending, Group: group,
+				TemplateClaims: []TemplateClaim{{Name: "gpus", Template: "two"}},
+			})
+		}
+		c.SetClaim(owner)
+		assert.InDelta(t, want, values(c, everything, signal.K8sResourceClaimCount)["gpu.nvidia.com pending"], 0)
+		assert.InDelta(t, 2*want, values(c, everything, signal.K8sResourceClaimRequested)["gpu.nvidia.com pending"], 0)
+		c.DeleteClaim(owner.Namespace, owner.Name)
+		assert.InDelta(t, 3, values(c, everything, signal.K8sResourceClaimCount)["gpu.nvidia.com pending"], 0)
+	}
+}
+
 func TestWithoutSlicesAClaimsDeviceHasNoIdentity(t *testing.T) {
 	identified := func(seen Observed) bool {
 		points, stats := busy().Points(now, seen, nil)
