@@ -30,7 +30,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs}
+var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs, kube.DeviceTaintRules}
 
 // observed returns telemetry settings with a log that the test can read.
 func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
@@ -67,6 +67,7 @@ func TestObjectsOfAllKindsAreReturnedOnceSynced(t *testing.T) {
 			&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "claim"}},
 			&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.nvidia.com"}},
 			&resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "template"}},
+			&resourcev1.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "rule"}},
 		), kube.Options{}, set)
 		defer c.Release()
 		for _, k := range allKinds {
@@ -97,8 +98,9 @@ func TestObjectsOfAllKindsAreReturnedOnceSynced(t *testing.T) {
 		assert.Same(t, c.ResourceClaims()[0], claim)
 		require.Equal(t, 1, c.Len(kube.DeviceClasses))
 		require.Equal(t, 1, c.Len(kube.ResourceClaimTemplates))
-		assert.Equal(t, 7, logs.FilterMessage("Kubernetes objects are current").Len())
-		assert.Equal(t, 7, logs.Len(), "one line per kind")
+		require.Equal(t, 1, c.Len(kube.DeviceTaintRules))
+		assert.Equal(t, 8, logs.FilterMessage("Kubernetes objects are current").Len())
+		assert.Equal(t, 8, logs.Len(), "one line per kind")
 	})
 }
 

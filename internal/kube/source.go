@@ -110,6 +110,14 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 			newVersion(gv1beta2, v1beta2.ResourceClaimTemplates(o.Namespace), convertJSON[resourcev1.ResourceClaimTemplate]),
 			newVersion(gv1beta1, v1beta1.ResourceClaimTemplates(o.Namespace), convertWithMoves(moveTemplateRequests)),
 		}
+	case DeviceTaintRules:
+		s.example = &resourcev1.DeviceTaintRule{}
+		// v1alpha3 has selectors that later versions do not have. Without them, a rule would select
+		// too many devices.
+		s.versions = []apiVersion{
+			newVersion(gv1, v1.DeviceTaintRules(), nil),
+			newVersion(gv1beta2, v1beta2.DeviceTaintRules(), convertJSON[resourcev1.DeviceTaintRule]),
+		}
 	}
 	s.restrict = func(options *metav1.ListOptions) {
 		options.LabelSelector = label

@@ -24,13 +24,14 @@ const (
 	DeviceClasses
 	ResourceClaimTemplates
 	Jobs
+	DeviceTaintRules
 	numKinds // number of kinds
 )
 
 // String returns the resource name of the kind, as in the API's URLs, such as resourceslices.
 func (k Kind) String() string { return kindNames[k] }
 
-var kindNames = [numKinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs"}
+var kindNames = [numKinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs", "devicetaintrules"}
 
 // Phase is the phase of a source, which is a kind of API objects or the kubelet.
 type Phase uint8

@@ -36,6 +36,7 @@ import (
 //   - claim, in a cache of the entire cluster: also types and statuses of the devices' conditions.
 //   - job: owners.
 //   - device class: selectors and the extended resource name.
+//   - device taint rule: the entire spec.
 func transform(o Options) cache.TransformFunc {
 	isClusterWide := o.NodeName == "" && o.LabelSelector == ""
 	return func(object any) (any, error) {
@@ -59,6 +60,9 @@ func transform(o Options) cache.TransformFunc {
 				Selectors:            object.Spec.Selectors,
 				ExtendedResourceName: object.Spec.ExtendedResourceName,
 			}
+		case *resourcev1.DeviceTaintRule:
+			cutMeta(&object.ObjectMeta)
+			object.Status = resourcev1.DeviceTaintRuleStatus{}
 		case *resourcev1.ResourceClaimTemplate:
 			cutMeta(&object.ObjectMeta)
 			object.Spec = resourcev1.ResourceClaimTemplateSpec{Spec: cutClaimSpec(object.Spec.Spec)}

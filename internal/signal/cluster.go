@@ -95,7 +95,7 @@ var (
 	K8sResourceSlicePoolDevices = add(Metric{
 		Name: "k8s.resourceslice.pool.devices", Unit: "{device}", Int: true, Stage: StageCluster, Off: true,
 		Description: "Devices of a complete pool: allocated to a claim, unavailable because of a taint, or available. The state available is absent if devices share hardware or can be allocated several times. Off by default.",
-		Source:      "ResourceSlice devices, ResourceClaim allocation results; DeviceTaintRules are not read",
+		Source:      "ResourceSlice devices, DeviceTaintRules, ResourceClaim allocation results",
 		Attributes:  []string{DRADriver, DRAPool, State},
 	})
 	// K8sResourceSliceCapacity is the capacity of advertised devices.
@@ -115,8 +115,8 @@ var (
 	// K8sResourceSliceDeviceTaint is a taint of an advertised device.
 	K8sResourceSliceDeviceTaint = add(Metric{
 		Name: "k8s.resourceslice.device.taint", Unit: "{taint}", Int: true, Stage: StageCluster,
-		Description: "1 for each taint that a driver set on an advertised device, with the taint's key, value and effect.",
-		Source:      "ResourceSlice devices; DeviceTaintRules are not read",
+		Description: "1 for each taint that a driver or a DeviceTaintRule set on an advertised device, with the taint's key, value and effect.",
+		Source:      "ResourceSlice devices, DeviceTaintRules",
 		Attributes:  []string{DRADriver, DRAPool, DRADevice, DRATaintKey, DRATaintValue, DRATaintEffect},
 	})
 	// K8sResourceClaimCount counts ResourceClaims.

@@ -49,6 +49,7 @@ type follower struct {
 	pods   map[name]*corev1.Pod
 	claims map[name]*resourcev1.ResourceClaim
 	slices map[name]*resourcev1.ResourceSlice
+	rules  map[name]*resourcev1.DeviceTaintRule
 }
 
 type name struct{ namespace, name string }
@@ -67,6 +68,7 @@ func (f *follower) follow(t *rapid.T, w *dratest.World) {
 	c := f.cluster
 	f.pods = replace(f.pods, w.Pods(""), func(p *corev1.Pod) { c.SetPod(convertPod(p, f.families)) }, func(n name) { c.DeletePod(n.namespace, n.name) })
 	f.claims = replace(f.claims, w.ResourceClaims(), c.SetClaim, func(n name) { c.DeleteClaim(n.namespace, n.name) })
+	f.rules = replace(f.rules, w.TaintRules(), c.SetTaintRule, func(n name) { c.DeleteTaintRule(n.name) })
 	f.slices = replace(f.slices, w.ResourceSlices(""), func(s *resourcev1.ResourceSlice) {
 		slice, dropped := convertSlice(s)
 		assert.Empty(t, dropped)
@@ -93,7 +95,7 @@ func replace[T metav1.Object](before map[name]T, objects []T, set func(T), remov
 }
 
 func checkCounts(t *rapid.T, c *demand.Cluster, w *dratest.World, now time.Time) {
-	points, stats := c.Points(now, demand.Observed{Pods: true, Claims: true, Slices: true}, nil)
+	points, stats := c.Points(now, demand.Observed{Pods: true, Claims: true, Slices: true, TaintRules: true}, nil)
 
 	claims, devices, memory := map[dratest.ClaimKey]dratest.Count{}, map[dratest.DeviceKey]int64{}, map[dratest.DeviceKey]float64{}
 	status := map[dratest.PoolKey]int64{}

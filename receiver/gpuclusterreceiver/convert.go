@@ -135,8 +135,7 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 		PCIAddress: text("pciAddr"), ParentPCIAddress: text("parentPciAddr"),
 		Model:  text("productName"),
 		Node:   ptr.Deref(d.NodeName, ""),
-		Taint:  taint(d.Taints),
-		Taints: taints(d.Taints),
+		Taints: convertTaints(d.Taints),
 		Shared: ptr.Deref(d.AllowMultipleAllocations, false),
 	}
 	out.Attributes = make([]demand.Attribute, 0, len(d.Attributes))
@@ -195,29 +194,11 @@ func attributeText(a resourcev1.DeviceAttribute) string {
 	return strings.Join(list, ",")
 }
 
-// taint returns the strongest effect of the taints.
-func taint(taints []resourcev1.DeviceTaint) string {
-	strongest := ""
-	for _, t := range taints {
-		switch t.Effect {
-		case resourcev1.DeviceTaintEffectNoExecute:
-			return string(t.Effect)
-		case resourcev1.DeviceTaintEffectNoSchedule:
-			strongest = string(t.Effect)
-		case resourcev1.DeviceTaintEffectNone: // informational only
-		}
-	}
-	return strongest
-}
-
-// taints returns all taints of a device.
-func taints(taints []resourcev1.DeviceTaint) []demand.Taint {
+// convertTaints returns the taints of a device.
+func convertTaints(taints []resourcev1.DeviceTaint) []demand.Taint {
 	var out []demand.Taint
 	for _, t := range taints {
 		out = append(out, demand.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}
-	slices.SortFunc(out, func(a, b demand.Taint) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
-	})
-	return slices.Compact(out)
+	return out
 }

@@ -23,7 +23,7 @@ import (
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
 // all is the Observed for a cluster in which all kinds of objects can be read.
-var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
+var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 // The name of each directory in testdata/golden is a sentence. cluster.yaml contains the objects of
 // a cluster, and output.txt contains the expected points, one per line. config.yaml, if it exists,

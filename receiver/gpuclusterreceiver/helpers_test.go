@@ -64,6 +64,8 @@ func storeObject(t *testing.T, s *store, object runtime.Object) {
 		s.cluster.SetClass(o)
 	case *resourcev1.ResourceClaimTemplate:
 		s.cluster.SetTemplate(o)
+	case *resourcev1.DeviceTaintRule:
+		s.cluster.SetTaintRule(o)
 	default:
 		t.Fatalf("the receiver does not read a %T", o)
 	}

@@ -231,12 +231,15 @@ func (r *clusterReceiver) observed() demand.Observed {
 	claims, _ := r.kindState(kube.ResourceClaims)
 	templates, templatesSettled := r.kindState(kube.ResourceClaimTemplates)
 	_, classesSettled := r.kindState(kube.DeviceClasses)
+	rules, rulesSettled := r.kindState(kube.DeviceTaintRules)
 	return demand.Observed{
 		Pods:      pods && nodesSettled && classesSettled,
 		Nodes:     nodes && classesSettled,
-		Slices:    devices,
+		Slices:    devices && rulesSettled,
 		Claims:    claims && classesSettled && podsSettled && templatesSettled && devicesSettled,
 		Templates: templates,
+		// Without the API, there are no rules.
+		TaintRules: rules || r.cache.State(kube.DeviceTaintRules).Phase == kube.Absent,
 	}
 }
 

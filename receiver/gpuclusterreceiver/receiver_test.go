@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
@@ -226,6 +228,42 @@ func TestServerWithoutDRAIsNotAnError(t *testing.T) {
 		assert.NotContains(t, names, signal.K8sResourceClaimCount.Name)
 		assert.Empty(t, r.host.Last())
 	})
+}
+
+// Without the permission to read DeviceTaintRules, it is unknown which devices are available. If the
+// server does not serve them, there are none.
+func TestDevicesAreCountedAsAvailableOnlyIfTheirTaintsAreKnown(t *testing.T) {
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "a", ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}},
+	}}
+	for name, tt := range map[string]struct {
+		served, forbidden, counted bool
+	}{
+		"readable":   {served: true, counted: true},
+		"forbidden":  {served: true, forbidden: true},
+		"not served": {counted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := kubetest.NewClient(gpuNode("a"), slice)
+				if !tt.served {
+					served := client.Resources[0]
+					served.APIResources = slices.DeleteFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == "devicetaintrules" })
+				}
+				forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "devicetaintrules"}, "", errors.New("no RBAC policy matched"))
+				refuse(client, "devicetaintrules", forbidden).Store(tt.forbidden)
+				r := startReplica(t, client, func(cfg *Config) {
+					cfg.Metrics = componenthelper.Metrics{signal.K8sResourceSlicePoolDevices.Name: {Enabled: new(true)}}
+				}, nop(), nil)
+				defer r.stop()
+				after(time.Second)
+				names := r.emitted()
+				assert.Contains(t, names, signal.K8sResourceSliceDevice.Name)
+				assert.Equal(t, tt.counted, slices.Contains(names, signal.K8sResourceSlicePoolDevices.Name))
+				assert.Equal(t, tt.forbidden, strings.Contains(r.host.Last(), "devicetaintrules: forbidden"))
+			})
+		})
+	}
 }
 
 // While a kind is loading, only the points that depend on it are omitted.

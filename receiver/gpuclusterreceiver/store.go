@@ -22,6 +22,7 @@ import (
 // kinds are the kinds of objects that the receiver reads.
 var kinds = []kube.Kind{
 	kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates,
+	kube.DeviceTaintRules,
 }
 
 // store keeps a demand.Cluster up to date. It processes every change of an object in the cache.
@@ -80,6 +81,7 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 		c.SubscribeObjects(kube.ResourceClaims, handle(s, kube.ResourceClaims, unconverted(s.cluster.SetClaim), s.cluster.DeleteClaim)),
 		c.SubscribeObjects(kube.DeviceClasses, handle(s, kube.DeviceClasses, unconverted(s.cluster.SetClass), clusterScoped(s.cluster.DeleteClass))),
 		c.SubscribeObjects(kube.ResourceClaimTemplates, handle(s, kube.ResourceClaimTemplates, unconverted(s.cluster.SetTemplate), s.cluster.DeleteTemplate)),
+		c.SubscribeObjects(kube.DeviceTaintRules, handle(s, kube.DeviceTaintRules, unconverted(s.cluster.SetTaintRule), clusterScoped(s.cluster.DeleteTaintRule))),
 	}
 	return func() {
 		for _, end := range ends {

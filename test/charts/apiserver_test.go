@@ -185,7 +185,7 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	reads := []string{
 		"list,watch pods,nodes",
-		"list,watch resource.k8s.io/deviceclasses,resourceclaims,resourceclaimtemplates,resourceslices",
+		"list,watch resource.k8s.io/deviceclasses,devicetaintrules,resourceclaims,resourceclaimtemplates,resourceslices",
 		"create coordination.k8s.io/leases in " + namespace,
 		"get,update coordination.k8s.io/leases named otelcol-gpu-cluster in " + namespace,
 	}

@@ -372,4 +372,6 @@ func createAll(t *testing.T, client kubernetes.Interface) {
 	require.NoError(t, err)
 }
 
-var everyKind = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates}
+var everyKind = []kube.Kind{
+	kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.DeviceTaintRules,
+}

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -307,16 +308,36 @@ func (c *claimCluster) recordSituations(claims map[string]*resourcev1.ResourceCl
 }
 
 // count returns the numbers of claims and their devices by class and state, without those for extended
-// resources and administrative access, the devices of each pod, and the number of devices in slices.
+// resources and administrative access, the devices of each pod, and the devices in slices with their
+// taints from drivers and rules.
 func (c *claimCluster) count(claims map[string]*resourcev1.ResourceClaim, pods []corev1.Pod) map[string]float64 {
 	counts := map[string]float64{}
-	boards := map[string]string{} // the hw.id of the boards by pool and device
+	boards := map[string]string{}   // the hw.id of the boards by pool and device
+	unnamed := map[string]float64{} // the number of devices without a hw.id, by pool and device
 	for _, n := range c.nodes {
 		if n.joined {
 			counts["k8s.resourceslice.devices"] += float64(len(n.boards) + len(partitions) + len(n.others))
 			for i, id := range n.boards {
 				boards[fmt.Sprint(n.name, "/gpu-", i)] = " " + id
 			}
+			for partition := range partitions {
+				unnamed[n.name+"/"+partition] = 1
+			}
+			unnamed[n.name+"/card-0"] = float64(len(n.others))
+		}
+	}
+	for _, n := range c.nodes {
+		if n.joined && n.tainted {
+			counts["k8s.resourceslice.device.taint "+n.boards[0]+" example.com/hot"]++
+			counts["k8s.resourceslice.device.taint example.com/hot"] += float64(len(n.others))
+		}
+	}
+	for taint := range c.ruleTaints() {
+		if id := boards[taint.device]; id != "" {
+			counts["k8s.resourceslice.device.taint"+id+" example.com/broken"]++
+		}
+		if n := unnamed[taint.device]; n > 0 {
+			counts["k8s.resourceslice.device.taint example.com/broken"] += n
 		}
 	}
 	for _, claim := range claims {
@@ -355,13 +376,31 @@ func (c *claimCluster) count(claims map[string]*resourcev1.ResourceClaim, pods [
 	return counts
 }
 
+// ruleTaint is a taint of a device, which is written as pool/device.
+type ruleTaint struct {
+	device string
+	effect resourcev1beta2.DeviceTaintEffect
+}
+
+// ruleTaints returns the taints of DeviceTaintRules. Several rules can set the same taint.
+func (c *claimCluster) ruleTaints() map[ruleTaint]bool {
+	rules, err := c.plane.Admin().ResourceV1beta2().DeviceTaintRules().List(c.t.Context(), metav1.ListOptions{})
+	require.NoError(c.t, err)
+	taints := map[ruleTaint]bool{}
+	for i := range rules.Items {
+		spec := &rules.Items[i].Spec
+		taints[ruleTaint{*spec.DeviceSelector.Pool + "/" + *spec.DeviceSelector.Device, spec.Taint.Effect}] = true
+	}
+	return taints
+}
+
 // counts returns those values of gpu_cluster that [claimCluster.count] returns.
 func counts(values map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for key, v := range values {
 		metric, _, _ := strings.Cut(key, " ")
 		switch metric {
-		case "k8s.resourceclaim.count", "k8s.resourceclaim.requested", "k8s.resourceclaim.device", "k8s.resourceslice.devices":
+		case "k8s.resourceclaim.count", "k8s.resourceclaim.requested", "k8s.resourceclaim.device", "k8s.resourceslice.devices", "k8s.resourceslice.device.taint":
 			if v != 0 {
 				out[key] = v
 			}

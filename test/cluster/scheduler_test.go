@@ -18,11 +18,13 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
@@ -49,6 +51,7 @@ func startReceiver(t *testing.T, kubeconfig, lease string) *replica {
 	cfg.LeaderElection.LeaseDuration = leaseTTL
 	cfg.LeaderElection.RenewDeadline = 2 * time.Second
 	cfg.LeaderElection.RetryPeriod = 500 * time.Millisecond
+	cfg.Metrics = componenthelper.Metrics{"k8s.resourceslice.pool.devices": {Enabled: new(true)}}
 	require.NoError(t, confmap.Validate(cfg))
 	p := &replica{t: t, sink: &consumertest.MetricsSink{}}
 	var err error
@@ -244,6 +247,30 @@ func TestVerdictsOfOthersOnNodesAndDevicesShow(t *testing.T) {
 		require.NoError(t, err)
 		r.eventually(map[string]float64{"k8s.pod.gpu.health nvidia.com/gpu " + strings.ToLower(health) + " GPU-1 of holder": 1})
 	}
+}
+
+func TestATaintRuleMakesADeviceUnavailable(t *testing.T) {
+	plane := controlplane.Start(t)
+	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+	plane.Create(t, controlplane.NVIDIASlice(node, "GPU-1", "GPU-2"))
+	r := startReceiver(t, plane.KubeConfig(t), "")
+	r.eventually(map[string]float64{"k8s.resourceslice.pool.devices available": 2, "k8s.resourceslice.pool.devices unavailable": 0})
+
+	plane.Create(t, &resourcev1beta2.DeviceTaintRule{
+		ObjectMeta: metav1.ObjectMeta{Name: "broken"},
+		Spec: resourcev1beta2.DeviceTaintRuleSpec{
+			DeviceSelector: &resourcev1beta2.DeviceTaintSelector{Pool: new(node), Device: new("gpu-1")},
+			Taint:          resourcev1beta2.DeviceTaint{Key: "example.com/broken", Effect: resourcev1beta2.DeviceTaintEffectNoSchedule},
+		},
+	})
+	r.eventually(map[string]float64{
+		"k8s.resourceslice.pool.devices available":                1,
+		"k8s.resourceslice.pool.devices unavailable":              1,
+		"k8s.resourceslice.device.taint GPU-2 example.com/broken": 1,
+	})
+
+	require.NoError(t, plane.Admin().ResourceV1beta2().DeviceTaintRules().Delete(t.Context(), "broken", metav1.DeleteOptions{}))
+	r.eventually(map[string]float64{"k8s.resourceslice.pool.devices available": 2, "k8s.resourceslice.pool.devices unavailable": 0})
 }
 
 func claimSpec(n int64) resourcev1.ResourceClaimSpec {

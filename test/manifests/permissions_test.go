@@ -40,11 +40,11 @@ func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
 		}},
 		{cluster, "default", []string{
 			"list,watch pods,nodes",
-			"list,watch resource.k8s.io/deviceclasses,resourceclaims,resourceclaimtemplates,resourceslices",
+			"list,watch resource.k8s.io/deviceclasses,devicetaintrules,resourceclaims,resourceclaimtemplates,resourceslices",
 		}},
 		{cluster, namespace, []string{
 			"list,watch pods,nodes",
-			"list,watch resource.k8s.io/deviceclasses,resourceclaims,resourceclaimtemplates,resourceslices",
+			"list,watch resource.k8s.io/deviceclasses,devicetaintrules,resourceclaims,resourceclaimtemplates,resourceslices",
 			"create coordination.k8s.io/leases", "get,update coordination.k8s.io/leases named otelcol-gpu-cluster",
 		}},
 	} {

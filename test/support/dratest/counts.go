@@ -98,7 +98,7 @@ func (w *World) PoolStatus() map[PoolKey]int64 {
 		switch {
 		case w.takes(d) > 0 && !d.renamed:
 			state = "allocated"
-		case d.effect() != "":
+		case w.effect(d) != "":
 			state = "unavailable"
 		}
 		for _, s := range []string{"allocated", "unavailable", "available"} {
@@ -116,17 +116,20 @@ func (w *World) PoolStatus() map[PoolKey]int64 {
 }
 
 // Taints returns the taints of devices in complete pools, and the number of these devices by the
-// strongest effect of their taints, or "" for devices without taints that have an effect. Taints of
-// DeviceTaintRules are not included.
+// strongest effect of their taints, or "" for devices without taints that have an effect. Equal taints
+// of a device count once.
 func (w *World) Taints() (taints []Taint, devices map[string]int64) {
 	devices = map[string]int64{}
 	for _, d := range w.devices {
 		if w.unlisted(d) {
 			continue
 		}
-		devices[d.effect()]++
-		for _, t := range d.taints {
-			taints = append(taints, Taint{d.driver, d.pool, d.published(), t.Key, t.Value, string(t.Effect)})
+		devices[w.effect(d)]++
+		for _, t := range w.taintsOf(d) {
+			taint := Taint{d.driver, d.pool, d.published(), t.Key, t.Value, string(t.Effect)}
+			if !slices.Contains(taints, taint) {
+				taints = append(taints, taint)
+			}
 		}
 	}
 	return taints, devices

@@ -1,9 +1,11 @@
 package dratest
 
 import (
+	"fmt"
 	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
 
@@ -14,7 +16,7 @@ type taintRule struct {
 }
 
 func (r taintRule) selects(d *device) bool {
-	return (r.driver == "" || r.driver == d.driver) && (r.pool == "" || r.pool == d.pool) && (r.device == "" || r.device == d.name)
+	return (r.driver == "" || r.driver == d.driver) && (r.pool == "" || r.pool == d.pool) && (r.device == "" || r.device == d.published())
 }
 
 func drawTaint(t *rapid.T) resourcev1.DeviceTaint {
@@ -55,7 +57,7 @@ func (w *World) changeTaints(t *rapid.T, byRule bool) {
 		case 0:
 			r.pool = d.pool
 		case 1:
-			r.pool, r.device = d.pool, d.name
+			r.pool, r.device = d.pool, d.published()
 		}
 		w.rules = append(w.rules, r)
 	case len(d.taints) > 0 && rapid.Bool().Draw(t, "remove the taint"):
@@ -78,13 +80,7 @@ func (w *World) changeTaints(t *rapid.T, byRule bool) {
 // taintedFor reports whether a device has a taint with one of the effects that the claim does not
 // tolerate.
 func (w *World) taintedFor(d *device, c *claim, effects ...resourcev1.DeviceTaintEffect) bool {
-	taints := slices.Clone(d.taints)
-	for _, r := range w.rules {
-		if r.selects(d) {
-			taints = append(taints, r.taint)
-		}
-	}
-	return slices.ContainsFunc(taints, func(taint resourcev1.DeviceTaint) bool {
+	return slices.ContainsFunc(w.taintsOf(d), func(taint resourcev1.DeviceTaint) bool {
 		return slices.Contains(effects, taint.Effect) && !slices.ContainsFunc(c.tolerations, func(t resourcev1.DeviceToleration) bool {
 			return (t.Key == "" || t.Key == taint.Key) && (t.Effect == "" || t.Effect == taint.Effect) &&
 				(t.Operator == resourcev1.DeviceTolerationOpExists || t.Value == taint.Value)
@@ -92,10 +88,41 @@ func (w *World) taintedFor(d *device, c *claim, effects ...resourcev1.DeviceTain
 	})
 }
 
-// effect returns the strongest effect of the taints that the driver publishes for the device, or "".
-func (d *device) effect() string {
+// taintsOf returns the taints from the driver and from DeviceTaintRules.
+func (w *World) taintsOf(d *device) []resourcev1.DeviceTaint {
+	taints := slices.Clone(d.taints)
+	for _, r := range w.rules {
+		if r.selects(d) {
+			taints = append(taints, r.taint)
+		}
+	}
+	return taints
+}
+
+// TaintRules returns the DeviceTaintRules of the cluster.
+func (w *World) TaintRules() (out []*resourcev1.DeviceTaintRule) {
+	optional := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	for i, r := range w.rules {
+		out = append(out, &resourcev1.DeviceTaintRule{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("rule-", i)},
+			Spec: resourcev1.DeviceTaintRuleSpec{
+				DeviceSelector: &resourcev1.DeviceTaintSelector{Driver: optional(r.driver), Pool: optional(r.pool), Device: optional(r.device)},
+				Taint:          r.taint,
+			},
+		})
+	}
+	return out
+}
+
+// effect returns the strongest effect of the device's taints, or "".
+func (w *World) effect(d *device) string {
 	for _, effect := range []resourcev1.DeviceTaintEffect{resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule} {
-		if slices.ContainsFunc(d.taints, func(t resourcev1.DeviceTaint) bool { return t.Effect == effect }) {
+		if slices.ContainsFunc(w.taintsOf(d), func(t resourcev1.DeviceTaint) bool { return t.Effect == effect }) {
 			return string(effect)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func NewClient(objects ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(objects...)
 	served := &metav1.APIResourceList{GroupVersion: resourcev1.SchemeGroupVersion.String()}
-	for _, k := range []kube.Kind{kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates} {
+	for _, k := range []kube.Kind{kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.DeviceTaintRules} {
 		served.APIResources = append(served.APIResources, metav1.APIResource{Name: k.String()})
 	}
 	client.Resources = []*metav1.APIResourceList{served}

@@ -35,6 +35,8 @@ type Options struct {
 // not emitted.
 type Observed struct {
 	Pods, Nodes, Slices, Claims, Templates bool
+	// TaintRules is also true if the API server does not serve DeviceTaintRules.
+	TaintRules bool
 }
 
 // Stats describes the objects in an emission.
@@ -75,6 +77,7 @@ type Cluster struct {
 	templates     map[objectName]*resourcev1.ResourceClaimTemplate
 	classes       map[string]*resourcev1.DeviceClass
 	slices        map[string]*Slice
+	rules         map[string]*resourcev1.DeviceTaintRule
 	pools         map[poolID]*pool
 }
 
@@ -100,6 +103,7 @@ func New(opts Options) *Cluster {
 		templates:     map[objectName]*resourcev1.ResourceClaimTemplate{},
 		classes:       map[string]*resourcev1.DeviceClass{},
 		slices:        map[string]*Slice{},
+		rules:         map[string]*resourcev1.DeviceTaintRule{},
 		pools:         map[poolID]*pool{},
 	}
 	for _, d := range opts.Drivers {

@@ -116,18 +116,19 @@ func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity, signal.K8sNodeGPUCondition}
 	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}
 	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice, signal.K8sResourceClaimDeviceCondition}
-	status := []*signal.Metric{signal.K8sResourceSlicePoolDevices} // depends on slices and claims
+	status := []*signal.Metric{signal.K8sResourceSlicePoolDevices} // depends on slices, claims and taint rules
 	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}
 
 	for name, tt := range map[string]struct {
 		seen   Observed
 		absent [][]*signal.Metric
 	}{
-		"pods":      {Observed{Nodes: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{pods, ratio}},
-		"nodes":     {Observed{Pods: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{nodes, ratio}},
-		"slices":    {Observed{Pods: true, Nodes: true, Claims: true, Templates: true}, [][]*signal.Metric{devices, status}},
-		"claims":    {Observed{Pods: true, Nodes: true, Slices: true, Templates: true}, [][]*signal.Metric{claims, status}},
-		"templates": {Observed{Pods: true, Nodes: true, Slices: true, Claims: true}, nil},
+		"pods":      {Observed{Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}, [][]*signal.Metric{pods, ratio}},
+		"nodes":     {Observed{Pods: true, Slices: true, Claims: true, Templates: true, TaintRules: true}, [][]*signal.Metric{nodes, ratio}},
+		"slices":    {Observed{Pods: true, Nodes: true, Claims: true, Templates: true, TaintRules: true}, [][]*signal.Metric{devices, status}},
+		"claims":    {Observed{Pods: true, Nodes: true, Slices: true, Templates: true, TaintRules: true}, [][]*signal.Metric{claims, status}},
+		"templates": {Observed{Pods: true, Nodes: true, Slices: true, Claims: true, TaintRules: true}, nil},
+		"rules":     {Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}, [][]*signal.Metric{status}},
 		"all":       {Observed{}, [][]*signal.Metric{pods, nodes, devices, claims, status, ratio}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,6 +193,37 @@ func TestAPodGroupsClaimFromATemplateCountsOnce(t *testing.T) {
 		assert.InDelta(t, 2*want, values(c, everything, signal.K8sResourceClaimRequested)["gpu.nvidia.com pending"], 0)
 		c.DeleteClaim(owner.Namespace, owner.Name)
 		assert.InDelta(t, 3, values(c, everything, signal.K8sResourceClaimCount)["gpu.nvidia.com pending"], 0)
+	}
+}
+
+func TestATaintRuleAppliesToTheDevicesThatItsSelectorMatches(t *testing.T) {
+	for name, tt := range map[string]struct {
+		selector *resourcev1.DeviceTaintSelector
+		want     float64 // the unavailable devices
+	}{
+		"no selector":      {nil, 0},
+		"an empty one":     {&resourcev1.DeviceTaintSelector{}, 3},
+		"a driver":         {&resourcev1.DeviceTaintSelector{Driver: new("gpu.nvidia.com")}, 3},
+		"another driver":   {&resourcev1.DeviceTaintSelector{Driver: new("gpu.amd.com")}, 0},
+		"a pool":           {&resourcev1.DeviceTaintSelector{Pool: new("a")}, 2},
+		"a device":         {&resourcev1.DeviceTaintSelector{Device: new("gpu-0")}, 2},
+		"one of a pool":    {&resourcev1.DeviceTaintSelector{Pool: new("a"), Device: new("gpu-0")}, 1},
+		"another's device": {&resourcev1.DeviceTaintSelector{Pool: new("b"), Device: new("gpu-1")}, 0},
+	} {
+		c := New(options())
+		c.SetSlice(sliceOf("s-a", "gpu.nvidia.com", "a", 1, 1, Device{Name: "gpu-0"}, Device{Name: "gpu-1"}))
+		c.SetSlice(sliceOf("s-b", "gpu.nvidia.com", "b", 1, 1, Device{Name: "gpu-0"}))
+		unavailable := func() (n float64) {
+			v := values(c, everything, signal.K8sResourceSlicePoolDevices)
+			return v["gpu.nvidia.com a unavailable"] + v["gpu.nvidia.com b unavailable"]
+		}
+		assert.Zero(t, unavailable(), name)
+		rule := &resourcev1.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "rule"}}
+		rule.Spec.DeviceSelector, rule.Spec.Taint = tt.selector, resourcev1.DeviceTaint{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoExecute}
+		c.SetTaintRule(rule)
+		assert.InDelta(t, tt.want, unavailable(), 0, name)
+		c.DeleteTaintRule("rule")
+		assert.Zero(t, unavailable(), name)
 	}
 }
 

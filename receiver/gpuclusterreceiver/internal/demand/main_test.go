@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var now = time.Unix(1_800_000_000, 0)
 
 // everything is the Observed for a cluster in which all kinds of objects can be read.
-var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true}
+var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 func options() Options {
 	return Options{IsGPU: gpushare.IsGPU, Drivers: []string{"gpu.nvidia.com"}}

@@ -109,9 +109,7 @@ type Device struct {
 	Model string
 	// Node overrides the slice's node.
 	Node string
-	// Taint is the strongest effect of the device's taints: NoExecute, NoSchedule, or empty.
-	Taint string
-	// Taints are all taints of the device, sorted and without duplicates.
+	// Taints are the taints that the driver set.
 	Taints []Taint
 	// Attributes are additional attributes of the device's point, as emitted.
 	Attributes []Attribute

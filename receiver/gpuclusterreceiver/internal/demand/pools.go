@@ -28,6 +28,7 @@ type deviceID struct{ driver, pool, device string }
 type pool struct {
 	id     poolID
 	slices map[string]*Slice
+	rules  map[string]*resourcev1.DeviceTaintRule // of the cluster
 
 	fresh    bool // the following fields are up to date
 	complete bool
@@ -41,6 +42,8 @@ type pool struct {
 type device struct {
 	*Device
 	node       string
+	taints     []Taint     // from the driver and from DeviceTaintRules
+	effect     string      // the strongest effect of the taints, or empty
 	attributes []Attribute // attributes of its k8s.resourceslice.device point, without the driver's attributes
 	identity   []Attribute // the attributes among these that identify the device in telemetry
 	cutOf      []string    // counter sets and UUID that it shares with other devices
@@ -56,7 +59,7 @@ func (c *Cluster) SetSlice(s *Slice) {
 	id := s.pool()
 	p, ok := c.pools[id]
 	if !ok {
-		p = &pool{id: id, slices: map[string]*Slice{}}
+		p = &pool{id: id, slices: map[string]*Slice{}, rules: c.rules}
 		c.pools[id] = p
 	}
 	p.slices[s.Name] = s
@@ -96,7 +99,7 @@ func (p *pool) refresh() {
 	if p.fresh {
 		return
 	}
-	*p = pool{id: p.id, slices: p.slices, fresh: true, devices: map[string]*device{}}
+	*p = pool{id: p.id, slices: p.slices, rules: p.rules, fresh: true, devices: map[string]*device{}}
 	var all []*resourcev1.ResourceSlice
 	for _, s := range p.slices {
 		all = append(all, s.ResourceSlice)
@@ -122,14 +125,19 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 	attrs = append(attrs,
 		Attribute{signal.DRADriver, p.id.driver}, Attribute{signal.DRAPool, p.id.name}, Attribute{signal.DRADevice, d.Name})
 	attrs = appendSet(attrs, signal.DRADeviceType, d.Type)
-	attrs = appendSet(attrs, DeviceTaint, d.Taint)
+	taints := p.taints(d)
+	effect := strongest(taints)
+	attrs = appendSet(attrs, DeviceTaint, effect)
 	known := len(attrs)
 	attrs = slices.Clip(appendIdentity(attrs, d))
 	cutOf := slices.Clone(d.CounterSets)
 	if d.UUID != "" {
 		cutOf = append(cutOf, "UUID "+d.UUID)
 	}
-	return &device{Device: d, cutOf: cutOf, node: cmp.Or(d.Node, ptr.Deref(s.Spec.NodeName, "")), attributes: attrs, identity: attrs[known:]}
+	return &device{
+		Device: d, node: cmp.Or(d.Node, ptr.Deref(s.Spec.NodeName, "")), taints: taints, effect: effect,
+		attributes: attrs, identity: attrs[known:], cutOf: cutOf,
+	}
 }
 
 // appendIdentity appends the attributes that identify the device in telemetry. If a device has no
@@ -297,7 +305,7 @@ func (e *emission) addPools() {
 			of.add(p)
 		}
 	}
-	if e.observed.Claims && !e.opts.Disabled[signal.K8sResourceSlicePoolDevices] {
+	if e.observed.Claims && e.observed.TaintRules && !e.opts.Disabled[signal.K8sResourceSlicePoolDevices] {
 		e.addPoolStatus(complete)
 	}
 }
@@ -314,7 +322,7 @@ func (e *emission) addDevices(p *pool) {
 // addTaints emits the taints of a pool's devices.
 func (e *emission) addTaints(p *pool) {
 	for _, d := range p.order {
-		for _, t := range d.Taints {
+		for _, t := range d.taints {
 			attrs := []Attribute{
 				{signal.DRADriver, p.id.driver},
 				{signal.DRAPool, p.id.name},

@@ -23,7 +23,7 @@ func (e *emission) addPoolStatus(pools []*pool) {
 			switch {
 			case taken[deviceID{p.id.driver, p.id.name, d.Name}]:
 				allocated++
-			case d.Taint != "":
+			case d.effect != "":
 				unavailable++
 			default:
 				available++

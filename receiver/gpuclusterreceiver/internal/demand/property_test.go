@@ -120,7 +120,7 @@ func (w world) change(t *rapid.T, c *Cluster) {
 	deleted := rapid.IntRange(0, 3).Draw(t, "delete") == 0
 	var key string
 	var set, remove func(*Cluster)
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
 		o := genPod(t)
 		key, set, remove = "pod "+o.Name, func(c *Cluster) { c.SetPod(o) }, func(c *Cluster) { c.DeletePod(o.Namespace, o.Name) }
@@ -138,6 +138,11 @@ func (w world) change(t *rapid.T, c *Cluster) {
 		o := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: genName.Draw(t, "template")}}
 		o.Spec.Spec = genClaimSpec(t)
 		key, set, remove = "template "+o.Name, func(c *Cluster) { c.SetTemplate(o) }, func(c *Cluster) { c.DeleteTemplate(o.Namespace, o.Name) }
+	case 5:
+		o := &resourcev1.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: genName.Draw(t, "rule")}}
+		o.Spec.DeviceSelector = &resourcev1.DeviceTaintSelector{Device: new(genName.Draw(t, "tainted"))}
+		o.Spec.Taint = resourcev1.DeviceTaint{Key: genName.Draw(t, "key"), Effect: resourcev1.DeviceTaintEffectNoSchedule}
+		key, set, remove = "rule "+o.Name, func(c *Cluster) { c.SetTaintRule(o) }, func(c *Cluster) { c.DeleteTaintRule(o.Name) }
 	default:
 		o := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: genClass.Draw(t, "class")}}
 		o.Spec.ExtendedResourceName = new(rapid.SampledFrom([]string{"", "amd.com/gpu", "example.com/gpu"}).Draw(t, "resource"))
