@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Shows, on any cluster, what the Kubernetes AI conformance programme asks of accelerator metrics
-# (requirement accelerator_metrics): each accelerator's utilization and memory and, where the hardware
-# has it, temperature, power and interconnect bandwidth, under OpenTelemetry's names, by an endpoint
-# that a machine can read. It only reads.
+# Checks the requirement accelerator_metrics of the Kubernetes AI conformance program on any cluster. An
+# endpoint must expose each accelerator's utilization and memory in a standard format and with
+# OpenTelemetry's names. It should also expose temperature, power and interconnect bandwidth, if the
+# hardware measures them. The script changes nothing.
 #
-#   examples/conformance.sh >evidence.md                     through kubectl, by the pods' prometheus port
-#   examples/conformance.sh -n NAMESPACE -l LABELS -p PORT   the same, of other pods than the chart's agents
-#   examples/conformance.sh -f FILE                          what an endpoint said, - is standard input
-#   examples/conformance.sh -h                               this text
+#   examples/conformance.sh >evidence.md                     read the chart's agents through kubectl
+#   examples/conformance.sh -n NAMESPACE -l LABELS -p PORT   read other pods through kubectl
+#   examples/conformance.sh -f FILE                          read a saved answer; - is standard input
+#   examples/conformance.sh -h                               print this text
 #
-# The chart's prometheus.enabled opens the port. Exit status: 0 met, 1 not met, 2 cannot be said.
+# The chart's prometheus.enabled opens the port. Exit status: 0 if the requirement is met, 1 if it is not
+# met, 2 if the script cannot check it.
 set -euo pipefail
 
 namespace=otelcol-gpu labels=app.kubernetes.io/name=otelcol-gpu,app.kubernetes.io/component=agent port=9464 file=''
@@ -19,7 +20,7 @@ while getopts hn:l:p:f: option; do
 	l) labels=$OPTARG ;;
 	p) port=$OPTARG ;;
 	f) file=$OPTARG ;;
-	h) # what stands above
+	h) # Print the comment at the top of this file.
 		sed -n '2,/^set /s/^# \{0,1\}//p' -- "${BASH_SOURCE[0]}"
 		exit
 		;;
@@ -44,9 +45,9 @@ else
 	command -v kubectl >/dev/null || fail "no kubectl on this machine"
 	pods=$(kubectl get pods -n "$namespace" -l "$labels" --field-selector=status.phase=Running -o name) ||
 		fail "kubectl cannot list pods in namespace $namespace"
-	[[ -n $pods ]] || fail "no running pod with labels $labels in namespace $namespace: -n and -l name others"
+	[[ -n $pods ]] || fail "no running pod with labels $labels in namespace $namespace: choose others with -n and -l"
 	for pod in $pods; do
-		# Through the API server: nothing has to be reachable from here.
+		# The API server forwards the request, so the pods need not be reachable from this machine.
 		kubectl get --raw "/api/v1/namespaces/$namespace/pods/${pod#pod/}:$port/proxy/metrics" >>"$metrics" ||
 			fail "$pod does not answer on port $port: is prometheus.enabled set?"
 		echo >>"$metrics"
@@ -55,7 +56,7 @@ else
 fi
 
 awk -v from="$from" '
-	# requirement, level, metrics by OpenTelemetry name, and the pattern of their names in Prometheus
+	# The arguments are the requirement, its level, the metrics, and a pattern of their names in Prometheus.
 	function ask(what, level, names, pattern) { n++; asked[n] = what; must[n] = level; named[n] = names; wanted[n] = pattern }
 	BEGIN {
 		ask("utilization", "MUST", "gpu.utilization.avg, hw.gpu.utilization", "^(gpu_utilization_avg_ratio|hw_gpu_utilization_ratio)$")
@@ -68,21 +69,21 @@ awk -v from="$from" '
 	{
 		device = substr($0, RSTART + 7, RLENGTH - 8)
 		name = $0; sub(/[{ ].*/, "", name)
-		# What a MIG instance has, its board has: some metrics are of instances, others of boards.
+		# Some metrics belong to a MIG instance and others to its board. All of them count for the board.
 		if (match($0, /[{,]hw_parent="[^"]*"/)) device = substr($0, RSTART + 12, RLENGTH - 13)
 		if (!(device in devices)) { devices[device]; count++ }
 		for (i = 1; i <= n; i++) if (name ~ wanted[i] && !((i, device) in seen)) { seen[i, device]; found[i]++; if (!(i in example)) example[i] = $0 }
 	}
 	END {
-		if (!count) { print "conformance: no accelerator in what the endpoint says" >"/dev/stderr"; exit 2 }
+		if (!count) { print "conformance: the endpoint exposes no metric of an accelerator" >"/dev/stderr"; exit 2 }
 		print "# Accelerator metrics"
 		print "From " from ": " count " accelerators, in the text format of Prometheus.\n"
-		print "| asked | level | OpenTelemetry metric | accelerators that have it | |"
+		print "| requirement | level | OpenTelemetry metrics | accelerators with these metrics | result |"
 		print "|---|---|---|---|---|"
 		for (i = 1; i <= n; i++) {
 			ok = found[i] + 0 == count
 			if (!ok && must[i] == "MUST") unmet = 1
-			print "| " asked[i] " | " must[i] " | `" named[i] "` | " found[i] + 0 " of " count " | " (ok ? "met" : must[i] == "MUST" ? "NOT MET" : "where the hardware has it") " |"
+			print "| " asked[i] " | " must[i] " | `" named[i] "` | " found[i] + 0 " of " count " | " (ok ? "met" : must[i] == "MUST" ? "NOT MET" : "expected only if the hardware measures it") " |"
 		}
 		print "\n```"
 		for (i = 1; i <= n; i++) if (i in example) print example[i]

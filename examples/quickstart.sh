@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Starts simulated GPUs, a collector with quickstart.yaml and its page, and a table of the windows: a
-# full screen on a terminal, otherwise one line per device and window. Ctrl-C stops all three.
+# Starts simulated GPUs, a collector with quickstart.yaml and its page, and a table of the windows. On a
+# terminal, the table fills the screen. Otherwise it is one line per device and window. Ctrl-C stops all three.
 # `make run` builds the programs and runs this script.
 #
-#   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape that exporter instead of simulated ones
+#   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape this exporter instead of simulated exporters
 #   DCGMSIM_PORT=9400                       loopback port of the simulated exporters
 #   VIEW_PORT=9411                          loopback port of the page
-#   DCGMSIM_FLAGS=...                       one node with another scenario, GPUs or exporter generation
-#                                           instead of one each of NVIDIA, AMD and Google
-#   WINDOW=60s SCRAPE_INTERVAL=15s MAX_GAP=90s   other times; these are those of a real exporter
-#   COLUMNS=100                             length of a line, where it is not the terminal's
+#   DCGMSIM_FLAGS=...                       flags of dcgmsim for one simulated node, instead of three nodes
+#                                           of NVIDIA, AMD and Google
+#   WINDOW=60s SCRAPE_INTERVAL=15s MAX_GAP=90s   times; these are the defaults with DCGM_ENDPOINT
+#   COLUMNS=100                             length of a line; the default is the terminal's width
 set -euo pipefail
 
-# Before any other command: after one bash may set COLUMNS by itself, and does not export it.
+# This must run before other commands. After a command, bash may set COLUMNS without exporting it.
 if [[ -z ${COLUMNS:-} && -t 1 ]] && size=$(stty size 2>/dev/null </dev/tty); then
 	export COLUMNS=${size#* }
 fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Ctrl-C goes to every process of the terminal's foreground group. With a group of our own,
-# `make` is not among them and can report success instead of an interrupt.
+# Ctrl-C interrupts all processes in the terminal's foreground group. The script runs in its own group,
+# so that Ctrl-C does not interrupt `make`, which can then report success.
 if [[ -t 0 && -z ${QUICKSTART_IN_GROUP:-} ]]; then
 	set -m
 	QUICKSTART_IN_GROUP=yes examples/quickstart.sh
@@ -29,7 +29,7 @@ fi
 port=${DCGMSIM_PORT:-9400}
 export VIEW_PORT=${VIEW_PORT:-9411}
 log=bin/quickstart.log
-programs=${OTELCOL_GPU_BIN:-bin} # where the built programs are
+programs=${OTELCOL_GPU_BIN:-bin} # directory of the built programs
 scratch=$(mktemp -d)
 sim='' collector='' view=''
 more=() # arguments of the collector
@@ -41,7 +41,7 @@ finish() {
 	stop "$sim"
 	rm -rf "$scratch"
 }
-# Gives a process 5s to end. Within a trap only `wait` learns that a process has ended.
+# Ends a process, and kills it after 5s. Within a trap, only `wait` detects that a process has ended.
 stop() {
 	[[ -n $1 ]] || return 0
 	kill -TERM "$1" 2>/dev/null || true
@@ -67,16 +67,16 @@ exec 3<>"$scratch/idle"
 pause() { read -r -t "$1" <&3 || true; }
 
 if reachable "$VIEW_PORT"; then
-	fail "port $VIEW_PORT is in use; stop what listens there, or choose another for the page with VIEW_PORT"
+	fail "port $VIEW_PORT is in use; stop the program that uses it, or choose another port for the page with VIEW_PORT"
 fi
 if [[ -n ${DCGM_ENDPOINT:-} ]]; then
 	export WINDOW=${WINDOW:-60s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-15s} MAX_GAP=${MAX_GAP:-90s}
-	# Without user and password.
+	# The URL is printed without user and password.
 	echo "Scraping ${DCGM_ENDPOINT/\/\/*@///} every $SCRAPE_INTERVAL for windows of $WINDOW: dcgm-exporter reads its GPUs every 30s."
 else
 	export WINDOW=${WINDOW:-10s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-1s} MAX_GAP=${MAX_GAP:-5s}
 	if reachable "$port"; then
-		fail "port $port is in use; stop what listens there, or choose another with DCGMSIM_PORT"
+		fail "port $port is in use; stop the program that uses it, or choose another port with DCGMSIM_PORT"
 	fi
 	# shellcheck disable=SC2086 # DCGMSIM_FLAGS is a list of flags.
 	"$programs/dcgmsim" --listen "127.0.0.1:$port" ${DCGMSIM_FLAGS:---scenario vendors --nodes 3 --gpus 8} >"$scratch/dcgmsim.log" 2>&1 &
@@ -103,17 +103,17 @@ until reachable "$VIEW_PORT"; do
 done
 echo "Live page: http://localhost:$VIEW_PORT"
 echo "The first window appears after $WINDOW plus 2s. If scrapes fail, $log has the reason. Press Ctrl-C to stop."
-# The keyboard is for the table; bash takes it from programs behind &.
+# The table reads the keyboard. Without <&0, bash would disconnect a background program from it.
 "$programs/gpudoctor" top -interval 1s "http://localhost:$VIEW_PORT" <&0 &
 view=$!
 
 while running "$collector" && running "$view"; do
-	# In a group of our own nobody else tells us that `make` was ended.
+	# In its own group, the script receives no signal when `make` ends.
 	[[ -z ${QUICKSTART_IN_GROUP:-} ]] || running "$PPID" || exit 0
 	pause 1
 done
-# A signal to all of them may end the others first.
+# If a signal ends all processes, the collector may end first. The trap of this script then runs in the pause.
 pause 0.5
 running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
-# Whoever quits the table, or reads no further, is done.
+# The user closed the table, or the reader of its output.
 exit 0

@@ -1,19 +1,19 @@
 #!/bin/sh
-# Slurm's Prolog and Epilog: writes which jobs have which GPU where dcgm-exporter reads it, one file
-# per GPU with one job id per line. In slurm.conf:
+# Slurm's Prolog and Epilog. For each GPU, this script writes a file with one job id per line, in the
+# directory that dcgm-exporter reads. In slurm.conf, set:
 #
 #   Prolog=/etc/slurm/job-gpus.sh
 #   Epilog=/etc/slurm/job-gpus.sh
 #
-# and start dcgm-exporter with --hpc-job-mapping-dir=/run/dcgm-exporter/jobs. It exits with 0
-# whatever happens: an error here would drain the node.
+# Start dcgm-exporter with --hpc-job-mapping-dir=/run/dcgm-exporter/jobs. The script always exits
+# with 0, because Slurm would drain the node after an error.
 dir=${JOB_MAPPING_DIR:-/run/dcgm-exporter/jobs}
 umask 022
 mkdir -p "$dir" || exit 0
-# Jobs that share a GPU begin and end at any time.
+# Jobs that share a GPU may begin or end at the same time.
 exec 9>"$dir.lock" && flock 9 || exit 0
 for gpu in $(echo "$SLURM_JOB_GPUS" | tr ',' ' '); do
-	# Written outside of the directory and moved into it: the exporter never reads half a file.
+	# The new file is moved into the directory, so that the exporter never reads an incomplete file.
 	{
 		grep -sxvF "$SLURM_JOB_ID" "$dir/$gpu"
 		if [ "$SLURM_SCRIPT_CONTEXT" = prolog_slurmd ]; then echo "$SLURM_JOB_ID"; fi
