@@ -241,7 +241,7 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 		peak = max(peak, g.peak)
 	}
 	report(t, result{
-		group: "gateway", fault: "the chart's gateways: nodes move to another gateway and back, one gateway is killed and restarts within the grace period, and one is removed before agents notice",
+		group: "gateway", fault: "the chart's gateways: nodes move to another gateway and back, one gateway is killed and restarts within the grace period, and one is removed before the agents detect this",
 		held:    "no XID error is counted twice; each window counts exactly the time that its coverage shows",
 		windows: compared, peak: peak, recovery: -1,
 	})

@@ -201,6 +201,6 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	report(t, result{
 		group: "process", fault: "the collector's own clock is set an hour forward, corrected, set an hour back, and corrected", windows: v.windows, lost: strconv.Itoa(v.lost), doubled: "0",
 		peak: tr.agent.peak, recovery: slowest,
-		held: fmt.Sprintf("windows follow the new clock; %.0f backward steps are counted, and their open windows are dropped; energy grows by at most `max_gap` per step; recovery is the time to a complete window", back),
+		held: fmt.Sprintf("windows follow the new clock; %.0f backward steps are counted, and the windows that are open at these steps are dropped; energy grows by at most `max_gap` per step; recovery is the time to a complete window", back),
 	})
 }

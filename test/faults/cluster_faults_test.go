@@ -230,18 +230,18 @@ func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 				during := slices.DeleteFunc(slices.Clone(all), func(e emission) bool {
 					return e.at.Before(broke.Add(renewDeadline+clusterInterval)) || e.at.After(mended)
 				})
-				held := "sends the last known state"
+				held := "the last known state is sent"
 				switch {
 				case f.silent:
 					assert.Empty(t, during, "the lease had expired")
-					held = "sends the last known state until `renew_deadline`, and then stops"
+					held = "the last known state is sent until `renew_deadline`"
 				case f.without != "":
 					assert.NotEmpty(t, during)
 					for _, e := range during {
 						assert.NotContains(t, e.values, f.without)
 						assert.Contains(t, e.values, signal.K8sGPUAllocatable.Name, "readable objects are still reported")
 					}
-					held = "pods are absent, not reported as 0; nodes are still reported"
+					held = "pods are not reported, not even as 0; nodes are still reported"
 				default:
 					// On a busy machine some emissions may be late.
 					assert.GreaterOrEqual(t, len(during), int((clusterOutage-renewDeadline)/clusterInterval)/2)

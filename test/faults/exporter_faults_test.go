@@ -236,7 +236,7 @@ func TestAnExporterThatFailsIsAGapAndNothingElse(t *testing.T) {
 			tr.gaps(t, broke.Add(interval), mended)
 			tr.finish(t, result{
 				group: "exporter", fault: f.fault, recovery: took,
-				held: "`gpu.exporter.up` 0, outcome `" + f.outcome + "`",
+				held: "`gpu.exporter.up` is 0, and the outcome is `" + f.outcome + "`",
 			}, tolerance{})
 		})
 	}
@@ -283,7 +283,7 @@ func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 			tr.wholeWindow(t, mended)
 			held := fmt.Sprintf("%d holders appeared and disappeared, and device series did not change", len(pods)-1)
 			if refused > 0 {
-				held = fmt.Sprintf("with `max_devices` and `max_series` at 2000, %.0f samples of new series and no samples of known series are refused", refused)
+				held = fmt.Sprintf("with `max_devices: 2000` and `max_series: 2000`, %.0f samples of new series are refused, and all samples of known series are accepted", refused)
 			}
 			tr.finish(t, result{group: "exporter", fault: name, held: held, recovery: -1}, tolerance{})
 		})
@@ -300,7 +300,7 @@ func TestAnExporterThatRestartsBeginsItsCountersAnew(t *testing.T) {
 		tr.wholeWindow(t, mended)
 	}
 	tr.finish(t, result{
-		group: "exporter", fault: "restart with counters reset", held: "no negative or implausible increase; XID errors are exact",
+		group: "exporter", fault: "restart with counters reset", held: "no increase is negative or implausible, and the counts of XID errors are exact",
 		recovery: tr.recovered(t, mended, ""),
 	}, tolerance{})
 }
@@ -333,7 +333,7 @@ func TestARemovedHostNameIsAGap(t *testing.T) {
 	tr.wholeWindow(t, mended)
 	tr.finish(t, result{
 		group: "exporter", fault: "DNS unavailable", recovery: took,
-		held: "`gpu.exporter.up` 0, outcome `connect`; recovery takes up to 5 s, because the hosts file is read again at this interval",
+		held: "`gpu.exporter.up` is 0, and the outcome is `connect`; recovery takes up to 5 s, because the hosts file is read again at this interval",
 	}, tolerance{})
 }
 
@@ -367,7 +367,7 @@ func TestACertificateThatExpiresIsAGap(t *testing.T) {
 	tr.wholeWindow(t, mended)
 	tr.gaps(t, broke.Add(interval), mended)
 	tr.finish(t, result{
-		group: "exporter", fault: "TLS certificate expired", held: "`gpu.exporter.up` 0, outcome `tls`", recovery: took,
+		group: "exporter", fault: "TLS certificate expired", held: "`gpu.exporter.up` is 0, and the outcome is `tls`", recovery: took,
 	}, tolerance{})
 }
 

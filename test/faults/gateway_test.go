@@ -283,9 +283,9 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T)
 	}
 	assert.Positive(t, split)
 	report(t, result{
-		group: "gateway", fault: fmt.Sprintf("%d nodes on 3 window collectors; one is added, one drained, one killed", len(tr.exporters)),
-		held: fmt.Sprintf("only nodes that moved have a window in two parts (%d windows, counted as doubled), which together have all samples; "+
-			"only the %d nodes of the killed collector lose samples", split, orphans),
+		group: "gateway", fault: fmt.Sprintf("%d nodes send to 3 gateways; one gateway is added, one is drained, and one is killed", len(tr.exporters)),
+		held: fmt.Sprintf("the open window of a node that moves is sent in two parts, which together contain all its samples (%d windows, counted as doubled); "+
+			"only the %d nodes of the killed gateway lose samples", split, orphans),
 		windows: compared, lost: strconv.Itoa(lost), doubled: strconv.Itoa(split), peak: peak, recovery: -1,
 	})
 }

@@ -94,14 +94,14 @@ var kubernetesFaults = []struct {
 	end         func(t *testing.T, api *way, kubelet *kubelettest.Kubelet)
 }{
 	{
-		"API server gone", "keeps known holders",
+		"API server gone", "the known holders are still reported",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 		},
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.breaks(nil) },
 	},
 	{
-		"API server accepts requests but does not answer", "keeps known holders",
+		"API server accepts requests but does not answer", "the known holders are still reported",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		},
@@ -111,29 +111,29 @@ var kubernetesFaults = []struct {
 		},
 	},
 	{
-		"API server answers 403", "keeps known holders",
+		"API server answers 403", "the known holders are still reported",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "forbidden", http.StatusForbidden) })
 		},
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.breaks(nil) },
 	},
 	{
-		"watches cut", "keeps known holders",
+		"watches cut", "the known holders are still reported",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.server.CloseClientConnections() },
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.server.CloseClientConnections() },
 	},
 	{
-		"kubelet gone", "keeps the holders that the kubelet named",
+		"kubelet gone", "the holders that the kubelet named are still reported",
 		func(t *testing.T, _ *way, kubelet *kubelettest.Kubelet) { t.Helper(); kubelet.Stop(t) },
 		func(t *testing.T, _ *way, kubelet *kubelettest.Kubelet) { t.Helper(); kubelet.Listen(t) },
 	},
 	{
-		"kubelet does not answer", "keeps the holders that the kubelet named",
+		"kubelet does not answer", "the holders that the kubelet named are still reported",
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Hold() },
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Release() },
 	},
 	{
-		"kubelet refuses: PermissionDenied", "keeps the holders that the kubelet named",
+		"kubelet refuses: PermissionDenied", "the holders that the kubelet named are still reported",
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Fail(codes.PermissionDenied, "no") },
 		func(*testing.T, *way, *kubelettest.Kubelet) {}, // the fault applies to one request only
 	},

@@ -93,7 +93,7 @@ func writeResults() error {
 		return strings.Compare(a.fault, b.fault)
 	})
 	var table strings.Builder
-	table.WriteString("\n| | fault | what held | windows compared | samples lost | windows doubled | peak MiB | recovery |\n|---|---|---|--:|--:|--:|--:|--:|\n")
+	table.WriteString("\n| | fault | result | windows compared | samples lost | windows doubled | peak MiB | recovery |\n|---|---|---|--:|--:|--:|--:|--:|\n")
 	for _, r := range results.rows {
 		recovery := ""
 		if r.recovery >= 0 {

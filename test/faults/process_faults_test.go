@@ -73,7 +73,7 @@ func TestSIGTERMUnderLoadLosesNothing(t *testing.T) {
 	tr.agent.peak = max(peak, tr.agent.peak)
 	tr.finish(t, result{
 		group: "process", fault: fmt.Sprintf("SIGTERM under load, %d times", stops), recovery: slowest,
-		held: "exits with status 0 and loses at most the scrape in progress; recovery is the time to exit",
+		held: "the process exits with status 0 and loses at most the scrape in progress; recovery is the time to exit",
 	}, tolerance{missing: stops})
 }
 
@@ -119,7 +119,7 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	took := time.Since(mended).Seconds()
 	tr.finish(t, result{
 		group: "process", fault: "disk full under file_storage", recovery: took,
-		held: fmt.Sprintf("no crash, and windows are correct once space is available; losses are counted: %.0f writes failed, and %.0f points did not fit in the queue", writes, points),
+		held: fmt.Sprintf("the process does not crash, and windows are correct once space is available; the losses are counted: %.0f writes failed, and %.0f points did not fit in the queue", writes, points),
 	}, tolerance{missing: 1 << 20, dropped: true})
 }
 
@@ -180,11 +180,11 @@ func TestADamagedStateIsDroppedAndLogged(t *testing.T) {
 	}{
 		"damaged window state": {
 			"gpu_window", firstPlace, func([]byte) []byte { return []byte("not the state of a node") },
-			"starts, logs the damage, and starts new windows",
+			"the process starts, logs the damage, and starts new windows",
 		},
 		"empty window state": {
 			"gpu_window", firstPlace, func([]byte) []byte { return []byte{} },
-			"starts, logs the damage, and starts new windows",
+			"the process starts, logs the damage, and starts new windows",
 		},
 		// With a changed digit, the number of errors would differ, but the text would be valid.
 		"a flipped bit in the stored XID counts": {
@@ -194,7 +194,7 @@ func TestADamagedStateIsDroppedAndLogged(t *testing.T) {
 				state[digit] ^= 1
 				return state
 			},
-			"starts, logs the damage, and does not count XID errors that did not occur",
+			"the process starts, logs the damage, and does not count XID errors that did not occur",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestADamagedStorageFileIsRenamed(t *testing.T) {
 			tr.agent.peak = max(peak, tr.agent.peak)
 			tr.finish(t, result{
 				group: "process", fault: "storage files: " + name, recovery: took,
-				held: "starts, logs which files it renamed, and starts new windows",
+				held: "the process starts, logs which files it renamed, and starts new windows",
 			}, tolerance{missing: unsaved, baseline: true, repeats: true})
 		})
 	}
@@ -297,7 +297,7 @@ func TestAStorageDirectoryThatIsRemovedIsReported(t *testing.T) {
 	tr.wholeWindow(t, removed)
 	tr.finish(t, result{
 		group: "process", fault: "storage directory removed", recovery: -1,
-		held: "logs the file's name, and still sends windows",
+		held: "the process logs the file's name, and still sends windows",
 	}, tolerance{missing: unsaved})
 }
 
@@ -324,7 +324,7 @@ func TestAboveTheMemoryLimitScrapesAreSkipped(t *testing.T) {
 	skipped := tr.agent.metric(t, "otelcol_receiver_dcgm_scrapes", "memory_limit")
 	tr.finish(t, result{
 		group: "process", fault: "memory limit reached", recovery: -1,
-		held: fmt.Sprintf("no crash; %.0f scrapes are skipped and counted", skipped),
+		held: fmt.Sprintf("the process does not crash; %.0f scrapes are skipped and counted", skipped),
 	}, tolerance{missing: 1 << 20})
 }
 
