@@ -95,7 +95,7 @@ func TestTheTableOfFleetsIsPerThousandDevices(t *testing.T) {
 	// The gateway serves 1,000 agents with 8 GPUs each. 1.2 s per 15 s are 8% of a core.
 	assert.Contains(t, text, "| CPU per 1,000 devices, % of a core | 2 | 1 |\n")
 	assert.Contains(t, text, "| resident MiB per 1,000 devices | 0 | 100 |\n")
-	assert.Contains(t, text, "| requests refused, % | 0 | 2.5 |\n")
+	assert.Contains(t, text, "| refused requests, % | 0 | 2.5 |\n")
 	assert.Contains(t, text, "| devices without a window, % | 0 | 1 |\n")
 	assert.Empty(t, fleetTable(results{{"10", "agent", "cpu"}: 1}))
 }

@@ -28,10 +28,10 @@ var measures = []measure{
 		return [2]float64{s.memory, s.prometheus(0.40)}
 	}, documented: true},
 	{key: "anonymous", what: "anonymous memory, MiB", of: func(f *figures) *float64 { return &f.anonymous }, documented: true},
-	{key: "charged", what: "charged to its memory cgroup, MiB", of: func(f *figures) *float64 { return &f.charged }, documented: true},
-	{key: "cache", what: "of that page cache, MiB", of: func(f *figures) *float64 { return &f.cache }},
+	{key: "charged", what: "memory charged to the cgroup, MiB", of: func(f *figures) *float64 { return &f.charged }, documented: true},
+	{key: "cache", what: "page cache charged to the cgroup, MiB", of: func(f *figures) *float64 { return &f.cache }},
 	{key: "peak", what: "highest resident memory, MiB", of: func(f *figures) *float64 { return &f.peak }},
-	{key: "bytes", what: "bytes out per device and window", of: func(f *figures) *float64 { return &f.sent }, documented: true},
+	{key: "bytes", what: "bytes sent per device and window", of: func(f *figures) *float64 { return &f.sent }, documented: true},
 	{key: "start", what: "start, s", of: func(f *figures) *float64 { return &f.start }},
 }
 
@@ -52,7 +52,7 @@ func (s scale) prometheus(aim float64) float64 {
 	return 0
 }
 
-const tableHead = "| agent | prometheus receiver | Prometheus | to the receiver | to Prometheus | targets |\n|---|--:|--:|--:|--:|--:|---|\n"
+const tableHead = "| agent | prometheus receiver | Prometheus | agent / receiver | agent / Prometheus | targets |\n|---|--:|--:|--:|--:|--:|---|\n"
 
 // table renders the contestants' costs as Markdown, in the order of the contestants. A contestant
 // that did not run is nil.
@@ -141,7 +141,7 @@ func (s scale) fleet() string {
 		fleet += ", two samples per window"
 	}
 	if s.small {
-		fleet += "; zstd, and a Resource per device"
+		fleet += "; with zstd and a Resource per device"
 	}
 	return fleet
 }

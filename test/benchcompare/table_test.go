@@ -19,13 +19,13 @@ func TestTheTableHasRatiosAndTheScalesTargets(t *testing.T) {
 	}
 	ten := scale{nodes: 10, cpu: 0.25, memory: 0.5}
 	assert.Equal(t, strings.TrimPrefix(`
-| | agent | prometheus receiver | Prometheus | to the receiver | to Prometheus | targets |
+| | agent | prometheus receiver | Prometheus | agent / receiver | agent / Prometheus | targets |
 |---|--:|--:|--:|--:|--:|---|
 | CPU, µs per sample | 2 | 10 | 4 | 0.2 | 0.5 | ≤ 0.25, met; ≤ 0.25, **missed** |
 | resident memory, MiB | 90 | 120 | 300 | 0.75 | 0.3 | ≤ 0.5, **missed**; ≤ 0.4, met |
 | anonymous memory, MiB | 60 | 80 | 240 | 0.75 | 0.25 |  |
 | highest resident memory, MiB | 100 | 200 | 300 | 0.5 | 0.333 |  |
-| bytes out per device and window | 600 | 900 |  | 0.667 |  |  |
+| bytes sent per device and window | 600 | 900 |  | 0.667 |  |  |
 | start, s | 0.4 | 0.5 | 0.2 | 0.8 | 2 |  |
 `, "\n"), table(ten, measured))
 

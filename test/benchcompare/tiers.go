@@ -28,10 +28,10 @@ var gatewayColumns = []struct {
 	{"anonymous", "anonymous MiB per 1,000 devices", func(o *outcome) float64 { return o.anonymous * o.perThousandDevices() }},
 	{"series", "series per gateway", func(o *outcome) float64 { return o.series / float64(o.run) }},
 	{"peak", "highest resident MiB of a gateway", func(o *outcome) float64 { return o.peak }},
-	{"failed", "requests refused, %", func(o *outcome) float64 { return 100 * float64(o.failed) / float64(max(1, o.all)) }},
+	{"failed", "refused requests, %", func(o *outcome) float64 { return 100 * float64(o.failed) / float64(max(1, o.all)) }},
 	{"refused", "samples refused by `max_series`", func(o *outcome) float64 { return o.refused }},
-	{"late", "samples too late", func(o *outcome) float64 { return o.lateSamples }},
-	{"unsent", "points not sent", func(o *outcome) float64 { return o.unsent }},
+	{"late", "late samples", func(o *outcome) float64 { return o.lateSamples }},
+	{"unsent", "points that were not sent", func(o *outcome) float64 { return o.unsent }},
 	{"missing", "devices without a window, %", func(o *outcome) float64 {
 		return 100 * float64(o.missing) / float64(o.agents()*o.recording.gpus)
 	}},

@@ -22,14 +22,14 @@ type beside struct {
 
 var besides = []beside{
 	{"CPU from scrape to pdata, `dcgm` compared with `prometheus`, including the exporter", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
-	{"the same without HTTP, which has the same cost in both", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", scrape + "http-at-intervals", 1.0 / 8},
+	{"the same without the cost of HTTP, which is equal on both sides", scrape + "dcgm", scrape + "prometheus", "cpu-ns/sample", scrape + "http-at-intervals", 1.0 / 8},
 	{"allocations from scrape to pdata, including the exporter", scrape + "dcgm", scrape + "prometheus", "allocs/sample", "", 1.0 / 10},
 	{"bytes allocated from scrape to pdata, including the exporter", scrape + "dcgm", scrape + "prometheus", "B/sample", "", 0},
 	{"CPU from scrape to pdata for ten exporters without a pause, including the exporters", many + "dcgm", many + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
 	{"CPU for scrape, synthesizer and windows with the exporter, compared with only `prometheus`", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 2},
 	{"allocations for scrape, synthesizer and windows with the exporter", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "allocs/sample", "", 0},
 	{"parser, compared with `textparse`", parser + "exposition", parser + "textparse", "cpu-ns/sample", "", 0},
-	{"parser, compared with `textparse` with labels", parser + "exposition", parser + "textparse-labels", "cpu-ns/sample", "", 0},
+	{"parser, compared with `textparse` including labels", parser + "exposition", parser + "textparse-labels", "cpu-ns/sample", "", 0},
 	{"parser, compared with `expfmt`", parser + "exposition", parser + "expfmt", "cpu-ns/sample", "", 0},
 	{"agent as a process, CPU", agent + "windows", agent + "prometheus", "cpu-µs/scrape", "", 0},
 	{"agent as a process, resident memory", agent + "windows", agent + "prometheus", "MiB-resident", "", 0},
@@ -44,7 +44,7 @@ type alone struct {
 }
 
 var alones = []alone{
-	{"HTTP server and a client that throws the body away, CPU", scrape + "http", "cpu-ns/sample", -1},
+	{"HTTP server and a client that discards the body, CPU", scrape + "http", "cpu-ns/sample", -1},
 	{"the same at the receivers' interval, CPU", scrape + "http-at-intervals", "cpu-ns/sample", -1},
 	{"CPU for scrape and synthesizer with the exporter", scrape + "dcgm-synthesizer", "cpu-ns/sample", -1},
 	{"scrape to pdata without HTTP", "dcgmreceiver.BenchmarkScrapeToPdata", "cpu-ns/sample", -1},

@@ -31,7 +31,7 @@ func TestTablesOfTheMediansWithRatiosAndTargets(t *testing.T) {
 | compared with a peer in the same run | unit | ours | peer | ratio | target |
 |---|---|--:|--:|--:|---|
 | CPU from scrape to pdata, `+"`dcgm` compared with `prometheus`"+`, including the exporter | cpu-ns/sample | 500 | 4500 | 1/9 | ≤ 1/8, met |
-| the same without HTTP, which has the same cost in both | cpu-ns/sample | 400 | 4400 | 1/11 | ≤ 1/8, met |
+| the same without the cost of HTTP, which is equal on both sides | cpu-ns/sample | 400 | 4400 | 1/11 | ≤ 1/8, met |
 | allocations from scrape to pdata, including the exporter | allocs/sample | 0.5 | 4 | 1/8 | ≤ 1/10, **missed** |
 
 | alone | unit | median | lowest | highest | target |
