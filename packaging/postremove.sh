@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs after a removal. dpkg's purge also deletes the state in /var/lib/otelcol-gpu.
+# Runs after a removal. With dpkg, a purge also deletes the state in /var/lib/otelcol-gpu.
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
 	systemctl daemon-reload

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs before a removal. The argument is "remove" with dpkg and 0 with rpm. An upgrade does not stop
+# Runs before a removal. dpkg passes the argument "remove", and rpm passes 0. An upgrade does not stop
 # the service.
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
