@@ -124,19 +124,19 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ReceiverGpuClusterAllModeRequests, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_gpu_cluster_all_mode_requests",
-		metric.WithDescription("Requests for all matching devices in pending claims in the last emission. Each request counts as one device. [Alpha]"),
+		metric.WithDescription("Pending requests for all matching devices in the last emission. Each request is counted as one device. [Alpha]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterAttributesDropped, err = builder.meter.Int64ObservableCounter(
 		"otelcol_receiver_gpu_cluster_attributes_dropped",
-		metric.WithDescription("Attributes of advertised devices, and devices in pods' health, that were omitted because a value or id is longer than 256 bytes, or because an identity has several values. [Alpha]"),
+		metric.WithDescription("Attributes of advertised devices, and devices in pods' health, that were omitted because a value or ID is longer than 256 bytes, or because an identifying attribute has several values. [Alpha]"),
 		metric.WithUnit("{attribute}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterCacheState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_gpu_cluster_cache_state",
-		metric.WithDescription("1 for the current state of each kind of objects, 0 for other states. [Alpha]"),
+		metric.WithDescription("1 for the current state of each kind of object, 0 for other states. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
@@ -161,7 +161,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverGpuClusterLeader, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_gpu_cluster_leader",
-		metric.WithDescription("1 while this replica holds the lease or needs no lease, 0 while another replica emits. If no replica has 1, check the lease and its Role. If several replicas have 1, their leases have different names. [Alpha]"),
+		metric.WithDescription("1 while this replica is the leader or does not need a lease, 0 while another replica emits. If the value is 1 on no replica, check the lease and its Role. If it is 1 on several replicas, their leases have different names. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)

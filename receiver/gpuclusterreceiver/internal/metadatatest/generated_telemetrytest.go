@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) receiver.Settings {
 func AssertEqualReceiverGpuClusterAllModeRequests(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_all_mode_requests",
-		Description: "Requests for all matching devices in pending claims in the last emission. Each request counts as one device. [Alpha]",
+		Description: "Pending requests for all matching devices in the last emission. Each request is counted as one device. [Alpha]",
 		Unit:        "{request}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -38,7 +38,7 @@ func AssertEqualReceiverGpuClusterAllModeRequests(t *testing.T, tt *componenttes
 func AssertEqualReceiverGpuClusterAttributesDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_attributes_dropped",
-		Description: "Attributes of advertised devices, and devices in pods' health, that were omitted because a value or id is longer than 256 bytes, or because an identity has several values. [Alpha]",
+		Description: "Attributes of advertised devices, and devices in pods' health, that were omitted because a value or ID is longer than 256 bytes, or because an identifying attribute has several values. [Alpha]",
 		Unit:        "{attribute}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -54,7 +54,7 @@ func AssertEqualReceiverGpuClusterAttributesDropped(t *testing.T, tt *componentt
 func AssertEqualReceiverGpuClusterCacheState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_cache_state",
-		Description: "1 for the current state of each kind of objects, 0 for other states. [Alpha]",
+		Description: "1 for the current state of each kind of object, 0 for other states. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -111,7 +111,7 @@ func AssertEqualReceiverGpuClusterIncompletePools(t *testing.T, tt *componenttes
 func AssertEqualReceiverGpuClusterLeader(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_gpu_cluster_leader",
-		Description: "1 while this replica holds the lease or needs no lease, 0 while another replica emits. If no replica has 1, check the lease and its Role. If several replicas have 1, their leases have different names. [Alpha]",
+		Description: "1 while this replica is the leader or does not need a lease, 0 while another replica emits. If the value is 1 on no replica, check the lease and its Role. If it is 1 on several replicas, their leases have different names. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
