@@ -123,7 +123,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ReceiverDcgmDiscoveryState, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_dcgm_discovery_state",
-		metric.WithDescription("1 for the current state of discovery, 0 for other states. Only without configured endpoints. [Alpha]"),
+		metric.WithDescription("1 for the current state of discovery, 0 for other states. Absent if endpoints are configured. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
@@ -141,7 +141,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmScrapeDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_dcgm_scrape_duration",
-		metric.WithDescription("Time from the scrape's request until its body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]"),
+		metric.WithDescription("Time from the request until the body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}...),
 	)
@@ -154,7 +154,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverDcgmSeriesCacheSize, err = builder.meter.Int64ObservableGauge(
 		"otelcol_receiver_dcgm_series_cache_size",
-		metric.WithDescription("Series texts in the parsers' caches for all endpoints. If the number grows, find the exporter's label whose values keep changing. [Alpha]"),
+		metric.WithDescription("Series in the parsers' caches for all endpoints. If the number grows, find the exporter's label whose values change. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)

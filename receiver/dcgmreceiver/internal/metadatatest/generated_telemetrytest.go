@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) receiver.Settings {
 func AssertEqualReceiverDcgmDiscoveryState(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_dcgm_discovery_state",
-		Description: "1 for the current state of discovery, 0 for other states. Only without configured endpoints. [Alpha]",
+		Description: "1 for the current state of discovery, 0 for other states. Absent if endpoints are configured. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -68,7 +68,7 @@ func AssertEqualReceiverDcgmSamples(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualReceiverDcgmScrapeDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_dcgm_scrape_duration",
-		Description: "Time from the scrape's request until its body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]",
+		Description: "Time from the request until the body was read and parsed. If it is close to timeout, remove fields from the counters csv. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -99,7 +99,7 @@ func AssertEqualReceiverDcgmScrapes(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualReceiverDcgmSeriesCacheSize(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_dcgm_series_cache_size",
-		Description: "Series texts in the parsers' caches for all endpoints. If the number grows, find the exporter's label whose values keep changing. [Alpha]",
+		Description: "Series in the parsers' caches for all endpoints. If the number grows, find the exporter's label whose values change. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
