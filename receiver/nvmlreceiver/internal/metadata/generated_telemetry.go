@@ -73,7 +73,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlCollectionDuration, err = builder.meter.Float64Histogram(
 		"otelcol_receiver_nvml_collection_duration",
-		metric.WithDescription("Duration of a collection, including the time to load and unload the library if it is not held. If it takes seconds, turn on persistence mode. [Alpha]"),
+		metric.WithDescription("Duration of a collection, including the time to load and unload the library if the receiver closes it. If it takes seconds, turn on persistence mode. [Alpha]"),
 		metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries([]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}...),
 	)
@@ -98,7 +98,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlProcesses, err = builder.meter.Int64Gauge(
 		"otelcol_receiver_nvml_processes",
-		metric.WithDescription("Processes with samples in the last collection, by owner. If all are 0 on a busy GPU, the pod lacks hostPID. [Alpha]"),
+		metric.WithDescription("Processes with samples in the last collection, by owner. If all values are 0 on a busy GPU, set hostPID in the pod. [Alpha]"),
 		metric.WithUnit("{process}"),
 	)
 	errs = errors.Join(errs, err)
@@ -110,7 +110,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverNvmlValuesDropped, err = builder.meter.Int64Counter(
 		"otelcol_receiver_nvml_values_dropped",
-		metric.WithDescription("Values that cannot be true and were dropped. Check the version of the driver. [Alpha]"),
+		metric.WithDescription("Impossible values that were dropped. Check the driver's version. [Alpha]"),
 		metric.WithUnit("{value}"),
 	)
 	errs = errors.Join(errs, err)

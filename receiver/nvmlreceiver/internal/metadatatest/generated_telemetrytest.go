@@ -40,7 +40,7 @@ func AssertEqualReceiverNvmlCallsFailed(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualReceiverNvmlCollectionDuration(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.HistogramDataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_collection_duration",
-		Description: "Duration of a collection, including the time to load and unload the library if it is not held. If it takes seconds, turn on persistence mode. [Alpha]",
+		Description: "Duration of a collection, including the time to load and unload the library if the receiver closes it. If it takes seconds, turn on persistence mode. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Histogram[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -103,7 +103,7 @@ func AssertEqualReceiverNvmlInstancesSkipped(t *testing.T, tt *componenttest.Tel
 func AssertEqualReceiverNvmlProcesses(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_processes",
-		Description: "Processes with samples in the last collection, by owner. If all are 0 on a busy GPU, the pod lacks hostPID. [Alpha]",
+		Description: "Processes with samples in the last collection, by owner. If all values are 0 on a busy GPU, set hostPID in the pod. [Alpha]",
 		Unit:        "{process}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -133,7 +133,7 @@ func AssertEqualReceiverNvmlRatiosClamped(t *testing.T, tt *componenttest.Teleme
 func AssertEqualReceiverNvmlValuesDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_nvml_values_dropped",
-		Description: "Values that cannot be true and were dropped. Check the version of the driver. [Alpha]",
+		Description: "Impossible values that were dropped. Check the driver's version. [Alpha]",
 		Unit:        "{value}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
