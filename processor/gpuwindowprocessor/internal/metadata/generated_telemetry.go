@@ -205,13 +205,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowSamples, err = builder.meter.Int64ObservableCounter(
 		"otelcol_processor_gpu_window_samples",
-		metric.WithDescription("Samples by outcome. Every sample counts once. [Alpha]"),
+		metric.WithDescription("Samples by outcome. Each sample is counted once. [Alpha]"),
 		metric.WithUnit("{sample}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuWindowSeries, err = builder.meter.Int64ObservableGauge(
 		"otelcol_processor_gpu_window_series",
-		metric.WithDescription("Input series that are tracked. Compare with processor_gpu_window_series_limit. [Alpha]"),
+		metric.WithDescription("Current number of input series. Compare with processor_gpu_window_series_limit. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)

@@ -72,7 +72,7 @@ func AssertEqualProcessorGpuWindowPoints(t *testing.T, tt *componenttest.Telemet
 func AssertEqualProcessorGpuWindowSamples(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_samples",
-		Description: "Samples by outcome. Every sample counts once. [Alpha]",
+		Description: "Samples by outcome. Each sample is counted once. [Alpha]",
 		Unit:        "{sample}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -88,7 +88,7 @@ func AssertEqualProcessorGpuWindowSamples(t *testing.T, tt *componenttest.Teleme
 func AssertEqualProcessorGpuWindowSeries(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_window_series",
-		Description: "Input series that are tracked. Compare with processor_gpu_window_series_limit. [Alpha]",
+		Description: "Current number of input series. Compare with processor_gpu_window_series_limit. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
