@@ -88,7 +88,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuSynthesizerStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_synthesizer_storage_errors",
-		metric.WithDescription("Times that XID state could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]"),
+		metric.WithDescription("Failures to read or write the stored XID state. Check the directory of file_storage. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)

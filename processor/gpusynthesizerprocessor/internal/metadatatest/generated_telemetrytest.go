@@ -86,7 +86,7 @@ func AssertEqualProcessorGpuSynthesizerPointsUnknown(t *testing.T, tt *component
 func AssertEqualProcessorGpuSynthesizerStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_synthesizer_storage_errors",
-		Description: "Times that XID state could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]",
+		Description: "Failures to read or write the stored XID state. Check the directory of file_storage. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
