@@ -215,7 +215,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ProcessorGpuBudgetDeclarationsUnreadable, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_declarations_unreadable",
-		metric.WithDescription("Pods with a GPU memory annotation that cannot be read. Each pod counts once. The log names the annotation. [Alpha]"),
+		metric.WithDescription("Pods with a GPU memory annotation that cannot be read. Each pod is counted once. The log names the annotation. [Alpha]"),
 		metric.WithUnit("{pod}"),
 	)
 	errs = errors.Join(errs, err)
@@ -233,7 +233,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_points_dropped",
-		metric.WithDescription("Points that gpu_k8s reads but cannot use, by reason. They pass unchanged. [Alpha]"),
+		metric.WithDescription("Points that gpu_k8s reads but cannot use, by reason. They pass through unchanged. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
@@ -263,25 +263,25 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sJobsRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_jobs_refused",
-		metric.WithDescription("Holders, users and processes of batch jobs beyond max_jobs, which have no series. They count with each sample. Raise max_jobs, and check for job ids that keep changing. [Alpha]"),
+		metric.WithDescription("Holders, users and processes without series because their batch jobs exceed max_jobs. Each is counted with each sample. Raise max_jobs, and check whether job IDs change too often. [Alpha]"),
 		metric.WithUnit("{holder}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_points_dropped",
-		metric.WithDescription("Impossible values of containers, and values of processes whose device is unknown or that another source lists better, by reason. The exporter needs hostPID. Without it, use the nvml receiver. [Alpha]"),
+		metric.WithDescription("Impossible values of containers, values of processes on an unknown device, and values of processes whose list another source replaces, by reason. Set hostPID for the exporter, or use the nvml receiver. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sProcessPointsUnknown, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_process_points_unknown",
-		metric.WithDescription("Points of processes in unknown pods. They pass unchanged. If this continues, check the permission to list pods. [Alpha]"),
+		metric.WithDescription("Points of processes in unknown pods. They pass through unchanged. If this continues, check the permission to list pods. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sSourceAge, err = builder.meter.Float64ObservableGauge(
 		"otelcol_processor_gpu_k8s_source_age",
-		metric.WithDescription("Time since a source was last current. Absent if the source was never current. If the time grows, check the kubelet or the API server. [Alpha]"),
+		metric.WithDescription("Time since a source last had current data. Absent if it never had current data. If the time grows, check the kubelet or the API server. [Alpha]"),
 		metric.WithUnit("s"),
 	)
 	errs = errors.Join(errs, err)
@@ -335,7 +335,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_storage_errors",
-		metric.WithDescription("Times that baselines and energy could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]"),
+		metric.WithDescription("Failures to read or write stored baselines and energy counters. Check the directory of file_storage. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)
@@ -383,7 +383,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageStorageErrors, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_storage_errors",
-		metric.WithDescription("Times that counters could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]"),
+		metric.WithDescription("Failures to read or write stored counters. Check the directory of file_storage. [Alpha]"),
 		metric.WithUnit("{error}"),
 	)
 	errs = errors.Join(errs, err)

@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) processor.Settings {
 func AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_declarations_unreadable",
-		Description: "Pods with a GPU memory annotation that cannot be read. Each pod counts once. The log names the annotation. [Alpha]",
+		Description: "Pods with a GPU memory annotation that cannot be read. Each pod is counted once. The log names the annotation. [Alpha]",
 		Unit:        "{pod}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -72,7 +72,7 @@ func AssertEqualProcessorGpuBudgetPointsClamped(t *testing.T, tt *componenttest.
 func AssertEqualProcessorGpuBudgetPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_budget_points_dropped",
-		Description: "Points that gpu_k8s reads but cannot use, by reason. They pass unchanged. [Alpha]",
+		Description: "Points that gpu_k8s reads but cannot use, by reason. They pass through unchanged. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -144,7 +144,7 @@ func AssertEqualProcessorGpuK8sJobs(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_jobs_refused",
-		Description: "Holders, users and processes of batch jobs beyond max_jobs, which have no series. They count with each sample. Raise max_jobs, and check for job ids that keep changing. [Alpha]",
+		Description: "Holders, users and processes without series because their batch jobs exceed max_jobs. Each is counted with each sample. Raise max_jobs, and check whether job IDs change too often. [Alpha]",
 		Unit:        "{holder}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -160,7 +160,7 @@ func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telem
 func AssertEqualProcessorGpuK8sPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_points_dropped",
-		Description: "Impossible values of containers, and values of processes whose device is unknown or that another source lists better, by reason. The exporter needs hostPID. Without it, use the nvml receiver. [Alpha]",
+		Description: "Impossible values of containers, values of processes on an unknown device, and values of processes whose list another source replaces, by reason. Set hostPID for the exporter, or use the nvml receiver. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -176,7 +176,7 @@ func AssertEqualProcessorGpuK8sPointsDropped(t *testing.T, tt *componenttest.Tel
 func AssertEqualProcessorGpuK8sProcessPointsUnknown(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_process_points_unknown",
-		Description: "Points of processes in unknown pods. They pass unchanged. If this continues, check the permission to list pods. [Alpha]",
+		Description: "Points of processes in unknown pods. They pass through unchanged. If this continues, check the permission to list pods. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -192,7 +192,7 @@ func AssertEqualProcessorGpuK8sProcessPointsUnknown(t *testing.T, tt *componentt
 func AssertEqualProcessorGpuK8sSourceAge(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_source_age",
-		Description: "Time since a source was last current. Absent if the source was never current. If the time grows, check the kubelet or the API server. [Alpha]",
+		Description: "Time since a source last had current data. Absent if it never had current data. If the time grows, check the kubelet or the API server. [Alpha]",
 		Unit:        "s",
 		Data: metricdata.Gauge[float64]{
 			DataPoints: dps,
@@ -326,7 +326,7 @@ func AssertEqualProcessorGpuPowerSeriesRefused(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuPowerStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_storage_errors",
-		Description: "Times that baselines and energy could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]",
+		Description: "Failures to read or write stored baselines and energy counters. Check the directory of file_storage. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -452,7 +452,7 @@ func AssertEqualProcessorGpuUsageSeriesRefused(t *testing.T, tt *componenttest.T
 func AssertEqualProcessorGpuUsageStorageErrors(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_storage_errors",
-		Description: "Times that counters could not be read from the storage or written to it. Check the directory of file_storage. [Alpha]",
+		Description: "Failures to read or write stored counters. Check the directory of file_storage. [Alpha]",
 		Unit:        "{error}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
