@@ -145,13 +145,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuWatchdogLeader, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_watchdog_leader",
-		metric.WithDescription("1 while this replica holds the lease or needs no lease, 0 while another replica acts. If no replica has 1, check the lease and its Role. [Alpha]"),
+		metric.WithDescription("1 while this replica is the leader or does not need a lease, 0 while another replica acts. If the value is 1 on no replica, check the lease and its Role. [Alpha]"),
 		metric.WithUnit("{state}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuWatchdogPoints, err = builder.meter.Int64Counter(
 		"otelcol_exporter_gpu_watchdog_points",
-		metric.WithDescription("Points by outcome. Every point counts once. [Alpha]"),
+		metric.WithDescription("Points by outcome. Each point is counted once. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)
@@ -163,7 +163,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.GpuWatchdogEvaluations, err = builder.meter.Int64Counter(
 		"otelcol_gpu_watchdog_evaluations",
-		metric.WithDescription("Evaluations by reason, one for each device and interval. If no device can be evaluated in an interval, one. [Alpha]"),
+		metric.WithDescription("Evaluations by reason, one for each device and interval. If no device can be evaluated in an interval, this is counted as one evaluation. [Alpha]"),
 		metric.WithUnit("{evaluation}"),
 	)
 	errs = errors.Join(errs, err)

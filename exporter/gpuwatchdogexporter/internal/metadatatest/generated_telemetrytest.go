@@ -54,7 +54,7 @@ func AssertEqualExporterGpuWatchdogEventsFailed(t *testing.T, tt *componenttest.
 func AssertEqualExporterGpuWatchdogLeader(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_leader",
-		Description: "1 while this replica holds the lease or needs no lease, 0 while another replica acts. If no replica has 1, check the lease and its Role. [Alpha]",
+		Description: "1 while this replica is the leader or does not need a lease, 0 while another replica acts. If the value is 1 on no replica, check the lease and its Role. [Alpha]",
 		Unit:        "{state}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -68,7 +68,7 @@ func AssertEqualExporterGpuWatchdogLeader(t *testing.T, tt *componenttest.Teleme
 func AssertEqualExporterGpuWatchdogPoints(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_points",
-		Description: "Points by outcome. Every point counts once. [Alpha]",
+		Description: "Points by outcome. Each point is counted once. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -100,7 +100,7 @@ func AssertEqualExporterGpuWatchdogStorageErrors(t *testing.T, tt *componenttest
 func AssertEqualGpuWatchdogEvaluations(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_gpu_watchdog_evaluations",
-		Description: "Evaluations by reason, one for each device and interval. If no device can be evaluated in an interval, one. [Alpha]",
+		Description: "Evaluations by reason, one for each device and interval. If no device can be evaluated in an interval, this is counted as one evaluation. [Alpha]",
 		Unit:        "{evaluation}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
