@@ -52,7 +52,7 @@ func AssertEqualExporterGpuViewHolders(t *testing.T, tt *componenttest.Telemetry
 func AssertEqualExporterGpuViewPoints(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_view_points",
-		Description: "Points by outcome. Every point counts once. [Alpha]",
+		Description: "Points by outcome. Each point is counted once. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
