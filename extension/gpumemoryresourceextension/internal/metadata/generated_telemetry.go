@@ -88,7 +88,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExtensionGpuMemoryResourceNodes, err = builder.meter.Int64ObservableGauge(
 		"otelcol_extension_gpu_memory_resource_nodes",
-		metric.WithDescription("GPU nodes by state. With remove, a node is as configured if it does not advertise the resources. [Alpha]"),
+		metric.WithDescription("GPU nodes by state. With remove, the state is as_wanted if the node does not advertise the resources. [Alpha]"),
 		metric.WithUnit("{node}"),
 	)
 	errs = errors.Join(errs, err)

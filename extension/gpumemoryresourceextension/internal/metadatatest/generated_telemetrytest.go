@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) extension.Settings {
 func AssertEqualExtensionGpuMemoryResourceNodes(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_memory_resource_nodes",
-		Description: "GPU nodes by state. With remove, a node is as configured if it does not advertise the resources. [Alpha]",
+		Description: "GPU nodes by state. With remove, the state is as_wanted if the node does not advertise the resources. [Alpha]",
 		Unit:        "{node}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,

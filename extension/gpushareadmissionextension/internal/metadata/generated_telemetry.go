@@ -75,7 +75,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExtensionGpuShareAdmissionViolations, err = builder.meter.Int64Counter(
 		"otelcol_extension_gpu_share_admission_violations",
-		metric.WithDescription("Rules that validated pods break. Each rule counts once per pod. The README explains each rule, and the log names the pods. [Alpha]"),
+		metric.WithDescription("Rules that validated pods break. Each rule is counted once per pod. The README explains each rule, and the log names the pods. [Alpha]"),
 		metric.WithUnit("{violation}"),
 	)
 	errs = errors.Join(errs, err)

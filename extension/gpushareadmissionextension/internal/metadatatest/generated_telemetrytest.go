@@ -55,7 +55,7 @@ func AssertEqualExtensionGpuShareAdmissionRequests(t *testing.T, tt *componentte
 func AssertEqualExtensionGpuShareAdmissionViolations(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_extension_gpu_share_admission_violations",
-		Description: "Rules that validated pods break. Each rule counts once per pod. The README explains each rule, and the log names the pods. [Alpha]",
+		Description: "Rules that validated pods break. Each rule is counted once per pod. The README explains each rule, and the log names the pods. [Alpha]",
 		Unit:        "{violation}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
