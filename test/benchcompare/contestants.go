@@ -54,7 +54,7 @@ var contestants = []contestant{
 }
 
 // seriesPerDevice exceeds the number of series of any device.
-const seriesPerDevice = 64
+const seriesPerDevice = 80
 
 // prepareAgent configures dcgm, gpu_synthesizer, and gpu_window for device series, one window at a
 // time, in the scale's form. If devices are held, it also enables the containers' series.
