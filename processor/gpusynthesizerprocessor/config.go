@@ -31,11 +31,10 @@ const (
 
 // Config configures the gpu_synthesizer processor.
 type Config struct {
-	// Raw determines whether DCGM metrics that signals are derived from, and unknown DCGM metrics,
-	// are dropped or kept: drop or keep.
+	// Raw determines whether the exporters' metrics are dropped or kept: drop or keep.
 	Raw string `mapstructure:"raw"`
-	// ViolationUnit is the unit of the *_VIOLATION counters: ns, which is what DCGM uses even if
-	// HELP states another unit, or us.
+	// ViolationUnit is the unit of the *_VIOLATION counters: ns or us. DCGM uses ns, even if HELP
+	// states another unit.
 	ViolationUnit string `mapstructure:"violation_unit"`
 	// NodeName is k8s.node.name if the scrape target does not name the node. The default is the
 	// environment variable NODE_NAME or, if that is unset, the exporter's host name.
@@ -45,14 +44,14 @@ type Config struct {
 	// MaxDevices limits the number of boards and MIG instances that are tracked at the same time.
 	// Rows of further devices are dropped and counted.
 	MaxDevices int `mapstructure:"max_devices"`
-	// Storage is the storage extension that keeps the state of XID counting across restarts.
-	// Without it, errors that occur while nothing scrapes are not counted.
+	// Storage is the storage extension that stores the state of XID counting across restarts.
+	// Without it, errors that occur during a restart are not counted.
 	Storage *component.ID `mapstructure:"storage"`
-	// Metrics enables and disables single metrics by name; all but gpu.signal.available are enabled
-	// by default.
+	// Metrics enables and disables individual metrics by name. By default, all metrics except
+	// gpu.signal.available are enabled.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// Stages are the processors that run inside this one, after it. They exchange frames without
-	// pdata.
+	// Stages are the processors that run after this one as part of it. They exchange frames instead
+	// of pdata.
 	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 
@@ -69,7 +68,7 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports every field whose value is not allowed.
+// Validate reports all fields with invalid values.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(c.Raw == rawDrop || c.Raw == rawKeep, "raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep)
@@ -80,7 +79,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// emitted returns the metrics that this processor makes.
+// emitted returns the metrics that this processor can emit.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		return m.Stage != signal.StageSample || m == signal.GPUExporterUp

@@ -26,9 +26,9 @@ type deviceSignal struct {
 	id, signal string
 }
 
-// gpu.signal.available is 1 for every signal that the processor emits for the same scrape, and 0
-// for every other one, with the reason that gpudoctor reports.
-func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
+// gpu.signal.available is 1 for every signal that the processor emits for the same scrape. For all
+// other signals, it is 0 with the reason that gpudoctor reports.
+func TestSignalAvailableMatchesTheEmittedSignals(t *testing.T) {
 	bodies := map[string]string{}
 	for _, style := range dcgmsim.Styles() {
 		for _, fields := range []dcgmsim.FieldSet{dcgmsim.FieldsDefault, dcgmsim.FieldsAll} {
@@ -51,7 +51,7 @@ func TestTheDiagnosisIsWhatComesOut(t *testing.T) {
 	require.NoError(t, err)
 	for _, file := range append(expositiontest.DCGMRecordings(t), golden...) {
 		if strings.Contains(file, "one_uuid_on_two_nodes") {
-			continue // a report is about one exporter
+			continue // a gpudoctor report covers only one exporter
 		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -89,9 +89,9 @@ func checkDiagnosis(t *testing.T, rows []row) {
 				if contract == signal.GPUSignalAvailable {
 					key := deviceSignal{id, text(dp.Attributes(), signal.Signal)}
 					_, twice := available[key]
-					require.False(t, twice, "%v is said twice", key)
+					require.False(t, twice, "%v has two points", key)
 					available[key] = text(dp.Attributes(), signal.Reason)
-					assert.Equal(t, available[key] == "", dp.IntValue() == 1, "%v has a reason or is there", key)
+					assert.Equal(t, available[key] == "", dp.IntValue() == 1, "%v must be 1 exactly if it has no reason", key)
 					continue
 				}
 				made[deviceSignal{id, nameOf(contract, dp)}] = true
@@ -99,24 +99,24 @@ func checkDiagnosis(t *testing.T, rows []row) {
 		}
 	}
 	if len(made)+len(available) == 0 {
-		return // it has nothing about a known GPU
+		return // the scrape has no known GPU
 	}
 	for key, reason := range available {
 		assert.Equal(t, made[key], reason == "", "%v %q", key, reason)
 	}
 	for key := range made {
-		if _, said := available[key]; !said {
-			assert.Equal(t, "hw.errors{xid}", key.signal, "%v is there, and nothing is said of it", key)
+		if _, diagnosed := available[key]; !diagnosed {
+			assert.Equal(t, "hw.errors{xid}", key.signal, "%v is emitted but has no gpu.signal.available point", key)
 		}
 	}
-	told := doctor(rows)
-	assert.Len(t, told, len(available))
-	for key, reason := range told {
+	reported := doctor(rows)
+	assert.Len(t, reported, len(available))
+	for key, reason := range reported {
 		assert.Equal(t, reason, available[key], "%v", key)
 	}
 }
 
-// diagnosed returns the output for the second of two equal scrapes.
+// diagnosed returns the output for the second of two identical scrapes.
 func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	t.Helper()
 	dir := t.TempDir()
@@ -126,7 +126,8 @@ func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	out := pmetric.NewMetrics()
 	for _, seconds := range []int64{10, 20} {
 		sink.Reset()
-		// Like the dcgm receiver, which sends the text that gpudoctor reads.
+		// Send the metrics as the dcgm receiver does, because gpudoctor reads the text that this
+		// receiver scrapes.
 		md := pmetric.NewMetrics()
 		up(md, seconds, urlA, 1)
 		onResources(scrape{seconds, rows}).ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())
@@ -136,7 +137,7 @@ func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	return out
 }
 
-// nameOf returns the name of the signal that a point belongs to.
+// nameOf returns the name of the signal to which a point belongs.
 func nameOf(m *signal.Metric, dp pmetric.NumberDataPoint) string {
 	switch {
 	case len(m.Attributes) == 0, m == signal.GPUClockEventActive, m == signal.HwStatus, m == signal.GPURecoveryAction:
@@ -182,8 +183,9 @@ func doctor(rows []row) map[deviceSignal]string {
 	return out
 }
 
-// Reasons that depend on the GPU model are found by the model's name, as in gpudoctor.
-func TestTheDiagnosisKnowsWhatAModelCannotHave(t *testing.T) {
+// The processor determines reasons that depend on the GPU model from the model name, as gpudoctor
+// does.
+func TestTheReasonIsHardwareIfTheModelDoesNotSupportTheSignal(t *testing.T) {
 	const (
 		throughput  = "gpu.nvlink.throughput{transmit}"
 		utilization = "gpu.pcie.utilization{transmit}"
@@ -212,14 +214,14 @@ func TestTheDiagnosisKnowsWhatAModelCannotHave(t *testing.T) {
 			labels := `{UUID="GPU-1",pci_bus_id="0",device="nvidia0",modelName="` + model + `",Hostname="n"} `
 			rows := parse(t, "DCGM_FI_DEV_GPU_UTIL"+labels+"30\nDCGM_FI_PROF_PCIE_TX_BYTES"+labels+"5\n")
 			checkDiagnosis(t, rows)
-			told := doctor(rows)
+			reported := doctor(rows)
 			for signal, reason := range want {
-				assert.Equal(t, reason, told[deviceSignal{"GPU-1", signal}], signal)
+				assert.Equal(t, reason, reported[deviceSignal{"GPU-1", signal}], signal)
 			}
 		})
 	}
 }
 
-func TestSignalsAreSaidToBeAvailableOnRequestOnly(t *testing.T) {
+func TestSignalAvailableIsDisabledByDefault(t *testing.T) {
 	assert.NotContains(t, synthesize(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), signal.GPUSignalAvailable.Name)
 }

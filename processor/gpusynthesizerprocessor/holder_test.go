@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// gpudoctor reads the same text that the dcgm receiver scrapes.
-func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
+// The dcgm receiver scrapes the same text that gpudoctor reads.
+func TestGPUDoctorReportsTheSameHoldersAsTheProcessor(t *testing.T) {
 	gpu := func(uuid, labels string) string {
 		return `DCGM_FI_DEV_GPU_TEMP{UUID="` + uuid + `",Hostname="n",` + labels + `} 30` + "\n"
 	}
@@ -40,20 +40,20 @@ func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
 		return out
 	}
 	for name, body := range map[string]string{
-		"a pod of a TPU node":                        idle(p1),
-		"two of them":                                idle(p1, p2),
-		"and their workloads":                        idle(p1, p2) + chip("duty_cycle", 404, p1) + chip("duty_cycle", 405, p2),
-		"and a workload of a chip that is none":      idle(p1) + chip("duty_cycle", 404, p2),
-		"a pod of a TPU node by a Prometheus":        idle(relayed(plugin)) + chip("tensorcore_utilization_node", 0, plugin) + chip("tensorcore_utilization_node", 1, plugin),
-		"a workload that is called as exporters are": gpu("GPU-1", workload) + gpu("GPU-2", `namespace="",pod="",container=""`),
-		"the same by a Prometheus":                   gpu("GPU-1", workload+`,job="dcgm"`),
-		"the exporter by a Prometheus":               gpu("GPU-1", exporter) + gpu("GPU-2", relayed(exporter)),
-		"an exporter of another name":                gpu("GPU-1", custom) + gpu("GPU-2", relayed(custom)),
-		"a workload beside an exporter":              gpu("GPU-1", `namespace="ns",pod="p",container="c",job="x"`) + gpu("GPU-2", relayed(custom)),
-		"an exporter that a workload is called as":   gpu("GPU-1", custom+`,exported_namespace="team",exported_pod="load-dcgm-exporter",exported_container="main",job="x",instance="10.0.0.1:9400"`),
-		"a container without a pod":                  gpu("GPU-1", `container="my-dcgm-exporter-load"`),
-		"a job beside the exporter's pod":            gpu("GPU-1", exporter+`,hpc_job="7"`) + gpu("GPU-2", `hpc_job="8"`),
-		"a pod without its namespace":                gpu("GPU-1", `pod="p"`),
+		"TPU node with one pod":                                          idle(p1),
+		"TPU node with two pods":                                         idle(p1, p2),
+		"TPU node with two pods and two workloads":                       idle(p1, p2) + chip("duty_cycle", 404, p1) + chip("duty_cycle", 405, p2),
+		"workload on a chip that does not exist":                         idle(p1) + chip("duty_cycle", 404, p2),
+		"TPU node with one pod through Prometheus":                       idle(relayed(plugin)) + chip("tensorcore_utilization_node", 0, plugin) + chip("tensorcore_utilization_node", 1, plugin),
+		"workload named like an exporter":                                gpu("GPU-1", workload) + gpu("GPU-2", `namespace="",pod="",container=""`),
+		"workload named like an exporter through Prometheus":             gpu("GPU-1", workload+`,job="dcgm"`),
+		"exporter through Prometheus":                                    gpu("GPU-1", exporter) + gpu("GPU-2", relayed(exporter)),
+		"exporter with another name":                                     gpu("GPU-1", custom) + gpu("GPU-2", relayed(custom)),
+		"workload and exporter":                                          gpu("GPU-1", `namespace="ns",pod="p",container="c",job="x"`) + gpu("GPU-2", relayed(custom)),
+		"exporter with another name and workload named like an exporter": gpu("GPU-1", custom+`,exported_namespace="team",exported_pod="load-dcgm-exporter",exported_container="main",job="x",instance="10.0.0.1:9400"`),
+		"container without a pod":                                        gpu("GPU-1", `container="my-dcgm-exporter-load"`),
+		"job and the exporter's pod":                                     gpu("GPU-1", exporter+`,hpc_job="7"`) + gpu("GPU-2", `hpc_job="8"`),
+		"pod without a namespace":                                        gpu("GPU-1", `pod="p"`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipeline(t)
@@ -64,18 +64,18 @@ func TestADoctorFindsTheHoldersOfThePipeline(t *testing.T) {
 					held = append(held, text(dp.Attributes(), signal.HardwareID))
 				}
 			}
-			var told []string
+			var reported []string
 			for key, reason := range doctor(parse(t, body)) {
 				if key.signal == signal.GPUDeviceHolder.Name && reason == "" {
-					told = append(told, key.id)
+					reported = append(reported, key.id)
 				}
 			}
-			assert.ElementsMatch(t, held, told)
+			assert.ElementsMatch(t, held, reported)
 		})
 	}
 }
 
-func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
+func TestTheScrapedPodIsNoHolderWhateverItsName(t *testing.T) {
 	const (
 		called  = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="team",pod="dcgm-exporter-load",container="main"} 30`
 		idle    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm"} 30`
@@ -93,13 +93,13 @@ func TestTheExportersOwnPodIsTheScrapeTargetWhateverItIsCalled(t *testing.T) {
 		deliveries []delivery
 		holder     string // in the last batch
 	}{
-		"the exporter itself names a pod that is called so":      {[]delivery{scraped(t, 20, urlA, called)}, "dcgm-exporter-load"},
-		"another pod was scraped than the one that is called so": {[]delivery{target(called, "mon", "gpu-metrics-7xk2p")}, "dcgm-exporter-load"},
-		"nothing tells, so the name does":                        {[]delivery{scraped(t, 20, urlA, strings.Replace(called, "UUID", `job="dcgm",UUID`, 1))}, ""},
-		"the target is called otherwise":                         {[]delivery{target(idle, "mon", "gpu-metrics-7xk2p")}, ""},
-		"the target's name in another namespace":                 {[]delivery{target(another, "mon", "gpu-metrics-7xk2p")}, "gpu-metrics-7xk2p"},
-		"the target was seen while the GPU was held":             {[]delivery{scraped(t, 10, urlA, held), scraped(t, 20, urlA, idle)}, ""},
-		"and is no holder while the GPU is held by p":            {[]delivery{scraped(t, 20, urlA, held)}, "p"},
+		"a directly scraped exporter names a pod that is named like an exporter": {[]delivery{scraped(t, 20, urlA, called)}, "dcgm-exporter-load"},
+		"the pod that is named like an exporter is not the target":               {[]delivery{target(called, "mon", "gpu-metrics-7xk2p")}, "dcgm-exporter-load"},
+		"the target is unknown and the pod is named like an exporter":            {[]delivery{scraped(t, 20, urlA, strings.Replace(called, "UUID", `job="dcgm",UUID`, 1))}, ""},
+		"the target is not named like an exporter":                               {[]delivery{target(idle, "mon", "gpu-metrics-7xk2p")}, ""},
+		"the pod has the name of the target but another namespace":               {[]delivery{target(another, "mon", "gpu-metrics-7xk2p")}, "gpu-metrics-7xk2p"},
+		"an earlier scrape with a holder showed the target":                      {[]delivery{scraped(t, 10, urlA, held), scraped(t, 20, urlA, idle)}, ""},
+		"the scrape has a holder in addition to the target":                      {[]delivery{scraped(t, 20, urlA, held)}, "p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipeline(t)

@@ -45,11 +45,11 @@ type gpuSynthesizer struct {
 	sets  cache[*exposition.LabelSet, *setRow]
 	seeds [2]maphash.Seed // of row keys
 	scope gpudata.Scope
-	known atomic.Int64 // number of devices that was last reported
+	known atomic.Int64 // last reported number of devices
 
 	id     component.ID
 	logger *zap.Logger
-	state  *componenthelper.State // nil without a storage
+	state  *componenthelper.State // nil if no storage is configured
 
 	ahead    componenthelper.Trouble
 	setBack  componenthelper.Trouble
@@ -57,7 +57,7 @@ type gpuSynthesizer struct {
 	foreign  componenthelper.Trouble // rows of another vendor's GPUs
 	unnamed  componenthelper.Trouble // rows that name no GPU
 	devices  componenthelper.Limit
-	ended    func() // unregisters the component that makes samples
+	ended    func() // unregisters this component as a producer of samples
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -88,10 +88,11 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 	return p, nil
 }
 
-// stateOfAllKey is where earlier versions stored the XID state of all places in one value.
+// stateOfAllKey is the key under which earlier versions stored the XID state of all places in one
+// value.
 const stateOfAllKey = "xid"
 
-// start restores the XID state from the storage, if there is one.
+// start restores the XID state if a storage is configured.
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	p.ended = misplaced.MakesSamples()
 	var err error
@@ -107,13 +108,13 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	now := time.Now().UnixNano()
 	ofAll := p.restoreOfAll(ctx, now)
 	componenthelper.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
-	if ofAll && p.state.Save(ctx, p.stored) == nil { // from now on it is stored per place
+	if ofAll && p.state.Save(ctx, p.stored) == nil { // the state is now stored per place
 		p.state.Done(ctx, "write", p.state.Write(ctx, nil, stateOfAllKey))
 	}
 	return nil
 }
 
-// restoreOfAll restores the value of an earlier version, and reports whether there is one.
+// restoreOfAll restores the value that an earlier version stored, and reports whether it exists.
 func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	var stored synth.State
 	found, err := p.state.Load(ctx, stateOfAllKey, &stored)
@@ -137,8 +138,8 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 // stateKey returns the key under which the state of a place is stored.
 func stateKey(p synth.Place) string { return p.Node + "/" + p.Host }
 
-// stored returns the state to store under a key, or nil if the state of this key must be deleted.
-// Both parts of the key may contain a slash.
+// stored returns the state to store under a key, or nil if the key must be deleted. Both parts of
+// the key may contain a slash, so stored tries each slash as the separator.
 func (p *gpuSynthesizer) stored(key string) any {
 	for i, c := range key {
 		if c != '/' {
@@ -151,8 +152,8 @@ func (p *gpuSynthesizer) stored(key string) any {
 	return nil
 }
 
-// save stores the XID state of changed places before the batch with the change is sent, so that no
-// event is counted twice.
+// save stores the XID state of changed places. It must be called before the batch with the change
+// is sent, so that no event is counted twice.
 func (p *gpuSynthesizer) save(ctx context.Context, changed []synth.Place) {
 	keys := make([]string, 0, len(changed))
 	for _, at := range changed {
@@ -224,19 +225,19 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	return frames, nil
 }
 
-// reader reads one batch. It is used by one goroutine.
+// reader reads one batch. Only one goroutine uses it.
 type reader struct {
 	*gpuSynthesizer
 	batch   *synth.Batch
 	unknown int64  // points with an exporter's prefix whose name is not in the catalogue
-	buf     []byte // reused memory
+	buf     []byte // reused buffer
 }
 
 // receiverScope is the scope of the dcgm receiver's metrics.
 const receiverScope = "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 
-// placeOfExporter adds the place of the exporter's devices to the Resource of an exporter's own
-// metrics, because the dcgm receiver only sets host.name.
+// placeOfExporter adds the place of the exporter's devices to the Resource of the exporter's
+// self-metrics, because the dcgm receiver sets only host.name.
 func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	host := text(resource, signal.HostName)
 	if host == "" {
@@ -255,15 +256,15 @@ type input struct {
 	resource pcommon.Resource
 	hashed   bool
 	hash     rowKey
-	row      *synth.Row // the row of points without attributes, and the source of its labels
+	row      *synth.Row // the row of points without attributes; of is its exporter
 	of       *catalogue.Exporter
-	source   *synth.Source // set when a row needs it
+	source   *synth.Source // valid if sourced is true
 	sourced  bool
-	// values and ends count points with a value and stale markers.
+	// values is the number of points with a value, and ends is the number of stale markers.
 	values, ends int
 }
 
-// sourceOf returns the source of the Resource's rows, nil if the Resource names none.
+// sourceOf returns the source of the Resource's rows, or nil if the Resource names none.
 func (in *input) sourceOf(batch *synth.Batch) *synth.Source {
 	if !in.sourced {
 		in.source, in.sourced = batch.Source(targetOf(in.resource.Attributes()), false), true
@@ -271,7 +272,7 @@ func (in *input) sourceOf(batch *synth.Batch) *synth.Source {
 	return in.source
 }
 
-// end records that all series of a source ended.
+// end marks the source as ended if all of its points are stale markers.
 func (in *input) end(batch *synth.Batch) {
 	if in.ends == 0 || in.values > 0 {
 		return
@@ -290,7 +291,7 @@ func (r *reader) read(in *input, of *catalogue.Exporter, spelling catalogue.Spel
 }
 
 func (r *reader) readPoint(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, dp pmetric.NumberDataPoint) {
-	// The flag is checked first: a point with it has no value, and reads as 0.
+	// Check the flag before the value, because the value of a point with this flag reads as 0.
 	if dp.Flags().NoRecordedValue() {
 		in.ends++
 		r.batch.Drop(synth.DropNoValue)
@@ -310,12 +311,12 @@ func (r *reader) readPoint(in *input, of *catalogue.Exporter, spelling catalogue
 	r.batch.Add(r.row(in, of, dp.Attributes()), in.sourceOf(r.batch), spelling, int64(dp.Timestamp()), v)
 }
 
-// readClaimed passes the points to the core that are the exporter's by their labels, and removes
-// them unless raw metrics are kept. It reports whether no point is left.
+// readClaimed passes points to the core if their labels show that they belong to the exporter. It
+// removes these points unless raw metrics are kept. It reports whether no point remains.
 func (r *reader) readClaimed(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) bool {
 	dps := points.Of(m)
 	if dps.Len() == 0 {
-		return false // of a type that no exporter has
+		return false // no exporter has metrics of this type
 	}
 	left := 0
 	dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
@@ -333,7 +334,8 @@ func (r *reader) readClaimed(in *input, of *catalogue.Exporter, spelling catalog
 	return left == 0
 }
 
-// row returns the parsed labels of a point. They are on the point, on the Resource, or on both.
+// row returns the parsed labels of a point. The labels may be on the point, on the Resource, or on
+// both.
 func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synth.Row {
 	if attrs.Len() == 0 && in.row != nil && in.of == of {
 		return in.row
@@ -348,7 +350,8 @@ func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synt
 	}
 	row, ok := r.rows.get(key)
 	if !ok {
-		// Labels outlive the batch, whose strings may be part of a larger text.
+		// The labels are used longer than the batch. They are cloned because the strings of the
+		// batch may be part of a larger text.
 		row = r.newRow(of, in.resource.Attributes(), attrs, strings.Clone)
 		r.rows.put(key, row)
 	}
@@ -358,8 +361,8 @@ func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synt
 	return row
 }
 
-// newRow parses labels and keeps what kept returns for each text. Labels of the point take
-// precedence over those of the Resource.
+// newRow parses labels. It calls kept to copy each label value that it stores. Labels of the point
+// take precedence over labels of the Resource.
 func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map, kept func(string) string) *synth.Row {
 	labels := catalogue.NewRow(of)
 	var clues diagnose.Clues
@@ -382,7 +385,7 @@ func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.
 	return row
 }
 
-// text returns a copy of an attribute's text, empty if there is none.
+// text returns a copy of an attribute's value, or "" if the attribute does not exist.
 func text(m pcommon.Map, key string) string {
 	v, ok := m.Get(key)
 	if !ok {
@@ -391,7 +394,7 @@ func text(m pcommon.Map, key string) string {
 	return strings.Clone(v.AsString())
 }
 
-// report counts the results of the batch, and logs each problem once.
+// report updates the self-metrics with the results of the batch, and logs problems.
 func (r *reader) report(ctx context.Context, now time.Time) {
 	stats := r.batch.TakeStats()
 	r.devices.Refused(r.logger, now, stats.Dropped[synth.DropDeviceLimit])
@@ -435,18 +438,17 @@ func (r *reader) report(ctx context.Context, now time.Time) {
 	}
 }
 
-// rowKey is a 128-bit hash of labels. The seeds are random, so that nobody can construct two label
-// sets with one key.
+// rowKey is a 128-bit hash of labels. The seeds are random, so that an attacker cannot create two
+// label sets with the same key.
 type rowKey [2]uint64
 
-// labelKey is a label set as read by one exporter's table.
+// labelKey identifies a label set that is parsed with the table of one exporter.
 type labelKey struct {
 	labels rowKey
 	of     *catalogue.Exporter
 }
 
-// cache caches what was read from labels, because labels repeat from scrape to scrape. It is safe
-// for concurrent use.
+// cache stores parsed labels, because labels repeat in every scrape. It is safe for concurrent use.
 type cache[K comparable, V any] struct {
 	mu     *sync.Mutex
 	recent *componenthelper.Recent[K, V]
@@ -474,13 +476,13 @@ func (c cache[K, V]) put(k K, v V) {
 	c.recent.Put(k, v)
 }
 
-// hash returns the key of the labels, chained to another one.
+// hash returns the key of the labels, combined with the key chain.
 func (r *reader) hash(m pcommon.Map, chain rowKey) rowKey {
 	b := binary.LittleEndian.AppendUint64(r.buf[:0], chain[0])
 	b = binary.LittleEndian.AppendUint64(b, chain[1])
 	for k, v := range m.All() {
 		s := v.AsString()
-		// Lengths keep the boundaries between texts unambiguous.
+		// The lengths make the boundaries between the strings unambiguous.
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(k)))
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
 		b = append(b, k...)

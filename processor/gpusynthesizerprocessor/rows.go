@@ -11,29 +11,29 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// setRow is a parsed label set of an exporter. A label set belongs to one endpoint, whose scrapes do
-// not overlap, so its setRow is used by one goroutine at a time.
+// setRow is a parsed label set of an exporter. A label set belongs to one endpoint, and the scrapes
+// of an endpoint do not overlap. Therefore only one goroutine at a time uses a setRow.
 type setRow struct {
 	row    *synth.Row
 	of     *catalogue.Exporter // the exporter that row belongs to
 	target string              // empty if the labels do not name the target
-	// fields are the fields of the set's samples in the last scrape. Samples repeat in the same
-	// order.
+	// fields are the fields of the set's samples in the last scrape. The order of the samples is
+	// usually the same in every scrape.
 	fields exposedFields
 }
 
-// exposedFields are the fields of a label set's samples, in order. Most devices have the same
-// fields and share the list, so it must not be modified.
+// exposedFields are the fields of a label set's samples, in the order of the samples. Most devices
+// have the same fields and share the list, so the list must not be modified.
 type exposedFields []exposedField
 
 // exposedField is a metric's entry in the catalogue.
 type exposedField struct {
 	metric   *exposition.Metric
-	spelling catalogue.Spelling  // empty if it is not a field of the catalogue
+	spelling catalogue.Spelling  // empty if the metric is not a field of the catalogue
 	of       *catalogue.Exporter // nil if no exporter has the name
 }
 
-// are reports whether the fields are those of these samples.
+// are reports whether these are the fields of the samples.
 func (fields exposedFields) are(samples []exposition.Sample) bool {
 	if len(fields) != len(samples) {
 		return false
@@ -103,10 +103,10 @@ func (r *reader) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
 	return e
 }
 
-// setRow returns the parsed labels of a label set, as those of the exporter.
+// setRow returns the labels of a label set, parsed as labels of the exporter.
 func (r *reader) setRow(e *setRow, rows *pdatagpu.Rows, set *exposition.LabelSet, of *catalogue.Exporter) *synth.Row {
 	if e.of != of {
-		// The texts belong to the set, which lives as long as the row.
+		// The label values need not be copied, because the set exists as long as the row.
 		asIs := func(s string) string { return s }
 		e.row, e.of = r.newRow(of, rows.Resource(set), pcommon.NewMap(), asIs), of
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// Attributes of the scrape target, from the prometheus receiver and other receivers of the contrib
-// distribution. No exporter's label name contains dots.
+// These are attributes of the scrape target, which the prometheus receiver and other receivers of
+// the contrib distribution set. They cannot be labels of an exporter, because label names do not
+// contain dots.
 const (
 	serviceName     = "service.name"
 	serviceInstance = "service.instance.id"
@@ -20,7 +21,7 @@ const (
 	serverPort      = "server.port"
 )
 
-// targetOf returns the scrape target of a Resource, empty if it names none.
+// targetOf returns the scrape target of a Resource, or "" if the Resource names none.
 func targetOf(attrs pcommon.Map) string {
 	for _, keys := range [...][2]string{{serviceInstance, serviceName}, {serverAddress, serverPort}} {
 		if v, ok := attrs.Get(keys[0]); ok {
@@ -34,7 +35,8 @@ func targetOf(attrs pcommon.Map) string {
 	return ""
 }
 
-// readUp reads from gpu.exporter.up which endpoint was scraped when, and whether it answered.
+// readUp reads gpu.exporter.up: the endpoint, the time of the scrape, and whether the scrape
+// succeeded.
 func (r *reader) readUp(m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {

@@ -14,43 +14,43 @@ type accumulator struct {
 	device *Device
 	fields []cell       // the fields of the exporter's table
 	first  catalogue.ID // id of the first field
-	// rates has the counters of the exporter's Rates.
+	// rates are the rates of the counters in the exporter's Rates.
 	rates []rate
-	// values is reused memory.
+	// values is a reused buffer.
 	values []float64
-	// usage holds the rows of single holders, for the fields that newer exporters measure per
-	// process.
+	// usage contains the values of individual holders, for the fields that newer exporters measure
+	// per process.
 	usage   []usage
 	holders []holder
-	// jobs are the jobs in the labels, sorted.
+	// jobs are the sorted jobs from the labels.
 	jobs []string
-	// xid holds DCGM_EXP_XID_ERRORS rows by code: totals and sliding counts.
+	// totals and counts are the values of the DCGM_EXP_XID_ERRORS fields by XID code: counters, and counts in a sliding window.
 	totals, counts map[int]float64
 	hasTotals      bool
 	hasCounts      bool
 	dra            DRA
 	draState       draState
-	// mig is true if the board has instances in this scrape.
+	// mig is true if this scrape contains instances of the board.
 	mig bool
-	// parts are the rows of fields whose value is computed from several rows.
+	// parts are the rows of fields whose values are computed from several rows.
 	parts []part
 	// instances are the accumulators of the board's instances.
 	instances []*accumulator
 	events    []event
 	xidSeen   bool
-	// row is the last row, held is true if it names a holder, and holder is the holder's index in
-	// holders. The index is -1 if the row names no holder, a reservation pod, or (ambiguous) a
-	// holder that may hold another device.
+	// row is the last row. held is true if it names a holder. ambiguous is true if the holder may
+	// use another device instead. holder is the index in holders, or -1 if the row names no holder,
+	// a reservation pod, or an ambiguous holder.
 	row             *Row
 	held, ambiguous bool
 	holder          int
 	// prev is the previous sample time, or 0 if the device is new.
 	prev int64
-	// unread is true if the driver cannot read the board: only the existence of the device is
+	// unread is true if the driver cannot read the board. Only the existence of the device is then
 	// observed.
 	unread bool
-	// contradicted are the values that other values contradict. dropped counts, by reason, these
-	// and all other values that turn out not to be observations once all rows are read.
+	// contradicted are the values that other values contradict. dropped counts these values, and
+	// all others that are rejected after all rows are read, by reason.
 	contradicted []contradicted
 	dropped      [NumDropReasons]int64
 }
@@ -63,17 +63,18 @@ const (
 	draConflict
 )
 
-// cell has one field's value from rows without a holder, and from rows with one.
+// cell contains the value of a field from rows without a holder (bare) and from rows with a holder
+// (held).
 type cell struct {
 	bare, held       float64
 	hasBare, hasHeld bool
-	// bareRow is true if there was a row without a holder, even one without a value.
+	// bareRow is true if a row has no holder, even if that row has no value.
 	bareRow bool
 }
 
-// value returns the device's value. A row without a holder is the device's own, and the rows with
-// holders are then what their processes use. Without such a row, the rows with holders are copies
-// of the device's value.
+// value returns the value of the device. If a row has no holder, it contains this value, and the
+// rows with holders contain the usage of their processes. Otherwise, the rows with holders are
+// copies of the device's value.
 func (c *cell) value() (float64, bool) {
 	if c.bareRow || c.hasBare {
 		return c.bare, c.hasBare
@@ -81,8 +82,8 @@ func (c *cell) value() (float64, bool) {
 	return c.held, c.hasHeld
 }
 
-// fold merges the value of one row. Rows that repeat a value differ only in when the exporter read
-// it, so the highest value counts; masks are OR-ed.
+// fold merges the value of one row. Rows that repeat a value differ only because the exporter read
+// it at different times, so fold keeps the highest value. It combines masks with OR.
 func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 	switch {
 	case !*has:
@@ -107,7 +108,8 @@ func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 // cell returns the values of a field.
 func (a *accumulator) cell(id catalogue.ID) *cell { return &a.fields[id-a.first] }
 
-// get returns the device's value of a field, if it is an observation of the device.
+// get returns the device's value of a field. It returns false if the value is not an observation of
+// the device.
 func (a *accumulator) get(id catalogue.ID) (float64, bool) {
 	v, ok := a.cell(id).value()
 	if !ok {
@@ -125,7 +127,7 @@ func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool
 	return a.Value(id, catalogue.ByID(id).Rate != 0 && s.Metric.Kind == signal.Gauge)
 }
 
-// make returns a signal's value, from the first set of fields that all have a value.
+// make returns the value of a signal from the first set in which all fields have a value.
 func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	for i, set := range s.Sets {
 		if s.Lasting {
@@ -133,7 +135,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			case i > best:
 				return 0, false
 			case i < best && best < len(s.Sets) && s.Metric.Kind == signal.Counter:
-				continue // this better set does not include what the current set counted before
+				continue // the better set does not include earlier increases of the current set
 			}
 			if _, has := a.value(s, set[len(set)-1]); has {
 				a.device.sets[s] = i
@@ -159,7 +161,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	return 0, false
 }
 
-// usage is what one holder's processes use of a device.
+// usage is the usage of a device by the processes of one holder.
 type usage struct {
 	field  *catalogue.Field
 	holder int // index into holders
@@ -167,15 +169,15 @@ type usage struct {
 	value  float64
 }
 
-// holder is a container or a job named by labels.
+// holder is a container or a job that labels name.
 type holder struct {
 	catalogue.Holder
 	owner gpudata.Owner
 	dra   DRA
-	vgpus []string // the replicas of a time-sliced device, each once
+	vgpus []string // the distinct replicas of a time-sliced device
 }
 
-// take stores the labels of a row. held reports whether they name a holder.
+// take stores the labels of a row. held is true if the labels name a holder.
 func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	r := o.row
 	a.row, a.held, a.ambiguous, a.holder = r, held, o.ambiguous, -1
@@ -187,8 +189,8 @@ func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	}
 }
 
-// addHolder adds the row's holder, unless it is already in the list, and returns its index. Rows of
-// one container may differ in whether they have the pod's UID.
+// addHolder returns the list with the row's holder, and the index of the holder. Only some of the
+// rows of one container may have the pod's UID.
 func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	for i := range holders {
 		h := &holders[i]
@@ -211,7 +213,7 @@ func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	return append(holders, h), len(holders)
 }
 
-// addUsage adds a holder's own row of a per-process field.
+// addUsage adds the value of a per-process field for a holder.
 func (a *accumulator) addUsage(field *catalogue.Field, holder int, part string, v float64) {
 	for i := range a.usage {
 		if u := &a.usage[i]; u.field == field && u.holder == holder && u.part == part {
@@ -222,7 +224,7 @@ func (a *accumulator) addUsage(field *catalogue.Field, holder int, part string, 
 	a.usage = append(a.usage, usage{field, holder, part, v})
 }
 
-// addXID adds a row of the DCGM_EXP_XID_ERRORS fields. Rows without a code only show that XID
+// addXID adds a row of the DCGM_EXP_XID_ERRORS fields. A row without a code only shows that XID
 // errors are observed.
 func (a *accumulator) addXID(kind catalogue.Kind, code int, v float64) {
 	codes, has := &a.counts, &a.hasCounts
@@ -239,7 +241,7 @@ func (a *accumulator) addXID(kind catalogue.Kind, code int, v float64) {
 	(*codes)[code] = max((*codes)[code], v)
 }
 
-// addDRA records the allocation that a row names for the device.
+// addDRA records the DRA allocation that a row names for the device.
 func (a *accumulator) addDRA(r *Row) {
 	if r.draOther || r.dra == (DRA{}) {
 		return
@@ -252,7 +254,7 @@ func (a *accumulator) addDRA(r *Row) {
 	}
 }
 
-// reset prepares an accumulator for another device.
+// reset prepares the accumulator for another device.
 func (a *accumulator) reset(d *Device) {
 	a.fields = slices.Grow(a.fields[:0], len(d.of.Fields()))[:len(d.of.Fields())]
 	clear(a.fields)
@@ -265,16 +267,17 @@ func (a *accumulator) reset(d *Device) {
 	}
 }
 
-// foldBoard moves the fields that measure the board from its instances' rows to the board: levels
-// of the lowest instance, the highest counter, the OR of masks. A counter must not fall because the
-// row with the highest value is missing, since that would look like a reset. It falls if a row's
-// own value fell, or if all rows are new.
+// foldBoard moves the fields that measure the board from the rows of its instances to the board. It
+// uses the level of the instance with the lowest number, the highest counter, and the OR of masks.
+// If the row with the highest counter is missing, the board's counter does not decrease, because
+// that would look like a reset. It decreases only if the counter of one of the rows decreased, or
+// if all rows are new.
 func (a *accumulator) foldBoard() {
 	fields, measures := a.device.of.Board, a.device.of.MeasuresBoard
 	for i, f := range fields {
 		c := a.cell(f.ID)
 		if c.hasBare || c.hasHeld {
-			continue // the board has a row of its own
+			continue // a row of the board has the value
 		}
 		lowest, known, fell := 0, false, false
 		for _, in := range a.instances {

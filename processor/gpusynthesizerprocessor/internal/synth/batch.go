@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Batch collects rows and computes their samples. It is used by one goroutine.
+// Batch collects rows and computes their samples. It must be used by only one goroutine.
 type Batch struct {
 	*Synthesizer
 
@@ -21,21 +21,22 @@ type Batch struct {
 	arrived time.Duration // time from the first batch to now, by the monotonic clock
 
 	rows      []observation
-	have      content             // of the rows
-	readings  []catalogue.Reading // reused memory
-	scrapes   []scraped           // what is known about the sources of rows
-	unproven  []*Source           // sources that had not exposed a device before
+	have      content             // the kinds of rows
+	readings  []catalogue.Reading // reused buffer
+	scrapes   []scraped           // the sources of rows, by sample time
+	unproven  []*Source           // sources that had not exposed a device before this batch
 	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is enabled
 	active    []*accumulator
 	pool      []*accumulator
 	stats     Stats
 	changed   []Place
-	frames    []*gpudata.Frame // of the current node
+	frames    []*gpudata.Frame // the frames of the current node
 }
 
-// Begin returns an empty batch that arrives at now, with a monotonic reading. If now is zero, no
-// sample counts as in the future, and samples that are older than others always count as late.
+// Begin returns an empty batch that arrives at now. now must have a monotonic clock reading, or be
+// zero. If it is zero, no sample is in the future, and samples that are older than others are
+// always late.
 func (s *Synthesizer) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +60,7 @@ func (s *Synthesizer) Begin(now time.Time) *Batch {
 	return b
 }
 
-// End ends a batch, which must not be used afterwards.
+// End ends the batch. The batch must not be used afterwards.
 func (b *Batch) End() {
 	b.stats, b.conflict, b.changed = Stats{}, nil, nil
 	b.mu.Lock()
@@ -74,7 +75,7 @@ func (b *Batch) TakeStats() Stats {
 	return out
 }
 
-// TakeConflict returns a conflict that was found since the last call, or nil.
+// TakeConflict returns a conflict that was detected since the last call, or nil.
 func (b *Batch) TakeConflict() *Conflict {
 	c := b.conflict
 	b.conflict = nil
@@ -88,8 +89,8 @@ func (b *Batch) TakeChanged() []Place {
 	return changed
 }
 
-// Add adds one row. src is nil if the row does not name its source; at is its time in nanoseconds
-// since the epoch.
+// Add adds one row. src is nil if the row does not name its source. at is the sample time in
+// nanoseconds since the epoch.
 func (b *Batch) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
 		b.stats.Dropped[row.drop]++
@@ -158,8 +159,9 @@ func (b *Batch) Flush() []*gpudata.Frame {
 	return frames
 }
 
-// eachNode sorts rows by node and calls f for each node with its rows, which f may replace by fewer.
-// It sets the others to the zero observation.
+// eachNode sorts rows by node and calls f for each node with b.rows set to the rows of the node. f
+// may remove rows from b.rows. Removed rows, and the rows of nodes beyond the limit, become zero
+// observations in rows.
 func (b *Batch) eachNode(rows []observation, f func(*node)) {
 	if b.have.nodes {
 		slices.SortStableFunc(rows, func(x, y observation) int { return cmp.Compare(x.node(), y.node()) })
@@ -182,7 +184,8 @@ func (b *Batch) eachNode(rows []observation, f func(*node)) {
 	b.rows = all
 }
 
-// withNode calls f with the state of a node. It returns false if the limit of nodes is reached.
+// withNode calls f with the state of a node. If the limit of nodes is reached, it does not call f
+// and returns false.
 func (b *Batch) withNode(name string, f func(*node)) bool {
 	return b.nodes.With(b.place(Place{Node: name}), b.now, func(s *node) {
 		s.Batch = b
@@ -192,7 +195,8 @@ func (b *Batch) withNode(name string, f func(*node)) bool {
 	})
 }
 
-// sweep removes what no scrape has named for idleLimit, at most once in a quarter of that time.
+// sweep removes state that no scrape has used for idleLimit. It runs at most once per quarter of
+// idleLimit.
 func (b *Batch) sweep() {
 	removed := false
 	swept := b.nodes.Sweep(b.now, idleLimit/4, func(_ string, s *node, _ time.Time) (gone bool) {
@@ -220,8 +224,8 @@ func (o *observation) node() string {
 	return o.row.place.Node
 }
 
-// targets are the pods that a relaying Prometheus scraped. Rows of GPUs without a holder name them
-// as if they were holders, even if no GPU of the place, or of its node, has a holder.
+// targets are the pods that a relaying Prometheus scraped. The rows of a GPU without a holder name
+// the scraped pod as if it were the holder, even if no other GPU of the node has a holder.
 type targets struct {
 	mu   sync.RWMutex
 	pods catalogue.Targets
@@ -248,7 +252,7 @@ func (t *targets) clear() {
 	clear(t.pods)
 }
 
-// findTargets records the targets of the batch.
+// findTargets records the scraped pods that the rows of the batch name.
 func (b *Batch) findTargets() {
 	for i := range b.rows {
 		if r := b.rows[i].row; r.relayed && !r.of.OfContainers {
@@ -257,12 +261,12 @@ func (b *Batch) findTargets() {
 	}
 }
 
-// boardIndex has the places of boards. Exporters of containers and of processes may not name their
-// node; it is then the only node that has the board.
+// boardIndex contains the places of all boards. Exporters of containers and of processes may not
+// name their node. Their rows belong to the node if exactly one node has the board.
 type boardIndex struct {
 	mu     sync.Mutex
 	places map[string][]Place // by hw.id
-	// migs are the boards of MIG devices that such rows name, by UUID.
+	// migs are the boards of MIG devices by MIG UUID, from rows that do not name their node.
 	migs map[string]migBoard
 }
 
@@ -289,7 +293,7 @@ func (x *boardIndex) remove(id string, p Place) {
 	}
 }
 
-// findNodes finds the nodes of rows that do not name theirs.
+// findNodes finds the nodes of rows that do not name their node.
 func (b *Batch) findNodes() {
 	x := &b.boards
 	x.mu.Lock()
@@ -301,7 +305,7 @@ func (b *Batch) findNodes() {
 			x.migs[r.migUUID] = migBoard{r.is.Board, b.arrived}
 		}
 	}
-	located := map[*Row]*Row{} // copies, because the node of a row may change
+	located := map[*Row]*Row{} // copies, because a later batch may find another node for the same row
 	for i := range b.rows {
 		o := &b.rows[i]
 		if !placeless(o.row) {
@@ -319,8 +323,8 @@ func (b *Batch) findNodes() {
 	}
 }
 
-// nodeOf returns the node with the board of a row that does not name its node, or "" if no node or
-// several nodes have it. The caller holds the lock.
+// nodeOf returns the node with the board of a row that does not name its node. It returns "" if no
+// node or several nodes have the board. The caller must hold the lock.
 func (x *boardIndex) nodeOf(r *Row) string {
 	if r.process == nil {
 		id := r.is.Board
@@ -341,7 +345,8 @@ func (x *boardIndex) nodeOf(r *Row) string {
 	return onlyNode(slices.Collect(maps.Values(x.places))...)
 }
 
-// onlyNode returns the node of the only place in the lists, or "" if there is none or several.
+// onlyNode returns the node of the only place in the lists. It returns "" if the lists contain no
+// place or different places.
 func onlyNode(lists ...[]Place) string {
 	var found *Place
 	for _, places := range lists {
@@ -358,7 +363,8 @@ func onlyNode(lists ...[]Place) string {
 	return found.Node
 }
 
-// forget removes MIG devices that no row has named for long, and returns their number.
+// forget removes MIG devices that no row has named for idleLimit, and returns the number of removed
+// devices.
 func (x *boardIndex) forget(arrived time.Duration) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// namedBy is a device as a source shows it.
+// namedBy identifies a device that a source exposes.
 type namedBy struct {
 	source *Source
 	device string // hw.id
 }
 
-// noteHolders stores the holders that one scrape names for boards with several sources: the source
-// whose samples are kept may not be the one that names holders.
+// noteHolders stores the holders that one scrape names, for boards with several sources. The source
+// whose samples are kept may not name the holders.
 func (s *node) noteHolders(rows []observation) {
 	begun := map[namedBy]bool{}
 	for i := range rows {
@@ -37,8 +37,8 @@ func (s *node) noteHolders(rows []observation) {
 	}
 }
 
-// borrowHolders takes the device's holders from another present source if the source of this scrape
-// names none. It reports whether it found any.
+// borrowHolders copies the device's holders from another present source if the source of this
+// scrape names none. It reports whether it copied any.
 func (a *accumulator) borrowHolders(by *Source, at int64, arrived time.Duration) bool {
 	c := a.device.claims
 	if len(a.holders) > 0 || by == nil || c == nil || len(c.named) == 0 {
@@ -57,7 +57,7 @@ func (a *accumulator) borrowHolders(by *Source, at int64, arrived time.Duration)
 	return false
 }
 
-// forgetHolders deletes the holders from sources that no longer expose the board.
+// forgetHolders deletes the holders of sources that no longer expose the board.
 func (c *claims) forgetHolders() {
 	maps.DeleteFunc(c.named, func(k namedBy, _ []holder) bool {
 		return !slices.ContainsFunc(c.list, func(x claim) bool { return x.source == k.source })

@@ -12,15 +12,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// This file handles exporters whose rows describe containers on devices that other exporters
-// expose.
+// This file handles container-level exporters. Their rows describe containers on devices that other
+// exporters expose.
 
-// aboveMemory is the tolerance for rounding by which a container's memory may exceed the board's
-// size.
+// aboveMemory is the highest accepted ratio of a container's memory usage to the memory size of the
+// board. It allows for rounding.
 const aboveMemory = 1.05
 
-// joinContainers matches the rows of such exporters to devices, and drops rows that measure a
-// device which another source measures.
+// joinContainers finds the devices of the rows of container-level exporters. It drops rows that
+// measure a whole device if another source also measures that device.
 func (s *node) joinContainers() {
 	for i := range s.rows {
 		if r := s.rows[i].row; r.of.OfContainers {
@@ -45,17 +45,17 @@ func (s *node) joinContainers() {
 	})
 }
 
-// migDevice identifies a MIG device by the UUID that the driver gave it.
+// migDevice identifies a MIG device by its node and the UUID that the driver assigned.
 type migDevice struct{ node, uuid string }
 
-// migInstance is the instance of a MIG device.
+// migInstance identifies the MIG instance of a MIG device.
 type migInstance struct {
 	board, instance string
-	arrived         time.Duration // when a row last showed it, by the Synthesizer's own clock
+	arrived         time.Duration // arrival time of the last row with the instance
 }
 
-// noteMIG records the instance of a MIG device from a row that has both. Rows of containers may
-// name the MIG device, while the board's exporter names the instance.
+// noteMIG records which instance a MIG device is, if the row names both. Other rows of containers
+// may name only the MIG device, but the board's exporter names the instance.
 func (s *node) noteMIG(r *Row) {
 	if r.migUUID == "" || r.instance == "" {
 		return
@@ -66,16 +66,16 @@ func (s *node) noteMIG(r *Row) {
 	}
 }
 
-// forgetMIGs removes MIG devices that no row has named for long.
+// forgetMIGs removes MIG devices that no row has named for idleLimit.
 func (s *node) forgetMIGs() {
 	before := len(s.migs)
 	maps.DeleteFunc(s.migs, func(_ migDevice, i migInstance) bool { return s.arrived-i.arrived > idleLimit })
 	s.migged.Free(before - len(s.migs))
 }
 
-// containerDevice returns the device of a container's row, at the place where another exporter
-// exposes it, if one does. The board's id is used as it is. Only if no exporter has that id, the
-// prefix of NVIDIA's ids is added, which some tools remove.
+// containerDevice returns the device of a container's row. If another exporter exposes the board,
+// the device has the place from that exporter. Some tools remove the prefix of NVIDIA's IDs.
+// Therefore, if no exporter exposes the ID, containerDevice looks it up again with the prefix.
 func (s *node) containerDevice(r *Row) *Device {
 	id, instance, place := r.is.Board, "", r.place
 	if i, known := s.migs[migDevice{place.Node, cmp.Or(r.migUUID, id)}]; known {
@@ -99,9 +99,9 @@ func (s *node) containerDevice(r *Row) *Device {
 	return d
 }
 
-// exposed returns the board with an id that an exporter exposes on a node. A container-level
-// exporter may not name its node. Then it returns the only board with that id, if exactly one
-// exists: the row was given to the only node that has it.
+// exposed returns the board with this ID that an exporter exposes on the named node. A
+// container-level exporter may not name its node. In that case, exposed returns the board if
+// exactly one board has the ID, because the row was assigned to the only node with that board.
 func (s *node) exposed(id, node string) *Device {
 	boards := s.boards[id]
 	for _, b := range boards {
@@ -115,7 +115,7 @@ func (s *node) exposed(id, node string) *Device {
 	return nil
 }
 
-// given reports whether another source has samples of a device.
+// given reports whether another source provides samples of a device.
 func (s *node) given(d *Device, at int64) bool {
 	for _, b := range s.boards[d.ID] {
 		isNew := b.last == 0
@@ -146,7 +146,7 @@ func partOf(r *Row) string {
 	return ""
 }
 
-// note stores the board's values that containers' values must be consistent with.
+// note stores the values of the board that agrees compares with the values of containers.
 func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 	switch {
 	case m == signal.HwGPUMemoryLimit:
@@ -161,10 +161,10 @@ func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 // budgetSource is the attribute of budgets that come from an exporter.
 var budgetSource = []gpudata.Attr{{Key: signal.BudgetSource, Value: signal.BudgetSourceExporter}}
 
-// containers adds the usage and the limits of the holder with that index.
+// containers adds the usage and the limits of the holder with this index.
 func (e *emitter) containers(holder int, named *gpudata.User) {
 	u := e.to.SameUser(named.Holder)
-	// A row that names a pod but no container has what a scheduler reserved for the pod.
+	// A row that names a pod but no container shows what a scheduler reserved for the pod.
 	if !u.Holds && named.Holder.Container != "" {
 		u.Holds, u.Source = named.Holds, named.Source
 	}
@@ -196,8 +196,8 @@ func (e *emitter) containers(holder int, named *gpudata.User) {
 	}
 }
 
-// usageOf returns a holder's value from the signal's first field that has a row for it. Parts are
-// added up; for a share of time it takes the highest value.
+// usageOf returns a holder's value from the first field of the signal that has a value for the
+// holder. It returns the sum of the parts or, for ratios, the highest value.
 func (a *accumulator) usageOf(s *catalogue.Signal, holder int) (v float64, ok bool) {
 	for _, set := range s.Sets {
 		for _, u := range a.usage {
@@ -218,7 +218,8 @@ func (a *accumulator) usageOf(s *catalogue.Signal, holder int) (v float64, ok bo
 	return 0, false
 }
 
-// noteProcess records that an exporter of the board provides a container metric.
+// noteProcess records that an exporter of the board provides a container metric at this sample
+// time.
 func (c *claims) noteProcess(m *signal.Metric, at int64) {
 	if c == nil {
 		return
@@ -236,8 +237,8 @@ func (e *emitter) givenByProcess(m *signal.Metric) bool {
 }
 
 // agrees reports whether a container's value is consistent with the board's samples from another
-// exporter. HAMi's monitor has shown memory of 2^64 bytes (HAMi#1181), and keeps the last
-// utilization of a container that became idle (HAMi#1565).
+// exporter. HAMi's monitor has reported a memory usage of 2^64 bytes (HAMi#1181). It also continues
+// to report the last utilization of a container that became idle (HAMi#1565).
 func (e *emitter) agrees(m *signal.Metric, v float64) bool {
 	c := e.s.claims[boardKey{e.a.device.Place.Node, e.a.device.ID}]
 	switch {

@@ -18,11 +18,11 @@ import (
 type Place struct {
 	// Host is the host name that the exporter reports.
 	Host string
-	// Node is the Kubernetes node, or else the host.
+	// Node is the Kubernetes node or, if it is unknown, the host.
 	Node string
 }
 
-// DRA is the allocation that a row's labels name; empty texts are unknown.
+// DRA is the allocation that the labels of a row name. Empty fields are unknown.
 type DRA struct {
 	Claim, Driver, Pool, Device string
 }
@@ -31,20 +31,21 @@ func (d DRA) allocation() gpudata.Allocation {
 	return gpudata.Allocation{Claim: d.Claim, Driver: d.Driver, Pool: d.Pool, Device: d.Device}
 }
 
-// Device is a board or a MIG instance. It lives as long as scrapes name it.
+// Device is a board or a MIG instance. It is removed when no scrape has named it for idleLimit.
 type Device struct {
 	// ID is the hw.id.
 	ID string
-	// of is the exporter whose table describes the rows.
+	// of is the exporter whose table describes the rows of the device.
 	of *catalogue.Exporter
-	// Parent is the board of a MIG instance, else nil.
+	// Parent is the board of a MIG instance. It is nil for a board.
 	Parent *Device
-	// Name, Model, Profile and MIGUUID describe the device as last exposed, Driver is
-	// the driver's version and Serial the board's serial number.
+	// Name, Model, Profile, and MIGUUID are the last exposed descriptions of the device. Driver is
+	// the version of the driver. Serial is the serial number of the board.
 	Name, Model, Profile, MIGUUID, Driver, Serial string
-	// Partitions is the number of partitions of a partition's board, or empty.
+	// Partitions is the number of partitions of the board if the device is a partition. Otherwise
+	// it is empty.
 	Partitions string
-	// Instance is the GPU instance id that rows of a MIG instance name, else empty.
+	// Instance is the GPU instance ID from the rows of a MIG instance. Otherwise it is empty.
 	Instance string
 	// Place is where the device is. A device that moves to another place becomes a new device.
 	Place Place
@@ -53,54 +54,56 @@ type Device struct {
 		model      string
 		capacities catalogue.Capacities
 	}
-	// DRA is the one allocation that all rows of the last scrape agree on.
+	// DRA is the allocation if all rows of the last scrape that name an allocation name the same
+	// one. Otherwise it is empty.
 	DRA DRA
-	as  gpudata.Device // its handle in frames
+	as  gpudata.Device // the device in frames
 
-	number   int    // of the instance, to find the lowest
-	instance string // its identity on the board, empty for a board
+	number   int    // number of the instance; foldBoard uses the lowest
+	instance string // identity of the instance on the board, empty for a board
 
-	// claims are the claims on the device's board; era is the era of the claims to which the state
-	// below belongs.
+	// claims are the claims on the device's board. era is the era of the claims to which the
+	// baselines of the device belong.
 	claims *claims
 	era    uint32
 
-	// last is the newest sample time, prev the one before it; 0 is none. They are of the era of the
-	// place's clock.
+	// last is the newest sample time, and prev is the one before it. Both are 0 if there is no such
+	// sample. They belong to the era clockEra of the place.
 	last, prev int64
 	clockEra   uint32
 	home       *placeState
-	// restored is the wall clock at which the device was restored, until its first sample. The
-	// sample before the restart is unknown, so everything that the first one shows occurred since
-	// then.
+	// restored is the time at which the device was restored. It is used in place of the previous
+	// sample time until the first sample, because the last sample time before the restart may be
+	// unknown.
 	restored int64
-	// arrived is the time of the last scrape with the device, by the Synthesizer's own clock.
-	// unread is the last sample time at which the device existed but was unread, or 0.
+	// unread is the last sample time at which the driver could not read the device, or 0. arrived
+	// is the arrival time of the last scrape with the device, by the Synthesizer's own clock.
 	unread  int64
 	arrived time.Duration
-	// observed is true once the device had a sample, and samples is the number of the last ones.
+	// observed is true once the device has had a sample. samples is the number of samples in the
+	// last scrape.
 	observed bool
 	samples  int
 
 	xid    xidState
 	health health
 	bytes  []byteCounter // of the exporter's Rates, nil before the first
-	// sums, trackers and sets belong to those fields and signals of the exporter that need
-	// state; each is nil before the first value.
+	// sums, trackers, and sets contain the state of the fields and signals that need state. They
+	// are nil before the first value.
 	sums     map[catalogue.ID]*sum
 	trackers map[*catalogue.Signal]catalogue.Tracker
 	sets     map[*catalogue.Signal]int // the set that a lasting signal uses
-	// counters are the last values of the exporter's Board fields that are counters, as in the rows
-	// of an instance or as computed for its board. They are NaN before the first value, nil if
-	// there are no such fields.
+	// counters are the last values of the counters among the exporter's Board fields: the exposed
+	// values of an instance, or the computed values of a board. A value is NaN if it is unknown.
 	counters []float64
 
-	acc *accumulator // this scrape's rows, nil between scrapes
+	acc *accumulator // the rows of the current scrape, nil between scrapes
 
-	removed bool // no scrape named it for idleLimit; rows may still refer to it
+	removed bool // the device was removed, but rows may still refer to it
 }
 
-// seen records a sample time and returns the sample time strictly before it, or 0 if there is none.
+// seen records a sample time and returns the previous sample time. It returns 0 if there is none,
+// or if t is older than the newest sample time.
 func (d *Device) seen(t int64) int64 {
 	if d.clockEra != d.home.era {
 		// A clock was set back: continue from the last scrape.
@@ -121,7 +124,7 @@ func (d *Device) seen(t int64) int64 {
 	return 0
 }
 
-// forgetBases resets the baselines of rates, sums and time shares.
+// forgetBases resets the baselines of rates, sums, and trackers.
 func (d *Device) forgetBases() {
 	d.bytes, d.sums = nil, nil
 	for _, t := range d.trackers {
@@ -152,7 +155,7 @@ func (d *Device) bestSet(s *catalogue.Signal) int {
 	return len(s.Sets)
 }
 
-// counter returns the last value of a counter of the exporter's Board fields.
+// counter returns a pointer to the last value of the Board field with this index.
 func (d *Device) counter(i int) *float64 {
 	if d.counters == nil {
 		d.counters = slices.Repeat([]float64{math.NaN()}, len(d.of.Board))
@@ -160,7 +163,7 @@ func (d *Device) counter(i int) *float64 {
 	return &d.counters[i]
 }
 
-// describe reads the description of the device from a row. texts may be nil.
+// describe updates the description of the device from a row. texts may be nil.
 func (d *Device) describe(r *Row, texts []podTexts) {
 	set(&d.Name, r.name)
 	set(&d.Model, r.model)
@@ -188,7 +191,8 @@ func (d *Device) capacities() *catalogue.Capacities {
 	return &d.known.capacities
 }
 
-// describeBoard describes a board without a row of its own by the rows of its instances.
+// describeBoard updates the description of a board from one of its instances, because the board may
+// not have rows.
 func (d *Device) describeBoard(instance *Device) {
 	set(&d.Name, instance.Name)
 	set(&d.Model, instance.Model)
@@ -196,14 +200,14 @@ func (d *Device) describeBoard(instance *Device) {
 	set(&d.Serial, instance.Serial)
 }
 
-// set replaces a text by another one, unless that is empty.
+// set replaces the text unless the new text is empty.
 func set(text *string, by string) {
 	if by != "" {
 		*text = by
 	}
 }
 
-// fill sets the device of f. The samples are not added yet.
+// fill sets the description of the device in f. It does not add samples.
 func (d *Device) fill(f *gpudata.DeviceFrame) {
 	f.Device = d.as
 	f.Description = gpudata.Description{
@@ -220,11 +224,11 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 	}
 }
 
-// Row has the parsed labels of a row. It can be reused for every row with the same labels, in
-// several batches at the same time. device and other belong to the row's node, and are used only
-// under the node's lock.
+// Row contains the parsed labels of a row. It can be reused for all rows with the same labels, even
+// in several batches at the same time. device and other are protected by the lock of the row's
+// node.
 type Row struct {
-	// Clues are what the labels show about the exporter. The caller sets them if
+	// Clues describe the exporter according to the labels. The caller sets them if
 	// gpu.signal.available is enabled.
 	Clues diagnose.Clues
 
@@ -232,49 +236,51 @@ type Row struct {
 	is catalogue.Identity
 
 	device  *Device
-	other   *Row // the same labels for the device that the exporter's hook Resolve found
+	other   *Row // a row with the same labels for the device that the exporter's Resolve hook found
 	place   Place
-	located string // the node of a row that does not name its node, where it was found
+	located string // the node that findNodes found for a row that does not name its node
 	name    string
 	model   string
 	profile string
-	// instance is the GPU instance id.
+	// instance is the GPU instance ID.
 	instance string
 	migUUID  string
-	// cut and part are the labels that distinguish fields of one name, and parts of the device.
+	// cut is the label that distinguishes fields with the same name. part is the label that
+	// distinguishes parts of the device.
 	cut, part string
 	// partitions is the number of partitions of the board, empty if unknown.
 	partitions string
 	driver     string
 	serial     string
 	*named
-	// draOther is true if the DRA labels are about a MIG device although the row is about the whole
-	// board, as printed by exporters up to 4.8.2.
+	// draOther is true if the DRA labels describe a MIG device but the row describes the whole
+	// board. dcgm-exporter up to version 4.8.2 exposes such rows.
 	draOther bool
 
 	held    bool
 	relayed bool
-	// namesPod is true if the labels name a pod, whether it is a holder or not, so that a pod's
-	// labels may be among them.
+	// namesPod is true if the labels name a pod, which may not be a holder. The labels of the pod
+	// may then be among the labels of the row.
 	namesPod bool
-	// doubtful is true if the holder has the name of an exporter, and nothing in the labels shows
-	// whether it is the scrape target.
+	// doubtful is true if the holder is named like an exporter and the scrape target is unknown.
 	doubtful bool
-	// federated is true if the labels were added by a Prometheus in between.
+	// federated is true if a Prometheus server added the target labels.
 	federated bool
-	// process is what a row of an exporter of processes describes, else nil.
+	// process is the process that the row of an exporter of processes describes. It is nil for
+	// other exporters.
 	process *gpudata.Unplaced
 	vgpu    string // the replica of a time-sliced device
-	job     string // that the labels name, even if they also name a container
+	job     string // the job that the labels name, even if they also name a container
 	xid     int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
 
-	drop DropReason // why rows with these labels are not observations
-	// foreign is true if the labels are not the exporter's, although the name may be. certain is
-	// true if they are the exporter's, whatever prefix the name has.
+	drop DropReason // the reason why rows with these labels are dropped
+	// foreign is true if the labels show that the row does not belong to the exporter. certain is
+	// true if the labels show that the row belongs to the exporter, even if the metric name has
+	// another prefix.
 	foreign, certain bool
 }
 
-// named has the holder that a row names. Most rows name none and share one value.
+// named contains the holder that a row names. Most rows name no holder and share the value nobody.
 type named struct {
 	dra    DRA
 	holder catalogue.Holder
@@ -284,11 +290,12 @@ type named struct {
 
 var nobody named
 
-// Foreign reports whether the row has an exporter's metric name but is not that exporter's.
+// Foreign reports whether the row has a metric name of the exporter but does not belong to the
+// exporter.
 func (r *Row) Foreign(name catalogue.Spelling) bool { return r.foreign || name.Prefixed && !r.certain }
 
 // isTarget reports whether the holder in the plain labels is the scrape target. If the Resource
-// does not name the target, the labels decide.
+// does not name the target, isTarget uses the other labels of the row.
 func isTarget(labels *catalogue.Row, h, target catalogue.Holder) bool {
 	if target.Pod == "" {
 		return labels.NamesTarget()
@@ -296,8 +303,8 @@ func isTarget(labels *catalogue.Row, h, target catalogue.Holder) bool {
 	return h.Pod == target.Pod && (target.Namespace == "" || h.Namespace == target.Namespace)
 }
 
-// Row resolves labels. target is the pod that the input's Resource names as the scrape
-// target, which is never a holder.
+// Row parses labels. target is the pod that the Resource names as the scrape target. This pod is
+// never a holder.
 func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder) *Row {
 	of := labels.Of()
 	if of.Claims != nil && !of.Claims(labels) {
@@ -368,7 +375,7 @@ func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Hol
 	r.model, r.part = cmp.Or(is.Model, r.model), cmp.Or(is.Part, r.part)
 	if of.OfContainers {
 		r.migUUID, r.instance = labels.Get(catalogue.RoleMIGUUID), labels.Get(catalogue.RoleInstanceID)
-		r.held = r.held && !of.CalledExporter(r.holder) // even if it is the label of the scrape target
+		r.held = r.held && !of.CalledExporter(r.holder) // the labels may name the scrape target
 		if of.OfProcesses {
 			r.process = processOf(labels, r.is.Board)
 		}
@@ -377,14 +384,14 @@ func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Hol
 	return r
 }
 
-// refusals are the drop reasons of rows that are not about a device.
+// refusals are the drop reasons of rows that do not describe a device.
 var refusals = [...]DropReason{
 	catalogue.Accepted: DropNone, catalogue.NoDevice: DropNoDevice,
 	catalogue.OtherEntity: DropOtherEntity, catalogue.OtherVendor: DropOtherVendor,
 }
 
-// device returns the device with that identity and adds it if it is new. It returns nil if the
-// limit is reached. The place is part of the identity: simulated GPUs and cloned machines repeat
+// device returns the device with this identity and adds it if it is new. It returns nil if the
+// limit is reached. The place is part of the key, because simulated GPUs and cloned machines repeat
 // UUIDs.
 func (s *node) device(of *catalogue.Exporter, place Place, is catalogue.Identity) *Device {
 	board := deviceKey{of, place, is.Board, ""}
@@ -416,7 +423,7 @@ func (s *node) device(of *catalogue.Exporter, place Place, is catalogue.Identity
 	return d
 }
 
-// board returns the id of the device's board.
+// board returns the ID of the device's board.
 func (d *Device) board() string {
 	if d.Parent != nil {
 		return d.Parent.ID
@@ -432,7 +439,7 @@ func (s *node) add(k deviceKey, d *Device) {
 	s.devices[k] = d
 }
 
-// deviceKey identifies a device. Two vendors may use the same id.
+// deviceKey identifies a device. It contains the exporter, because two vendors may use the same ID.
 type deviceKey struct {
 	of              *catalogue.Exporter
 	place           Place

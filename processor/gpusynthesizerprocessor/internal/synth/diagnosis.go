@@ -7,24 +7,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// diagnosis collects what one scrape exposes of each device, for gpu.signal.available.
+// diagnosis collects the data that one scrape exposes about each device, for gpu.signal.available.
 type diagnosis struct {
 	exporters map[exporterAt]*diagnose.Scrape
 	devices   map[*Device]*diagnose.Device
 }
 
-// exporterAt is the exporter of one vendor's devices at a place.
+// exporterAt identifies the exporter of one vendor's devices at a place.
 type exporterAt struct {
 	of    *catalogue.Exporter
 	place Place
 }
 
-// begin discards the previous scrape.
+// begin discards the data of the previous scrape.
 func (g *diagnosis) begin() {
 	*g = diagnosis{map[exporterAt]*diagnose.Scrape{}, map[*Device]*diagnose.Device{}}
 }
 
-// see records a row with its value, or the reason for which it has none.
+// see records a row with its value or the reason why its value was dropped.
 func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool) {
 	d := g.device(o.row.device)
 	g.exporters[exporterAt{o.row.device.of, o.row.place}].Clues.Merge(o.row.Clues)
@@ -62,16 +62,17 @@ func (g *diagnosis) device(d *Device) *diagnose.Device {
 	return out
 }
 
-// end copies the descriptions of the devices, once all rows are read.
+// end copies the models of the devices after all rows are read.
 func (g *diagnosis) end() {
 	for d, out := range g.devices {
 		out.Model = d.Model
 	}
 }
 
-// signals adds a sample for each signal with whether the device has it. A signal that is measured
-// on its board, or on its instances, is reported there. dropped are values that other values
-// contradict: the diagnosis cannot find out from the rows which rates are among them.
+// signals adds a gpu.signal.available sample for each signal of the device. A signal that is
+// measured on the board of the device, or on its instances, is reported for those devices instead.
+// dropped contains the values that other values contradict, because the diagnosis cannot detect
+// contradicted rates from the rows.
 func (e *emitter) signals(d *diagnose.Device, dropped []contradicted) {
 	for _, c := range dropped {
 		d.Drop(c.id, c.why)

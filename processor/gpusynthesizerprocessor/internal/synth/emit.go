@@ -22,7 +22,7 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, mo
 		return
 	}
 	if start > e.time {
-		start = 0 // a clock was set back since
+		start = 0 // a clock was set back after start
 	}
 	if c := e.a.device.claims; c != nil && e.a.device.Parent == nil {
 		c.note(m, own, e.time, v)
@@ -34,8 +34,8 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, mo
 	e.to.Samples.Add(gpudata.Sample{Metric: m, Own: own, Start: start, Value: v, More: more})
 }
 
-// states adds a sample for each state, which is 1 for the state with this number. An unknown number
-// is counted.
+// states adds a sample for each state: 1 for the state with this number, 0 for all others. It
+// counts an unknown number as dropped.
 func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	known := false
 	for i, state := range states {
@@ -50,8 +50,8 @@ func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	}
 }
 
-// ratio clamps a ratio to [0, 1]. It returns false if the ratio is not an observation. Both cases
-// are counted.
+// ratio clamps a ratio to [0, 1] and counts clamped ratios. It returns false, and counts the ratio
+// as dropped, if the ratio is implausible.
 func (e *emitter) ratio(v float64) (inRange float64, ok bool) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {
@@ -120,7 +120,7 @@ func (e *emitter) signal(s *catalogue.Signal) {
 	}
 }
 
-// tracked adds the sample of a signal with a tracker, from the first set of fields that all have a
+// tracked adds the sample of a signal with a tracker, from the first set in which all fields have a
 // value.
 func (e *emitter) tracked(s *catalogue.Signal) {
 	a := e.a
@@ -145,7 +145,7 @@ func (e *emitter) tracked(s *catalogue.Signal) {
 	}
 }
 
-// xid adds the counts of XID events, or a 0 if none has occurred yet.
+// xid adds the counts of XID events, or 0 if no event has occurred yet.
 func (e *emitter) xid() {
 	if !e.a.xidSeen {
 		return
@@ -156,7 +156,7 @@ func (e *emitter) xid() {
 	}
 	source := s.source
 	if source == xidNone && len(e.a.instances) > 0 {
-		source = e.a.instances[0].device.xid.source // moved to the board
+		source = e.a.instances[0].device.xid.source // the events were moved from the instances
 	}
 	for _, c := range s.codes {
 		e.point(signal.HwErrors, xidErrorTypes[c.code], c.start, float64(c.count), eventSources[source]...)
@@ -178,7 +178,7 @@ var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	return names
 }()
 
-// holders adds the holders in the labels and their usage of the device.
+// holders adds the holders that the labels name, and their usage of the device.
 func (e *emitter) holders() {
 	a := e.a
 	holds := !slices.Contains(e.s.disabled, signal.GPUDeviceHolder)
@@ -216,7 +216,7 @@ func (e *emitter) holders() {
 	}
 }
 
-// sharing returns how the device's holders share it, according to the labels.
+// sharing returns the sharing strategy of the device according to the labels.
 func (a *accumulator) sharing() string {
 	replica, claimed := false, true
 	for i := range a.holders {

@@ -8,25 +8,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// lostAfter is how long a device must be missing in the scrapes of its place before it counts as
-// lost.
+// lostAfter is the time after which a device that is missing from the scrapes of its place is
+// considered lost.
 const lostAfter = int64(90 * time.Second)
 
 // health is the effect of XID errors on a board.
 type health struct {
-	// failed is true after an error that only a reset ends.
+	// failed is true after an error that requires a reset, until that reset.
 	failed bool
 	// energy is the last value of the board's energy counter, which restarts with the driver.
 	energy float64
 }
 
-// readHealth records XID errors of a board and its instances that only a reset ends, and clears
-// them after a reset. It reports whether the state changed. before is the time of the previous
-// scrape of the place. It must run before events are moved to the board.
+// readHealth marks the board as failed after an XID error, of the board or its instances, that only
+// a reset ends. It removes the mark after a reset. It reports whether the mark changed. before is
+// the time of the previous scrape of the place. readHealth must run before events are moved to the
+// board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed
-	// The board counts as lost if its place was scraped without it for long enough.
+	// A lost board that returns was reset.
 	reset := a.prev != 0 && before-max(a.prev, a.device.unread) >= lostAfter
 	if energy, ok := a.get(x.Energy); ok {
 		reset = reset || energy < h.energy
@@ -53,8 +54,8 @@ func (a *accumulator) eachPart(visit func(*accumulator)) {
 
 var healthStates = signal.Values(signal.HardwareState)
 
-// health adds the state of the board: the worst state of its fields and, unless one of the fields
-// is the recovery action, of its XID errors.
+// health adds the state of the board, which is the worst state that its fields show. XID errors are
+// used only if no field shows the recovery action.
 func (e *emitter) health(s *catalogue.Signal) {
 	a := e.a
 	if a.device.Parent != nil {

@@ -12,8 +12,8 @@ func (a *accumulator) addJob(job string) {
 	}
 }
 
-// dropBoardJobs removes jobs of the board that the rows of its instances name, because the instance
-// that each one uses is unknown. Their usage is the instance's own usage.
+// dropBoardJobs removes the jobs from the instances if the exporter names all jobs of the board on
+// the rows of each instance. The instance that each job uses is then unknown.
 func (a *accumulator) dropBoardJobs() {
 	if a.device.of.JobsOfBoard == nil || len(a.instances[0].jobs) == 0 {
 		return
@@ -30,7 +30,7 @@ func (a *accumulator) dropBoardJobs() {
 	}
 }
 
-// dropHolders removes holders and their usage.
+// dropHolders removes the holders that match, and their usage.
 func (a *accumulator) dropHolders(which func(*holder) bool) {
 	kept := 0
 	for i := range a.holders {

@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// part is one of several rows from which the value of a field is computed.
+// part is one of the rows from which the value of a field is computed.
 type part struct {
 	field *catalogue.Field
 	key   partKey
@@ -58,14 +58,15 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 	return total, true
 }
 
-// sum is a counter that is the sum of several counters.
+// sum is the state of a counter that is the sum of several counters.
 type sum struct {
 	time  int64 // of the last scrape
-	told  int64 // of the last scrape with a sum
+	told  int64 // of the last scrape for which add returned a sum
 	parts map[partKey]counted
 }
 
-// counted is one of these counters: its last value, the time of that value, and the baseline.
+// counted is the state of one of these counters: its last value, the baseline that is subtracted
+// from it, and the time of the value.
 type counted struct {
 	last, base float64
 	at         int64
@@ -81,9 +82,9 @@ func (d *Device) sum(id catalogue.ID) *sum {
 	return d.sums[id]
 }
 
-// add adds the values of one scrape and returns the sum. It returns false for a scrape that is not
-// newer than the previous one. If rate is true, there is also no sum for a scrape in which a known
-// part is missing, and when the part returns, its increase meanwhile is not counted.
+// add adds the values of one scrape and returns the sum. It returns false if the scrape is not
+// newer than the previous one. If rate is true, it also returns false for the first scrape in which
+// a known part is missing. When that part returns, its increase in the meantime is not counted.
 func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float64, ok bool) {
 	if at <= s.time {
 		return 0, false
@@ -99,11 +100,11 @@ func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float6
 		case !known && len(s.parts) >= maxParts:
 			continue
 		case !known && !first:
-			p.base = v // its earlier increase was not observed
+			p.base = v // the earlier increase was not observed
 		case known && rate && p.at < s.told:
 			p.base += v - p.last
 		case v < p.last:
-			p.base = 0 // it was reset
+			p.base = 0 // the counter was reset
 		}
 		p.last, p.at = v, at
 		s.parts[key] = p

@@ -8,16 +8,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// maxGap is how long all samples of a place may be older than the newest one. After that time, a
-// clock was set back.
+// maxGap is the maximum time during which all samples of a place may be older than the newest known
+// sample. After that time, the clock is assumed to have been set back.
 const maxGap = 90 * time.Second
 
 // placeState is the state of a place.
 type placeState struct {
 	clock gpudata.Clock
-	// before is the newest sample time before that of the last scrape, or 0.
+	// before is the previous value of clock.Newest, or 0.
 	before int64
-	// era is incremented when the time of the place starts again.
+	// era is incremented when the clock of the place was set back.
 	era     uint32
 	devices []*Device
 	// changed is true if the state of one of the devices changed since it was last stored.
@@ -60,7 +60,7 @@ func (s *node) noteChange(d *Device) {
 	}
 }
 
-// takeChanged moves the changed places to the batch.
+// takeChanged moves the list of changed places to the batch.
 func (s *node) takeChanged() {
 	for _, p := range s.changed {
 		if h := s.places[p]; h != nil {
@@ -71,9 +71,9 @@ func (s *node) takeChanged() {
 	s.changed = nil
 }
 
-// sweep removes devices that no scrape has named for idleLimit, and then places without devices. It
-// uses the arrival times of scrapes, because the clocks of nodes differ. It reports whether it
-// removed a device.
+// sweep removes devices that no scrape has named for idleLimit, and places without devices. It uses
+// the arrival times of scrapes, because the clocks of nodes differ. It reports whether it removed a
+// device.
 func (s *node) sweep() (removed bool) {
 	s.forgetMIGs()
 	for k, d := range s.devices {

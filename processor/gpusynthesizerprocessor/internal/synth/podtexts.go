@@ -6,16 +6,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podTexts decides whether the driver version and the serial number on rows that name a pod are
-// from the exporter. Up to 4.8.2 it prints the labels of pods among its own labels. The exporter's
-// own labels are on all rows of a host, including those of devices without a holder.
+// podTexts determines whether the driver version and the serial number on rows that name a pod are
+// labels of the exporter. Up to version 4.8.2, dcgm-exporter adds the labels of pods to its own
+// labels without a prefix. The exporter's own labels are on all rows of a host, including rows
+// without a holder.
 type podTexts struct {
 	of    *catalogue.Exporter
 	place Place
 	// bare is true if some rows name no pod. bareSerial is true if one of them has a serial number.
 	bare, bareSerial bool
-	// drivers are the distinct driver versions of the rows that name no pod, or of all rows if
-	// every row names a pod. They may be empty.
+	// drivers are the distinct driver versions, including "", of the rows that name no pod, or of
+	// all rows if every row names a pod.
 	drivers []string
 	// serials maps the serial numbers of rows with a pod to their board, or to "" if several boards
 	// have the number.
@@ -24,8 +25,8 @@ type podTexts struct {
 	silent bool
 }
 
-// readPodTexts collects these texts from the rows of one scrape. It returns nil if no row that
-// names a pod has any.
+// readPodTexts collects the driver versions and serial numbers from the rows of one scrape. It
+// returns nil if no row that names a pod has either of them.
 func readPodTexts(rows []observation) []podTexts {
 	if !slices.ContainsFunc(rows, func(o observation) bool { return o.row.namesPod && (o.row.driver != "" || o.row.serial != "") }) {
 		return nil
@@ -74,7 +75,7 @@ func (t *podTexts) add(r *Row) {
 	t.serials[r.serial] = board
 }
 
-// driver returns the driver version of a row, or "" if it may be a label of a pod.
+// driver returns the driver version of a row, or "" if the version may be a label of a pod.
 func (t *podTexts) driver(r *Row) string {
 	if r.namesPod && (!slices.Contains(t.drivers, r.driver) || !t.bare && len(t.drivers) > 1) {
 		return ""
@@ -82,8 +83,9 @@ func (t *podTexts) driver(r *Row) string {
 	return r.driver
 }
 
-// serial returns the serial number of a row, or "" if it may be a label of a pod: two boards have
-// the number, the board has several numbers, or other rows have none.
+// serial returns the serial number of a row, or "" if the number may be a label of a pod. That is
+// the case if two boards have the number, if the board has several numbers, or if other rows have
+// no number.
 func (t *podTexts) serial(r *Row) string {
 	if !r.namesPod || r.serial == "" {
 		return r.serial

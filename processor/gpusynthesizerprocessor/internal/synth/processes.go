@@ -9,10 +9,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// This file handles exporters that list processes. Their rows often name no device, so that the
-// frames have these processes without one.
+// This file handles exporters that list processes. Their rows often name no device, so frames
+// contain these processes without a device.
 
-// processOf returns the process that a row describes, and what it names of the device.
+// processOf returns the process that a row describes, and the identifiers of its device that the
+// row contains.
 func processOf(labels *catalogue.Row, uuid string) *gpudata.Unplaced {
 	u := &gpudata.Unplaced{Process: gpudata.Process{PID: labels.Get(catalogue.RolePID)}}
 	switch index := labels.Get(catalogue.RoleIndex); {
@@ -71,9 +72,9 @@ func (s *node) listProcesses(rows []observation) {
 	}
 }
 
-// processPlace returns the place of a process. An exporter of processes may not name its node: then it
-// is the only place with boards, or with the named board, if exactly one exists. Its row was given to
-// the node of that place.
+// processPlace returns the place of a process. If the row does not name its node, processPlace
+// returns the only place with the named board or, failing that, the only place with boards.
+// findNodes has already assigned the row to the node of that place.
 func (s *node) processPlace(r *Row) Place {
 	if r.place.Node != "" {
 		return r.place
@@ -96,7 +97,7 @@ func (s *node) processPlace(r *Row) Place {
 	return only.Place
 }
 
-// frameAt returns the frame of a place and time and adds it if it is new.
+// frameAt returns the frame of a place and time. It adds the frame if it does not exist.
 func (s *node) frameAt(p Place, at int64) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames {

@@ -23,8 +23,8 @@ func (p *placeScale) scale() catalogue.Scale {
 	return catalogue.ScaleUnknown
 }
 
-// settleScales determines the scale of RatioOrPercent values from everything that the same exporter
-// exposes in the scrape.
+// settleScales determines the scale of RatioOrPercent values at each place. It uses all of these
+// values, and also the rows in base units, which show that the exporter exposes ratios.
 func settleScales(rows []observation) []placeScale {
 	var out []placeScale
 	for i := range rows {

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// unknownInterval is how long a source counts as present after its first scrape.
+	// unknownInterval is the time for which a source is considered present after its first scrape.
 	unknownInterval = int64(90 * time.Second)
-	// minHold is the shortest silence after which a source counts as gone.
+	// minHold is the minimum time without data after which a source is considered gone.
 	minHold = int64(5 * time.Second)
-	// settling is how long after a board's first sample a new source of a higher rank may take the
-	// board over. Receivers start at random moments.
+	// settling is the time after a board's first sample during which a new source with a higher
+	// rank may take over the board. It is needed because receivers start at random times.
 	settling = int64(2 * time.Minute)
-	// maxSilence is the time without a scrape after which a source is gone, regardless of its
-	// sample times.
+	// maxSilence is the time without a scrape after which a source is considered gone, regardless
+	// of its sample times.
 	maxSilence = 5 * time.Minute
-	// catchUp is how long the counters of a source that took over may lag behind those of the
-	// previous one, because exporters repeat values that they read some time ago.
+	// catchUp is the time during which the counters of a new source may be lower than those of the
+	// previous source, because exporters repeat values that they read earlier.
 	catchUp = int64(2 * time.Minute)
 )
 
-// Source is where rows or samples come from: the endpoint of an exporter, or a receiver that makes
+// Source is the origin of rows or samples: the endpoint of an exporter, or a receiver that creates
 // samples itself.
 type Source struct {
 	id string
@@ -40,7 +40,8 @@ type Source struct {
 	endpoint atomic.Bool
 	// ended is true if the source was reported as gone. It is reset when the source appears again.
 	ended atomic.Bool
-	// arrived is when a batch last named the source, by the Synthesizer's own clock.
+	// arrived is the arrival time of the last batch that named the source, by the Synthesizer's own
+	// clock.
 	arrived atomic.Int64
 	// proven is true once the source has exposed a device.
 	proven atomic.Bool
@@ -49,14 +50,14 @@ type Source struct {
 	users int
 }
 
-// sources are the sources of all nodes: one Prometheus may relay the rows of many.
+// sources are the sources of all nodes, because one Prometheus may relay the rows of many nodes.
 type sources struct {
 	mu   sync.Mutex
 	byID map[string]*Source
 }
 
-// Source returns the source with that name, for the current batch. The name is part of its rank and
-// of log messages. An empty name means no source.
+// Source returns the source with this name for the current batch. The name determines the rank of
+// the source and appears in log messages. If the name is empty, Source returns nil.
 func (b *Batch) Source(id string, ready bool) *Source {
 	if id == "" {
 		return nil
@@ -76,8 +77,8 @@ func (b *Batch) Source(id string, ready bool) *Source {
 	return src
 }
 
-// forgetUnproven removes the sources of the batch that exposed no device: in a shared pipeline
-// every Resource has a source.
+// forgetUnproven removes the sources of the batch that exposed no device. In a shared pipeline,
+// every Resource has a source, even if it has no GPU metrics.
 func (b *Batch) forgetUnproven() {
 	b.sources.mu.Lock()
 	defer b.sources.mu.Unlock()
@@ -90,7 +91,7 @@ func (b *Batch) forgetUnproven() {
 	b.unproven = b.unproven[:0]
 }
 
-// sweep removes sources that had no data for long.
+// sweep removes sources that had no data for idleLimit.
 func (s *sources) sweep(arrived time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,13 +108,13 @@ func (src *Source) name() string {
 	return src.id
 }
 
-// Scraped sets the source of the current batch's rows with this time, unless the rows name their
-// source.
+// Scraped sets the source of the rows in the current batch that have this sample time and do not
+// name their source.
 func (b *Batch) Scraped(at int64, src *Source) {
 	src.endpoint.Store(true)
 	for i := range b.scrapes {
 		if b.scrapes[i].at == at && b.scrapes[i].source != src {
-			b.scrapes[i].source = nil // their rows cannot be distinguished
+			b.scrapes[i].source = nil // the rows of the two sources cannot be distinguished
 			return
 		}
 	}
@@ -125,7 +126,8 @@ type scraped struct {
 	source *Source
 }
 
-// assignSources sets the source of rows without one to the source that was scraped at their time.
+// assignSources sets the source of rows that do not name their source to the source that was
+// scraped at their sample time.
 func (b *Batch) assignSources() {
 	if len(b.scrapes) == 0 {
 		return
@@ -141,34 +143,36 @@ func (b *Batch) assignSources() {
 	b.scrapes = b.scrapes[:0]
 }
 
-// Ended marks a source as gone, so that another one need not wait until it is overdue.
+// Ended marks a source as gone, so that another source can take over immediately.
 func (b *Batch) Ended(src *Source) { src.ended.Store(true) }
 
-// Conflict is two sources of one board.
+// Conflict describes two sources of one board.
 type Conflict struct {
 	Node, Device string
 	// Kept and Dropped are the names of the sources.
 	Kept, Dropped string
 }
 
-// claims are the claims of the sources that expose a board or instances of it. Only one of them is
-// kept while it is present, because the samples of two would be mixed into one series.
+// claims are the claims of all sources that expose a board or its instances. The rows of only one
+// source are kept while that source is present, because otherwise samples of two sources would be
+// mixed in one series.
 type claims struct {
 	node, board string
-	// list has the kept source first and the others by rank.
+	// list contains the kept source first, then the others by rank.
 	list  []claim
 	first int64 // the board's first sample time
-	// era is incremented when ownership moves while both sources are present.
+	// era is incremented when the rows of a source are kept after earlier rows of it were dropped.
 	era      uint32
-	switched int64 // the time of the last such move
-	// counters are the last emitted counter values. They are kept only while a board has two
-	// sources.
+	switched int64 // the sample time of the last such change
+	// counters are the last emitted counter values. They are stored only while a board has several
+	// sources, and until catchUp has passed.
 	counters map[counterKey]float64
-	// named are the holders in each source's last scrape. They are stored only once there are two
-	// sources.
+	// named are the holders in the last scrape of each source. They are stored only if the board
+	// has several sources.
 	named map[namedBy][]holder
-	// memory is the size of the board in bytes, 0 if unknown. idle is the newest sample time at
-	// which the board's utilization was 0, busy that of any other value.
+	// memory is the memory size of the board in bytes, or 0 if it is unknown. idle is the newest
+	// sample time with a board utilization of 0. busy is the newest sample time with any other
+	// utilization.
 	memory     float64
 	idle, busy int64
 	// byProcess is the newest sample time of each container metric that an exporter of the board
@@ -176,7 +180,8 @@ type claims struct {
 	byProcess map[*signal.Metric]int64
 }
 
-// boardKey identifies a board in the same way as windows: if the node is known, the host is ignored.
+// boardKey identifies a board in the same way as gpu_window: if the node is known, the host is
+// ignored.
 type boardKey struct{ node, board string }
 
 type counterKey struct {
@@ -185,18 +190,18 @@ type counterKey struct {
 	own    string
 }
 
-// claim is what one source exposes of a board.
+// claim describes the scrapes in which one source exposes a board.
 type claim struct {
 	source      *Source
 	first, last int64 // sample times
 	interval    int64 // between the last two scrapes, 0 before the second
 	arrived     time.Duration
-	// fields has the fields of the last scrape, before those of the previous one.
+	// fields contains the fields of the last scrape, and before those of the previous scrape.
 	fields, before fieldSet
 	dropped        bool // the rows of its last scrape were dropped
 }
 
-// fieldSet is a set of fields. Fields that make the same series count as one.
+// fieldSet is a set of fields. Fields that produce the same series are treated as one field.
 type fieldSet [(catalogue.MaxFields + 63) / 64]uint64
 
 func (f *fieldSet) add(id catalogue.ID) {
@@ -204,7 +209,7 @@ func (f *fieldSet) add(id catalogue.ID) {
 	f[id/64] |= 1 << (id % 64)
 }
 
-// sameSeries maps each field to the first field that makes the same series.
+// sameSeries maps each field to the first field that produces the same series.
 var sameSeries = func() (first [catalogue.MaxFields]catalogue.ID) {
 	for id := range first {
 		first[id] = catalogue.ID(id)
@@ -225,7 +230,7 @@ var sameSeries = func() (first [catalogue.MaxFields]catalogue.ID) {
 	return first
 }()
 
-// claimsOf returns the claims on a board, nil if the limit is reached.
+// claimsOf returns the claims on a board, or nil if the limit is reached.
 func (s *node) claimsOf(node, board string) *claims {
 	k := boardKey{node, board}
 	c := s.claims[k]
@@ -236,7 +241,8 @@ func (s *node) claimsOf(node, board string) *claims {
 	return c
 }
 
-// claim returns the index of a source's claim at a sample time.
+// claim records that a source exposes the board at a sample time, and returns the index of its
+// claim.
 func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
 	src.proven.Store(true)
 	i := slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
@@ -261,7 +267,7 @@ func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
 	return i
 }
 
-// rank orders sources independently of which one was first.
+// rank compares two sources. The result does not depend on which source was first.
 func rank(a, b claim) int {
 	if a.source.ready != b.source.ready {
 		if a.source.ready {
@@ -272,8 +278,9 @@ func rank(a, b claim) int {
 	return cmp.Compare(a.source.id, b.source.id)
 }
 
-// there reports whether the source still exposes the board at the time of data from the source by. One
-// failed scrape does not count as absence, so that the board does not change its source twice.
+// there reports whether the source still exposes the board when the source by has data. After one
+// failed scrape, the source is still considered present, so that the board does not change its
+// source twice.
 func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	hold := unknownInterval
 	if x.interval != 0 {
@@ -283,7 +290,7 @@ func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 }
 
 // overlaps reports whether two sources expose the same series of a board. Exporters with different
-// fields complement each other.
+// series complement each other.
 func (x *claim) overlaps(y *claim) bool {
 	if x.source.ready || y.source.ready {
 		return true
@@ -296,8 +303,8 @@ func (x *claim) overlaps(y *claim) bool {
 	return false
 }
 
-// keeps reports whether the rows of a source for a board at a sample time are kept. If not, it
-// returns the source that is kept.
+// keeps reports whether the board's rows from a source are kept at a sample time. If they are not,
+// it returns the source that is kept.
 func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Source) {
 	if len(c.list) == 1 && !c.list[0].dropped {
 		if c.counters != nil && at-c.switched >= catchUp {
@@ -337,17 +344,17 @@ func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Sou
 	return true, nil
 }
 
-// supersedes reports whether a source takes a board over from a present one. It must have a higher
-// rank, and either have appeared while the board was new, or the other one must send finished
-// samples. In both cases the counters of both must be known: the source was scraped once before,
-// and the other one since.
+// supersedes reports whether source x takes over a board from the present source kept. x must have
+// a higher rank. In addition, x must have appeared while the board was new, or kept must send
+// finished samples. The counters of both sources must be known: x was scraped at least twice, and
+// kept was scraped after the first of these scrapes.
 func (c *claims) supersedes(x, kept *claim) bool {
 	return rank(*x, *kept) < 0 && x.dropped && x.last > x.first && kept.last > x.first &&
 		(x.first-c.first < settling || kept.source.ready)
 }
 
-// rises reports whether a counter may be emitted: shortly after another source took over, it must
-// not be lower than the last value of the previous source.
+// rises reports whether a counter may be emitted. For catchUp after another source took over, the
+// counter must not be lower than the last emitted value.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
 	if c == nil || c.counters == nil || m.Kind != signal.Counter {
 		return true
@@ -360,7 +367,7 @@ func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v 
 	return true
 }
 
-// contend removes the rows of boards for which another source is kept.
+// contend removes the rows of each board for which another source is kept.
 func (s *node) contend(rows []observation) []observation {
 	src, at := rows[0].source, rows[0].time
 	if src == nil {
@@ -397,7 +404,7 @@ func (s *node) contend(rows []observation) []observation {
 	})
 }
 
-// keep consults the claims on a board and records a conflict.
+// keep reports whether the rows of a source are kept. If they are not, it records a conflict.
 func (s *node) keep(c *claims, src *Source, at int64) bool {
 	keep, rival := c.keeps(src, at, s.arrived)
 	if !keep && s.conflict == nil {
@@ -408,17 +415,17 @@ func (s *node) keep(c *claims, src *Source, at int64) bool {
 
 // Sample is a finished sample of a device, from a source that sends samples.
 type Sample struct {
-	// Board is the hw.id of the device's board, Device its own.
+	// Board is the hw.id of the device's board. Device is the hw.id of the device.
 	Board, Device string
 	Metric        *signal.Metric
-	// Own is the value of the metric's own attribute.
+	// Own is the value of the metric's first own attribute, or empty if the metric has none.
 	Own   string
 	Time  int64
 	Value float64
 }
 
-// Takes reports whether a sample of another component is emitted. It is, unless an exporter exposes
-// the same board.
+// Takes reports whether a sample of another component is emitted. The sample is dropped if another
+// source of the board is kept.
 func (b *Batch) Takes(src *Source, name string, p Sample) (takes bool) {
 	return !b.withNode(name, func(s *node) { takes = s.takes(src, name, p) }) || takes
 }
@@ -436,8 +443,8 @@ func (s *node) takes(src *Source, name string, p Sample) bool {
 	return false
 }
 
-// followSource resets the baselines of a device's event counts and rates if another source took its
-// board over, because its counters may differ from those of the previous source.
+// followSource resets the baselines of a device's event counts and rates if another source took
+// over the board, because the counters of the two sources may differ.
 func (a *accumulator) followSource() (changed bool) {
 	d := a.device
 	if d.claims == nil || d.era == d.claims.era {
@@ -451,7 +458,7 @@ func (a *accumulator) followSource() (changed bool) {
 	return true
 }
 
-// sweepClaims removes claims that had no data for long.
+// sweepClaims removes claims that had no data for idleLimit.
 func (s *node) sweepClaims() {
 	used := map[*claims]bool{}
 	for _, d := range s.devices {

@@ -8,12 +8,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// soundScrapes is the number of scrapes without a split after which batches count as complete.
+// soundScrapes is the number of scrapes without a split after which the detection stops.
 const soundScrapes = 100
 
-// splits detects that one scrape arrives in several batches: the fields of a device and time in one
-// batch differ from those in the previous one. One field may be in both: its rows for several
-// holders, links or instances were split.
+// splits detects that one scrape arrives in several batches. Then two batches have different fields
+// of the same device and sample time. They may have one field in common, because a field with rows
+// for several holders, links, or instances may itself be split.
 type splits struct {
 	decided atomic.Bool
 	mu      sync.Mutex
@@ -21,13 +21,13 @@ type splits struct {
 	devices map[*Device]seenFields
 }
 
-// seenFields are the fields of a device in the newest batch that had any.
+// seenFields are the fields of a device in the last batch that contained the device.
 type seenFields struct {
 	at     int64
 	fields [(catalogue.MaxFields + 63) / 64]uint64
 }
 
-// watch examines the rows of one sample time in a batch, and reports a split once.
+// watch checks the rows of one sample time in a batch. It reports only the first split.
 func (s *splits) watch(rows []observation) (split bool) {
 	if s.decided.Load() {
 		return false
@@ -62,8 +62,9 @@ func (s *splits) watch(rows []observation) (split bool) {
 	return split
 }
 
-// continues reports whether these are parts of one scrape: they share at most one field, and there
-// is at least one new field. Two exporters of a device share most fields.
+// continues reports whether f and other are parts of one scrape: they have at most one common
+// field, and at least one field that is not common. Two exporters of the same device have most
+// fields in common.
 func (f *seenFields) continues(other *seenFields) bool {
 	common, all := 0, 0
 	for i := range f.fields {

@@ -14,8 +14,8 @@ import (
 // StateVersion is the version of [State].
 const StateVersion = 1
 
-// State is the state of XID counting of a place that survives a restart, as JSON. Up to v0.1.0 it
-// was one value for all places, without Newest.
+// State is the state of XID counting at a place that must survive a restart. It is stored as JSON.
+// Up to v0.1.0, one value without Newest contained the state of all places.
 type State struct {
 	Version int            `json:"version"`
 	Newest  gpudata.Clock  `json:"newest,omitzero"`
@@ -46,9 +46,9 @@ type storedCode struct {
 	Count int64 `json:"count"`
 }
 
-// State returns the state of a place that must survive a restart, so that an error which occurs
-// between scrapes is counted, and none is counted twice. It returns nil if there is nothing to
-// store.
+// State returns the state of a place that must survive a restart, or nil if the place has no such
+// state. With this state, errors that occur during a restart are counted, and no error is counted
+// twice.
 func (s *Synthesizer) State(p Place) (out *State) {
 	s.nodes.Visit(s.place(p), func(n *node) { out = n.state(p) })
 	return out
@@ -81,9 +81,9 @@ func (s *node) state(p Place) *State {
 	return out
 }
 
-// Restore restores the state of an earlier process, before the first batch. now is the time in nanoseconds since the epoch:
-// events that the first scrape shows happened before it, and their counters start there. An invalid
-// state is rejected and changes nothing.
+// Restore restores the state of an earlier process. It must be called before the first batch. now
+// is the current time in nanoseconds since the epoch. The counters of events that the first scrape
+// shows start at now. An invalid state is rejected and changes nothing.
 func (s *Synthesizer) Restore(in *State, now int64) error {
 	for i := range in.Devices {
 		if !in.Devices[i].valid() {

@@ -1,6 +1,6 @@
 package synth
 
-// DropReason is the reason why a row of a known field is not an observation.
+// DropReason is the reason why a row or a value of a known field is dropped.
 type DropReason uint8
 
 const (
@@ -8,11 +8,11 @@ const (
 	DropNone DropReason = iota
 	// DropSentinel is one of DCGM's "no value" sentinels.
 	DropSentinel
-	// DropNoValue is a stale marker, or a point without a value.
+	// DropNoValue is a stale marker or a point without a value.
 	DropNoValue
-	// DropNotFinite is NaN or an infinity.
+	// DropNotFinite is NaN or infinity.
 	DropNotFinite
-	// DropAbsurd is a value that is impossible.
+	// DropAbsurd is an impossible value.
 	DropAbsurd
 	// DropAmbiguous is a value whose unit cannot be determined from the scrape.
 	DropAmbiguous
@@ -26,15 +26,15 @@ const (
 	DropOtherVendor
 	// DropSecondSource is a row or a sample of a board for which another source is kept.
 	DropSecondSource
-	// DropAmbiguousDevice is a row with a number that cannot be matched to the device's own number,
-	// or one of several devices that cannot be distinguished.
+	// DropAmbiguousDevice is a row whose device number matches no known device, or a row of one of
+	// several devices that cannot be distinguished.
 	DropAmbiguousDevice
-	// DropFuture is a row more than a minute ahead of the wall clock.
+	// DropFuture is a row whose sample time is more than 1 min ahead of the wall clock.
 	DropFuture
 	// DropImplausible is a ratio too far outside [0, 1] for a rounding error, or a byte rate above
 	// the capacity of the link.
 	DropImplausible
-	// DropFrozen is a 0 from a profiler that has stopped, because the device is busy.
+	// DropFrozen is a 0 from a profiler that has stopped, although the device is busy.
 	DropFrozen
 	// DropUnread is a value of a board that the driver cannot read.
 	DropUnread
@@ -42,7 +42,7 @@ const (
 	NumDropReasons
 )
 
-// String returns the value of the self-metrics' attribute.
+// String returns the reason as an attribute value of the self-metrics.
 func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "no_value", "not_finite", "absurd", "ambiguous_unit",
@@ -51,7 +51,7 @@ func (r DropReason) String() string {
 	}[r]
 }
 
-// Stats counts the results of rows since the last call of TakeStats.
+// Stats contains the counts since the last call of TakeStats.
 type Stats struct {
 	// Dropped counts rows, and values computed from several rows, by reason.
 	Dropped [NumDropReasons]int64
@@ -59,7 +59,7 @@ type Stats struct {
 	Clamped int64
 	// ClocksSetBack counts places whose clock was set back.
 	ClocksSetBack int
-	// Split is true if the fields of a device and time were in several batches. It is reported
-	// once.
+	// Split is true if the fields of one device and sample time were in several batches. It is true
+	// only once.
 	Split bool
 }

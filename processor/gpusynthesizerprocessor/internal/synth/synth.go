@@ -25,15 +25,15 @@ type Options struct {
 	Disabled []*signal.Metric
 }
 
-// idleLimit is how long a device is kept after a scrape last named it.
+// idleLimit is the time after which a device is removed if no scrape names it.
 const idleLimit = time.Hour
 
-// Synthesizer converts rows to samples. It is safe for concurrent use: each node has its own state
-// and lock. What it has itself is shared by all nodes.
+// Synthesizer converts rows to samples. It is safe for concurrent use, because each node has its
+// own state and lock. All nodes share the fields of the Synthesizer.
 type Synthesizer struct {
 	microseconds bool
 	cluster      string
-	disabled     []*signal.Metric // few
+	disabled     []*signal.Metric
 
 	nodes   *stage.Nodes[node]
 	devices *stage.Limit
@@ -46,15 +46,16 @@ type Synthesizer struct {
 
 	mu    sync.Mutex
 	began time.Time // when the first batch arrived
-	idle  []*Batch  // not in use
+	idle  []*Batch  // batches that can be reused
 }
 
-// node is the state of a node. The methods of a node run under its lock, as a part of a batch.
+// node is the state of a node. Its methods must be called under the lock of the node and as part of
+// a batch.
 type node struct {
 	*Batch // nil between batches
 
 	devices map[deviceKey]*Device
-	boards  map[string][]*Device // of exporters that expose devices, by hw.id
+	boards  map[string][]*Device // boards by hw.id, except those of container-level exporters
 	claims  map[boardKey]*claims
 	migs    map[migDevice]migInstance
 	places  map[Place]*placeState
@@ -71,19 +72,19 @@ type observation struct {
 	time      int64
 	exposed   float64
 	source    *Source // nil if unknown
-	ambiguous bool    // its holder may hold another device
+	ambiguous bool    // the holder may use another device
 }
 
-// content is which kinds of rows a batch has. Passes that are not needed are skipped.
+// content describes which kinds of rows a batch contains, so that unneeded passes are skipped.
 type content struct {
-	unresolved bool // of an exporter with the hook Resolve
-	relayed    bool // relayed by a Prometheus
-	ofOthers   bool // of an exporter that exposes containers on devices of other exporters
-	processes  bool // of an exporter of processes
-	scaled     bool // are ratios or percentages
-	placeless  bool // of such an exporter without the name of the node
-	mixed      bool // with another time or source than the previous row
-	nodes      bool // of several nodes
+	unresolved bool // rows of an exporter with the Resolve hook
+	relayed    bool // rows that a Prometheus relayed
+	ofOthers   bool // rows of an exporter that exposes containers on devices of other exporters
+	processes  bool // rows of an exporter of processes
+	scaled     bool // rows with the unit RatioOrPercent
+	placeless  bool // ofOthers rows that do not name their node
+	mixed      bool // rows with different sample times or sources
+	nodes      bool // rows of several nodes
 }
 
 // New returns a Synthesizer without devices.
@@ -92,7 +93,7 @@ func New(o Options) *Synthesizer {
 		microseconds: o.ViolationMicroseconds,
 		cluster:      o.Cluster,
 		disabled:     o.Disabled,
-		nodes:        stage.NewNodes(o.MaxDevices+1, newNode), // one of them may have no name
+		nodes:        stage.NewNodes(o.MaxDevices+1, newNode), // rows of unknown nodes share one more entry
 		devices:      stage.NewLimit(o.MaxDevices),
 		claimed:      stage.NewLimit(o.MaxDevices),
 		migged:       stage.NewLimit(o.MaxDevices),
@@ -112,7 +113,7 @@ func newNode(string) *node {
 // Devices returns the number of known devices.
 func (s *Synthesizer) Devices() int { return s.devices.Used() }
 
-// identify finds the devices of the rows of the node, except rows of containers. It removes rows
+// identify finds the devices of the node's rows, except for rows of containers. It removes rows
 // whose device is unknown.
 func (s *node) identify() {
 	s.findDevices()
@@ -121,7 +122,7 @@ func (s *node) identify() {
 	}
 }
 
-// flush computes the frames of the rows of the node.
+// flush computes the frames of the node's rows.
 func (s *node) flush() {
 	var processes []observation
 	if s.have.processes {
@@ -150,7 +151,8 @@ func (s *node) flush() {
 	s.listProcesses(processes)
 }
 
-// findDevices sets the devices of rows that name one. It removes rows of devices beyond the limit.
+// findDevices sets the devices of rows that name their device. It removes rows of devices beyond
+// the limit.
 func (s *node) findDevices() {
 	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
 		r := o.row
@@ -166,7 +168,7 @@ func (s *node) findDevices() {
 	})
 }
 
-// byScrape orders rows by sample time, and those of one time by source.
+// byScrape compares rows by sample time, then by source.
 func byScrape(a, b observation) int {
 	if c := cmp.Compare(a.time, b.time); c != 0 || a.source == b.source {
 		return c
@@ -192,7 +194,7 @@ func (s *node) scrape(rows []observation) {
 		s.fold(&rows[i], scales, texts)
 	}
 	s.observePlaces(at)
-	for i := 0; i < len(s.active); i++ { //nolint:intrange // Boards join the list on behalf of their instances.
+	for i := 0; i < len(s.active); i++ { //nolint:intrange // The loop appends the boards of instances to the list.
 		a := s.active[i]
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
@@ -274,7 +276,7 @@ func (s *node) scrape(rows []observation) {
 		if a.device.of.OfContainers {
 			continue
 		}
-		if !e.to.Observed && a.row != nil && a.device.observed { // none of the rows has an observation of the device
+		if !e.to.Observed && a.row != nil && a.device.observed { // no row has an observation of the device
 			e.to.Unread = true
 		}
 		a.device.observed = a.device.observed || e.to.Observed
@@ -301,8 +303,9 @@ func (s *Synthesizer) place(p Place) gpudata.Place {
 	return gpudata.Place{Cluster: s.cluster, Node: p.Node}
 }
 
-// frame returns a place's frame in this scrape, and adds it if there is none. The frames of the scrape
-// start at index begun. There are several if a batch has the rows of several nodes.
+// frame returns the frame of a place in the current scrape. It adds the frame if it does not exist.
+// The frames of the scrape start at index begun. A scrape has several frames if its rows belong to
+// several hosts.
 func (s *node) frame(p Place, at int64, begun int) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames[begun:] {
@@ -373,7 +376,7 @@ func (s *node) value(o *observation, scales []placeScale) (float64, DropReason) 
 	return v, DropNone
 }
 
-// dropReasons are the reasons for which values are dropped.
+// dropReasons maps each verdict to its drop reason.
 var dropReasons = [...]DropReason{
 	catalogue.Valid: DropNone, catalogue.Blank: DropSentinel, catalogue.NotFinite: DropNotFinite,
 	catalogue.Absurd: DropAbsurd, catalogue.Implausible: DropImplausible,
@@ -404,8 +407,9 @@ func (s *node) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// holds reports whether a row names a holder. A pod with the name of an exporter is a holder only
-// if the labels are the exporter's own, because these do not name the scrape target.
+// holds reports whether a row names a holder. A pod that is named like an exporter is a holder only
+// if a receiver scraped the exporter directly, because the exporter's own labels do not name the
+// scrape target.
 func (s *node) holds(o *observation) bool {
 	r := o.row
 	if !r.held || !r.relayed && s.targets.has(r.holder) {

@@ -12,8 +12,8 @@ type byteCounter struct {
 	value float64
 }
 
-// rate returns the mean bytes per second since the counter's last value. It returns false for the
-// first value, after a reset, and if no time has passed.
+// rate returns the mean rate in bytes per second since the counter's last value. It returns false
+// for the first value, after a reset, and if t is not newer than the last value.
 func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	if t <= c.time {
 		return 0, false
@@ -32,8 +32,8 @@ type rate struct {
 	ok    bool
 }
 
-// derive converts counters to rates for signals that need them, and drops values that other values
-// of the device contradict.
+// derive computes the rates of counters, and drops values that other values of the device
+// contradict.
 func (a *accumulator) derive(t int64) {
 	counters := a.device.of.Rates
 	a.rates = append(a.rates[:0], make([]rate, len(counters))...)
@@ -79,13 +79,13 @@ func (a *accumulator) Capacity(s *catalogue.Signal) float64 {
 	return s.Capacity(a.device.capacities(), a.values)
 }
 
-// contradicted is a value that was dropped because others of the device contradict it.
+// contradicted is a value that was dropped because other values of the device contradict it.
 type contradicted struct {
 	id  catalogue.ID
 	why catalogue.Contradiction
 }
 
-// contradictions are the reasons for which contradicted values are dropped.
+// contradictions maps each kind of contradiction to its drop reason.
 var contradictions = [...]DropReason{
 	catalogue.Frozen: DropFrozen, catalogue.Unread: DropUnread, catalogue.TooFast: DropImplausible,
 }

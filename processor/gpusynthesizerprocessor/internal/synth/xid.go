@@ -6,29 +6,30 @@ import (
 	"slices"
 )
 
-// xidSource is the field that XID events of a device are read from.
+// xidSource is the kind of field from which the XID events of a device are read.
 type xidSource uint8
 
 const (
 	xidNone  xidSource = iota
-	xidLast            // transitions of the last code
-	xidCount           // upward moves of the sliding counts
+	xidLast            // changes of the last code
+	xidCount           // increases of the counts in a sliding window
 	xidTotal           // increases of the exporter's own counters
 )
 
-// xidState turns last codes and exporter counts into one monotonic count per code.
+// xidState is the state from which the last codes and the exporter's counts are converted to one
+// monotonic count per code.
 type xidState struct {
 	source xidSource
 	last   int             // last code
-	counts map[int]float64 // last sliding counts
+	counts map[int]float64 // last counts in the sliding window
 	totals map[int]float64 // last exporter counters
 	codes  []xidCounter    // events counted, by code
 	since  int64           // when XID errors were first observed
 	time   int64           // newest processed sample time
 }
 
-// maxEvents is the highest count of events: values become float64, which holds no greater integer
-// exactly.
+// maxEvents is the highest count of events. Counts are converted to float64, which cannot represent
+// all greater integers exactly.
 const maxEvents = 1 << 53
 
 // xidCounter counts the events of one code.
@@ -44,8 +45,9 @@ type event struct {
 	n    int64
 }
 
-// readXID finds the XID events of this scrape and stores its values as the baseline of the next
-// one. A device's first scrape is only a baseline. It reports whether the baseline changed.
+// readXID detects the XID events of this scrape and stores the values as the baseline for the next
+// scrape. The first scrape of a device only sets the baseline. readXID reports whether the baseline
+// changed.
 func (a *accumulator) readXID(t int64) (changed bool) {
 	if a.device.of.Code == 0 {
 		return false
@@ -76,12 +78,12 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	case now:
 	case xidNone:
 		if a.prev == 0 {
-			detect = xidNone // a new device: its errors happened earlier
+			detect = xidNone // the errors of a new device may have occurred earlier
 		}
 	default:
-		// Exporters show DCGM_EXP_XID_ERRORS_TOTAL rows only after an error, so the source changes
-		// exactly when there is something to count. If the old source is still present, it counts
-		// this scrape's events.
+		// Exporters expose DCGM_EXP_XID_ERRORS_TOTAL only after an error, so the source changes
+		// exactly when an event must be counted. If the previous source is still present, it
+		// provides the events of this scrape.
 		if detect = s.source; !present(detect) {
 			detect = xidNone
 		}
@@ -115,9 +117,10 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	return changed
 }
 
-// forgetTotals clears the counters of an exporter that restarted, because they restart at 0: one of
-// them fell, or only rows without a code are left, which mean that no error has occurred yet. The
-// absence of a code alone proves nothing. It reports whether it cleared any.
+// forgetTotals clears the stored counters if the exporter restarted, because its counters restart
+// at 0. A restart is detected if a counter decreased, or if only rows without a code remain, which
+// mean that no error has occurred yet. The absence of a single code does not show a restart.
+// forgetTotals reports whether it cleared any counters.
 func (a *accumulator) forgetTotals() bool {
 	s := &a.device.xid
 	restarted := a.hasTotals && len(a.totals) == 0
@@ -131,7 +134,8 @@ func (a *accumulator) forgetTotals() bool {
 	return true
 }
 
-// moves appends the increases of counts per code. A counter that fell was reset and counts from 0.
+// moves appends an event for each code whose count increased. A counter that decreased was reset to
+// 0.
 func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 	for code, v := range now {
 		step := v - before[code]
@@ -145,8 +149,9 @@ func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 	slices.SortFunc(a.events, func(x, y event) int { return cmp.Compare(x.code, y.code) })
 }
 
-// liftXID moves events that all instances of the board show to the board, because an error of the
-// board is repeated on each of them. It reports whether XID errors of the board became observed.
+// liftXID moves events that all instances with XID fields show to the board, because exporters
+// repeat an error of the board on each instance. It reports whether this started the XID counting
+// of the board.
 func (a *accumulator) liftXID() (began bool) {
 	var watched []*accumulator
 	for _, in := range a.instances {
@@ -178,7 +183,7 @@ func (a *accumulator) liftXID() (began bool) {
 	return began
 }
 
-// count adds this scrape's events to the device's counters.
+// count adds the events of this scrape to the counters of the device.
 func (a *accumulator) count(t int64) {
 	s := &a.device.xid
 	start := t
