@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// resourceKeyOf returns the key of a Resource. The ID of a plain container with a name is not part
-// of its key.
+// resourceKeyOf returns the key of a Resource. The key of a plain container with a name does not
+// include the container ID.
 func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 	key := window.ResourceKey{Place: pdatagpu.PlaceOf(attrs), Holder: gpudata.Holder{
 		Namespace: pdatagpu.Text(attrs, signal.K8sNamespaceName), Pod: pdatagpu.Text(attrs, signal.K8sPodName),
@@ -26,14 +26,14 @@ func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 	return key
 }
 
-// placedResource is a Resource and what the engine gets from it.
+// placedResource is a Resource and its representations in the engine.
 type placedResource struct {
 	ofDevices window.PlacedResource
-	// others is the Resource of points without a device, and of a Resource without a key. It is nil
-	// until there is such a point.
+	// others is used for points without a device, and for a Resource without a key. It is nil
+	// before the first such point.
 	others *window.PlacedResource
-	inUse  *window.PlacedResource // by the engine
-	// device has the attributes of a device that are on the Resource instead of the device's points.
+	inUse  *window.PlacedResource // the one that was last passed to the engine
+	// device contains the device attributes that are on the Resource instead of the points.
 	device []rawAttr
 }
 
@@ -59,7 +59,7 @@ func (r *placedResource) set(attrs pcommon.Map, schemaURL string) {
 	r.ofDevices = window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: own, SchemaURL: schemaURL}
 }
 
-// use makes the Resource that of the following points of a device, or of no device.
+// use sets the Resource of the following points. device is the device of these points, or empty.
 func (r *placedResource) use(in *window.Ingest, device string) {
 	to := &r.ofDevices
 	if device == "" || to.Key == (window.ResourceKey{}) {
@@ -76,14 +76,14 @@ func (r *placedResource) use(in *window.Ingest, device string) {
 	}
 }
 
-// setPoint sets the device and the attributes of a point, and makes the Resource that of the point.
+// setPoint sets the device, the attributes, and the Resource of a point.
 func (r *placedResource) setPoint(in *window.Ingest, p *window.Point, attrs pcommon.Map) {
 	setAttributes(p, attrs, r.device)
 	r.use(in, p.Device)
 }
 
-// setAttributes sets the device and the attributes of a point. onResource are the attributes of its
-// device that are on its Resource; those of the point itself take precedence.
+// setAttributes sets the device and the attributes of a point. onResource contains the device
+// attributes of the Resource. Attributes of the point take precedence.
 func setAttributes(p *window.Point, attrs pcommon.Map, onResource []rawAttr) {
 	p.Device, p.About, p.Own, p.Notes = "", p.About[:0], p.Own[:0], p.Notes[:0]
 	if id, ok := attrs.Get(signal.HardwareID); ok {
@@ -142,14 +142,14 @@ func appendAttrs(b []byte, attrs pcommon.Map) []byte {
 	return b
 }
 
-// putAttrs writes encoded attributes.
+// putAttrs adds encoded attributes to m.
 func putAttrs(m pcommon.Map, attrs window.Attrs) {
 	for a := range attrs.All() {
 		switch a.Kind {
 		case window.TextAttr:
 			m.PutStr(a.Key, a.Value)
 		case window.IntAttr:
-			// Other texts than decimal integers are not encoded.
+			// The value is always a decimal integer.
 			n, _ := strconv.ParseInt(a.Value, 10, 64)
 			m.PutInt(a.Key, n)
 		case window.BoolAttr:
@@ -160,12 +160,13 @@ func putAttrs(m pcommon.Map, attrs window.Attrs) {
 	}
 }
 
-// encodeOpaque encodes a value that is rare in attributes (a map, a list, a double) as OTLP. It
-// encodes it as an attribute of a Resource, because pdata cannot encode a single value.
+// encodeOpaque encodes a value of a type that is rare in attributes, such as a map, a list, or a
+// double, as OTLP. The value is encoded as an attribute of a Resource, because pdata cannot encode
+// a single value.
 func encodeOpaque(v pcommon.Value) string {
 	md := pmetric.NewMetrics()
 	v.CopyTo(md.ResourceMetrics().AppendEmpty().Resource().Attributes().PutEmpty(""))
-	// Values of pdata can always be encoded.
+	// pdata values can always be encoded.
 	b, _ := (&pmetric.ProtoMarshaler{}).MarshalMetrics(md)
 	return string(b)
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// Where the attributes of a device are.
+// Values of device_attributes.
 const (
 	onPoints    = "point"
 	onResources = "resource"
 )
 
-// How metrics that no window is made from are handled.
+// Values of passthrough.
 const (
 	passthroughLast = "last"
 	passthroughAll  = "all"
@@ -29,33 +29,33 @@ const (
 )
 
 const (
-	// maxWindow is the maximum length of a window, because the engine keeps the sample times of one
-	// window.
+	// maxWindow is the maximum length of a window. It is limited because the engine stores all
+	// sample times of a window.
 	maxWindow = 24 * time.Hour
-	// minDuration is the minimum useful duration. A duration without a unit is in nanoseconds and
-	// therefore shorter.
+	// minDuration is the minimum duration. It detects a duration without a unit, which is in
+	// nanoseconds and therefore shorter.
 	minDuration = 100 * time.Millisecond
-	// minDelay is the minimum useful delay, apart from none.
+	// minDelay is the minimum delay, except 0.
 	minDelay = time.Millisecond
 	// defaultMaxSeries is sufficient for 1,000 nodes with 8 GPUs in one collector, with every
-	// signal enabled and a container on each GPU, at about 1,400 series per node. All of them
-	// together take 740 MB.
+	// signal enabled and a container on each GPU, at about 1,400 series per node. All of these
+	// series together use 740 MB.
 	defaultMaxSeries = 2_000_000
 	// maxBatchPoints is the maximum number of points in one batch. With long labels, maxBatchBytes
 	// is reached first.
 	maxBatchPoints = 4096
-	// maxSeriesLimit is the largest max_series that can be useful, given its memory.
+	// maxSeriesLimit is the maximum of max_series. More series would not fit in memory.
 	maxSeriesLimit = 100_000_000
 )
 
 // Config is the configuration of the processor.
 type Config struct {
-	// Window is the length of a window, from 1s to 24h. Windows are aligned to the Unix epoch.
+	// Window is the length of a window, from 1 s to 24 h. Windows are aligned to the Unix epoch.
 	Window time.Duration `mapstructure:"window"`
-	// Grace is how long a window waits for late samples after its end. It is at most ten window
-	// lengths, because that many windows are open all the time.
+	// Grace is the time after its end during which a window accepts late samples. It is at most ten
+	// window lengths, because it determines how many windows are open at the same time.
 	Grace time.Duration `mapstructure:"grace"`
-	// MaxGap is the longest time between two samples of a device that counts as observed. It is
+	// MaxGap is the longest time between two samples of a device that is considered observed. It is
 	// also the largest backward step of the wall clock that is tolerated.
 	MaxGap time.Duration `mapstructure:"max_gap"`
 	// MemoryPressureThreshold is the minimum memory utilization, inclusive, that the default rules
@@ -64,31 +64,31 @@ type Config struct {
 	// MaxSeries is the maximum number of input series that are tracked. Series beyond the limit are
 	// refused and counted.
 	MaxSeries int `mapstructure:"max_series"`
-	// IdleTimeout is how long a series may have no sample before it ends.
+	// IdleTimeout is the time without samples after which a series ends.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 	// MarkEnd marks the end of a series with one NoRecordedValue point.
 	MarkEnd bool `mapstructure:"mark_end"`
-	// Tier is true if nodes are distributed among several collectors and this is one of them, so
-	// that another one may receive a node's samples for some time. The ends of series are then
-	// never marked, because a series may continue in another collector.
+	// Tier is true if nodes are distributed among several collectors, so that another collector may
+	// receive a node's samples for some time. The ends of series are then never marked, because a
+	// series may continue in another collector.
 	Tier bool `mapstructure:"tier"`
 	// StartTimestamp sets the StartTimestamp of a window's points to the window's start.
 	StartTimestamp bool `mapstructure:"start_timestamp"`
-	// DeviceAttributes is where the attributes of a device are: point or resource.
+	// DeviceAttributes is the location of device attributes: point or resource.
 	DeviceAttributes string `mapstructure:"device_attributes"`
-	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep
+	// FlatAttributes copies the attributes of the Resource to each point, for backends that store
 	// only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
-	// Passthrough is how other metrics are handled: last, all or none.
+	// Passthrough determines which samples of metrics without windows are sent: last, all, or none.
 	Passthrough string `mapstructure:"passthrough"`
-	// Storage is the storage extension that keeps the state across restarts.
+	// Storage is the storage extension that stores the state across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics enables or disables metrics of the windows by name.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 	// Rules replaces the default rules if it is set. An empty list means no rules.
 	Rules []window.Rule `mapstructure:"rules"`
 
-	// noJitter sends windows as soon as they are closed, for tests.
+	// noJitter disables the random delay before windows are sent. Tests set it.
 	noJitter bool
 	// maxBatchPoints is the maximum number of points in one batch. Tests lower it.
 	maxBatchPoints int
@@ -121,7 +121,7 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports every setting that cannot be used, with its value and what is allowed.
+// Validate reports all invalid settings, with their values and the allowed values.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	validWindow := c.Window >= time.Second && c.Window <= maxWindow
@@ -203,7 +203,7 @@ func isDelay(d time.Duration) bool { return d == 0 || d >= minDelay }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// value returns the value of an optional setting for a message.
+// value returns the value of an optional setting for use in a message.
 func value(v *float64) any {
 	if v == nil {
 		return "unset"
@@ -211,7 +211,7 @@ func value(v *float64) any {
 	return *v
 }
 
-// rules returns the configured rules, or else the default rules.
+// rules returns the configured rules or, if none are configured, the default rules.
 func (c *Config) rules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules
@@ -219,8 +219,8 @@ func (c *Config) rules() []window.Rule {
 	return defaultRules(c.MemoryPressureThreshold)
 }
 
-// activeRules returns the rules without the default rules of metrics that are disabled by default and
-// not enabled. A user's rule is always active, even if its metric has such a name.
+// activeRules returns the rules, except default rules whose metrics are disabled by default and not
+// enabled. Configured rules are always active, even if their metrics have such names.
 func (c *Config) activeRules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules

@@ -18,22 +18,22 @@ import (
 )
 
 // frameReader adds the samples of the frames of one node to the engine. It describes only the first
-// sample of a series with attributes. For later samples, it uses the engine's handle for the series.
-// The engine keeps it with the node, and the node's lock guards it.
+// sample of a series with attributes. For later samples, it uses the engine's handle for the
+// series. The engine stores the reader with the node, and the node's lock guards it.
 type frameReader struct {
 	groups *componenthelper.Recent[groupKey, *group]
 	last   *group          // the last group that was read
-	node   string          // description of the current frame's node
-	lists  [8][]sampleKind // the newest lists that groups share
+	node   string          // description of the node of the current frame
+	lists  [8][]sampleKind // the most recent lists that groups can share
 	newest int
 	point  window.Point
 }
 
-// minGroups is the minimum number of groups that are cached. Groups that have only refused series
-// count too. A group that is no longer cached is read like a new one.
+// minGroups is the minimum number of groups that are cached. It includes groups with only refused
+// series. A group that was removed from the cache is read like a new group.
 const minGroups = 10_000
 
-// frameReaderOf returns the reader for the node of a frame, and makes the node the current one.
+// frameReaderOf returns the reader for the node of a frame. It makes this node the current node.
 func frameReaderOf(in *window.Ingest, f *gpudata.Frame, maxSeries int) *frameReader {
 	in.SetNode(f.Place.Node)
 	r, _ := in.Attached(func() any {
@@ -42,7 +42,7 @@ func frameReaderOf(in *window.Ingest, f *gpudata.Frame, maxSeries int) *frameRea
 	return r
 }
 
-// groupKey identifies the series of one device, user or process.
+// groupKey identifies the series of one device, user, or process.
 type groupKey struct {
 	device   gpudata.Device
 	user     userID
@@ -50,8 +50,8 @@ type groupKey struct {
 	repeated bool
 }
 
-// userID is the user of a device, or zero for the device itself. It is one word long, because there
-// are many keys, and most have no user.
+// userID identifies the user of a device. It is zero for the device itself. It uses only one word
+// of memory, because the cache has many keys and most keys have no user.
 type userID struct{ handle unique.Handle[userIdentity] }
 
 type userIdentity struct {
@@ -73,22 +73,21 @@ func (u userID) matches(identity userIdentity) bool {
 	return u.handle.Value() == identity
 }
 
-// group has the series of a device, a user or a process, and everything that describes them except
-// their samples.
+// group contains the series of a device, a user, or a process, and their descriptions.
 type group struct {
 	key  groupKey
 	text groupText
-	// kinds are the kinds of the samples, in the order of the last frame. The list is shared and
-	// never changed.
+	// kinds are the kinds of the samples, in the order of the last frame. Groups share the list, so
+	// it must not be modified.
 	kinds []sampleKind
-	// series are the engine's handles for the series. A handle is nil if there is none.
+	// series are the engine's handles for the series. A handle is nil if the series does not exist.
 	series      []*window.Series
 	resource    *window.PlacedResource
 	nextInFrame *group // the next group in the last frame, because frames repeat
 	lastKept    time.Time
 }
 
-// groupText describes the node and the device of a group, and its user or process.
+// groupText describes the node, the device, and the user or process of a group.
 type groupText struct {
 	host, node       string
 	device           gpudata.Description
@@ -132,8 +131,8 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 	}
 }
 
-// sharedKinds returns a list that is equal to kinds: one of the newest lists, or else kinds, which
-// is then the newest list.
+// sharedKinds returns one of the most recent lists if it is equal to kinds. Otherwise it returns
+// kinds and adds it to these lists.
 func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	for _, list := range r.lists {
 		if slices.EqualFunc(list, kinds, func(a, b sampleKind) bool { return a.matches(b.metric, b.own, b.more) }) {
@@ -145,7 +144,7 @@ func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	return kinds
 }
 
-// describeNode returns the description of a frame's node as one text.
+// describeNode returns the description of a frame's node as one string.
 func describeNode(f *gpudata.Frame) string {
 	if len(f.NodeLabels) == 0 {
 		return f.HostType
@@ -157,7 +156,7 @@ func describeNode(f *gpudata.Frame) string {
 	return strings.Join(text, "\x00")
 }
 
-// group returns the group for samples. If the group's description has changed, the group is reset.
+// group returns the group of a series. It resets the group if the group's description has changed.
 func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
 	var identity userIdentity
 	text := groupText{host: f.Host, node: r.node, device: s.Device.Description}
@@ -190,7 +189,8 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 	return g
 }
 
-// expected returns the group that was next in the last frame, or nil if it is not the group of s.
+// expected returns the group that followed the previous group in the last frame. It returns nil if
+// this is not the group of s.
 func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group {
 	if r.last == nil || r.last.nextInFrame == nil {
 		return nil
@@ -202,8 +202,8 @@ func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group 
 	return g
 }
 
-// indexOf returns the index of a sample among the kinds. It adds a new kind. Usually the index is
-// the same as in the last frame.
+// indexOf returns the index of the sample's kind, and adds the kind if it is new. It first checks
+// index i, because the index is usually the same as in the last frame.
 func (g *group) indexOf(i int, s *gpudata.Sample) int {
 	if i < len(g.kinds) && g.kinds[i].matches(s.Metric, s.Own, s.More) {
 		return i
@@ -221,8 +221,8 @@ func (k *sampleKind) matches(metric *signal.Metric, own string, more []gpudata.A
 	return k.metric == metric && k.own == own && sameAttrs(k.more, more)
 }
 
-// sameAttrs reports whether attributes are equal. The samples of a component share them, and their
-// values are comparable.
+// sameAttrs reports whether two lists of attributes are equal. The lists are usually identical,
+// because the samples of a component share them. All values are comparable.
 func sameAttrs(a, b []gpudata.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
@@ -234,7 +234,7 @@ func resourceOf(f *gpudata.Frame, s *gpudata.Series) *window.PlacedResource {
 	return &window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: appendAttrs(nil, attrs)}
 }
 
-// resolve adds the first sample of a series and returns the series.
+// resolve adds a sample of a series without a handle and returns the handle.
 func (r *frameReader) resolve(in *window.Ingest, at int64, v window.Number, s *gpudata.Series, sample *gpudata.Sample) *window.Series {
 	name, version := s.ScopeOf(sample).Text()
 	in.SetScope(window.Scope{Name: name, Version: version})
@@ -248,7 +248,8 @@ func (r *frameReader) resolve(in *window.Ingest, at int64, v window.Number, s *g
 	return series
 }
 
-// valueOf returns the value of a sample, which is NaN at the end of a series.
+// valueOf returns the value of a sample. It returns NaN for a sample that marks the end of a
+// series.
 func valueOf(s *gpudata.Sample) window.Number {
 	switch {
 	case s.Ended:

@@ -22,23 +22,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// maxWait bounds one wait of the emission loop. After it, the loop detects that the wall clock was
-// set forward.
+// maxWait is the maximum time that the emission loop waits. It limits the time until the loop
+// detects that the wall clock was set forward.
 const maxWait = time.Second
 
 const (
-	// maxJitter bounds the delay after which closed windows are sent. The delay is chosen at random
-	// at start, so that many agents do not send at the same moment.
+	// maxJitter is the maximum delay after which closed windows are sent. Each process chooses a
+	// random delay at start, so that many agents do not send at the same time.
 	maxJitter = time.Second
-	// maxSaveInterval is the longest time between two writes of a node's state. This is the time
-	// that a crash may lose.
+	// maxSaveInterval is the maximum time between two writes of a node's state. After a crash, at
+	// most the samples of this time are lost.
 	maxSaveInterval = 30 * time.Second
 )
 
 // forever is a time after the end of every window.
 var forever = time.Unix(0, math.MaxInt64)
 
-// windowProcessor runs an engine: it adds samples as they arrive and sends windows by the clock.
+// windowProcessor runs an engine. It adds samples when they arrive, and sends windows when they are
+// closed.
 type windowProcessor struct {
 	cfg       *Config
 	id        component.ID
@@ -57,14 +58,14 @@ type windowProcessor struct {
 	// The following fields are used by the emission loop and, after it has ended, by shutdown.
 	rows        []window.Row
 	due         time.Time
-	pauseUntil  time.Time // when the pauses between batches end
+	pauseUntil  time.Time // time after which no pauses between batches occur
 	nextSave    time.Time
 	sendFailure componenthelper.Failure
 	health      healthCheck
 
 	conflicts conflictDetector
 
-	unregister func() // ends the registration that windows are made here
+	unregister func() // unregisters this component as a producer of windows
 	stop       chan struct{}
 	done       chan struct{}
 	cancel     context.CancelFunc
@@ -163,8 +164,7 @@ func (p *windowProcessor) observe() error {
 	return nil
 }
 
-// observed returns the registration of a self-metric that is one of the
-// engine's counts.
+// observed returns a function that registers one of the engine's counts as a self-metric.
 func (p *windowProcessor) observed(register func(metric.Int64Callback) error, count func(window.Stats) int64) func() error {
 	return func() error {
 		return register(func(_ context.Context, o metric.Int64Observer) error {
@@ -174,7 +174,7 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 	}
 }
 
-// process adds the samples of a batch to the engine. The metrics that are passed on immediately
+// process adds the samples of a batch to the engine. Only metrics that are forwarded immediately
 // remain in the batch.
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
@@ -250,8 +250,9 @@ func (p *windowProcessor) nextDelay(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// emit sends the windows that end at or before upTo. If there is a storage, it first stores that
-// they are sent, so that no window is sent twice. If that fails, they are sent anyway.
+// emit sends the windows that end at or before upTo. If a storage is configured, emit first stores
+// that the windows are sent, so that no window is sent twice. If the write fails, emit still sends
+// the windows.
 func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	if p.store != nil {
 		p.store.markClosed(ctx, upTo)
@@ -266,12 +267,12 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	}
 }
 
-// batchPause is the time between two batches of an emission. All windows end at the same time.
-// Without the pause, an exporter's queue would contain all of their points.
+// batchPause is the time between two batches of an emission. Without the pause, an exporter's queue
+// would contain all points of a window at the same time.
 const batchPause = 50 * time.Millisecond
 
-// pauseBetweenBatches waits between two batches, unless the emission has taken too long or the
-// processor is shutting down.
+// pauseBetweenBatches waits for batchPause unless the emission has taken too long or the processor
+// is shutting down.
 func (p *windowProcessor) pauseBetweenBatches() {
 	if time.Now().After(p.pauseUntil) {
 		return
@@ -292,8 +293,8 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	}
 }
 
-// send sends the rows in batches of limited size. Unless all is true, it keeps the rows that do not
-// fill a batch.
+// send sends the rows in batches of limited size. If all is false, it keeps rows that do not fill a
+// batch.
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows
 	for limit := p.cfg.maxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
@@ -305,9 +306,9 @@ func (p *windowProcessor) send(ctx context.Context, all bool) {
 	p.rows = p.rows[:copy(p.rows, rows)]
 }
 
-// sendBatch sends the first rows to the next consumer, as many as fit in one batch, unless the time
-// for sending is over. It returns their number. A batch that the consumer refuses is dropped,
-// because retries are the task of an exporter's queue.
+// sendBatch sends the first rows as one batch to the next consumer and returns the number of these
+// rows. If the context has ended, it drops all rows. A batch that the consumer refuses is dropped,
+// because exporter queues are responsible for retries.
 func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) int {
 	if ctx.Err() != nil {
 		p.countPoints(ctx, len(rows), false)
@@ -324,15 +325,14 @@ func (p *windowProcessor) countPoints(ctx context.Context, points int, emitted b
 	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
 }
 
-// shutdownPatience is the time for sending windows at shutdown, unless the caller's context allows
-// less. The Collector's context has no deadline, and an orchestrator kills a process that does not
-// end within half a minute.
+// shutdownPatience is the maximum time for sending windows at shutdown. The Collector's context has
+// no deadline, but an orchestrator kills a process that does not exit within about 30 s.
 const shutdownPatience = 5 * time.Second
 
-// shutdown ends the emission loop and sends closed windows. Without a storage, it also sends the
-// observed part of open windows. With a storage, it stores them. In a tier, the storage may never
-// be read again, so windows that have ended are sent without waiting for their grace period.
-// Windows that cannot be sent within shutdownPatience are dropped and counted.
+// shutdown stops the emission loop and sends closed windows. It stores open windows if a storage is
+// configured. Otherwise, it sends their observed part. In a tier, the storage may never be read
+// again, so windows that have ended are sent before their grace period is over. Windows that cannot
+// be sent within shutdownPatience are dropped and counted.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
@@ -346,8 +346,8 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		defer p.cancel()
 		p.unregister()
 		close(p.stop)
-		// The loop may be in a call of the next consumer or of the storage, which ends with the
-		// loop's context.
+		// The loop may be blocked in the next consumer or in the storage. Such a call returns when
+		// the context of the loop is canceled.
 		defer context.AfterFunc(flush, p.cancel)()
 		select {
 		case <-p.done:

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// isUntouched reports whether a metric is passed on immediately and unchanged. This applies to the
-// types without windows, and to the receiver's own metric for its last scrape.
+// isUntouched reports whether a metric is forwarded immediately and unchanged. This applies to
+// metric types without windows and to gpu.exporter.up.
 func isUntouched(m pmetric.Metric) bool {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -58,12 +58,12 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 // reader adds the points of metrics to the engine. Its slices are reused for every point.
 type reader struct {
 	resource placedResource
-	texts    []byte // of the scope or the metric
+	texts    []byte // encoded attributes of the scope or the metric
 	point    window.Point
-	// conflicts gets the counters of errors and energy; nil if they are not checked.
+	// conflicts checks the counters of errors and energy. It is nil if they are not checked.
 	conflicts *conflictDetector
 	now       time.Time
-	delta     string // the first signal of this project that had delta temporality
+	delta     string // the first signal of this project with delta temporality, or empty
 }
 
 // read adds every metric that is not untouched to the engine.
@@ -93,7 +93,8 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics, now time.Time) {
 	}
 }
 
-// encode encodes attributes that are usually few or none.
+// encode encodes attributes. It allocates a new string, so it is used only where attributes are
+// rare.
 func (r *reader) encode(attrs pcommon.Map) window.Attrs {
 	r.texts = appendAttrs(r.texts[:0], attrs)
 	return window.Attrs(r.texts)
@@ -133,6 +134,6 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	}
 }
 
-// nanos returns a timestamp for the engine. A timestamp that does not fit becomes one in the far
-// future, which the engine drops.
+// nanos converts a timestamp for the engine. A timestamp that is too large becomes the maximum,
+// which the engine drops because it is in the future.
 func nanos(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64)) }

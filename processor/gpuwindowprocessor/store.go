@@ -22,7 +22,8 @@ const (
 	stateVersion = 1
 	// closedKey is the key of a storedClosed. Each node has a separate value.
 	closedKey = "closed"
-	// nodesPerWrite limits the memory for encoded nodes when all nodes are stored.
+	// nodesPerWrite is the number of nodes in one write. It limits the memory for encoded nodes
+	// when all nodes are stored.
 	nodesPerWrite = 32
 )
 
@@ -32,17 +33,17 @@ type storedClosed struct {
 	UpTo    int64 `json:"up_to"`
 }
 
-// stateStore keeps the engine's state in a storage extension, with one value for each node. It is used
-// by one goroutine at a time.
+// stateStore stores the engine's state in a storage extension, with one value for each node. Only
+// one goroutine at a time may use it.
 type stateStore struct {
 	state     *componenthelper.State
 	telemetry *metadata.TelemetryBuilder
-	// interval is the longest time between two writes of a node. step is the time between two calls
+	// interval is the maximum time between two writes of a node. step is the time between two calls
 	// of save.
 	interval, step time.Duration
 	seed           maphash.Seed
 	nodes          map[string]storedNode
-	size           int // of all nodes
+	size           int // total size of the stored nodes
 }
 
 // storedNode describes the stored value of a node.
@@ -51,7 +52,7 @@ type storedNode struct {
 	size          int
 }
 
-// openStore returns the store in the storage extension with that ID.
+// openStore opens the store in the configured storage extension. id is the ID of the processor.
 func openStore(
 	ctx context.Context, host component.Host, cfg *Config, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
 ) (*stateStore, error) {
@@ -78,7 +79,7 @@ func openStore(
 }
 
 // restore returns an engine that continues from the stored state. State that cannot be used is
-// dropped, logged once and counted.
+// dropped, logged once, and counted.
 func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.Time) *window.Engine {
 	s.state.Unusable(ctx, "restore", s.dropChunks(ctx))
 	var closed storedClosed
@@ -94,7 +95,7 @@ func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.
 }
 
 // readNodes reads the stored nodes. The next save writes or deletes all of them, because a value
-// that a clean shutdown stored states that no sample is lost.
+// from a clean shutdown indicates that no samples were lost, which is no longer true after a crash.
 func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
 	componenthelper.Restore(ctx, s.state, func(node string, stored *[]byte) error {
 		states = append(states, *stored)
@@ -106,9 +107,9 @@ func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
 }
 
 // dropChunks deletes the state of builds before v0.1.0, which stored all nodes together in chunks.
-// It returns an error if there was such state.
+// It returns an error if such state existed.
 func (s *stateStore) dropChunks(ctx context.Context) error {
-	const head = "head" // slot and number of the chunks, each with 8 bytes, after one byte
+	const head = "head" // one byte, then the slot and the number of chunks with 8 bytes each
 	var b []byte
 	if found, err := s.state.Load(ctx, head, &b); err != nil || !found || len(b) < 17 {
 		return err
@@ -122,19 +123,20 @@ func (s *stateStore) dropChunks(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", head, componenthelper.ErrVersion)
 }
 
-// markClosed stores that the windows up to upTo are sent.
+// markClosed stores that all windows up to upTo were sent.
 func (s *stateStore) markClosed(ctx context.Context, upTo time.Time) {
 	s.state.Done(ctx, "mark_closed", s.state.Write(ctx, map[string]any{closedKey: storedClosed{stateVersion, upTo.UnixNano()}}))
 }
 
-// writeInterval returns the number of a node's current interval. The intervals of the nodes begin at
-// different times, so that each save writes only a part of the nodes.
+// writeInterval returns the number of a node's current write interval. The intervals of different
+// nodes begin at different times, so that each save writes only some of the nodes.
 func (s *stateStore) writeInterval(node string, now time.Time) int64 {
 	length := int64(s.interval - s.step)
 	return (now.UnixNano() + int64(maphash.String(s.seed, node)%uint64(length))) / length
 }
 
-// save stores the nodes for which an interval has started since their last write, or all nodes.
+// save stores the nodes whose write interval has changed since their last write. If all is true, it
+// stores all nodes.
 func (s *stateStore) save(ctx context.Context, e *window.Engine, now time.Time, all bool) {
 	var due []string
 	current := e.Nodes()
@@ -148,7 +150,7 @@ func (s *stateStore) save(ctx context.Context, e *window.Engine, now time.Time, 
 	}
 	for node := range s.nodes {
 		if _, exists := slices.BinarySearch(current, node); !exists {
-			due = append(due, node) // its value is deleted
+			due = append(due, node) // the value of this node will be deleted
 		}
 	}
 	for nodes := range slices.Chunk(due, nodesPerWrite) {

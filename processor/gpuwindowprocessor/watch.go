@@ -12,19 +12,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// minEvidence is the number of consecutive windows or checks that must show a problem with times. A
-// single one may be the result of an outage.
+// minEvidence is the number of windows or consecutive checks that must show a problem with times. A
+// single window or check may be the result of an outage.
 const minEvidence = 3
 
-// healthCheck logs lost data and problems of the pipeline that the samples show, each once per
-// episode. Only the emission loop uses it, except for order and deltas.
+// healthCheck logs lost data and problems of the pipeline. It logs each problem once per episode.
+// Only the emission loop uses it, except for the fields order and deltas.
 type healthCheck struct {
 	logger *zap.Logger
 	cfg    *Config
 	order  *misplaced.Check
 	deltas componenthelper.Trouble
 
-	previous                     window.Stats // of the last check
+	previous                     window.Stats // counts at the last check
 	series                       componenthelper.Limit
 	droppedTrouble, stepsTrouble componenthelper.Trouble
 	lateTrouble                  componenthelper.Trouble
@@ -41,7 +41,7 @@ func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
 	}
 }
 
-// logDelta logs that a metric has delta temporality. metric is "" if there is no such metric.
+// logDelta logs that the metric has delta temporality. It does nothing if metric is "".
 func (w *healthCheck) logDelta(metric string, now time.Time) {
 	if metric == "" || !w.deltas.ShouldLog(now) {
 		return
@@ -56,8 +56,8 @@ type droppedStreak struct {
 	length int // in checks
 }
 
-// shouldLog updates the streak with the samples since the last check. It reports whether to log that no
-// sample is accepted anymore.
+// shouldLog updates the streak with the samples since the last check. It reports whether the caller
+// should log that no samples are accepted.
 func (s *droppedStreak) shouldLog(now time.Time, dropped, accepted uint64) bool {
 	switch {
 	case accepted > 0:
@@ -77,17 +77,17 @@ func (w *healthCheck) logProblems(s window.Stats, now time.Time) {
 	}
 	w.series.Refused(w.logger, now, int64(increase[window.Refused]))
 	if increase[window.Late] > 0 && w.lateTrouble.ShouldLog(now) {
-		w.logger.Warn("Samples came after their window had closed; they are dropped and counted. If they keep coming, raise grace above their "+
-			"delay, compare the clocks of those who sample with this one, or take away what delays them: a batch or a queue before gpu_window, "+
-			"or a federation whose timestamps are old (honor_timestamps: false in the prometheus receiver takes the time of the scrape).",
+		w.logger.Warn("Samples arrived after their window had closed. They are dropped and counted. If this continues, raise grace above their "+
+			"delay, compare the clocks of the sources with this collector's clock, or remove the cause of the delay: a batch or a queue before gpu_window, "+
+			"or a federation with old timestamps (honor_timestamps: false in the prometheus receiver uses the time of the scrape).",
 			zap.Duration("grace", w.cfg.Grace))
 	}
 	if s.Unkept > w.previous.Unkept && w.unkeptTrouble.ShouldLog(now) {
-		w.logger.Warn("A series has more samples in one window than a quantile can keep, so that window has no quantile. Use a shorter window, or scrape less often.",
+		w.logger.Warn("A series has more samples in one window than a quantile can store, so the window has no quantile. Use a shorter window, or scrape less often.",
 			zap.Int("limit", window.MaxQuantileSamples))
 	}
 	if w.future.shouldLog(now, increase[window.Future], increase[window.Accepted]) {
-		w.logger.Warn("All samples lie more than a window in the future, and are dropped. Compare the clocks of those who sample with this one.",
+		w.logger.Warn("All samples are more than one window in the future. They are dropped. Compare the clocks of the sources with this collector's clock.",
 			zap.Duration("window", w.cfg.Window))
 	}
 	if n := s.WindowsDropped - w.previous.WindowsDropped; n > 0 && s.ClockSteps == w.previous.ClockSteps && w.droppedTrouble.ShouldLog(now) {
@@ -100,7 +100,8 @@ func (w *healthCheck) logProblems(s window.Stats, now time.Time) {
 	w.checkSampleTimes(&s)
 }
 
-// checkSampleTimes checks the shortest time between two samples of any device.
+// checkSampleTimes checks the shortest time between two samples of any device, and logs if samples
+// are too rare for the settings.
 func (w *healthCheck) checkSampleTimes(s *window.Stats) {
 	switch {
 	case w.timesChecked || s.WindowsPaired == 0:

@@ -209,9 +209,9 @@ func TestSamplesOfWrongClocksAreLoggedOnce(t *testing.T) {
 		want string
 	}{
 		"behind by less than grace":        {-4 * time.Second, ""},
-		"behind by more than a window":     {-2 * time.Minute, "Samples came after their window had closed"},
+		"behind by more than a window":     {-2 * time.Minute, "Samples arrived after their window had closed"},
 		"ahead by less than a window":      {50 * time.Second, ""},
-		"ahead by much more than a window": {10 * time.Minute, "All samples lie more than a window in the future"},
+		"ahead by much more than a window": {10 * time.Minute, "All samples are more than one window in the future"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			logs := watched(t, testConfig(), func(p processor.Metrics) {

@@ -12,20 +12,20 @@ import (
 
 // writer converts the engine's rows to metrics.
 type writer struct {
-	// version is the version of the scope of the results of rules.
+	// version is the scope version for the results of rules.
 	version string
 	// starts is true if the results of rules have a StartTimestamp.
 	starts bool
-	// onResources puts a device's attributes on its own Resource.
+	// onResources is true if each device has a Resource with the device's attributes.
 	onResources bool
-	// flat copies the attributes of Resources to their points.
+	// flat is true if the attributes of Resources are copied to their points.
 	flat bool
-	// fit is how many rows the last batch predicts for the next one, or 0 before the first batch.
+	// fit is the estimated number of rows that fit in the next batch, or 0 before the first batch.
 	fit int
 }
 
-// maxBatchBytes bounds the OTLP size of a batch: a gRPC server accepts 4 MiB by default, and long
-// labels are repeated on each point.
+// maxBatchBytes limits the OTLP size of a batch. By default, a gRPC server accepts 4 MiB. The limit
+// is needed because long labels are repeated on each point.
 const maxBatchBytes = 3 << 20
 
 // writeBatch returns the first rows as one batch of at most maxBatchBytes, or the first row if it is
@@ -46,8 +46,8 @@ func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
 	}
 }
 
-// write returns the rows as one batch. It has a ResourceMetrics for each Resource, or for each
-// Resource and device, and in it a Metric for each name.
+// write returns the rows as one batch. The batch has one ResourceMetrics for each Resource, or for
+// each Resource and device. Each ResourceMetrics has one Metric for each name.
 func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	var (
@@ -56,7 +56,8 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 		points pmetric.NumberDataPointSlice
 		last   window.Row
 		// metrics is the number of metrics of the previous Resource, and ofMetric is the number of
-		// points of the previous metric: usually the next one has as many.
+		// points of the previous metric. They are used as capacities, because the next Resource or
+		// metric usually has the same number.
 		metrics, ofMetric int
 	)
 	devices := deviceAttrs{}

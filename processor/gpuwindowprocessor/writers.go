@@ -15,13 +15,14 @@ import (
 )
 
 // conflictDetector detects that two collectors send samples of one GPU. Samples do not identify
-// their collector, so neither can be dropped. The start time of a collector's counter changes only
-// when the collector restarts. Therefore a start time that returns after another one belongs to a
-// second collector. If there are no error counters, the energy shows the conflict: one of two
-// exporters is behind the other, so the energy repeatedly decreases a little.
+// their collector, so the samples of one collector cannot be dropped. The start time of a
+// collector's counter changes only when the collector restarts. Therefore a start time that
+// alternates with another one shows a second collector. Without error counters, the energy counter
+// shows the conflict: the values of the two exporters differ slightly, so the energy repeatedly
+// decreases a little.
 type conflictDetector struct {
 	logger *zap.Logger
-	idle   time.Duration // after which a counter is deleted
+	idle   time.Duration // time without samples after which a counter is deleted
 
 	mu       sync.Mutex // guards the following fields
 	counters map[counterID]*counterStarts
@@ -29,23 +30,23 @@ type conflictDetector struct {
 	trouble  componenthelper.Trouble
 }
 
-// counterID is a counter of a device: its energy, or errors of one kind.
+// counterID identifies a counter of a device: its energy, or its errors of one kind.
 type counterID struct {
 	place  gpudata.Place
 	device string
 	energy bool
-	own    string // attributes
+	own    string // own attributes of the counter
 }
 
 const (
-	// conflictFalls is the number of decreases of the energy that show two collectors, if there are
-	// at most maxRisesBetweenFalls increases between them.
+	// conflictFalls is the number of decreases of the energy that indicate two collectors, if at
+	// most maxRisesBetweenFalls increases occur between consecutive decreases.
 	conflictFalls        = 3
 	maxRisesBetweenFalls = 4
 )
 
-// counterStarts has the last two start times of a counter and its newest sample time. For the
-// energy, it also has the value and the numbers of decreases and increases.
+// counterStarts contains the last two start times of a counter and its newest sample time. For the
+// energy, it also contains the last value and the numbers of decreases and increases.
 type counterStarts struct {
 	current, previous, newest int64
 	value                     float64
@@ -69,14 +70,14 @@ func (w *conflictDetector) check(of *window.ResourceKey, energy bool, p *window.
 		id := counterID{of.Place.Clone(), strings.Clone(p.Device), energy, string(p.Own)}
 		w.counters[id] = &counterStarts{current: p.Start, newest: p.Time, value: p.Value.Float()}
 	} else if c.isConflict(energy, p) && w.trouble.ShouldLog(now) {
-		w.logger.Warn("Two collectors send samples of one GPU. They are mixed, so that its windows are wrong: errors are missed, counters "+
-			"fall. Scrape each exporter from one collector; if two exporters expose the GPU, scrape both from one, which keeps one of them.",
+		w.logger.Warn("Two collectors send samples of one GPU. The samples are mixed, so the windows of the GPU are wrong: errors are missed, and counters "+
+			"decrease. Scrape each exporter from only one collector. If two exporters expose the GPU, scrape both from the same collector, which keeps only one of them.",
 			zap.String("node", of.Place.Node), zap.String("device", p.Device))
 	}
 }
 
-// isConflict reports whether the start time of a counter is the one before the last, or the counter
-// falls repeatedly.
+// isConflict reports whether the previous start time of a counter returns, or whether the energy
+// decreases repeatedly.
 func (c *counterStarts) isConflict(energy bool, p *window.Point) bool {
 	if p.Time <= c.newest { // the point is late
 		return false
@@ -93,8 +94,8 @@ func (c *counterStarts) isConflict(energy bool, p *window.Point) bool {
 	return isPrevious
 }
 
-// isRepeatedFall records the next value of a counter. It reports whether the counter decreased too
-// often for restarts of a driver to be the reason.
+// isRepeatedFall records the next value of a counter. It reports whether the counter decreased so
+// often that driver restarts cannot be the reason.
 func (c *counterStarts) isRepeatedFall(v float64) bool {
 	fell := v < c.value && v > c.value/2
 	c.value = v

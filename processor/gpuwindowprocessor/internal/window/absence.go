@@ -8,35 +8,34 @@ import (
 )
 
 const (
-	// missed is the number of usual intervals without a sample after which a node is absent. If it
-	// were smaller, each lost scrape would count as an absence.
+	// missed is the number of usual intervals without a sample after which a node is absent. With a
+	// value of 2 or less, one lost scrape would be an absence.
 	missed = 2.5
-	// minAbsence is the shortest absence. A machine may stall for a shorter time.
+	// minAbsence is the shortest absence. Shorter gaps may occur because a machine is stalled.
 	minAbsence = int64(time.Second)
-	// maxAbsences bounds the absences of a node that are stored. Only those in open windows, or
-	// after the last sample of a series, matter.
+	// maxAbsences limits the stored absences of a node. Only absences in open windows, or after the
+	// last sample of a series, are needed.
 	maxAbsences = 32
 )
 
-// node has the places with one node name, or with none. It has its own lock, and its state is stored
-// as one value.
+// node contains the places with the same node name, which may be empty. It has a lock, and its
+// state is stored as one value.
 //
 // In a tier, another collector may receive and count a node's samples for some time. Therefore the
 // time between the samples before and after an absence is neither observed nor counted here. A node
 // is absent if no sample from it arrives for 2.5 times its usual interval, and for at least one
-// second. gpu.exporter.up counts as a sample, so a failed scrape is not an absence. The first
-// sample after a crash also ends an absence, because the samples since the node was last stored are
-// lost.
+// second. gpu.exporter.up is also a sample, so a failed scrape is not an absence. The first sample
+// after a crash also ends an absence, because the samples since the node was last stored are lost.
 type node struct {
 	e    *Engine
 	name string
 
-	mu       sync.Mutex // guards the following fields and everything below places
+	mu       sync.Mutex // guards the following fields and all places, devices, and series of the node
 	removed  bool
 	era      int // the engine's era when the node was last locked
 	places   map[ResourceKey]*place
 	order    []*place // in the order in which they were first seen
-	size     int      // of its stored state, when it was last stored
+	size     int      // size of the state that was last stored
 	attached any      // see Ingest.Attached
 	absences
 }
@@ -45,11 +44,12 @@ type node struct {
 // without a node name.
 type absences struct {
 	Newest int64 // time of the newest sample
-	// Longest is the longest interval without an absence in the period that contains Newest, and
-	// Before is the longest one in an earlier period. A period has the length of a window.
+	// Longest is the longest interval between samples, except absences, in the period that contains
+	// Newest. Before is the longest such interval in an earlier period. A period has the length of
+	// a window.
 	Longest, Before int64
-	// Ends are the times of the first samples after an absence, in order. Last is true if
-	// Newest is one of them.
+	// Ends are the times of the first samples after each absence, in order. Last is true if the
+	// interval before Newest was an absence.
 	Ends []int64
 	Last bool
 }
@@ -80,7 +80,7 @@ func (n *node) recordSample(t int64) {
 	if t/e.length != previous/e.length && n.Longest > 0 {
 		n.Before, n.Longest = n.Longest, 0
 	}
-	// Two absences in a row are one long interval, which becomes the usual one.
+	// After two consecutive absences, the node is assumed to have a longer usual interval.
 	if !absent || n.Last {
 		n.Longest = max(n.Longest, interval)
 	}
@@ -105,7 +105,7 @@ func (n *node) wasAbsent(previous, t int64) bool {
 	return false
 }
 
-// interrupt makes the next sample of the node the first one after an absence.
+// interrupt causes the next sample of the node to end an absence.
 func (n *node) interrupt() {
 	n.Longest, n.Before = 0, 0
 	n.recordAbsence(n.Newest + 1)
@@ -124,7 +124,8 @@ func (e *Engine) node(name string) *node {
 	return n
 }
 
-// lock locks the node. If the clock was set back since it was last locked, it restarts the node.
+// lock locks the node. If the clock was set back since the node was last locked, lock also restarts
+// the node.
 func (n *node) lock() {
 	n.mu.Lock()
 	n.e.mu.Lock()
@@ -136,7 +137,7 @@ func (n *node) lock() {
 	}
 }
 
-// restart resets the times of samples after the clock was set back to now.
+// restart resets all sample times of the node after the clock was set back to now.
 func (n *node) restart(now int64) {
 	n.absences = absences{}
 	for _, p := range n.order {
@@ -150,7 +151,7 @@ func (n *node) restart(now int64) {
 	}
 }
 
-// remove removes the node from the engine. The node is locked.
+// remove removes the node from the engine. The caller must hold the node's lock.
 func (n *node) remove() {
 	n.removed = true
 	n.e.mu.Lock()
@@ -159,7 +160,7 @@ func (n *node) remove() {
 	n.e.order = slices.DeleteFunc(n.e.order, func(other *node) bool { return other == n })
 }
 
-// RecordArrival records the arrival of a node's sample that no rule can read.
+// RecordArrival records that a node sent a sample that is not added to the engine.
 func (in *Ingest) RecordArrival(node string, t int64) {
 	if in.e.set.Tier {
 		in.SetNode(node)

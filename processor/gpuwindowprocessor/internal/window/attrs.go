@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Attrs are attributes encoded as one string, so that they are compared, stored and used as a key
-// without decoding. The engine merges the attributes that describe something, and the caller writes
-// them. The empty string has no attributes.
+// Attrs are attributes encoded as one string, so that they can be compared, stored, and used as a
+// key without decoding. The empty string contains no attributes.
 type Attrs string
 
 // AttrKind is the type of an attribute's value.
@@ -21,10 +20,10 @@ const (
 	TextAttr   AttrKind = iota
 	IntAttr             // a decimal integer
 	BoolAttr            // true or false
-	OpaqueAttr          // anything else, in an encoding that the caller can read
+	OpaqueAttr          // any other type, in an encoding that only the caller decodes
 )
 
-// Attr is one attribute of Attrs. Its texts are parts of the encoded string.
+// Attr is one attribute of Attrs. Its fields are substrings of the encoded string.
 type Attr struct {
 	Key     string
 	Kind    AttrKind
@@ -42,7 +41,7 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// All iterates over the attributes. It ends early if the encoding is damaged.
+// All iterates over the attributes. It stops early if the encoding is damaged.
 func (a Attrs) All() iter.Seq[Attr] {
 	return func(yield func(Attr) bool) {
 		for rest := a; rest != ""; {
@@ -55,7 +54,7 @@ func (a Attrs) All() iter.Seq[Attr] {
 	}
 }
 
-// cut returns the first attribute and the following ones.
+// cut returns the first attribute and the remaining attributes.
 func (a Attrs) cut() (attr Attr, rest Attrs, ok bool) {
 	if attr.Key, rest, ok = a.cutText(); !ok || rest == "" {
 		return Attr{}, "", false
@@ -101,7 +100,7 @@ func (a Attrs) find(key string) (Attr, bool) {
 	return Attr{}, false
 }
 
-// contains reports whether a has all attributes of b with the same values.
+// contains reports whether a contains all attributes of b with the same values.
 func (a Attrs) contains(b Attrs) bool {
 	if strings.HasPrefix(string(a), string(b)) {
 		return true
@@ -119,7 +118,7 @@ func (a Attrs) Sorted() Attrs {
 	return join(slices.SortedStableFunc(a.All(), func(a, b Attr) int { return strings.Compare(a.Key, b.Key) }))
 }
 
-// partition returns the attributes with these keys, and the others.
+// partition returns the attributes with these keys, and all other attributes.
 func (a Attrs) partition(keys []string) (in, out Attrs) {
 	var inside, outside []Attr
 	for attr := range a.All() {
@@ -141,19 +140,19 @@ func join(list []Attr) Attrs {
 	return Attrs(text.String())
 }
 
-// maxDescriptive bounds the attributes that are stored for one device or Resource, so that keys
-// that change constantly cannot accumulate.
+// maxDescriptive limits the attributes that are stored for one device or Resource, so that keys
+// that change constantly do not accumulate.
 const maxDescriptive = 128
 
-// details are attributes that describe something as of a time.
+// details are descriptive attributes and the time of their last sample.
 type details struct {
 	Time  int64
 	Attrs Attrs
 }
 
-// merge adds the attributes of a sample at time t. If an attribute has two values, that of the
-// later sample counts; if the samples have the same time, the one that arrived later counts. all is
-// true if all attributes of the sample are used.
+// merge adds the attributes of a sample at time t. If an attribute has two values, the value of the
+// later sample is used. If both samples have the same time, the value that arrived later is used.
+// all is true if all attributes of the sample are used.
 func (d *details) merge(attrs Attrs, t int64) (all bool) {
 	all = true
 	if !d.Attrs.contains(attrs) {

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Row is one point to be sent. The data that it refers to is never changed in place, so rows can be
-// read without the engine's lock.
+// Row is one point to be sent. The data to which it refers is never modified, so rows can be read
+// without a lock.
 type Row struct {
-	// Resource, Scope and Metric are the same pointers for all rows of one call that belong
-	// together. Scope is nil for the results of rules.
+	// Within one call, rows of the same Resource, Scope, or Metric have the same pointer. Scope is
+	// nil for the results of rules.
 	Resource *Resource
 	Scope    *Scope
 	Metric   *Metric
-	Own      Attrs // identify the series
-	Device   Attrs // describe its device, including the device's identity
-	Extra    Attrs // describe only the series
-	// Start and Time are the window's limits for the results of rules, and the sample's own times
-	// for carried samples.
+	Own      Attrs // attributes that identify the series
+	Device   Attrs // attributes that identify and describe the device
+	Extra    Attrs // attributes that describe only the series
+	// For the results of rules, Start and Time are the start and the end of the window. For carried
+	// samples, they are the times of the sample.
 	Start, Time int64
 	Value       Number
-	Ended       bool // marks the end of a series, and has no value
+	Ended       bool // the row marks the end of a series and has no value
 
 	device *device
 	metric *metric
@@ -38,8 +38,8 @@ func (d *device) row(m *metric, seq uint64, own Attrs) Row {
 	return r
 }
 
-// rowKey is the position of a row in the order of sending: by Resource, then by metric, with the
-// results of rules first, then by device. With ByDevice, the device is before the metric.
+// rowKey is the sort key of a row. Rows are sorted by Resource, then by metric with the results of
+// rules first, then by device. If ByDevice is set, rows are sorted by device before metric.
 type rowKey struct {
 	place, first, scope, metric, device, seq uint64
 	at                                       int // index of the row before it is moved
@@ -52,11 +52,11 @@ func (k *rowKey) compare(o *rowKey) int {
 	)
 }
 
-// rowSorter sorts rows in the order of sending. It sorts their keys, which are smaller, and moves
-// each row only once.
+// rowSorter sorts rows into the order in which they are sent. It sorts their keys, which are
+// smaller, and then moves each row only once.
 type rowSorter struct {
 	byDevice bool
-	keys     []rowKey // of the last rows that were sorted
+	keys     []rowKey // reused buffer
 }
 
 func (o *rowSorter) sort(rows []Row) {
@@ -88,16 +88,16 @@ func (o *rowSorter) sort(rows []Row) {
 type Emission struct {
 	e        *Engine
 	w        *openWindow
-	nodes    []*node // whose rows have not been read
-	places   int     // number of places of the first of these nodes that were read
-	shortest int64   // time between two samples of a device, or 0
+	nodes    []*node // nodes whose rows have not been read
+	places   int     // number of places of the first node whose rows have been read
+	shortest int64   // shortest time between two samples of a device, or 0 if no device has two samples
 	clamped  uint64
 	sorter   rowSorter
 }
 
 // Fetch removes the oldest window that ends at or before upTo from the engine, whether or not the
-// window is closed by the clock. It returns nil if there is none. Close the Emission before the
-// next call of Fetch, Expire or Store.
+// window is closed by the clock. It returns nil if no such window exists. Close the Emission before
+// the next call of Fetch, Expire, or Store.
 func (e *Engine) Fetch(upTo time.Time) *Emission {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,9 +116,9 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 // End returns the end of the window.
 func (em *Emission) End() time.Time { return time.Unix(0, em.w.end) }
 
-// Next appends more rows to rows, in the order of sending. It appends the rows of entire Resources,
-// until there are n rows. It holds a node's lock only for its rows. Call it again while more is
-// true.
+// Next appends further rows in the order in which they must be sent. It appends the rows of entire
+// Resources until rows has at least n rows. It locks each node only while it reads the rows of that
+// node. Call it again while more is true.
 func (em *Emission) Next(rows []Row, n int) (_ []Row, more bool) {
 	for len(em.nodes) > 0 && len(rows) < n {
 		rows = em.appendNodeRows(rows, em.nodes[0], n)
@@ -138,7 +138,7 @@ func (em *Emission) appendNodeRows(rows []Row, of *node, n int) []Row {
 	return rows
 }
 
-// Close ends the window. Rows that were not read are lost.
+// Close ends the emission. Rows that were not read are lost.
 func (em *Emission) Close() {
 	em.Next(nil, math.MaxInt)
 	em.w.sent.Store(true)
@@ -205,8 +205,8 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 		if !ok {
 			continue
 		}
-		// Rounding may make the mean of ratios exceed 1. Only a ratio of times can exceed 1 for
-		// another reason, which is counted.
+		// Rounding may cause the mean of ratios to exceed 1, which is not counted. A time ratio can
+		// also exceed 1 for other reasons.
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			em.clamped++
 		}
@@ -235,9 +235,9 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 	return rows
 }
 
-// coverage returns how much of the window was observed on a device.
+// coverage returns the share of the window during which the device was observed.
 func (em *Emission) coverage(d *device, dw *deviceWindow) float64 {
-	// Positions no longer matter, because nothing is added to a closed window.
+	// The times can be sorted because no samples are added to a closed window.
 	slices.Sort(dw.Times)
 	observed, previous := int64(0), d.Before
 	for _, t := range dw.Times {

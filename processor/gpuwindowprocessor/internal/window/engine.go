@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// maxSealed is the maximum number of closed windows that have not been fetched. Beyond it, the
-// oldest is dropped. This bounds the memory if nothing fetches them.
+// maxSealed is the maximum number of closed windows that have not been fetched. Beyond this limit,
+// the oldest window is dropped. This bounds the memory usage if the caller stops fetching.
 const maxSealed = 8
 
-// Outcome is what happened to one sample.
+// Outcome is the result of adding one sample.
 type Outcome uint8
 
 // The outcomes of a sample.
 const (
-	Accepted       Outcome = iota // counts fully, or is the baseline of a counter
+	Accepted       Outcome = iota // used completely, or as the baseline of a counter
 	Late                          // dropped: its window is closed
 	Future                        // dropped: it is more than one window ahead
-	Duplicate                     // ignored: the series already has a sample of that time
-	OutOfOrder                    // older than the last sample of its series: ignored for counters, counted for others
-	Refused                       // dropped: it would start a series beyond the limit
-	ImpossibleStep                // its counter of seconds advanced faster than time: it is only a new baseline
-	NoValue                       // no observation: NaN, infinite, or a negative counter value
-	Ignored                       // no rule reads it, and windows do not carry it
+	Duplicate                     // ignored: the series already has a sample with this time
+	OutOfOrder                    // older than the last sample of its series: ignored for counters, used for others
+	Refused                       // dropped: it would create a series beyond the limit
+	ImpossibleStep                // used only as a new baseline: its counter of seconds advanced faster than time
+	NoValue                       // dropped: NaN, infinite, or a negative counter value
+	Ignored                       // ignored: no rule reads it, and windows do not carry it
 	Implausible                   // dropped: a ratio far outside [0, 1]
 	Outcomes                      // the number of outcomes
 )
@@ -37,7 +37,7 @@ var outcomeNames = [Outcomes]string{
 // String returns the outcome's name in self-metrics.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Stats has the counts since the engine was created.
+// Stats contains the counts since the engine was created.
 type Stats struct {
 	Samples        [Outcomes]uint64
 	Clamped        uint64 // samples and window ratios that were clamped to [0, 1]
@@ -46,9 +46,10 @@ type Stats struct {
 	WindowsDropped uint64 // windows that were lost because of a clock step or because they were not fetched
 	ClockSteps     uint64 // backward steps of the wall clock by more than MaxGap
 	SeriesEnded    uint64 // series that ended because they were idle
-	Series         int    // series that are tracked now
-	// WindowsPaired counts fetched windows that have two consecutive samples of a device.
-	// ShortestPair is the shortest time between two such samples, or 0 if there were none.
+	Series         int    // series that are currently tracked
+	// WindowsPaired is the number of fetched windows that contain two consecutive samples of a
+	// device. ShortestPair is the shortest time between two such samples, or 0 if no window
+	// contains them.
 	WindowsPaired uint64
 	ShortestPair  time.Duration
 }
@@ -60,13 +61,13 @@ type Engine struct {
 	set Settings
 	// length, grace, maxGap and idle are the settings in nanoseconds.
 	length, grace, maxGap, idle int64
-	print                       uint64 // the fingerprint of the settings
+	print                       uint64 // fingerprint of the settings
 	rules                       []*Rule
 	plans                       map[planKey]*plan
 	coverage, samples           *metric       // nil if they are not emitted
-	sightedShape                shape         // of points that no window is made from
-	lastSeq                     atomic.Uint64 // the last sequence number; it orders places, devices, and series
-	series                      atomic.Int64  // the number of series
+	sightedShape                shape         // shape of points that windows do not use
+	lastSeq                     atomic.Uint64 // last sequence number, for the order of places, devices, and series
+	series                      atomic.Int64  // number of series
 
 	mu      sync.Mutex // guards the following fields
 	nodes   map[string]*node
@@ -75,20 +76,21 @@ type Engine struct {
 	metrics table[metricKey, metric]
 	shapes  table[shapeKey, shape]
 
-	clock     int64 // the highest wall clock since the last step
+	clock     int64 // latest wall clock time since the last clock step
 	closed    int64 // end of the newest closed window
-	sentUpTo  int64 // end of the newest window that was fetched or could have been
+	sentUpTo  int64 // latest upTo of Fetch: no window up to this time is sent again
 	era       int   // number of clock steps
-	steppedTo int64 // the wall clock at the last step
-	// windows are the windows that have not been fetched, oldest first. Those of an earlier era
-	// come first. They were closed when the clock was set back, so they get no more samples.
+	steppedTo int64 // wall clock time at the last clock step
+	// windows are the windows that have not been fetched, oldest first. Windows of an earlier era
+	// come first. They were already closed when the clock was set back, so they receive no more
+	// samples.
 	windows []*openWindow
 
-	stopped bool // no more samples arrive
+	stopped bool // no more samples will arrive
 
-	searching []*node // where the search for idle series continues
+	searching []*node // nodes that the current search for idle series has not reached
 	oldest    int64   // no series was last seen before this time
-	nextScan  int64
+	nextScan  int64   // time before which no search for idle series starts
 
 	stats Stats
 }
@@ -142,7 +144,7 @@ func (e *Engine) closedAt(now int64) int64 {
 	return end
 }
 
-// observe sets the wall clock.
+// observe advances the wall clock to now, or detects that it was set back.
 func (e *Engine) observe(now int64) {
 	if now < e.clock-e.maxGap {
 		e.stepBack(now)
@@ -151,9 +153,9 @@ func (e *Engine) observe(now int64) {
 	e.closed = max(e.closed, e.closedAt(e.clock))
 }
 
-// stepBack restarts the engine at a wall clock that was set back. The times of open windows and
-// previous samples no longer apply: see node.restart. Windows that were already closed are still
-// sent.
+// stepBack restarts the engine after the wall clock was set back to now. The times of open windows
+// and previous samples are no longer valid: see node.restart. Windows that were already closed are
+// still sent.
 func (e *Engine) stepBack(now int64) {
 	e.stats.ClockSteps++
 	for len(e.windows) > 0 && !e.due(e.windows[len(e.windows)-1], e.closed) {
@@ -167,10 +169,10 @@ func (e *Engine) stepBack(now int64) {
 	e.sentUpTo = min(e.sentUpTo, e.closed)
 }
 
-// due reports whether a window ends at or before upTo, or is of an earlier era.
+// due reports whether a window ends at or before upTo, or belongs to an earlier era.
 func (e *Engine) due(w *openWindow, upTo int64) bool { return w.era != e.era || w.end <= upTo }
 
-// drop drops a window.
+// drop drops the window with index i.
 func (e *Engine) drop(i int) {
 	e.stats.WindowsDropped++
 	e.windows[i].sent.Store(true)

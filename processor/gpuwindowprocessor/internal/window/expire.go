@@ -23,8 +23,8 @@ func (e *Engine) NextExpiry() time.Time {
 
 // Expire ends series that have had no sample for IdleTimeout. If MarkEnd is set, it appends the
 // rows that mark their ends, in an order in which they can be sent. It appends the rows of entire
-// nodes, until there are n rows. A series with a sample in a window that has not been read ends
-// after that window. Call Expire again while more is true.
+// nodes until rows has at least n rows. A series with a sample in a window that has not been sent
+// ends after that window. Call Expire again while more is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	e.mu.Lock()
 	e.observe(now.UnixNano())
@@ -52,7 +52,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 type expiry struct {
 	e             *Engine
 	clock, closed int64
-	oldest        int64 // no series that continues was last seen before this time
+	oldest        int64 // no remaining series was last seen before this time
 	ended         uint64
 	rows          []Row
 }
@@ -87,7 +87,7 @@ func (x *expiry) expire(n *node) {
 		p.list = slices.DeleteFunc(p.list, func(d *device) bool { return len(d.series) == 0 })
 		if len(p.devices) == 0 {
 			delete(n.places, p.Key)
-			p.Info = nil // so that a PlacedResource looks the place up again
+			p.Info = nil // a PlacedResource must look up the place again
 		}
 	}
 	if n.order = slices.DeleteFunc(n.order, (*place).isEmpty); len(n.order) == 0 {
@@ -106,11 +106,12 @@ func (s *Series) hasUnsentSamples() bool {
 // resolution is the smallest time difference that backends distinguish.
 const resolution = int64(time.Millisecond)
 
-// end ends a series and appends the rows that mark the end. Backends reject points that are
-// out of order. Therefore the time of an end is after the series' last point that was sent, and
-// before the end of the newest window that was closed when the series became idle, which is before
-// any point of a later sample. It does not depend on the time of the search. If several series feed
-// an output, the one that was seen last must end last.
+// end ends a series and appends the rows that mark the end. Backends reject points that are out of
+// order. Therefore the end must be after the last point of the series that was sent, and before any
+// point of a later sample. The latter is ensured because the end is before the end of the newest
+// window that was closed when the series became idle. The time of the end does not depend on the
+// time of the search. If several series feed an output, the series that was seen last must end
+// last.
 func (x *expiry) end(s *Series) {
 	e, d := x.e, s.device
 	closed := e.closedAt(s.Seen + e.idle)

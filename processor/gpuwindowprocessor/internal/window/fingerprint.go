@@ -5,9 +5,9 @@ import (
 	"hash/fnv"
 )
 
-// fingerprint identifies the settings that the meaning of the stored state depends on. State can be
-// restored only if they are unchanged. They are listed one by one, so that a new setting does not
-// make every collector drop its open windows.
+// fingerprint returns a hash of the settings on which the meaning of the stored state depends.
+// State can be restored only if these settings are unchanged. They are listed individually, so that
+// a new setting does not cause every collector to drop its open windows.
 func (s *Settings) fingerprint() uint64 {
 	h := fnv.New64a()
 	// Validated settings can always be encoded.

@@ -9,10 +9,10 @@ import (
 // function is the state of a rule's function over one window. Its exported fields are stored, so
 // that the window survives a restart.
 type function interface {
-	// add adds a sample and returns whether it was accepted. It rejects impossible steps, and
-	// samples that it cannot store.
+	// add adds a sample and reports whether it was accepted. It rejects impossible steps and
+	// samples that cannot be stored.
 	add(o observation) bool
-	// result returns the value, and false if there is none.
+	// result returns the value, or false if the function has no value.
 	result() (float64, bool)
 	// reset prepares the state for a new window.
 	reset()
@@ -21,22 +21,21 @@ type function interface {
 // observation is one sample, after scaling.
 type observation struct {
 	value float64 // the sample itself
-	// first is true for a counter's first sample, which has no previous one. The following fields
-	// are then not set.
+	// first is true for the first sample of a counter. The following fields are then not set.
 	first          bool
-	increase       float64 // of a counter since its last sample
-	elapsed, still int64   // nanoseconds since that sample, and since the value last changed
+	increase       float64 // increase of a counter since its last sample
+	elapsed, still int64   // nanoseconds since the last sample, and since the last change of the value
 }
 
 // functionKind describes a function.
 type functionKind struct {
 	name   string
-	counts bool // uses the increases of a counter and not the samples
-	ratio  bool // is always in [0, 1]
+	counts bool // uses the increases of a counter instead of its values
+	ratio  bool // the result is always in [0, 1]
 	make   func(parameter float64) function
 }
 
-// The functions with a parameter.
+// Functions with a parameter.
 const (
 	ShareAtLeast = "share_at_least" // threshold
 	Quantile     = "quantile"       // quantile
@@ -66,8 +65,8 @@ func Functions() []string {
 //	avg_over_time(m[1m])
 type mean struct{ Mean, Samples float64 }
 
-// The running mean of equal samples is exactly that sample, and rounding never makes a mean exceed
-// the maximum, as it could with a sum.
+// A running mean is used instead of a sum, because the mean of equal samples must be exactly that
+// value, and rounding must not cause the mean to exceed the maximum.
 func (f *mean) add(o observation) bool {
 	f.Samples++
 	f.Mean += (o.value - f.Mean) / f.Samples
@@ -118,13 +117,14 @@ func (f *share) result() (float64, bool) { return f.High / f.Samples, f.Samples 
 
 func (f *share) reset() { *f = share{threshold: f.threshold} }
 
-// MaxQuantileSamples bounds the samples of one series that a quantile stores in one window, to 64
-// KiB. That is two hours at one sample per second, or a day at one sample per 11 seconds.
+// MaxQuantileSamples limits the samples of one series that a quantile stores in one window, which
+// use at most 64 KiB. The limit is sufficient for 2 hours with one sample per second, or for one
+// day with one sample every 11 seconds.
 const MaxQuantileSamples = 1 << 13
 
-// quantile is the value that a share of the samples does not exceed, interpolated between the two
-// samples nearest to it. If there were more samples than can be stored, there is no result, because
-// the quantile of a part of the samples would be a guess.
+// quantile is the value that a given share of the samples does not exceed, interpolated between the
+// two nearest samples. If the window has more samples than can be stored, quantile has no result,
+// because the quantile of only a part of the samples may be wrong.
 //
 //	quantile_over_time(0.95, m[1m])
 type quantile struct {
@@ -142,7 +142,8 @@ func (f *quantile) add(o observation) bool {
 	return true
 }
 
-// The limits ensure that the quantile of equal samples is exactly that value.
+// The result is limited to [low, high], so that the quantile of equal samples is exactly that
+// value.
 func (f *quantile) result() (float64, bool) {
 	if len(f.Samples) == 0 || f.Overflow {
 		return 0, false
@@ -178,7 +179,7 @@ func (f *increase) result() (float64, bool) { return f.Sum, f.Observed }
 
 func (f *increase) reset() { *f = increase{} }
 
-// rate is a counter's increases divided by the seconds that they took.
+// rate is the sum of a counter's increases divided by the observed time in seconds.
 //
 //	increase(m[1m] anchored) / 60
 type rate struct {
@@ -206,8 +207,9 @@ func (f *rate) reset() { *f = rate{} }
 //	increase(m[1m] anchored) / 60
 type timeRatio struct{ Rate rate }
 
-// impossibleFactor is how much faster than time a counter of seconds may advance. The time is
-// measured since the counter last changed, because exporters repeat cached values.
+// impossibleFactor is the maximum ratio of the increase of a counter of seconds to the elapsed
+// time. The time is measured since the last change of the counter, because exporters repeat cached
+// values.
 const impossibleFactor = 1.05
 
 func (f *timeRatio) add(o observation) bool {

@@ -14,8 +14,8 @@ import (
 type ResourceKey struct {
 	Place  gpudata.Place
 	Holder gpudata.Holder
-	// All has all attributes of a Resource with points without a device, and of a Resource that
-	// nothing else identifies.
+	// All contains all attributes of the Resource if its points have no device, or if neither Place
+	// nor Holder identifies it.
 	All Attrs
 }
 
@@ -26,11 +26,12 @@ func (k ResourceKey) clone() ResourceKey {
 // Point is one sample. Its attributes are encoded with AppendAttr, and the engine does not keep
 // them.
 type Point struct {
-	// Device is the device's id, or empty. No rule reads points without a device.
+	// Device is the device's ID, or empty. No rule reads points without a device.
 	Device string
-	// About describes the device, and includes its id.
+	// About describes the device and includes its ID.
 	About []byte
-	// Own distinguishes the series of a device, in any order. Notes describe only the sample.
+	// Own are the attributes that distinguish the series of a device, in any order. Notes are
+	// attributes that describe only the sample.
 	Own, Notes []byte
 	// Time is the sample's time. Start is the time at which a cumulative value was zero, or 0 if it
 	// is unknown. Both are in nanoseconds since the epoch.
@@ -38,38 +39,39 @@ type Point struct {
 	Value       Number
 }
 
-// Ingest adds the samples of one batch. It holds the lock of one node at a time and must not be used
-// after End.
+// Ingest adds the samples of one batch. It holds the lock of one node at a time. It must not be
+// used after End.
 type Ingest struct {
 	e    *Engine
 	now  int64
-	node *node // that is locked, or nil
+	node *node // the locked node, or nil
 	// closed is the end of the newest window that was closed when the node was locked. window is
-	// the last window that was used since then. It is not read before the node is unlocked.
+	// the last window that was used since then. The rows of this window cannot be read before the
+	// node is unlocked.
 	closed int64
 	window *openWindow
 
-	resource *PlacedResource // the current one
+	resource *PlacedResource // the current Resource
 	scope    *scope
 	kind     signal.Kind
-	metric   *metric // nil if no window is made from it
-	previous *Series // the last series of the node that was resolved
-	moment   moment  // of the last sample
+	metric   *metric // nil if windows do not use the current metric
+	previous *Series // the last resolved series of the node
+	moment   moment  // the moment of the last sample
 
 	samples         [Outcomes]uint64
 	clamped, unkept uint64
-	added           bool // a series
+	added           bool // true if a series was added
 }
 
-// PlacedResource is a Resource as the caller has it. It keeps its place, so that one that is set
-// repeatedly is looked up once.
+// PlacedResource is a Resource of the caller. It caches its place, so that the place is looked up
+// only once if the caller sets the Resource repeatedly.
 type PlacedResource struct {
 	Key ResourceKey
 	// Attrs are all attributes, encoded with AppendAttr.
 	Attrs     []byte
 	SchemaURL string
 
-	place *place    // nil if it is new
+	place *place    // nil if the place does not exist yet
 	info  *Resource // the place's Resource with these attributes
 }
 
@@ -98,8 +100,8 @@ func (in *Ingest) End() {
 	}
 }
 
-// SetNode sets the node of the following samples. It stays locked until another node is set, or
-// until End.
+// SetNode sets the node of the following samples. The node remains locked until another node is
+// set, or until End.
 func (in *Ingest) SetNode(name string) {
 	if in.node != nil {
 		if in.node.name == name {
@@ -117,8 +119,8 @@ func (in *Ingest) SetNode(name string) {
 	in.e.mu.Unlock()
 }
 
-// Attached returns a value of the caller that is kept with the current node and guarded by its
-// lock. create creates it.
+// Attached returns the caller's value that is stored with the current node and guarded by the
+// node's lock. If the value does not exist, create creates it.
 func (in *Ingest) Attached(create func() any) any {
 	if in.node.attached == nil {
 		in.node.attached = create()
@@ -139,8 +141,8 @@ func (in *Ingest) windowOf(t int64) *openWindow {
 	return in.window
 }
 
-// SetResource sets the Resource of the following points. For points without a device, its key must
-// have all attributes.
+// SetResource sets the Resource of the following points. For points without a device, the key must
+// contain all attributes.
 func (in *Ingest) SetResource(r *PlacedResource) {
 	in.SetNode(r.Key.Place.Node)
 	in.resource = r
@@ -152,7 +154,7 @@ func (in *Ingest) SetResource(r *PlacedResource) {
 	}
 }
 
-// matches reports whether the series belongs to this Resource, and the Resource has not changed.
+// matches reports whether the series belongs to this Resource and the Resource has not changed.
 func (r *PlacedResource) matches(s *Series) bool {
 	return r.place == s.device.place && r.info == r.place.Info
 }
@@ -181,10 +183,10 @@ func (in *Ingest) SetMetric(m Metric) {
 
 // Resolve adds one sample of the current metric and returns its series. Add adds further samples of
 // the same Resource, scope, metric and attributes to that series. If the limit of series is
-// reached, Resolve returns a series that refuses all samples. CanAdd returns true for it as long as
-// the limit is reached. Resolve returns nil if the sample was dropped or if no window is made from
-// it. A metric that no window is made from only shows that its devices exist, and its samples are
-// not counted.
+// reached, Resolve returns a series that refuses all samples. CanAdd returns true for this series
+// while the limit is reached. Resolve returns nil if the sample was dropped or is not used. The
+// samples of metrics that windows do not use only show that their devices exist, and are not
+// counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p); s != nil {
 		in.previous = s
@@ -197,8 +199,9 @@ func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	return s, o
 }
 
-// CanAdd reports whether more samples of the series may be passed to Add. If not, the next sample
-// must be resolved again. The node of the series must be the current one: see SetNode.
+// CanAdd reports whether more samples of the series may be passed to Add. If it returns false, the
+// next sample must be passed to Resolve. The node of the series must be the current node: see
+// SetNode.
 func (in *Ingest) CanAdd(s *Series) bool {
 	return s != nil && !s.ended && (s.device != nil || in.e.full())
 }
@@ -222,7 +225,8 @@ func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	return o
 }
 
-// resourceOf returns a place's Resource, with the attributes of the batch if the batch has the place.
+// resourceOf returns the Resource of a place. If it is the place of the current Resource, the
+// result includes the attributes from the batch.
 func (in *Ingest) resourceOf(p *place) *Resource {
 	if in.resource != nil && p == in.resource.place {
 		return in.resource.info
@@ -230,8 +234,8 @@ func (in *Ingest) resourceOf(p *place) *Resource {
 	return p.Info
 }
 
-// expected returns the series that followed the previous one in the last batch, if p is one of its
-// points. Comparisons are cheaper than hashes.
+// expected returns the series that followed the previous series in the last batch, if p is a point
+// of it. Otherwise it returns nil. This comparison is cheaper than a lookup by hash.
 func (in *Ingest) expected(p *Point) *Series {
 	if in.previous == nil || in.metric == nil {
 		return nil
@@ -243,8 +247,8 @@ func (in *Ingest) expected(p *Point) *Series {
 	return s
 }
 
-// checkSample returns Accepted if a sample belongs to a window that is open or can be opened.
-// Otherwise it returns the reason why it does not.
+// checkSample returns Accepted if a sample has a value and belongs to a window that is open or can
+// be opened. Otherwise it returns the reason why the sample is dropped.
 func (in *Ingest) checkSample(counter bool, t int64, v Number) Outcome {
 	f := v.Float()
 	switch {
@@ -292,8 +296,7 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 }
 
 // recordSighting records that a device was seen at t, so that a counter that starts later on this
-// device counts from zero. All samples of a device that no window is made from share one series
-// without a metric.
+// device is counted from zero. All unused samples of a device share one series without a metric.
 func (in *Ingest) recordSighting(id string, t int64) *Series {
 	if id == "" {
 		return nil
@@ -318,8 +321,8 @@ func (e *Engine) reserve() bool {
 }
 
 // series returns the series of a shape on a device, and creates it if needed. If the limit of
-// series is reached, it returns one series without a device that represents all refused series of
-// the shape, so that refusing a sample costs no more than accepting one.
+// series is reached, it returns a series without a device that represents all refused series of the
+// shape. Therefore refusing a sample is not more expensive than accepting one.
 func (in *Ingest) series(id string, sh *shape) *Series {
 	e, r := in.e, in.resource
 	if r.place != nil && r.place.devices[id] != nil {

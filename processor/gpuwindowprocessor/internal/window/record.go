@@ -62,20 +62,22 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 	return outcome
 }
 
-// moment is a device at a sample time. The samples of one scrape share it.
+// moment is the state of a device at a sample time. It is cached, because the samples of one scrape
+// have the same moment.
 type moment struct {
 	device *device
 	time   int64
 	window *openWindow
 	state  *deviceWindow
-	// position is the index of the time in the window's times. It is set only if counted is true,
-	// which it is once a rule has consumed a sample of that time.
+	// position is the index of the time in the window's times. It is set only if counted is true.
+	// counted becomes true when a rule consumes a sample with this time.
 	position int
 	counted  bool
 	info     *Resource // the place's Resource at that time
 }
 
-// momentOf returns a device at a time, or nil if the window was closed after the node was locked.
+// momentOf returns the moment of a device at time t, or nil if the window was closed after the node
+// was locked.
 func (in *Ingest) momentOf(d *device, t int64) *moment {
 	m := &in.moment
 	if m.device != d || m.time != t {
@@ -90,7 +92,7 @@ func (in *Ingest) momentOf(d *device, t int64) *moment {
 	return m
 }
 
-// storeResource stores the Resource that a place has in a batch at time t.
+// storeResource stores the Resource of the place at time t.
 func (p *place) storeResource(w *openWindow, t int64, info *Resource) {
 	pw, isNew := p.windows.in(w)
 	if isNew || t >= pw.Time {
@@ -99,7 +101,7 @@ func (p *place) storeResource(w *openWindow, t int64, info *Resource) {
 	}
 }
 
-// addDescription adds the attributes of a sample at time t that describe its device.
+// addDescription adds the attributes of a sample at time t that describe the device.
 func (dw *deviceWindow) addDescription(about *description, t int64) {
 	if dw.applied != about {
 		if dw.Known.Attrs == "" && about.attrs.Len() <= maxDescriptive {
@@ -113,7 +115,8 @@ func (dw *deviceWindow) addDescription(about *description, t int64) {
 	dw.Known.Time = max(dw.Known.Time, t)
 }
 
-// annotate adds the attributes that describe only the series to the series' outputs.
+// annotate adds the attributes that describe only the series or the sample to the outputs of the
+// series.
 func (s *Series) annotate(w *openWindow, t int64) {
 	for _, o := range s.outputs {
 		ow := o.in(w)
@@ -125,7 +128,7 @@ func (s *Series) annotate(w *openWindow, t int64) {
 	}
 }
 
-// addSample adds a value to the outputs of its series.
+// addSample adds a value to the outputs of the series.
 func (in *Ingest) addSample(w *openWindow, s *Series, value float64) {
 	clamped := false
 	for _, o := range s.outputs {
@@ -144,7 +147,7 @@ func (in *Ingest) addSample(w *openWindow, s *Series, value float64) {
 	}
 }
 
-// addIncrease adds the increase of a counter since its last sample to the outputs of its series. It
+// addIncrease adds the increase of a counter since its last sample to the outputs of the series. It
 // returns false if the increase is impossible.
 func (in *Ingest) addIncrease(w *openWindow, s *Series, t, start int64, value float64) (possible bool) {
 	previous, lastMoved, base := s.Last, s.Moved, s.Value
@@ -152,7 +155,8 @@ func (in *Ingest) addIncrease(w *openWindow, s *Series, t, start int64, value fl
 	restarted := first
 	switch {
 	case first:
-		// A counter that started after the device's previous sample was zero at that time.
+		// If the counter started after the device's previous sample, it was 0 at the time of that
+		// sample.
 		if previousOfDevice := s.device.lastSampleBefore(t, in.node.era); previousOfDevice > 0 && start >= previousOfDevice && start <= t &&
 			!s.device.place.node.wasAbsent(previousOfDevice, t) {
 			previous, lastMoved, base, first = previousOfDevice, previousOfDevice, 0, false

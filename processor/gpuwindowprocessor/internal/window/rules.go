@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Rule computes one metric of the window, a Gauge, from the samples of another metric. The exported
-// fields are its configuration. Their JSON is part of the fingerprint of stored state. A new field
-// needs omitempty, so that the fingerprint of settings without it does not change.
+// Rule computes a Gauge of the window from the samples of another metric. The exported fields are
+// its configuration. Their JSON encoding is part of the fingerprint of stored state. New fields
+// must have omitempty, so that the fingerprint of existing settings does not change.
 type Rule struct {
 	// Source is the name of the metric that is read: a cumulative monotonic Sum for functions of
 	// counters, and a Gauge or a cumulative non-monotonic Sum for the other functions. A metric
-	// with that name but of another kind is not read.
+	// with the same name but another kind is not read.
 	Source string `mapstructure:"source"`
 	// Function is one of Functions.
 	Function string `mapstructure:"function"`
@@ -28,7 +28,7 @@ type Rule struct {
 	// Attributes distinguish the metric's series on one device. Series that differ only in other
 	// attributes are combined.
 	Attributes []string `mapstructure:"attributes"`
-	// Where has conditions that a point must meet to be read, all of them.
+	// Where contains conditions. Only points that meet all conditions are read.
 	Where []Filter `mapstructure:"where"`
 	// Threshold is the inclusive threshold of share_at_least, after scaling.
 	Threshold *float64 `mapstructure:"threshold"`
@@ -39,7 +39,7 @@ type Rule struct {
 
 	// The following fields are set by compile.
 	function         *functionKind
-	parameter, scale float64 // parameter is the function's
+	parameter, scale float64 // parameter is the parameter of the function
 	position         int     // index of the rule
 	output           *metric // nil if the metric is disabled
 	// ratios is true if the samples are ratios. bounded is true if the result is a ratio.
@@ -50,27 +50,27 @@ type Rule struct {
 type Filter struct {
 	// Attribute is the point attribute that is checked.
 	Attribute string `mapstructure:"attribute"`
-	// Values are accepted values; "a*" is a prefix.
+	// Values are the accepted values. A value such as "a*" matches a prefix.
 	Values []string `mapstructure:"values"`
 	// Absent accepts points without the attribute.
 	Absent bool `mapstructure:"absent"`
 }
 
-// Settings has the settings of the engine. The caller has validated them.
+// Settings contains the settings of the engine. The caller must validate them.
 type Settings struct {
-	// Window is the length of a window. Grace is how long a window stays open after its end. MaxGap
-	// is the longest time between two samples that counts as observed.
+	// Window is the length of a window. Grace is the time for which a window remains open after its
+	// end. MaxGap is the longest time between two samples that is considered observed.
 	Window, Grace, MaxGap time.Duration
 	// MaxSeries is the maximum number of input series that are tracked.
 	MaxSeries int
-	// IdleTimeout is how long a series may have no sample before it ends.
+	// IdleTimeout is the time without samples after which a series ends.
 	IdleTimeout time.Duration
 	// MarkEnd emits one row without a value when a series ends.
 	MarkEnd bool
 	// Tier is true if another collector may receive the samples of a node for some time.
 	Tier bool
-	// KeepLast makes windows carry the last value of each series that no rule consumes, and of each
-	// cumulative Sum.
+	// KeepLast is true if windows also contain the last value of each series that no rule consumes,
+	// and of each cumulative Sum.
 	KeepLast bool
 	Rules    []Rule
 	// Coverage and Samples describe the two metrics about the window itself.
@@ -104,10 +104,10 @@ func compile(configured []Rule, output func(Metric) *metric) []*Rule {
 	return rules
 }
 
-// plan has all rules that read one metric.
+// plan contains all rules that read one metric.
 type plan struct {
-	// keys are the attributes that identify an input series: those of the rules and those of the
-	// filters.
+	// keys are the attributes that identify an input series: the attributes of the rules and of
+	// their filters.
 	keys  []string
 	rules []*Rule
 }
@@ -159,7 +159,7 @@ func (f *Filter) matches(a Attr) bool {
 func (r *Rule) newFunction() function { return r.function.make(r.parameter) }
 
 // result returns the value of the rule's point. It returns false for a function without samples,
-// for a ratio without a pair of samples, and for a value that the point cannot hold.
+// for a ratio without two consecutive samples, and for a value that the point cannot represent.
 func (r *Rule) result(f function) (v float64, ok bool) {
 	v, ok = f.result()
 	limit := math.MaxFloat64
@@ -169,7 +169,7 @@ func (r *Rule) result(f function) (v float64, ok bool) {
 	return v, ok && math.Abs(v) <= limit
 }
 
-// number returns a result in the form that the rule's point needs.
+// number converts a result to the type and the range of the rule's metric.
 func (r *Rule) number(v float64) Number {
 	if r.bounded {
 		v = min(max(v, 0), 1)

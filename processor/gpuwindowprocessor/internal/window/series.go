@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxSampleTimes bounds the distinct sample times of one device in one window. It is sufficient for
-// one per second over a day.
+// maxSampleTimes limits the distinct sample times of one device in one window. It is sufficient for
+// one sample per second over one day.
 const maxSampleTimes = 1 << 17
 
-// Stored state contains the exported fields of the following types: see Store.
+// The exported fields of the following types are part of the stored state: see Store.
 
 // place is a Resource that has devices.
 type place struct {
@@ -32,14 +32,14 @@ type placeWindow struct {
 	Info *Resource
 }
 
-// Resource has the attributes of a Resource. It is never changed in place.
+// Resource contains the attributes of a Resource. It must not be modified after its creation.
 type Resource struct {
 	Attrs     Attrs
 	SchemaURL string
 }
 
-// with returns the Resource with additional attributes. A new value of an attribute replaces the
-// old one.
+// with returns a Resource with additional attributes. A new value of an attribute replaces the old
+// value.
 func (r *Resource) with(attrs []byte, schemaURL string) *Resource {
 	if string(r.Attrs) == string(attrs) && r.SchemaURL == schemaURL {
 		return r
@@ -61,7 +61,7 @@ type device struct {
 	place       *place
 	seq         uint64
 	description *description       // of the last sample that was resolved
-	consumed    int                // number of series that a rule reads
+	consumed    int                // number of series that rules read
 	series      []*Series          // in the order in which they were created
 	byIdentity  map[string]*Series // nil if there are few
 	carried     []*Series          // the series that windows carry
@@ -75,18 +75,19 @@ type deviceState struct {
 	Left           int64 // end of the last window whose coverage was sent, or 0 if there is none
 }
 
-// description has the attributes of a point that describe its device. It is never changed.
+// description contains the attributes of a point that describe its device. It must not be modified
+// after its creation.
 type description struct{ attrs Attrs }
 
 var noDescription description
 
-// deviceWindow is a device in a window.
+// deviceWindow is the state of a device in one window.
 type deviceWindow struct {
-	Times   []int64 // the different times of samples that a rule read, in order of arrival
+	Times   []int64 // distinct times of the samples that rules read, in order of arrival
 	Known   details
 	latest  int64        // the latest of Times
 	hint    int          // the last index that timeIndex returned
-	applied *description // Known has all its attributes
+	applied *description // description whose attributes are all in Known
 }
 
 // output is the result of a rule for a device.
@@ -94,7 +95,7 @@ type output struct {
 	key      *outputKey
 	lastSent int64 // end of the last window in which it was sent, or 0 if there is none
 	windows  perWindow[outputWindow]
-	feeders  int // number of series that feed it
+	feeders  int // number of series that feed the output
 }
 
 type outputWindow struct {
@@ -102,7 +103,7 @@ type outputWindow struct {
 	Extra    *details // attributes that neither identify the series nor are descriptive
 }
 
-// Series is an input series. It may be passed to Add as long as Ingest.CanAdd returns true for it.
+// Series is an input series. It may be passed to Add only while Ingest.CanAdd returns true for it.
 type Series struct {
 	seriesState
 	shape       *shape // of the last sample that was resolved
@@ -117,17 +118,17 @@ type Series struct {
 
 type seriesState struct {
 	// Last is the latest sample time, and Value is the value at that time. If Last is 0, the next
-	// sample is the first one. Moved is when the value last changed.
+	// sample is the first one. Moved is the time of the last change of the value.
 	Last, Moved, Start int64
 	Value              float64
 	Seen               int64        // wall clock time at the last accepted sample
 	Left               *annotations // of the last value that was sent, or nil if there is none
 }
 
-// seriesWindow is a series in a window.
+// seriesWindow is the state of a series in one window.
 type seriesWindow struct {
-	// Marks and More have one bit for each sample time of the device. It is set if the series was
-	// seen at that time. More is used beyond the first 64 times.
+	// Marks and More contain one bit for each sample time of the device. The bit is set if the
+	// series has a sample with that time. Marks contains the first 64 bits.
 	Marks uint64
 	More  *[]uint64
 	Last  *lastValue // for a series that windows carry
@@ -161,7 +162,7 @@ func (p *place) addDevice(d *device) {
 	p.list = append(p.list, d)
 }
 
-// addSeries adds a series, which is already counted.
+// addSeries adds a series. The series must already be counted.
 func (d *device) addSeries(s *Series) {
 	s.device, s.description, s.seq = d, &noDescription, d.place.node.e.nextSeq()
 	for i := range s.shape.outputs {
@@ -211,11 +212,11 @@ func (d *device) find(identity string) *Series {
 	return nil
 }
 
-// perWindow has the state of something in each open window. States of windows that were sent are
-// reused. The first state is a field, because usually only one window is open.
+// perWindow contains one state for each open window. States of sent windows are reused. The first
+// state is stored in the struct, because usually only one window is open.
 type perWindow[T any] struct {
 	first inWindow[T]
-	more  *[]inWindow[T] // nil until two windows were open at once
+	more  *[]inWindow[T] // nil until two windows are open at the same time
 }
 
 type inWindow[T any] struct {
@@ -223,7 +224,8 @@ type inWindow[T any] struct {
 	State  T
 }
 
-// in returns the state for w. A new state is either empty or that of a window that was sent.
+// in returns the state for w. If isNew is true, the state is either empty or still contains the
+// state of a sent window.
 func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	if p.first.Window == w {
 		return &p.first.State, false
@@ -250,7 +252,7 @@ func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	return &free.State, true
 }
 
-// find returns the state for w, or nil if there is none.
+// find returns the state for w, or nil if no state exists.
 func (p *perWindow[T]) find(w *openWindow) *T {
 	for at := range p.open() {
 		if at.Window == w {
@@ -319,7 +321,7 @@ func (o *output) in(w *openWindow) *outputWindow {
 	return ow
 }
 
-// recordTime records a sample time of the device.
+// recordTime updates the two latest sample times of the device.
 func (d *device) recordTime(t int64) {
 	switch {
 	case t > d.Newest:
@@ -347,7 +349,7 @@ func (d *device) lastSampleBefore(t int64, era int) int64 {
 }
 
 // timeIndex returns the index of t in the device's sample times, and adds t if it is new. It
-// returns false if there are already maxSampleTimes.
+// returns false if that would exceed maxSampleTimes.
 func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	n, at := len(dw.Times), dw.hint
 	switch {
@@ -355,7 +357,8 @@ func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 		at = n
 	case dw.Times[at] == t:
 	case at+1 < n && dw.Times[at+1] == t:
-		// Series that arrive one after the other, each with all its times, need the times in order.
+		// If all samples of a series arrive before the next series, the times repeat in the same
+		// order.
 		at++
 	default:
 		if at = slices.Index(dw.Times, t); at < 0 {
@@ -373,8 +376,8 @@ func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	return at, true
 }
 
-// mark records that the series was seen at the device's sample time with index at, and reports
-// whether that was already recorded.
+// mark records that the series has a sample at the device's sample time with index at. It reports
+// whether this was already recorded.
 func (sw *seriesWindow) mark(at int) (seen bool) {
 	bits := &sw.Marks
 	if at >= 64 {

@@ -20,7 +20,7 @@ type Scope struct {
 type Metric struct {
 	Name, Unit, Description string
 	Kind                    signal.Kind
-	Metadata                Attrs // what the source states about the metric itself
+	Metadata                Attrs // metadata of the metric from the source
 }
 
 func (m Metric) clone() *Metric {
@@ -63,32 +63,32 @@ func (m *metric) compare(o *metric) int {
 	return cmp.Or(cmp.Compare(scope, otherScope), cmp.Compare(seq, otherSeq))
 }
 
-// shape has the metric, the own attributes and the outputs of a series, but not its device. The
-// series of many devices share it. Only refused is ever changed.
+// shape contains the metric, the own attributes, and the outputs of a series, but not its device.
+// The series of many devices share it. Only the field refused may be modified after its creation.
 type shape struct {
 	shapeKey
-	own      Attrs  // those of attrs that identify the series, sorted
-	extra    Attrs  // the others of attrs
+	own      Attrs  // the attributes in attrs that identify the series, sorted
+	extra    Attrs  // the other attributes in attrs
 	identity string // distinguishes the series of a device
 	outputs  []outputKey
 	consumed bool // a rule reads the point
 	carried  bool // windows carry its last value
 	// ratios are the scales with which rules read the point as a ratio.
 	ratios  []float64
-	refused *Series // represents the series that were refused; nil if there are none
+	refused *Series // represents all refused series; nil until a series is refused
 }
 
 // shapeKey is a metric and the attributes of a point that do not describe its device, in their
-// original order. All points that no window is made from have the shape without a metric: they only
-// show that their device exists.
+// original order. All points that windows do not use have the shape without a metric, because they
+// only show that their device exists.
 type shapeKey struct {
 	metric      *metric
-	attrs       Attrs       // those that distinguish series
-	notes       annotations // those that describe only the samples
+	attrs       Attrs       // attributes that distinguish series
+	notes       annotations // attributes that describe only the samples
 	hasNoDevice bool
 }
 
-// annotations are attributes that describe only samples. Nil means no sample.
+// annotations are attributes that describe only samples. A nil pointer means that no sample exists.
 type annotations struct{ Attrs Attrs }
 
 // outputKey distinguishes the outputs of a device.
@@ -97,7 +97,8 @@ type outputKey struct {
 	Own  Attrs
 }
 
-// table has values that many series share. It does not keep values that no series uses anymore.
+// table contains values that many series share. It does not prevent the garbage collection of
+// values that no series uses.
 type table[K comparable, V any] struct {
 	values map[K]weak.Pointer[V]
 	trimAt int
@@ -143,7 +144,7 @@ func (e *Engine) metric(s *scope, m Metric) *metric {
 	return found
 }
 
-// shapeOf returns the shape of a point of the current metric. It allocates nothing if the shape
+// shapeOf returns the shape of a point of the current metric. It does not allocate if the shape
 // exists.
 func (in *Ingest) shapeOf(p *Point) *shape {
 	in.e.mu.Lock()
@@ -192,7 +193,8 @@ func (e *Engine) shape(key shapeKey) *shape {
 	return sh
 }
 
-// plausible reports whether the value is a plausible ratio, if rules read the point as a ratio.
+// plausible returns false if a rule reads the point as a ratio and the value is not a plausible
+// ratio.
 func (sh *shape) plausible(v Number) bool {
 	for _, scale := range sh.ratios {
 		if _, _, plausible := signal.Clamp(v.Float() * scale); !plausible {

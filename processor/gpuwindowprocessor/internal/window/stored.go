@@ -12,19 +12,21 @@ import (
 	"time"
 )
 
-// version is the version of stored state. It must change when the types below change, or the
-// exported fields of the types that they contain.
+// version is the version of stored state. It must be incremented when the types below, or the
+// exported fields of the types that they contain, change.
 const version = 5
 
-// stored is the state of one node: one value in a storage, encoded by gob. It has no checksum,
-// because the storage's values have one.
+// stored is the state of one node. It is encoded with gob as one value in a storage. It has no
+// checksum, because each value in a storage has one.
 type stored struct {
 	Version     int
 	Fingerprint uint64
 	Name        string
-	// Clock, Closed and LeftUpTo are the engine's values when it stored the node.
+	// Clock, Closed, and LeftUpTo are the values of the engine's clock, closed, and sentUpTo when
+	// the node was stored.
 	Clock, Closed, LeftUpTo int64
-	// Complete is true if a clean shutdown stored the node, so no samples arrived after that.
+	// Complete is true if the node was stored by a clean shutdown, so that no samples arrived
+	// afterwards.
 	Complete bool
 	Absences absences
 	Shapes   []storedShape
@@ -32,7 +34,7 @@ type stored struct {
 }
 
 type storedShape struct {
-	Metric *Metric // nil for points that no window is made from
+	Metric *Metric // nil for points that windows do not use
 	Scope  Scope
 	Loose  bool
 	Attrs  Attrs
@@ -67,7 +69,7 @@ type storedSeries struct {
 	Windows []storedWindow[seriesWindow]
 }
 
-// storedWindow is the state of something in the open window that ends at End.
+// storedWindow is a state in the open window that ends at End.
 type storedWindow[T any] struct {
 	End   int64
 	State T
@@ -81,11 +83,11 @@ func init() {
 
 // Errors of stored state.
 var (
-	// ErrForeign means that the data is not stored state, or is damaged.
+	// ErrForeign means that the data is damaged or is not stored state.
 	ErrForeign = errors.New("not the state of windows, or damaged")
 	// ErrVersion means that another version of the engine stored the state.
 	ErrVersion = errors.New("state of another version")
-	// ErrSettings means that the windows or rules have changed since then.
+	// ErrSettings means that the state was stored with other settings of windows or rules.
 	ErrSettings = errors.New("state under other settings")
 )
 
@@ -96,7 +98,7 @@ func (e *Engine) Nodes() []string {
 	return slices.Sorted(maps.Keys(e.nodes))
 }
 
-// Store returns the state of a node, or nil if there is no such node. It must not be called while
+// Store returns the state of a node, or nil if the node does not exist. It must not be called while
 // an Emission is open.
 func (e *Engine) Store(name string) []byte {
 	e.mu.Lock()
@@ -170,7 +172,7 @@ func storedWindows[T any](n *node, states *perWindow[T]) (list []storedWindow[T]
 // states. No window that ends at or before sentUpTo is sent again. If a counter was last seen
 // before sentUpTo, its next sample is a baseline, because the increase may already have been sent.
 //
-// The engine can be used even if there is an error. The error names the states that are not used.
+// Restore always returns a usable engine. The error contains the reasons why states were not used.
 func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, error) {
 	e := New(set, now)
 	var nodes []stored
@@ -184,8 +186,8 @@ func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, 
 		}
 	}
 	if len(nodes) > 0 {
-		// The stored clock applies until the caller's clock is observed, so that a backward step
-		// while no engine was running is detected like any other.
+		// Use the stored clock until now is observed, so that a backward step of the clock during
+		// the downtime is detected.
 		e.clock, e.closed = math.MinInt64, math.MinInt64
 	}
 	for i := range nodes {
@@ -221,20 +223,20 @@ func (e *Engine) decode(state []byte) (n stored, err error) {
 	return n, nil
 }
 
-// isOtherVersion reports whether another version stored the state, whose fields may have other
-// types.
+// isOtherVersion reports whether another version stored the state. The fields of such a state may
+// have other types.
 func isOtherVersion(state []byte) bool {
 	var of struct{ Version int }
 	return gob.NewDecoder(bytes.NewReader(state)).Decode(&of) == nil && of.Version != version
 }
 
-// nodeRestorer restores a node. It omits anything that refers to data that the engine does not
-// have. Damaged values do not pass the checksum of the storage.
+// nodeRestorer restores a node. It omits states that refer to unknown shapes or rules. It need not
+// check for damaged values, because the storage has a checksum.
 type nodeRestorer struct {
 	*Engine
 	shapes []*shape
-	// downtime is how long no engine was running, which does not count as time without samples.
-	// Sample times at or before ignoreUpTo, or after ignoreAfter, are ignored.
+	// downtime is the time during which no engine was running. It does not make series idle. Sample
+	// times at or before ignoreUpTo, or after ignoreAfter, are ignored.
 	downtime, ignoreUpTo, ignoreAfter int64
 }
 
@@ -308,8 +310,8 @@ func (r *nodeRestorer) output(d *device, s *storedOutput) {
 	d.outputs = append(d.outputs, o)
 }
 
-// continues reports whether f is a state of the rule's function, and sets the rule's parameter in
-// it.
+// continues reports whether f is a state of the rule's function. If it is, continues sets the
+// rule's parameter in f.
 func (r *Rule) continues(f function) bool {
 	switch f := f.(type) {
 	case *share:
@@ -340,7 +342,7 @@ func (r *nodeRestorer) series(d *device, stored *storedSeries) {
 	d.addSeries(s)
 }
 
-// restoreWindows restores states in windows that have not been sent.
+// restoreWindows restores the states in windows that have not been sent.
 func restoreWindows[T any](e *Engine, states *perWindow[T], list []storedWindow[T]) {
 	for _, s := range list {
 		if s.End > e.sentUpTo && s.End%e.length == 0 {
