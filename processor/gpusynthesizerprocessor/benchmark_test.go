@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// nodeScrape returns the scrape of a node with 8 boards of 7 MIG instances: 29 fields on 56 rows,
-// with pod labels.
+// nodeScrape returns the scrape of a node with 8 boards with 7 MIG instances each: 29 fields of 56
+// instances, with pod labels.
 func nodeScrape() scrape {
 	s := scrape{seconds: 10}
 	names := []string{
@@ -77,8 +77,8 @@ func BenchmarkSynthesizer(b *testing.B) {
 	}
 }
 
-// The limits are the values at the time of writing plus 10 %.
-func TestAScrapeOfANodeAllocatesNoMoreThanItDid(t *testing.T) {
+// The limits are the values at the time of writing plus 10%.
+func TestAScrapeOfANodeStaysWithinItsAllocationLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		layout func(scrape) pmetric.Metrics
 		most   float64

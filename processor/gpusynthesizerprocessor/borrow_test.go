@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// A node runs two DaemonSets of the exporter, and only one of them maps pods.
-func TestTheHoldersComeFromWhicheverExporterNamesThem(t *testing.T) {
+// A node runs the exporter from two DaemonSets, and only one of them maps GPUs to pods.
+func TestHoldersAreReadFromTheExporterThatNamesThem(t *testing.T) {
 	named := func(url string, from, until, lag int64, pod string) (out []delivery) {
 		for s := from; s < until; s += 15 {
 			text := exposed(s, lag)

@@ -15,7 +15,8 @@ import (
 
 func label(name, value string) labels.Label { return labels.Label{Name: name, Value: value} }
 
-// Each recording has a list of text that must appear in the output, and of text that must not.
+// Each recording has a list of texts that the output must contain, and a list of texts that it must
+// not contain.
 func TestRecordedOutputs(t *testing.T) {
 	expected := map[string]struct{ must, mustNot []string }{
 		"kops_l4_idle.prom": {
@@ -90,7 +91,7 @@ func TestRecordedOutputs(t *testing.T) {
 			got := run(t, "", s, onResources)
 			assert.Equal(t, got, run(t, "", s, onPoints))
 			want, known := expected[name]
-			assert.True(t, known || len(s[0].rows) == 0, "say what must appear of %s", name) // recordings without an entry have no DCGM rows
+			assert.True(t, known || len(s[0].rows) == 0, "%s needs an entry with the expected texts", name) // recordings without an entry have no DCGM rows
 			for _, text := range want.must {
 				assert.Contains(t, got, text)
 			}

@@ -24,9 +24,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
-// BenchmarkCentralCollector measures how much more a collector of 300 nodes gets done with two cores
-// than with one. Rounds with one and with two cores take turns. The result is that of the fastest
-// round of each, because other load on the machine only makes a round slower.
+// BenchmarkCentralCollector compares the throughput of a collector of 300 nodes on two cores with
+// that on one core. Rounds with one core and with two cores alternate. The result is from the
+// fastest round of each kind, because other load on the machine can only make a round slower.
 func BenchmarkCentralCollector(b *testing.B) {
 	const k8s = "gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}"
 	for _, bm := range []struct{ name, stages string }{
@@ -80,7 +80,7 @@ func newCentral(b *testing.B, stages string) *central {
 	return c
 }
 
-// withStages returns the processor with stages, or without one if stages is empty.
+// withStages returns the processor with these stages, or without stages if the text is empty.
 func withStages(t testing.TB, stages string, next consumer.Metrics) *pdatagpu.Stages {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)

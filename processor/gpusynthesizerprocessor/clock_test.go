@@ -31,10 +31,10 @@ func xidTotal(n int) string {
 	return fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="31"} %d`, n)
 }
 
-// Samples that are older than a previous one are late, as from a queue. If nothing newer arrives
-// for more than 90 s, a clock was set back. Waiting until it reaches the old time again would lose
-// an hour of errors.
-func TestXIDsAreCountedOnAfterAClockWasSetBack(t *testing.T) {
+// Samples that are older than a previous one are late, for example because of a queue. If no newer
+// sample arrives for more than 90 s, a clock was set back. Errors must then be counted before the
+// clock reaches the old time again, which takes an hour.
+func TestXIDsAreCountedAfterAClockWasSetBack(t *testing.T) {
 	for name, restart := range map[string]bool{"went on": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestXIDsAreCountedOnAfterAClockWasSetBack(t *testing.T) {
 	}
 }
 
-func TestALateScrapeCountsNoXIDAgain(t *testing.T) {
+func TestALateScrapeDoesNotCountAnXIDAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storagetest.NewMemory(nil)
 		p, sink := startOn(t, m, processortest.NewNopSettings(metadata.Type))
@@ -84,8 +84,8 @@ func TestALateScrapeCountsNoXIDAgain(t *testing.T) {
 	})
 }
 
-// A queue may deliver a scrape from before a restart after it.
-func TestALateScrapeAfterARestartCountsNoXIDAgain(t *testing.T) {
+// A queue may deliver a scrape after a restart although the scrape is older than the restart.
+func TestALateScrapeAfterARestartDoesNotCountAnXIDAgain(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, p, 3600, xidTotal(4))
@@ -97,13 +97,13 @@ func TestALateScrapeAfterARestartCountsNoXIDAgain(t *testing.T) {
 	assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID+" since 3600s", 2))
 }
 
-// onTheWall feeds rows whose time is the wall clock time plus ahead.
+// onTheWall sends rows whose sample time is the wall clock time plus ahead.
 func onTheWall(t *testing.T, p processor.Metrics, ahead time.Duration, body string) {
 	t.Helper()
 	feed(t, p, time.Now().Add(ahead).Unix(), body)
 }
 
-func TestSamplesOfTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
+func TestSamplesInTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := componenttest.NewTelemetry()
 		core, logs := observer.New(zap.InfoLevel)
@@ -131,8 +131,8 @@ func TestSamplesOfTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// The time by which the clock was set back does not count as time in which the board was lost.
-func TestABoardThatFailedIsFailedAfterAClockWasSetBack(t *testing.T) {
+// The time by which the clock was set back is not time during which the board was lost.
+func TestAFailedBoardRemainsFailedAfterAClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 		const last = `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} %d`
@@ -146,14 +146,14 @@ func TestABoardThatFailedIsFailedAfterAClockWasSetBack(t *testing.T) {
 	})
 }
 
-// lastOf renders the last batch.
+// lastOf renders the last output batch.
 func lastOf(sink *consumertest.MetricsSink) string {
 	all := sink.AllMetrics()
 	return render(all[len(all)-1])
 }
 
 // One synthesizer may process nodes whose clocks differ.
-func TestANodeWhoseClockIsSlowIsNotForgotten(t *testing.T) {
+func TestANodeWithASlowClockIsNotRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 		for n := range 5 { // more than an hour in total

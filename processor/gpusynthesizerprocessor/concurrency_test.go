@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// Several receivers send at the same time, and may name the same GPU.
+// Several receivers send batches at the same time, and the batches may contain the same GPU.
 func TestFramesDoNotChangeWhileTheNextStageReadsThem(t *testing.T) {
 	var taken atomic.Int64
 	next := pdatagpu.NewStage(pdatagpu.Functions{
@@ -69,9 +69,9 @@ func TestFramesDoNotChangeWhileTheNextStageReadsThem(t *testing.T) {
 	assert.Greater(t, taken.Load(), int64(scrapes), "the stage received frames")
 }
 
-// Each node has its own lock. A batch may have several nodes, and one Prometheus may relay all of
-// them.
-func TestNodesThatSendAtTheSameTimeGiveWhatTheyGiveOneAfterTheOther(t *testing.T) {
+// Each node has its own lock. A batch may contain several nodes, because one Prometheus may relay
+// many nodes.
+func TestConcurrentBatchesHaveTheSameOutputAsSequentialBatches(t *testing.T) {
 	const nodes, scrapes = 6, 30
 	body := func(node, at int) string {
 		text := fmt.Sprintf("DCGM_FI_DEV_FB_USED{UUID=\"GPU-1\",Hostname=\"n%d\"} %d\n", node, at)

@@ -20,7 +20,7 @@ func TestNodeNameComesFromTheEnvironment(t *testing.T) {
 	assert.Equal(t, "gpu-node-7", createDefaultConfig().(*Config).NodeName)
 }
 
-func TestWrongConfigurationNamesFieldValueAndWhatIsAllowed(t *testing.T) {
+func TestAConfigurationErrorNamesTheFieldTheValueAndTheAllowedValues(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Config)
@@ -57,7 +57,7 @@ func TestAllErrorsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatSaysNothingLeavesItsMetricAsItIsByDefault(t *testing.T) {
+func TestAnEmptyMetricEntryKeepsTheDefault(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{"metrics": map[string]any{
 		signal.HwPower.Name: map[string]any{}, signal.HwEnergy.Name: nil, signal.GPUSignalAvailable.Name: map[string]any{},

@@ -35,10 +35,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden is a sentence. scrapes.prom has the exposition
-// text of one or more scrapes, each after a line "@ <seconds>s". Timestamps of rows are used.
-// output.txt has the expected output, one point per line. config.yaml is the optional
-// configuration.
+// The name of each directory below testdata/golden describes the expected behavior. scrapes.prom
+// contains the exposition text of one or more scrapes, each after a line "@ <seconds>s". Timestamps
+// of rows are used. output.txt contains the expected output, one point per line. config.yaml is an
+// optional configuration.
 func TestGolden(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	for _, dir := range goldentest.Dirs(t) {
@@ -50,7 +50,7 @@ func TestGolden(t *testing.T) {
 			}
 			got := run(t, dir, scrapes, onResources)
 			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points say the same as labels on Resources")
-			if !strings.Contains(texts[0].text, `{"hw.`) { // OTLP names are in no scrape
+			if !strings.Contains(texts[0].text, `{"hw.`) { // a scrape contains no OTLP names
 				assert.Equal(t, got, runRows(t, dir, texts), "rows give the same samples as metrics")
 			}
 			for n := range scrapes {
@@ -83,7 +83,7 @@ type row struct {
 	kind   string
 	labels []labels.Label
 	value  float64
-	at     pcommon.Timestamp // the row's own time, or 0
+	at     pcommon.Timestamp // timestamp of the row, or 0
 }
 
 // readTexts reads the texts of scrapes.
@@ -158,8 +158,8 @@ func onResources(s scrape) pmetric.Metrics {
 	return md
 }
 
-// onPoints converts a scrape to the layout of the prometheus receiver: the Resource is the scrape
-// target, and the labels are on the points.
+// onPoints converts a scrape to the layout of the prometheus receiver: the Resource describes the
+// scrape target, and the labels are on the points.
 func onPoints(s scrape) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -196,7 +196,7 @@ func point(ms pmetric.MetricSlice, r row, seconds int64) pmetric.NumberDataPoint
 	return dp
 }
 
-// newTestProcessor creates the processor with its factory.
+// newTestProcessor uses the factory to create the processor.
 func newTestProcessor(t *testing.T, dir string, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig()
@@ -226,7 +226,7 @@ func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric
 	return rendered(sink)
 }
 
-// runTogether sends the first n scrapes in one batch and the others in another.
+// runTogether sends the first n scrapes in one batch and the remaining scrapes in another batch.
 func runTogether(t *testing.T, dir string, scrapes []scrape, n int) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -256,7 +256,7 @@ func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 }
 
 // render returns one sorted line per point: time, Resource, metric with its kind and unit,
-// attributes, value. It omits vendor and type, which are the same everywhere.
+// attributes, value. It omits the vendor and the type, which are the same on all points.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	same := []string{signal.HardwareVendor, signal.HardwareType, signal.ProcessSource, "server.address", "service.instance.id", "service.name"}
@@ -270,7 +270,7 @@ func render(md pmetric.Metrics) string {
 			}
 		}
 		where, what := pointtest.Text(p.Resource.Attributes(), same...), pointtest.Text(p.Attributes(), same...)
-		if _, ours := signal.Lookup(m.Name()); !ours { // its labels are in the layout of the receiver
+		if _, ours := signal.Lookup(m.Name()); !ours { // the layout of these metrics depends on the receiver
 			where, what = "{}", strings.ReplaceAll(where+what, "{}", "")
 		}
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("%4ds %s %s %s %s = %s %s%s",
@@ -287,7 +287,7 @@ func value(dp pmetric.NumberDataPoint) string {
 	}
 	v := dp.DoubleValue()
 	if r := math.Round(v*1e9) / 1e9; math.Abs(v) < 1e6 {
-		v = r // hide errors of binary fractions
+		v = r // hide rounding errors
 	}
 	return strconv.FormatFloat(v, 'g', -1, 64) + "f"
 }

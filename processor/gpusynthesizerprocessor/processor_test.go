@@ -34,7 +34,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// synthesize renders the output for one scrape in exposition text.
+// synthesize returns the rendered output for one scrape in exposition format.
 func synthesize(t *testing.T, text ...string) string {
 	t.Helper()
 	var scrapes []scrape
@@ -65,7 +65,7 @@ DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)})
 	}, metricdatatest.IgnoreTimestamp())
 }
 
-func TestPointsWithoutAValueAreNoObservation(t *testing.T) {
+func TestPointsWithoutAValueAreDropped(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
@@ -97,7 +97,7 @@ func TestIntegerPointsAndHistogramsAreRead(t *testing.T) {
 	assert.Equal(t, "   0s {} sum hw.gpu.memory.usage {hw.id=GPU-1} = 3145728 By\n", render(sink.AllMetrics()[0]))
 }
 
-func TestSeveralScrapesInOneBatchAreJoinedEachForItself(t *testing.T) {
+func TestScrapesInOneBatchAreProcessedSeparately(t *testing.T) {
 	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	md := onPoints(scrape{20, parse(t, `DCGM_FI_DEV_FB_USED{UUID="GPU-1"} 30
 DCGM_FI_DEV_FB_FREE{UUID="GPU-1"} 10
@@ -112,7 +112,7 @@ DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)}).ResourceMetrics().MoveAndAppendTo(md.
 	assert.Contains(t, got, "  20s {} counter hw.errors {error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s")
 }
 
-func TestTheScrapeTargetIsNeitherPlaceNorHolder(t *testing.T) {
+func TestTheScrapeTargetIsNeitherThePlaceNorAHolder(t *testing.T) {
 	p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	md := onPoints(scrape{10, parse(t, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="pod-of-the-exporter",pod="renamed-exporter-7",namespace="mon",container="x"} 31`)})
 	attrs := md.ResourceMetrics().At(0).Resource().Attributes()
@@ -132,7 +132,7 @@ DCGM_FI_DEV_FB_USED{UUID="GPU-1",pod="a",namespace="ns",container="c",pod_uid="u
 	assert.Contains(t, got, "k8s.pod.uid=u")
 }
 
-func TestADeviceThatWasForgottenIsNew(t *testing.T) {
+func TestARemovedDeviceThatReturnsIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 		feed(t, p, 10, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)
@@ -193,7 +193,7 @@ DCGM_FI_DEV_NEW{UUID="GPU-1"} 1`)})
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 }
 
-func TestGPUsOfOtherVendorsAreCountedAndSaidOnce(t *testing.T) {
+func TestGPUsOfOtherVendorsAreCountedAndLoggedOnce(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	core, logs := observer.New(zap.InfoLevel)
 	set := processortest.NewNopSettings(metadata.Type)
@@ -211,8 +211,9 @@ func TestGPUsOfOtherVendorsAreCountedAndSaidOnce(t *testing.T) {
 	assert.Contains(t, logs.All()[0].Message, "not NVIDIA's")
 }
 
-// The dcgm receiver sets the host. Node and cluster are those of the host's devices.
-func TestAnExportersOwnMetricsStandAtThePlaceOfItsDevices(t *testing.T) {
+// The dcgm receiver sets only the host. The processor adds the node and the cluster of the host's
+// devices.
+func TestAnExportersSelfMetricsHaveThePlaceOfItsDevices(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("{node_name: node-7, cluster_name: east}"), 0o600))
@@ -256,8 +257,8 @@ func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
 	}
 }
 
-// Over weeks, many jobs run on a node. Only labels of the last minutes are kept.
-func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
+// Many jobs run on a node over several weeks. Only labels of the last minutes are cached.
+func TestLabelsOfDeletedPodsAreRemovedFromTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, ok := createDefaultConfig().(*Config)
 		require.True(t, ok)
@@ -274,7 +275,7 @@ func TestLabelsOfPodsThatAreGoneAreForgotten(t *testing.T) {
 	})
 }
 
-func TestTheRowKeyKeepsBoundariesBetweenTexts(t *testing.T) {
+func TestTheRowKeyDependsOnTheBoundariesBetweenLabels(t *testing.T) {
 	r := newReader()
 	a, b := pcommon.NewMap(), pcommon.NewMap()
 	a.PutStr("ab", "c")
@@ -287,8 +288,8 @@ func newReader() *reader {
 	return &reader{gpuSynthesizer: &gpuSynthesizer{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}}
 }
 
-// For any input, the output follows the contract: no NaN, ratios in [0, 1], no labels that depend
-// on the value, and a device on every point.
+// For any input, the output must follow the contract: no NaN, ratios in [0, 1], no labels that
+// depend on the value, and a device on every point.
 func FuzzSynthesizer(f *testing.F) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*", "scrapes.prom"))
 	require.NoError(f, err)
@@ -313,7 +314,7 @@ func FuzzSynthesizer(f *testing.F) {
 }
 
 // fuzzRows parses lines NAME{label="value",…} VALUE. It accepts almost any text, so that labels and
-// values can be anything.
+// values are arbitrary.
 func fuzzRows(body string, seconds int64) pmetric.Metrics {
 	s := scrape{seconds: seconds}
 	for line := range strings.SplitSeq(body, "\n") {

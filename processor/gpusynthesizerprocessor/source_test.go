@@ -31,9 +31,9 @@ const (
 	urlB = "http://10.0.0.2:9400/metrics"
 )
 
-// exposed returns what every exporter exposes for the only GPU at this second. The exporter reads
-// the driver every 30 s, lag seconds after each full and half minute, and repeats the last values.
-// Throttling takes 0.3 of the time, and XID 31 occurs at 400 s.
+// exposed returns the exposition text for the only GPU at this second. The exporter reads the
+// driver every 30 s, lag seconds after each full and half minute, and repeats the last values until
+// then. The GPU throttles for 30% of the time, and XID 31 occurs at 400 s.
 func exposed(second, lag int64) string {
 	read := (second-lag)/30*30 + lag
 	code := 0
@@ -63,7 +63,7 @@ func scraped(t *testing.T, second int64, url, text string) delivery {
 	return delivery{second, md}
 }
 
-// up adds whether an endpoint answered: 1 or 0.
+// up adds gpu.exporter.up of an endpoint: 1 if the scrape succeeded, or 0.
 func up(md pmetric.Metrics, second int64, url string, value int64) pmetric.NumberDataPoint {
 	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
 	m.SetName(signal.GPUExporterUp.Name)
@@ -80,7 +80,7 @@ func failed(second int64, url string) delivery {
 	return delivery{second, md}
 }
 
-// gone returns the dcgm receiver's batch for an endpoint that is not scraped any more.
+// gone returns the dcgm receiver's batch for an endpoint that is no longer scraped.
 func gone(second int64, url string) delivery {
 	md := pmetric.NewMetrics()
 	up(md, second, url, 0).SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
@@ -117,7 +117,7 @@ func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
 	return out
 }
 
-// byNVML returns batches of the nvml receiver, whose readings are always current.
+// byNVML returns batches of the nvml receiver. Its values are always current.
 func byNVML(from, until int64) []delivery {
 	var out []delivery
 	for s := from; s < until; s += 15 {
@@ -182,7 +182,8 @@ func (p *pipeline) play(sources ...[]delivery) {
 	}
 }
 
-// lines returns the samples of a metric from a second on, or of all metrics if the name is empty.
+// lines returns the samples of a metric at or after a second. If the name is empty, it returns the
+// samples of all metrics.
 func (p *pipeline) lines(metric string, from int64) []string {
 	var out []string
 	for _, md := range p.sink.AllMetrics() {
@@ -198,7 +199,7 @@ func (p *pipeline) lines(metric string, from int64) []string {
 	return out
 }
 
-// seconds returns the sample times of the temperature.
+// seconds returns the sample times of the temperature in seconds.
 func (p *pipeline) seconds() []int64 {
 	var out []int64
 	for _, md := range p.sink.AllMetrics() {
@@ -229,7 +230,7 @@ func (p *pipeline) dropped() int64 {
 	var n int64
 	got, err := p.telemetry.GetMetric("otelcol_processor_gpu_synthesizer_points_dropped")
 	if err != nil {
-		return 0 // nothing was counted
+		return 0 // the metric does not exist
 	}
 	for _, dp := range got.Data.(metricdata.Sum[int64]).DataPoints {
 		if v, _ := dp.Attributes.Value("reason"); v.AsString() == "second_source" {
@@ -239,14 +240,14 @@ func (p *pipeline) dropped() int64 {
 	return n
 }
 
-func TestOfTwoExportersOfOneGPUOneIsKept(t *testing.T) {
+func TestOnlyOneOfTwoExportersOfAGPUIsKept(t *testing.T) {
 	const settled = 60
 	alone := newPipeline(t)
 	alone.play(scrapesOf(t, urlA, 0+3, 900, 0))
 	for name, offsets := range map[string][2]int64{
-		"the kept one first":       {3, 10},
-		"the other one first":      {18, 10},
-		"both at the same moments": {3, 3},
+		"the kept exporter first":  {3, 10},
+		"the other exporter first": {18, 10},
+		"both at the same times":   {3, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			both := newPipeline(t)
@@ -269,7 +270,7 @@ func TestOfTwoExportersOfOneGPUOneIsKept(t *testing.T) {
 }
 
 // A federation returns the metrics of several exporters in one scrape.
-func TestOfTwoExportersInOneBatchOneIsKept(t *testing.T) {
+func TestOnlyOneOfTwoExportersInABatchIsKept(t *testing.T) {
 	exporters := func(lags map[string]int64) (out []delivery) {
 		for s := int64(3); s < 600; s += 15 {
 			md := pmetric.NewMetrics()
@@ -298,7 +299,7 @@ func without(lines []string, metric string) []string {
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, metric) })
 }
 
-func TestTheOtherExporterTakesOverWhenTheKeptOneIsGone(t *testing.T) {
+func TestTheOtherExporterTakesOverWhenTheKeptExporterIsGone(t *testing.T) {
 	stale := func(second int64) delivery {
 		d := byPrometheus(t, second, second+1, 0)[0]
 		for p := range points.All(d.batch) {
@@ -310,11 +311,11 @@ func TestTheOtherExporterTakesOverWhenTheKeptOneIsGone(t *testing.T) {
 		kept  []delivery
 		first int64 // second of the other source's first sample
 	}{
-		"its scrape fails":            {append(scrapesOf(t, urlA, 0, 300, 0), failed(300, urlA)), 310},
-		"it is scraped no more":       {append(scrapesOf(t, urlA, 0, 300, 0), gone(291, urlA)), 295},
-		"its series have ended":       {append(byPrometheus(t, 0, 300, 0), stale(300)), 310},
-		"nothing was heard of it":     {scrapesOf(t, urlA, 0, 300, 0), 325},
-		"it comes back and is second": {append(scrapesOf(t, urlA, 0, 300, 0), scrapesOf(t, urlA, 400, 600, 0)...), 325},
+		"its scrape fails":           {append(scrapesOf(t, urlA, 0, 300, 0), failed(300, urlA)), 310},
+		"it is no longer scraped":    {append(scrapesOf(t, urlA, 0, 300, 0), gone(291, urlA)), 295},
+		"its series end":             {append(byPrometheus(t, 0, 300, 0), stale(300)), 310},
+		"it sends no more data":      {scrapesOf(t, urlA, 0, 300, 0), 325},
+		"it returns and is not kept": {append(scrapesOf(t, urlA, 0, 300, 0), scrapesOf(t, urlA, 400, 600, 0)...), 325},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipeline(t)
@@ -336,7 +337,7 @@ func TestTheOtherExporterTakesOverWhenTheKeptOneIsGone(t *testing.T) {
 	}
 }
 
-func TestSourcesThatShareNoGPUAreNoConflict(t *testing.T) {
+func TestSourcesWithoutACommonGPUAreNotAConflict(t *testing.T) {
 	elsewhere := func(url, node string) []delivery {
 		var out []delivery
 		for _, d := range scrapesOf(t, url, 5, 300, 20) {
@@ -365,12 +366,12 @@ func TestSourcesThatShareNoGPUAreNoConflict(t *testing.T) {
 	}
 	for name, sources := range map[string][][]delivery{
 		"cloned machines repeat a UUID on two nodes":    {elsewhere(urlA, "a"), elsewhere(urlB, "b")},
-		"two exporters with different GPUs of one node": {textsOf(t, urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), textsOf(t, urlB, 7, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
+		"two exporters with different GPUs on one node": {textsOf(t, urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), textsOf(t, urlB, 7, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-2"} 30`)},
 		"two exporters with different fields":           {textsOf(t, urlA, 0, `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 30`), textsOf(t, urlB, 7, `DCGM_FI_PROF_SM_ACTIVE{UUID="GPU-1"} 0.3`)},
-		"a service behind one address":                  {scrapesOf(t, urlA, 0, 300, 0), scrapesOf(t, urlA, 7, 300, 20)},
-		"rows that tell no source":                      {unnamed(0), unnamed(7)},
-		"nothing tells rows of one moment apart":        {merged()},
-		"nvml alone":                                    {byNVML(0, 300)},
+		"two exporters behind the address of a Service": {scrapesOf(t, urlA, 0, 300, 0), scrapesOf(t, urlA, 7, 300, 20)},
+		"rows that do not name their source":            {unnamed(0), unnamed(7)},
+		"rows with the same time and unknown sources":   {merged()},
+		"only the nvml receiver":                        {byNVML(0, 300)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipeline(t)
@@ -407,7 +408,7 @@ func TestExportersWithDifferentFieldsOfOneSeriesAreAConflict(t *testing.T) {
 }
 
 func TestARollingUpdateOfTheExporterLeavesNoGap(t *testing.T) {
-	// The new pod has another address, and its own counters start at zero.
+	// The new pod has another address, and the exporter's counters restart at 0.
 	total := func(second, xid int64) string {
 		return exposed(second, 0) + fmt.Sprintf("\nDCGM_EXP_XID_ERRORS_TOTAL{UUID=\"GPU-1\",Hostname=\"n\",xid=\"13\"} %d", xid)
 	}
@@ -429,10 +430,10 @@ func TestARollingUpdateOfTheExporterLeavesNoGap(t *testing.T) {
 	assert.Zero(t, p.logs.Len())
 }
 
-func TestBesideAnExporterNVMLGivesProcessesOnly(t *testing.T) {
+func TestTheNVMLReceiverProvidesOnlyProcessesIfAnExporterExists(t *testing.T) {
 	for name, source := range map[string]func() []delivery{
-		"of the dcgm receiver":       func() []delivery { return scrapesOf(t, urlA, 7, 600, 20) },
-		"of the prometheus receiver": func() []delivery { return byPrometheus(t, 7, 600, 20) },
+		"dcgm receiver":       func() []delivery { return scrapesOf(t, urlA, 7, 600, 20) },
+		"prometheus receiver": func() []delivery { return byPrometheus(t, 7, 600, 20) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone := newPipeline(t)

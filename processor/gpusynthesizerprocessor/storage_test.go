@@ -58,14 +58,15 @@ const afterRestart = 1000
 // nodeKey is the storage key for the state of node n1.
 const nodeKey = "place/n1/n1"
 
-func TestAnXIDThatComesDuringARestartIsCounted(t *testing.T) {
+func TestAnXIDThatOccursDuringARestartIsCounted(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, before, 10, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 0
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 4`)
 	feed(t, before, 20, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
-	// After a kill, nothing is written, and the next process reads what was written before.
+	// A killed process cannot write its state. The next process reads the state that was written
+	// before.
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
@@ -76,7 +77,7 @@ DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=counter, gpu.mig.gpu_instance.id=7, hw.id=GPU-2/gi7, hw.parent=GPU-2} = 3 {error} since 10s")
 }
 
-func TestARestartOfTheExporterBeforeThatOfTheCollectorIsRemembered(t *testing.T) {
+func TestAnExporterRestartBeforeACollectorRestartIsStored(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	for i, rows := range []string{
@@ -104,7 +105,7 @@ DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} `+code)
 	assert.Equal(t, 2, m.Writes())
 }
 
-func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
+func TestStorageFailuresAreLoggedOnceAndCounted(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	core, logs := observer.New(zap.InfoLevel)
 	set := processortest.NewNopSettings(metadata.Type)
@@ -132,7 +133,7 @@ func TestAStorageThatFailsIsSaidOnceAndCounted(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 4}}, metricdatatest.IgnoreTimestamp())
 }
 
-func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
+func TestStateOfThePreviousVersionIsRead(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	m.PutRaw("xid", `{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":1,"last":31,"since":10000000000,`+
 		`"codes":[{"code":31,"start":10000000000,"count":1}]}]}`+"s_\"\x1c")
@@ -143,8 +144,8 @@ func TestStateOfTheVersionBeforeIsRead(t *testing.T) {
 	assert.NotContains(t, m.Raw(), stateOfAllKey, "otherwise it would be restored again")
 }
 
-// In a fleet with errors, a change on one node only writes the state of that node.
-func TestEachNodeHasAValueOfItsOwn(t *testing.T) {
+// A change on one node writes only the state of that node.
+func TestEachNodeHasASeparateStoredValue(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	addErrors := func(s int64, node string, n int) {
@@ -173,9 +174,9 @@ func TestEachNodeHasAValueOfItsOwn(t *testing.T) {
 	assert.Equal(t, 5, strings.Count(got, " = 2 {error}"), "one error more than before on n1, two on the others, and n1 had one: %s", got)
 }
 
-// After a crash while the state is changed to one value per node, both forms exist. The value of
-// the node is newer.
-func TestTheValueOfANodeGoesBeforeThatOfAll(t *testing.T) {
+// If the process crashes while it converts the state to one value per node, both forms exist. The
+// value of the node is then newer.
+func TestTheValueOfANodeReplacesTheValueOfAllNodes(t *testing.T) {
 	state := func(count int) string {
 		return fmt.Sprintf(`{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":3,"since":10000000000,`+
 			`"totals":{"31":%[1]d},"codes":[{"code":31,"start":10000000000,"count":%[1]d}]}]}`, count)
@@ -188,7 +189,7 @@ func TestTheValueOfANodeGoesBeforeThatOfAll(t *testing.T) {
 	assert.JSONEq(t, `{"version":1,"places":["n1/n1","n2/n2"]}`, m.Values()["places"])
 }
 
-func TestANodeThatIsForgottenLeavesTheStorage(t *testing.T) {
+func TestTheStoredValueOfARemovedNodeIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storagetest.NewMemory(nil)
 		p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
@@ -204,7 +205,7 @@ func TestANodeThatIsForgottenLeavesTheStorage(t *testing.T) {
 	})
 }
 
-func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
+func TestUnusableStateIsDropped(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":             "x",
 		"another version":     `{"version":2}`,
@@ -228,8 +229,8 @@ func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 	}
 }
 
-// Otherwise an error that was already counted would be counted again after the next restart.
-func TestAFailedWriteIsMadeUpForWithoutAnotherChange(t *testing.T) {
+// Otherwise, an error that was already counted would be counted again after the next restart.
+func TestAFailedWriteIsRetriedWithoutAnotherChange(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, before, 10, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 0`)
@@ -243,7 +244,7 @@ func TestAFailedWriteIsMadeUpForWithoutAnotherChange(t *testing.T) {
 	assert.Contains(t, rendered(sink), "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s")
 }
 
-func TestAStorageThatIsNoneFailsTheStart(t *testing.T) {
+func TestStartFailsIfTheExtensionIsNotAStorage(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Storage = &storagetest.ID
 	p, err := NewFactory().CreateMetrics(context.Background(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
@@ -260,7 +261,7 @@ func TestTheStorageIsClosedOnce(t *testing.T) {
 	require.NoError(t, p.Shutdown(context.Background()))
 }
 
-func TestABoardThatFailedIsFailedAfterARestart(t *testing.T) {
+func TestAFailedBoardRemainsFailedAfterARestart(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	last := func(code int) string {
 		return fmt.Sprintf(`DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} %d`, code)

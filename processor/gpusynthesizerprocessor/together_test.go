@@ -19,11 +19,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 )
 
-// All stages but the windows compute the same if many nodes are scraped at the same time as if one
-// is scraped after the other. `make test-long` runs it with the race detector.
-func TestStagesGiveTheSameForNodesThatAreScrapedAtTheSameTime(t *testing.T) {
+// The output of all stages except gpu_window must not depend on whether nodes are scraped at the
+// same time or one after another. `make test-long` runs this test with the race detector.
+func TestStagesHaveTheSameOutputForConcurrentScrapes(t *testing.T) {
 	const nodes, scrapes = 8, 25
-	// Each GPU is held by a pod for some time, then by another one.
+	// Each GPU is held by one pod for some time, then by another pod.
 	body := func(node, scrape int) string {
 		var text strings.Builder
 		for gpu := range 3 {

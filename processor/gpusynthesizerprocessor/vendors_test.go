@@ -26,7 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// The outputs for recordings of other vendors' exporters must have exactly these points. A text
+// The outputs for recordings of other vendors' exporters must contain exactly these points. A text
 // that ends in = matches any value.
 func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	const (
@@ -56,13 +56,13 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		"amd_mi300x_pr236_baremetal.prom":      {{" hw.gpu.utilization ", mi300x, "= 0f"}},
 		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=corrected", "= 2 "}},
 		"amd_mi300x_vf_issue233_prefixed.prom": {{" hw.gpu.utilization ", "hw.id=enc1-gpuvm022/gpu0,", "= 0f"}},
-		"amd_mi300x_vf_issue171.prom":          {}, // an edge temperature of 0
-		"amd_mi300x_pr316_cpx.prom":            {}, // pcie_tx, for which there is no signal
+		"amd_mi300x_vf_issue171.prom":          {}, // only an edge temperature of 0
+		"amd_mi300x_pr316_cpx.prom":            {}, // only pcie_tx, which is not used by any signal
 		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=uncorrected", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
 		"tpu_v5p_axlearn_busy.prom":            tpus(),
 		"ascend_910a_docs.prom":                npus(),
-		"ascend_910a_testdata_synthetic.prom":  {}, // chips without an id
+		"ascend_910a_testdata_synthetic.prom":  {}, // chips without an ID
 		"intel_xpumd_b60_synthetic.prom": slices.Concat(arcs("0", "8589934592", "0.334640523f", "31.5f", "9.6e+08f", "36f", "40f"), arcs("1", "4294967296", "0.167320261f", "29.5f", "4.8e+08f", "34f", "39f"), [][]string{
 			{" hw.gpu.io ", "gpu-uuid-0", "=transmit", "= 2000 By"},
 			{" hw.gpu.io ", "gpu-uuid-0", "=receive", "= 1000 By"},
@@ -70,7 +70,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			{" hw.gpu.io ", "gpu-uuid-1", "=receive", "= 3000 By"},
 		}),
 		// Two of four processes use memory on the first device. The recording does not show whether
-		// they still run.
+		// these processes are still running.
 		"neuron_inf1_datadog.prom": {
 			{" hw.gpu.memory.usage ", inferentia, "= 377802024 By"},
 			{" hw.gpu.memory.limit ", inferentia, "= 8589934592 By"},
@@ -114,9 +114,9 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	}
 }
 
-// Cloned virtual machines have the same ids on two nodes, and so do exporters whose ids do not
-// contain the host. The output of each node must be the same as if it were the only one.
-func TestIdsThatRepeatOverNodesAreDevicesOfTheirOwn(t *testing.T) {
+// Two nodes have devices with the same ID if they are cloned virtual machines, or if the exporter's
+// IDs do not contain the host. The output of each node must be the same as without the other node.
+func TestDevicesOnDifferentNodesMayHaveTheSameID(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	on := func(node string, s scrape) pmetric.Metrics {
 		md := onResources(s)
@@ -155,9 +155,9 @@ func TestIdsThatRepeatOverNodesAreDevicesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// For a release of AMD's exporter that is only partly known, everything certain is emitted, and the
-// rest is counted by reason.
-func TestOfAHalfKnownReleaseComesWhatIsCertain(t *testing.T) {
+// For a release of AMD's exporter that is only partly known, unambiguous values are emitted, and
+// all other values are counted by reason.
+func TestUnambiguousValuesOfAPartlyKnownReleaseAreEmitted(t *testing.T) {
 	const of = `gpu_uuid="U-1",serial_number="S-1",gpu_id="0",gpu_partition_id="0",gpu_compute_partition_type="spx",card_model="102-X",hostname="n1"`
 	tel := componenttest.NewTelemetry()
 	set := processortest.NewNopSettings(metadata.Type)
@@ -191,8 +191,8 @@ gpu_junction_temperature{gpu_partition_id="0",gpu_compute_partition_type="spx",n
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 6}}, metricdatatest.IgnoreTimestamp())
 }
 
-// Some releases of the exporter, and virtual machines, do not distinguish devices as they should.
-func TestDevicesOfOneIdentityAreToldApartOrDropped(t *testing.T) {
+// Some releases of the exporter, and some virtual machines, do not distinguish devices correctly.
+func TestDevicesWithTheSameIdentityAreDistinguishedOrDropped(t *testing.T) {
 	const n = 4
 	type labels struct{ uuid, serial, partition, way string } // %d is gpu_id
 	for name, tt := range map[string]struct {
@@ -200,18 +200,18 @@ func TestDevicesOfOneIdentityAreToldApartOrDropped(t *testing.T) {
 		ids     []string // of hw.gpu.utilization
 		dropped int64
 	}{
-		"partitions of a way to come":                {labels{"", "S", "%d", "hpx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
-		"partitions of no way":                       {labels{"", "S", "%d", ""}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
-		"partitions of a board that is called whole": {labels{"", "S", "%d", "spx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
-		"blanks around":                              {labels{"", " S ", "%d ", "QPX "}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
-		"partitions of one UUID":                     {labels{"U", "S", "%d", "qpx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
-		"one UUID and nothing else":                  {labels{"U", "", "", "none"}, nil, n},
-		"partitions that all say 0":                  {labels{"", "S", "0", "cpx"}, nil, n},
-		"partitions that all say 0, but have a UUID": {labels{"U%d", "S", "0", "cpx"}, []string{"U0", "U1", "U2", "U3"}, 0},
-		"boards of one serial number":                {labels{"", "S", "NA", "spx"}, nil, n},
-		"boards whose serial number is 0":            {labels{"", "0", "0", "spx"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
-		"boards whose serial number is unknown":      {labels{"", "Unknown", "NA", "none"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
-		"boards whose serial number is blank":        {labels{"  ", "  ", "0", "spx"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
+		"partitions with an unknown mode":                            {labels{"", "S", "%d", "hpx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"partitions without a mode":                                  {labels{"", "S", "%d", ""}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"partitions with the mode of a whole board":                  {labels{"", "S", "%d", "spx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"labels with spaces":                                         {labels{"", " S ", "%d ", "QPX "}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"partitions with the same UUID":                              {labels{"U", "S", "%d", "qpx"}, []string{"S/p0", "S/p1", "S/p2", "S/p3"}, 0},
+		"boards with the same UUID and no other identity":            {labels{"U", "", "", "none"}, nil, n},
+		"partitions that all have the number 0":                      {labels{"", "S", "0", "cpx"}, nil, n},
+		"partitions that all have the number 0, with distinct UUIDs": {labels{"U%d", "S", "0", "cpx"}, []string{"U0", "U1", "U2", "U3"}, 0},
+		"boards with the same serial number":                         {labels{"", "S", "NA", "spx"}, nil, n},
+		"boards with the serial number 0":                            {labels{"", "0", "0", "spx"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
+		"boards with an unknown serial number":                       {labels{"", "Unknown", "NA", "none"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
+		"boards with a blank serial number":                          {labels{"  ", "  ", "0", "spx"}, []string{"h/gpu0", "h/gpu1", "h/gpu2", "h/gpu3"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tel := componenttest.NewTelemetry()
@@ -256,7 +256,8 @@ func TestDevicesOfOneIdentityAreToldApartOrDropped(t *testing.T) {
 	}
 }
 
-// arcs returns the signals of an Intel board. Bytes over PCIe are a rate from the second scrape on.
+// arcs returns the signals of an Intel board. PCIe bytes are a rate, which is emitted after the
+// second scrape.
 func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string {
 	id := "hw.id=gpu-uuid-" + number
 	return [][]string{
@@ -270,7 +271,7 @@ func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string
 	}
 }
 
-// npus returns the signals of eight chips. Each was read about 0.4 s after the previous one.
+// npus returns the signals of eight chips. Each chip was read about 0.4 s after the previous chip.
 func npus() (want [][]string) {
 	for i, chip := range []string{
 		"185011D4-21104518-A0C4ED94-14CC040A-56102003", "185011D4-21E04718-93B2ED94-14CC040A-BF102003",
@@ -284,7 +285,7 @@ func npus() (want [][]string) {
 	return want
 }
 
-func TestEachChipOfARecordingHasTheTimeAtWhichItWasRead(t *testing.T) {
+func TestEachRecordedChipHasTheTimeAtWhichItWasRead(t *testing.T) {
 	for _, file := range expositiontest.Recordings(t) {
 		if filepath.Base(file) != "ascend_910a_docs.prom" {
 			continue
@@ -307,8 +308,8 @@ func TestEachChipOfARecordingHasTheTimeAtWhichItWasRead(t *testing.T) {
 	}
 }
 
-// tpus returns the signals of four chips that one pod holds. Rows without pod labels are about
-// them.
+// tpus returns the signals of four chips that one pod holds. Rows without pod labels also describe
+// these chips.
 func tpus() (want [][]string) {
 	for i, bandwidth := range []string{"0.304405448f", "0.304489772f", "0.304399726f", "0.304609051f"} {
 		chip := fmt.Sprintf("hw.id=2605441806135329501-%d,", i)

@@ -84,7 +84,8 @@ func (d *Device) sum(id catalogue.ID) *sum {
 
 // add adds the values of one scrape and returns the sum. It returns false if the scrape is not
 // newer than the previous one. If rate is true, it also returns false for the first scrape in which
-// a known part is missing. When that part returns, its increase in the meantime is not counted.
+// a known part is missing. If the part returns after a later sum, its increase since its last value
+// is not counted.
 func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float64, ok bool) {
 	if at <= s.time {
 		return 0, false

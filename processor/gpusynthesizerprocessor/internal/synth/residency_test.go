@@ -23,8 +23,8 @@ import (
 
 var mi300x = map[string]string{"gpu_id": "0", "card_model": "102-G30211-0C", "gpu_uuid": "U1", "hostname": "h"}
 
-// The result equals that of exact arithmetic, for random clocks, gaps, resets, and missing rows.
-func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
+// The result must be exact for random clocks, gaps, resets, and missing rows.
+func TestATimeThatIsCountedInTicksIsExact(t *testing.T) {
 	const (
 		clockName = "gpu_violation_current_accumulated_counter"
 		stateName = "gpu_violation_ppt_residency_accumulated"
@@ -44,7 +44,7 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 			case 0:
 				clock, state = r.Int64N(1000), r.Int64N(1000) // the driver was reloaded
 			case 1:
-				state += ticks // as much as the clock, or more
+				state += ticks // as many ticks as the clock, or more
 			case 2:
 				state -= r.Int64N(1 + state/2)
 			}
@@ -56,7 +56,7 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 			if hasState {
 				rows = append(rows, exposed{amd.Exporter, stateName, mi300x, float64(state)})
 			}
-			// The exporter omits these numbers, and a clock of 0 means that there is none.
+			// The exporter omits these numbers. A clock of 0 means that the clock is not available.
 			hasClock, hasState = hasClock && clock != 0 && !amd.Exporter.BlankValue(float64(clock)), hasState && !amd.Exporter.BlankValue(float64(state))
 			got, has := flush(t, s, at, rows...)[series]
 			if !hasClock || !hasState {
@@ -83,7 +83,7 @@ func TestATimeOfTicksIsThatOfExactArithmetic(t *testing.T) {
 	}
 }
 
-func TestTheRateOfASumKnowsWhenItsPartsCounted(t *testing.T) {
+func TestTheRateOfASumIgnoresIncreasesOfMissingParts(t *testing.T) {
 	a, b := partKey{label: "a"}, partKey{label: "b"}
 	s := &sum{}
 	for _, step := range []struct {
@@ -92,15 +92,15 @@ func TestTheRateOfASumKnowsWhenItsPartsCounted(t *testing.T) {
 		ok     bool
 		why    string
 	}{
-		{map[partKey]float64{a: 1, b: 1}, 2, true, "what was counted before"},
-		{map[partKey]float64{a: 2}, 0, false, "a part is missing"},
-		{map[partKey]float64{a: 3, b: 3}, 6, true, "back, since the last sum"},
-		{map[partKey]float64{a: 4}, 0, false, "missing again"},
-		{map[partKey]float64{a: 5}, 8, true, "and gone: the others go on"},
-		{map[partKey]float64{a: 6, b: 6}, 9, true, "back: when it counted is not known"},
-		{map[partKey]float64{a: 7, b: 7}, 11, true, "and counts again"},
-		{map[partKey]float64{a: 8}, 0, false, "missing"},
-		{map[partKey]float64{a: 9, b: 0}, 9, true, "reset meanwhile"},
+		{map[partKey]float64{a: 1, b: 1}, 2, true, "the first sum includes earlier counts"},
+		{map[partKey]float64{a: 2}, 0, false, "part b is missing"},
+		{map[partKey]float64{a: 3, b: 3}, 6, true, "part b returns: its increase since the last sum is counted"},
+		{map[partKey]float64{a: 4}, 0, false, "part b is missing again"},
+		{map[partKey]float64{a: 5}, 8, true, "part b remains missing: the sum continues with part a"},
+		{map[partKey]float64{a: 6, b: 6}, 9, true, "part b returns: the time of its increase is unknown"},
+		{map[partKey]float64{a: 7, b: 7}, 11, true, "part b is counted again"},
+		{map[partKey]float64{a: 8}, 0, false, "part b is missing"},
+		{map[partKey]float64{a: 9, b: 0}, 9, true, "part b was reset while it was missing"},
 	} {
 		got, ok := s.add(s.time+1, step.values, true)
 		assert.Equal(t, step.ok, ok, step.why)
@@ -108,7 +108,7 @@ func TestTheRateOfASumKnowsWhenItsPartsCounted(t *testing.T) {
 	}
 }
 
-func TestASumOfCountersOutlivesAMissingPart(t *testing.T) {
+func TestASumOfCountersContinuesIfAPartIsMissing(t *testing.T) {
 	a, b, c := partKey{label: "a"}, partKey{label: "b"}, partKey{label: "c"}
 	s := &sum{}
 	for _, step := range []struct {
@@ -132,8 +132,8 @@ func TestASumOfCountersOutlivesAMissingPart(t *testing.T) {
 	assert.False(t, ok, "a scrape that is not newer has no share")
 }
 
-// Devices of several vendors on one node have the same id, and all fields of their table.
-func TestNoVendorsRowChangesAnotherVendorsDevice(t *testing.T) {
+// Devices of several vendors on one node have the same ID and all fields of their vendor's table.
+func TestRowsOfAVendorDoNotChangeDevicesOfOtherVendors(t *testing.T) {
 	devices := map[*catalogue.Exporter]map[string]string{
 		dcgm.Exporter:   {"UUID": "GPU-1"},
 		amd.Exporter:    {"gpu_id": "0", "card_model": "m", "gpu_uuid": "GPU-1"},

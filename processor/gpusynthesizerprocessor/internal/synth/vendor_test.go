@@ -14,8 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// acme is the table of a fictional exporter, with features of other vendors that NVIDIA's does not
-// use.
+// acme is the table of a fictional exporter. It uses features that NVIDIA's table does not use.
 var acme = catalogue.New(catalogue.Exporter{
 	Vendor: "ACME",
 	Groups: []catalogue.Group{{Title: "All", Fields: []catalogue.Field{
@@ -76,7 +75,7 @@ func flush(t *testing.T, s *Batch, at int64, rows ...exposed) map[string]float64
 	return out
 }
 
-func TestAnotherExportersTableMakesSamplesBesideNVIDIAs(t *testing.T) {
+func TestTheTablesOfTwoExportersCanBeUsedTogether(t *testing.T) {
 	s := New(Options{MaxDevices: 100, Disabled: []*signal.Metric{signal.GPUSignalAvailable}}).Begin(time.Time{})
 	card := map[string]string{"gpu_uuid": "00000000", "serial": "S1", "partition": "4294967295"}
 	half := map[string]string{"gpu_uuid": "U2", "partition": "1"}
@@ -100,7 +99,7 @@ func TestAnotherExportersTableMakesSamplesBesideNVIDIAs(t *testing.T) {
 	))
 }
 
-func TestRowsThatNameNoDeviceOfTheirVendorAreDropped(t *testing.T) {
+func TestRowsWithoutADeviceOfTheVendorAreDropped(t *testing.T) {
 	s := New(Options{MaxDevices: 100}).Begin(time.Time{})
 	assert.Empty(t, flush(t, s, 10, exposed{acme, "acme_activity", map[string]string{"serial": "N/A"}, 50}))
 	assert.EqualValues(t, 1, s.TakeStats().Dropped[DropNoDevice])
