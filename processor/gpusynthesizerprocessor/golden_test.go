@@ -49,19 +49,19 @@ func TestGolden(t *testing.T) {
 				scrapes = append(scrapes, scrape{e.seconds, parse(t, e.text)})
 			}
 			got := run(t, dir, scrapes, onResources)
-			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points say the same as labels on Resources")
+			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points have the same output as labels on Resources")
 			if !strings.Contains(texts[0].text, `{"hw.`) { // a scrape contains no OTLP names
-				assert.Equal(t, got, runRows(t, dir, texts), "rows give the same samples as metrics")
+				assert.Equal(t, got, runRows(t, dir, texts), "rows have the same output as metrics")
 			}
 			for n := range scrapes {
-				assert.Equal(t, got, runTogether(t, dir, scrapes, n), "scrapes in two batches give the same samples as in one batch each")
+				assert.Equal(t, got, runTogether(t, dir, scrapes, n), "scrapes in two batches have the same output as scrapes in separate batches")
 			}
 			for i := range scrapes {
 				rand.Shuffle(len(scrapes[i].rows), func(a, b int) {
 					scrapes[i].rows[a], scrapes[i].rows[b] = scrapes[i].rows[b], scrapes[i].rows[a]
 				})
 			}
-			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "the order of rows changes nothing")
+			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "the order of rows does not change the output")
 			goldentest.Compare(t, dir, got)
 		})
 	}

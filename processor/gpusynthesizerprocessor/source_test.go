@@ -258,9 +258,9 @@ func TestOnlyOneOfTwoExportersOfAGPUIsKept(t *testing.T) {
 			both.neverFalls(signal.GPUClockThrottleTime.Name)
 			xid := both.lines("hw.errors", 880)
 			require.Len(t, xid, 1)
-			assert.Contains(t, xid[0], "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error}", "an XID is one XID")
+			assert.Contains(t, xid[0], "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error}", "the XID is counted once")
 			assert.Greater(t, both.dropped(), int64(4*50))
-			require.Equal(t, 1, both.logs.Len(), "it is said once")
+			require.Equal(t, 1, both.logs.Len(), "the conflict is logged once")
 			said := both.logs.All()[0]
 			assert.Equal(t, zapcore.WarnLevel, said.Level)
 			assert.Subset(t, said.ContextMap(), map[string]any{"hw.id": "GPU-1", "k8s.node.name": "n"})
@@ -331,7 +331,7 @@ func TestTheOtherExporterTakesOverWhenTheKeptExporterIsGone(t *testing.T) {
 			p.neverFalls(signal.HwEnergy.Name)
 			p.neverFalls(signal.GPUClockThrottleTime.Name)
 			assert.Len(t, p.lines("hw.errors", 590), 1)
-			assert.Contains(t, p.lines("hw.errors", 590)[0], "xid_31", "and XID are counted on")
+			assert.Contains(t, p.lines("hw.errors", 590)[0], "xid_31", "XIDs are still counted")
 			assert.Equal(t, 1, p.logs.Len())
 		})
 	}
@@ -457,7 +457,7 @@ func TestTheNVMLReceiverProvidesOnlyProcessesIfAnExporterExists(t *testing.T) {
 	t.Run("until it is gone", func(t *testing.T) {
 		p := newPipeline(t)
 		p.play(byNVML(0, 600), scrapesOf(t, urlA, 7, 300, 20))
-		assert.Len(t, p.lines("hw.temperature", 331), 17, "then nvml also provides the devices")
+		assert.Len(t, p.lines("hw.temperature", 331), 17, "nvml also provides the devices after the exporter is gone")
 		p.neverFalls(signal.HwEnergy.Name)
 	})
 }

@@ -72,7 +72,7 @@ DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
 	feed(t, after, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 7`)
 	got := rendered(sink)
-	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s", "counted before the restart, and not again")
+	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since 10s", "the error was counted before the restart and is not counted again")
 	assert.Contains(t, got, "{error.type=xid_79, gpu.event.source=last_code, hw.id=GPU-1} = 1 {error} since ")
 	assert.Contains(t, got, "{error.type=xid_31, gpu.event.source=counter, gpu.mig.gpu_instance.id=7, hw.id=GPU-2/gi7, hw.parent=GPU-2} = 3 {error} since 10s")
 }
@@ -88,7 +88,7 @@ func TestAnExporterRestartBeforeACollectorRestartIsStored(t *testing.T) {
 	} {
 		feed(t, before, int64(10*(i+1)), rows)
 	}
-	assert.Equal(t, 3, m.Writes(), "the reset is written, once")
+	assert.Equal(t, 3, m.Writes(), "the reset is written once")
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, afterRestart, `DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="13"} 5`)
@@ -119,7 +119,7 @@ func TestStorageFailuresAreLoggedOnceAndCounted(t *testing.T) {
 	}
 	m.Fail(nil)
 	feed(t, p, 40, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1"} 79`)
-	assert.Contains(t, rendered(sink), "error.type=xid_79", "samples are sent nevertheless")
+	assert.Contains(t, rendered(sink), "error.type=xid_79", "samples are still sent")
 	var said []string
 	for _, e := range logs.All() {
 		said = append(said, e.Message)
@@ -155,7 +155,7 @@ func TestEachNodeHasASeparateStoredValue(t *testing.T) {
 		addErrors(10, fmt.Sprint("n", n), 1)
 	}
 	before := m.Raw()
-	assert.Len(t, before, 6, "five nodes and the list of them")
+	assert.Len(t, before, 6, "five nodes and the list of nodes")
 	addErrors(20, "n1", 2)
 	for key, value := range m.Raw() {
 		if key == nodeKey {
@@ -171,7 +171,7 @@ func TestEachNodeHasASeparateStoredValue(t *testing.T) {
 		feed(t, after, afterRestart, fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-n%[1]d",Hostname="n%[1]d",xid="31"} 3`, n))
 	}
 	got := rendered(sink)
-	assert.Equal(t, 5, strings.Count(got, " = 2 {error}"), "one error more than before on n1, two on the others, and n1 had one: %s", got)
+	assert.Equal(t, 5, strings.Count(got, " = 2 {error}"), "n1 had one error and has one more, and each other node has two: %s", got)
 }
 
 // If the process crashes while it converts the state to one value per node, both forms exist. The

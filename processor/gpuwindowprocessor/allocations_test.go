@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// The limit is the value at the time of writing plus 10 %. All frames belong to one window.
-func TestAFrameStaysWithinItsAllocations(t *testing.T) {
+// The limit is the value at the time of writing plus 10%. All frames belong to one window.
+func TestAFrameStaysWithinItsAllocationLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := newWindowProcessor(processortest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
 		require.NoError(t, err)
@@ -46,9 +46,9 @@ func TestAFrameStaysWithinItsAllocations(t *testing.T) {
 	})
 }
 
-// A sample above max_series costs as much as one below it, so that the limit does not starve the
-// collector.
-func TestARefusedSampleAllocatesNothing(t *testing.T) {
+// A sample beyond max_series must not be more expensive than other samples, so that the limit does
+// not overload the collector.
+func TestARefusedSampleDoesNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)
 		cfg.MaxSeries = 1

@@ -18,10 +18,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// grpcLimit is the largest message that a gRPC server accepts by default.
+// grpcLimit is the size of the largest message that a gRPC server accepts by default.
 const grpcLimit = 4 << 20
 
-// sizeOf returns the size of a batch as OTLP.
+// sizeOf returns the OTLP size of a batch.
 func sizeOf(md pmetric.Metrics) int { return (&pmetric.ProtoMarshaler{}).MetricsSize(md) }
 
 func TestWindowsWithLongLabelsAreSentInBatchesThatAServerAccepts(t *testing.T) {
@@ -56,7 +56,7 @@ func TestWindowsWithLongLabelsAreSentInBatchesThatAServerAccepts(t *testing.T) {
 		}
 		assert.Greater(t, total, 3*grpcLimit)
 		assert.Positive(t, points)
-		assert.Zero(t, points%devices, "no point is lost")
+		assert.Zero(t, points%devices, "no points are lost")
 	})
 }
 

@@ -83,7 +83,7 @@ func benchScrape(node, devices int) (resource pcommon.Map, samples []benchSample
 	return resource, samples, series
 }
 
-// benchNodes has scrapes of many nodes that are added to one engine.
+// benchNodes contains the scrapes of many nodes that are added to one engine.
 type benchNodes struct {
 	engine    *window.Engine
 	resources []window.PlacedResource
@@ -109,8 +109,8 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 	return b
 }
 
-// advance moves to the next scrape, 15 seconds later, and reports whether a window was closed in
-// between.
+// advance moves to the next scrape, 15 s later, and reports whether a window was closed in the
+// meantime.
 func (b *benchNodes) advance() bool {
 	b.now = b.now.Add(15 * time.Second)
 	_, pending := b.engine.ClosedUpTo(b.now.Add(-time.Second))
@@ -141,7 +141,7 @@ func (b *benchNodes) scrapeNode(n int, now time.Time) {
 	in.End()
 }
 
-// scrapeHandles is like scrape, but uses the resolved series.
+// scrapeHandles adds one scrape of every node, but uses the resolved series.
 func (b *benchNodes) scrapeHandles() {
 	value := float64(b.now.Unix() % 1000)
 	for n := range b.handles {
@@ -184,8 +184,9 @@ func (b *benchNodes) emit() {
 	}
 }
 
-// The test measures the heap and not time, so that a busy machine does not matter.
-func TestASeriesTakesAtMost350BytesWithItsWindows(t *testing.T) {
+// The test measures the heap instead of the time, so that it does not depend on the load of the
+// machine.
+func TestASeriesWithItsWindowsUsesAtMost350Bytes(t *testing.T) {
 	n := newBenchNodes(32, 56)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -203,7 +204,7 @@ func TestASeriesTakesAtMost350BytesWithItsWindows(t *testing.T) {
 	require.Less(t, float64(after.HeapAlloc-before.HeapAlloc)/float64(n.series), 350.0)
 }
 
-func TestASampleOfAKnownSeriesAllocatesNothing(t *testing.T) {
+func TestASampleOfAKnownSeriesDoesNotAllocate(t *testing.T) {
 	n := newBenchNodes(1, 56)
 	step := func() {
 		if n.advance() {
@@ -218,8 +219,8 @@ func TestASampleOfAKnownSeriesAllocatesNothing(t *testing.T) {
 	require.Less(t, testing.AllocsPerRun(20, step), 20.0)
 }
 
-// frameOfANode returns the frame of a scrape of 8 GPUs with 7 MIG instances each, all of which are
-// held.
+// frameOfANode returns the frame of a scrape of 8 GPUs with 7 MIG instances each. All instances
+// have a holder.
 func frameOfANode(at time.Time) *gpudata.Frame {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: at.UnixNano()}
 	for g := range 8 {
@@ -237,9 +238,9 @@ func frameOfANode(at time.Time) *gpudata.Frame {
 	return f
 }
 
-// The output is pdata, in which each point and each value of its attributes is an object. The limit
-// is the value at the time of writing plus 10 %.
-func TestAPointOfAWindowStaysWithinItsAllocations(t *testing.T) {
+// In pdata, each point and each attribute value is a separate object. The limit is the value at the
+// time of writing plus 10%.
+func TestAPointOfAWindowStaysWithinItsAllocationLimit(t *testing.T) {
 	n := newBenchNodes(1, 56)
 	for range 6 {
 		n.advance()
@@ -274,7 +275,7 @@ func BenchmarkEngineCurve(b *testing.B) {
 	}
 }
 
-// BenchmarkEngineParallel measures scrapes of different nodes on several cores: run it with -cpu
+// BenchmarkEngineParallel measures scrapes of different nodes on several cores. Run it with -cpu
 // 1,2.
 func BenchmarkEngineParallel(b *testing.B) {
 	n := newBenchNodes(2*runtime.GOMAXPROCS(0), 56)
@@ -312,7 +313,7 @@ func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes
 	var cpu cpumeter.Meter
 	for b.Loop() {
 		if n.advance() {
-			// Windows are read by a different goroutine from the one that adds samples.
+			// A separate goroutine reads the windows.
 			b.StopTimer()
 			n.emit()
 			b.StartTimer()

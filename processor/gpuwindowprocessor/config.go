@@ -145,7 +145,7 @@ func (c *Config) Validate() error {
 		})
 		name := c.Rules[i].Metric
 		first, exists := outputs[name]
-		p.Check(!exists || name == "", "rules[%d]: metric is %q: must be made by one rule, and rules[%d] makes it", i, name, first)
+		p.Check(!exists || name == "", "rules[%d]: metric is %q: must be computed by only one rule, but rules[%d] also computes it", i, name, first)
 		if !exists {
 			outputs[name] = i
 		}
@@ -164,7 +164,7 @@ func checkPattern(pattern string) error {
 
 func checkRule(r *window.Rule, check func(ok bool, format string, args ...any)) {
 	check(r.Source != "", "source is \"\": must be a metric name")
-	check(r.Source != signal.GPUExporterUp.Name, "source is %q: must not be a metric that passes untouched", r.Source)
+	check(r.Source != signal.GPUExporterUp.Name, "source is %q: must not be a metric that is forwarded unchanged", r.Source)
 	check(r.Metric != "", "metric is \"\": must be a metric name")
 	check(r.Metric == "" || r.Metric != r.Source, "metric is %q: must be another one than source", r.Metric)
 	check(r.Metric != signal.WindowCoverage.Name && r.Metric != signal.WindowSamples.Name,

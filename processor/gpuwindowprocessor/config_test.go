@@ -32,18 +32,18 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 		with func(*Config)
 		want string
 	}{
-		{"a window too short", func(c *Config) { c.Window, c.Grace = 500*time.Millisecond, 0 }, "window is 500ms: must be between 1s and 24h0m0s"},
-		{"a window too long", func(c *Config) { c.Window = 25 * time.Hour }, "window is 25h0m0s: must be between 1s and 24h0m0s"},
+		{"a window that is too short", func(c *Config) { c.Window, c.Grace = 500*time.Millisecond, 0 }, "window is 500ms: must be between 1s and 24h0m0s"},
+		{"a window that is too long", func(c *Config) { c.Window = 25 * time.Hour }, "window is 25h0m0s: must be between 1s and 24h0m0s"},
 		{"a negative grace", func(c *Config) { c.Grace = -1 }, "grace is -1ns: must be 0s, or 1ms to ten times window"},
-		{"too much grace", func(c *Config) { c.Grace = time.Hour }, "grace is 1h0m0s: must be 0s, or 1ms to ten times window"},
-		{"a grace without its unit", func(c *Config) { c.Grace = 5 }, "grace is 5ns: must be 0s, or 1ms to ten times window; write the unit, as in 5s"},
-		{"no gap", func(c *Config) { c.MaxGap = 0 }, "max_gap is 0s: must be at least 100ms"},
-		{"a gap without its unit", func(c *Config) { c.MaxGap = 90 }, "max_gap is 90ns: must be at least 100ms"},
-		{"a threshold of nothing", func(c *Config) { c.MemoryPressureThreshold = 0 }, "memory_pressure_threshold is 0: must be above 0 and at most 1"},
-		{"a threshold above one", func(c *Config) { c.MemoryPressureThreshold = 90 }, "memory_pressure_threshold is 90: must be above 0 and at most 1"},
-		{"a threshold that is no number", func(c *Config) { c.MemoryPressureThreshold = math.NaN() }, "memory_pressure_threshold is NaN: must be above 0 and at most 1"},
+		{"a grace that is too long", func(c *Config) { c.Grace = time.Hour }, "grace is 1h0m0s: must be 0s, or 1ms to ten times window"},
+		{"a grace without a unit", func(c *Config) { c.Grace = 5 }, "grace is 5ns: must be 0s, or 1ms to ten times window; write the unit, as in 5s"},
+		{"no max_gap", func(c *Config) { c.MaxGap = 0 }, "max_gap is 0s: must be at least 100ms"},
+		{"a max_gap without a unit", func(c *Config) { c.MaxGap = 90 }, "max_gap is 90ns: must be at least 100ms"},
+		{"a threshold of 0", func(c *Config) { c.MemoryPressureThreshold = 0 }, "memory_pressure_threshold is 0: must be above 0 and at most 1"},
+		{"a threshold above 1", func(c *Config) { c.MemoryPressureThreshold = 90 }, "memory_pressure_threshold is 90: must be above 0 and at most 1"},
+		{"a threshold that is not a number", func(c *Config) { c.MemoryPressureThreshold = math.NaN() }, "memory_pressure_threshold is NaN: must be above 0 and at most 1"},
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 100000000"},
-		{"no patience", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least 100ms"},
+		{"no idle timeout", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least 100ms"},
 		{"an unknown passthrough", func(c *Config) { c.Passthrough = "some" }, `passthrough is "some": must be one of last, all, none`},
 		{
 			"flat attributes of windows alone", func(c *Config) { c.FlatAttributes, c.Passthrough = true, passthroughAll },
@@ -51,22 +51,22 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 		},
 		{"an unknown layout", func(c *Config) { c.DeviceAttributes = "points" }, `device_attributes is "points": must be one of point, resource`},
 		{"an unknown metric", func(c *Config) { c.Metrics = componenthelper.Metrics{"gpu.made.up": {}} }, `metrics has the key "gpu.made.up": must be one of `},
-		{"a rule that makes its own source", func(c *Config) {
+		{"a rule that computes its source", func(c *Config) {
 			c.Rules = []window.Rule{{Source: "acme.load", Function: "mean", Metric: "acme.load"}}
 		}, `rules[0]: metric is "acme.load": must be another one than source`},
-		{"a pattern in the middle", func(c *Config) {
+		{"a * in the middle of a source", func(c *Config) {
 			r := valid()
 			r.Where = []window.Filter{{Attribute: "a", Values: []string{"a*b"}}}
 			c.Rules = []window.Rule{r}
 		}, `rules[0]: where[0]: values[0] is "a*b": must be text that may end in * to be a prefix`},
 		{"a rule without a source", func(c *Config) { r := valid(); r.Source = ""; c.Rules = []window.Rule{r} }, `rules[0]: source is "": must be a metric name`},
-		{"a rule on what passes untouched", func(c *Config) { r := valid(); r.Source = "gpu.exporter.up"; c.Rules = []window.Rule{r} }, `rules[0]: source is "gpu.exporter.up": must not be a metric that passes untouched`},
+		{"a rule for a metric that is forwarded unchanged", func(c *Config) { r := valid(); r.Source = "gpu.exporter.up"; c.Rules = []window.Rule{r} }, `rules[0]: source is "gpu.exporter.up": must not be a metric that is forwarded unchanged`},
 		{"a rule without a metric", func(c *Config) { r := valid(); r.Metric = ""; c.Rules = []window.Rule{r} }, `rules[0]: metric is "": must be a metric name`},
-		{"a rule for what every window has", func(c *Config) { r := valid(); r.Metric = "gpu.window.samples"; c.Rules = []window.Rule{r} }, `rules[0]: metric is "gpu.window.samples": must not be one that every window has`},
-		{"two rules for one metric", func(c *Config) { c.Rules = []window.Rule{valid(), valid()} }, `rules[1]: metric is "out": must be made by one rule, and rules[0] makes it`},
+		{"a rule for a metric that every window has", func(c *Config) { r := valid(); r.Metric = "gpu.window.samples"; c.Rules = []window.Rule{r} }, `rules[0]: metric is "gpu.window.samples": must not be one that every window has`},
+		{"two rules for one metric", func(c *Config) { c.Rules = []window.Rule{valid(), valid()} }, `rules[1]: metric is "out": must be computed by only one rule, but rules[0] also computes it`},
 		{"an unknown function", func(c *Config) { r := valid(); r.Function = "median"; c.Rules = []window.Rule{r} }, `rules[0]: function is "median": must be one of ` + strings.Join(window.Functions(), ", ")},
 		{"a share without a threshold", func(c *Config) { r := valid(); r.Function = "share_at_least"; c.Rules = []window.Rule{r} }, "rules[0]: threshold is unset: must be set for share_at_least"},
-		{"a quantile without its share", func(c *Config) { r := valid(); r.Function = "quantile"; c.Rules = []window.Rule{r} }, "rules[0]: quantile is unset: must be set for the function quantile"},
+		{"a quantile function without a quantile", func(c *Config) { r := valid(); r.Function = "quantile"; c.Rules = []window.Rule{r} }, "rules[0]: quantile is unset: must be set for the function quantile"},
 		{"a quantile in percent", func(c *Config) {
 			r := valid()
 			r.Function, r.Quantile = "quantile", number(95)
@@ -86,8 +86,8 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 			r.Where = []window.Filter{{Attribute: "hw.id", Absent: true}}
 			c.Rules = []window.Rule{r}
 		}, `rules[0]: where[0]: attribute is "hw.id": must be an attribute that neither identifies a device nor describes it`},
-		{"a filter of nothing", func(c *Config) { r := valid(); r.Where = []window.Filter{{Attribute: "a"}}; c.Rules = []window.Rule{r} }, "rules[0]: where[0]: values is []: must not be empty unless absent is true"},
-		{"a filter pattern in the middle", func(c *Config) {
+		{"a filter without values", func(c *Config) { r := valid(); r.Where = []window.Filter{{Attribute: "a"}}; c.Rules = []window.Rule{r} }, "rules[0]: where[0]: values is []: must not be empty unless absent is true"},
+		{"a * in the middle of a filter value", func(c *Config) {
 			r := valid()
 			r.Where = []window.Filter{{Attribute: "a", Values: []string{"*a"}}}
 			c.Rules = []window.Rule{r}
@@ -101,15 +101,15 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	}
 }
 
-// Settings that are compared with the window cause no errors of their own if only the window is
-// wrong.
+// Settings that are compared with the window must not cause additional errors if only the window is
+// invalid.
 func TestAWindowWithoutAUnitIsTheOnlyError(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Window = 60
 	require.EqualError(t, confmap.Validate(cfg), "window is 60ns: must be between 1s and 24h0m0s; write the unit, as in 60s")
 }
 
-func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
+func TestAllInvalidSettingsAreReportedTogether(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.MaxGap, cfg.MaxSeries = -1, -1
 	err := confmap.Validate(cfg)
@@ -141,7 +141,7 @@ func TestAMetricIsEnabledUnlessItIsDisabled(t *testing.T) {
 	assert.False(t, disabled(signal.XIDErrors.Name))
 }
 
-// A metric that is disabled by default has no active rule, which would cost series.
+// A metric that is disabled by default has no active rule, because an active rule would use series.
 func TestAMetricThatIsDisabledByDefaultCanBeEnabled(t *testing.T) {
 	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.MemoryUtilizationP95.Name} {
 		made := func(settings map[string]any) bool {
@@ -154,7 +154,7 @@ func TestAMetricThatIsDisabledByDefaultCanBeEnabled(t *testing.T) {
 	}
 }
 
-func TestARuleOfTheUserIsActiveForAnyMetricName(t *testing.T) {
+func TestAConfiguredRuleIsActiveForAnyMetricName(t *testing.T) {
 	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.UtilizationAvg.Name} {
 		cfg := createDefaultConfig().(*Config)
 		cfg.Rules = []window.Rule{{Source: "acme.load", Function: "mean", Metric: name, Unit: "W"}}
@@ -167,7 +167,7 @@ func TestARuleOfTheUserIsActiveForAnyMetricName(t *testing.T) {
 	}
 }
 
-// The default rules emit all window metrics of the contract and no others.
+// The default rules must emit exactly the window metrics of the contract.
 func TestTheDefaultRulesEmitEveryWindowMetricOfTheContract(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	var want []string
@@ -198,7 +198,7 @@ func TestEveryAttributeOfAHolderDistinguishesSeries(t *testing.T) {
 	}
 }
 
-func TestTheDocumentationHasEveryFunction(t *testing.T) {
+func TestTheDocumentationDescribesEveryFunction(t *testing.T) {
 	text, err := os.ReadFile("rules.md")
 	require.NoError(t, err)
 	for _, name := range window.Functions() {

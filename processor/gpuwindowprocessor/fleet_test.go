@@ -27,11 +27,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// fleet is the number of nodes with 8 GPUs that the limits of a central collector are designed for.
+// fleet is the number of nodes with 8 GPUs for which the limits of a central collector are
+// designed.
 const fleet = 1000
 
-// node returns a scrape of an exporter that uses the CSV file of the examples, on a node with 8
-// GPUs, each held by a pod.
+// node returns a scrape of an exporter with the CSV file of the examples. The node has 8 GPUs, and
+// a pod holds each GPU.
 func node(t *testing.T, at time.Time) pmetric.Metrics {
 	t.Helper()
 	file, err := os.Open("../../examples/dcgm-exporter/counters.csv")

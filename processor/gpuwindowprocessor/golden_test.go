@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the output.yaml files of the gold
 // TestGolden runs the entire processor for each directory under testdata/golden. Every
 // ResourceMetrics of input.yaml arrives as its own batch, at the time of its newest point. The
 // clock of synctest starts at 2000-01-01. Two minutes after the last batch, the processor is shut
-// down. output.yaml has everything that it sent, in this order.
+// down. output.yaml contains all output of the processor, in the order in which it was sent.
 func TestGolden(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestGolden(t *testing.T) {
 			got := pmetric.NewMetrics()
 			synctest.Test(t, func(t *testing.T) { got = runGolden(t, cfg, input, unchangedMetrics) })
 			if *update {
-				// The order and the timestamps are kept.
+				// The comparison includes the order and the timestamps.
 				text, err := golden.MarshalMetricsYAML(got)
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "output.yaml"), text, 0o600))

@@ -31,15 +31,16 @@ func each(interval, from, to time.Duration) (out []arrival) {
 	return out
 }
 
-// A series ends idle_timeout after its last scrape arrived. Its mark has the end of the window that
-// closed last before, or a later time if a point with that time was sent.
+// A series ends idle_timeout after its last scrape arrived. The time of its mark is the end of the
+// last window that closed before the series ended, or a later time if a point with that time was
+// sent.
 func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tt := range map[string]struct {
 		idle     time.Duration // 10 min if 0
 		arrivals []arrival
-		// mark is the expected time of the marks of the window metrics, and ofCounter the time of
-		// that of the counter, if it is another one.
+		// mark is the expected time of the marks of the window metrics. ofCounter is the expected
+		// time of the counter's mark if it differs.
 		mark, ofCounter time.Duration
 	}{
 		"regular scrapes": {
@@ -47,11 +48,11 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 			// The end at 13:45 is after 13:05, when the window until 13:00 closed.
 			mark: 13*time.Minute - ms,
 		},
-		"the end just before a window closes": {
+		"a series that ends just before a window closes": {
 			arrivals: []arrival{{at: time.Minute}, {at: 3*time.Minute + 5*time.Second - ms}},
 			mark:     12*time.Minute - ms,
 		},
-		"the end when a window closes": {
+		"a series that ends when a window closes": {
 			arrivals: []arrival{{at: time.Minute}, {at: 3*time.Minute + 5*time.Second}},
 			mark:     13*time.Minute - ms,
 		},
@@ -59,30 +60,30 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 			arrivals: []arrival{{at: 7 * time.Second}, {at: 8 * time.Second}, {at: 9*time.Minute + 59*time.Second}, {at: 12 * time.Minute}, {at: 12*time.Minute + 3*time.Second}},
 			mark:     21*time.Minute - ms, // the end at 22:03 is before 22:05
 		},
-		"a late scrape whose window is open": {
+		"a late scrape in an open window": {
 			arrivals: []arrival{{at: 50 * time.Second}, {at: 64 * time.Second, age: 5 * time.Second}},
 			mark:     10*time.Minute - ms, // the end at 11:04 is before 11:05
 		},
-		"a late scrape whose window is closed": {
-			// It is dropped, so the series ends by the scrape before it.
+		"a late scrape in a closed window": {
+			// The scrape is dropped, so the previous scrape determines the end.
 			arrivals: []arrival{{at: 50 * time.Second}, {at: 2 * time.Minute, age: 65 * time.Second}},
 			mark:     10*time.Minute - ms, // the end at 10:50 is after 10:05
 		},
 		"an early scrape": {
-			// Its time is in the next window, which is sent at 2:05.
+			// The time of the scrape is in the next window, which is sent at 2:05.
 			arrivals: []arrival{{at: 50 * time.Second, age: -30 * time.Second}},
 			mark:     10*time.Minute - ms,
 		},
-		"a timeout below a window": {
-			// The window until 1:00 is sent at 1:05, after the end.
+		"a timeout shorter than a window": {
+			// The window until 1:00 is sent at 1:05, after the series ended.
 			idle:      5 * time.Second,
 			arrivals:  []arrival{{at: 30 * time.Second}},
 			mark:      time.Minute + ms,
 			ofCounter: 30*time.Second + ms,
 		},
 	} {
-		// The collector starts at any time of a window, and searches for idle series at times that
-		// depend on the scrapes of other devices.
+		// The collector may start at any time within a window. The times at which it searches for
+		// idle series depend on the scrapes of other devices.
 		for _, phase := range []time.Duration{0, ms, 4999 * ms, 5 * time.Second, 17 * time.Second, 59999 * ms} {
 			for _, other := range []time.Duration{0, 7 * time.Second, 15 * time.Second, 47 * time.Second} {
 				t.Run(fmt.Sprintf("%s, start at %s, other device each %s", name, phase, other), func(t *testing.T) {
@@ -92,7 +93,8 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 						if tt.idle > 0 {
 							cfg.IdleTimeout = tt.idle
 						}
-						// Windows begin at full minutes. The arrivals are relative to one of them.
+						// Windows begin at full minutes. The arrivals are relative to a full
+						// minute.
 						origin := time.Hour
 						got := idleRun(t, cfg, origin-time.Minute-phase, origin, tt.arrivals, other)
 
@@ -103,7 +105,7 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 							"gpu.window.samples":           {tt.mark},
 							"hw.errors":                    {cmp.Or(tt.ofCounter, tt.mark)},
 						}, got.marks, "one mark of each series")
-						assert.Equal(t, got.accepted, got.windowed, "no sample is lost or counted twice")
+						assert.Equal(t, got.accepted, got.windowed, "no samples are lost or counted twice")
 
 						windowsSent := got.lastAccepted.Truncate(time.Minute) + time.Minute + cfg.Grace
 						earliest := got.lastAccepted + cfg.IdleTimeout
@@ -119,13 +121,13 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 
 type idleResult struct {
 	marks              map[string][]time.Duration // times of the marks by series
-	markedAt           time.Duration              // when they were sent
+	markedAt           time.Duration              // time at which the marks were sent
 	lastAccepted       time.Duration              // arrival of the last scrape that was not dropped
 	accepted, windowed int                        // samples of GPU-a
 }
 
-// idleRun starts a processor at a time, and sends it the arrivals of GPU-a and, at an interval, those
-// of another device. All times of the result are relative to origin.
+// idleRun starts a processor and sends the arrivals of GPU-a and, at an interval, samples of
+// another device. All times of the result are relative to origin.
 func idleRun(t *testing.T, cfg *Config, startAt, origin time.Duration, arrivals []arrival, interval time.Duration) (got idleResult) {
 	t.Helper()
 	got.marks = map[string][]time.Duration{}

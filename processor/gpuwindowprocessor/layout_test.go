@@ -16,9 +16,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Each golden directory is run again, with the attributes of devices on Resources in the input and
+// The test runs each golden directory with the device attributes on the Resources of the input and
 // the output.
-func TestAttributesOfADeviceMayBeOnItsResource(t *testing.T) {
+func TestDeviceAttributesMayBeOnResources(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, dirs)
@@ -30,7 +30,7 @@ func TestAttributesOfADeviceMayBeOnItsResource(t *testing.T) {
 			cfg, input := goldenCase(t, dir)
 			synctest.Test(t, func(t *testing.T) {
 				got := runGolden(t, cfg, input, pdatatest.DevicesOnResources)
-				if cfg.Passthrough != passthroughAll { // which leaves samples unchanged
+				if cfg.Passthrough != passthroughAll { // passthrough: all leaves samples unchanged
 					assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(got), "read from Resources")
 				}
 			})
@@ -51,7 +51,7 @@ func TestAttributesOfADeviceMayBeOnItsResource(t *testing.T) {
 	assert.Positive(t, moved)
 }
 
-func TestAttributesOfTheResourceMayBeOnEachPoint(t *testing.T) {
+func TestResourceAttributesMayBeOnPoints(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
 	require.NoError(t, err)
 	for _, dir := range dirs {

@@ -15,7 +15,7 @@ import (
 
 // Backends reject a point that is not newer than the last one of its series, with millisecond
 // resolution.
-func TestThePointsOfASeriesAreSentInTheOrderOfTime(t *testing.T) {
+func TestThePointsOfASeriesAreSentInChronologicalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(2 * time.Second)
 		s.cfg.Grace = rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second, 3 * time.Second}).Draw(t, "grace")
@@ -34,7 +34,7 @@ func TestThePointsOfASeriesAreSentInTheOrderOfTime(t *testing.T) {
 			return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Millisecond
 		}
 		for now := time.Minute; now < 2*time.Minute; now += milliseconds(3000, "pause") {
-			// The same as in the processor.
+			// Fetch the windows in the same way as the processor.
 			upTo, _ := s.engine.ClosedUpTo(specOrigin.Add(now))
 			for em := s.engine.Fetch(upTo); em != nil; em = s.engine.Fetch(upTo) {
 				rows, _ := em.Next(nil, math.MaxInt)

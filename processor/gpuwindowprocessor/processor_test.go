@@ -79,7 +79,7 @@ func testConfig() *Config {
 	return cfg
 }
 
-// windows returns the values of a window metric by the ends of the windows.
+// windows returns the values of a window metric by window end.
 func windows(t *testing.T, all []pmetric.Metrics, name string) map[time.Time]float64 {
 	t.Helper()
 	out := map[time.Time]float64{}
@@ -92,7 +92,7 @@ func windows(t *testing.T, all []pmetric.Metrics, name string) map[time.Time]flo
 					}
 					for _, dp := range m.Gauge().DataPoints().All() {
 						end := dp.Timestamp().AsTime().UTC()
-						require.NotContains(t, out, end, "a window left twice")
+						require.NotContains(t, out, end, "a window was sent twice")
 						out[end] = dp.DoubleValue() + float64(dp.IntValue())
 					}
 				}
@@ -107,8 +107,7 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func until(at time.Duration) { time.Sleep(time.Until(bubbleStart.Add(at))) }
 
-// If such metrics did not count, an error of a board that has no other samples for the rules would
-// be lost.
+// Otherwise, an error of a board without other samples for the rules would be lost.
 func TestADeviceIsObservedByMetricsThatAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := new(consumertest.MetricsSink)
@@ -145,12 +144,12 @@ func TestWindowsAreSentWithinTheJitterAfterTheyClose(t *testing.T) {
 		until(30 * time.Second)
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
 		until(65*time.Second - time.Millisecond)
-		require.Empty(t, sink.AllMetrics(), "nothing leaves before grace has passed")
+		require.Empty(t, sink.AllMetrics(), "the window is not sent before the grace period is over")
 		until(66*time.Second + time.Millisecond)
 		synctest.Wait()
 		require.Len(t, sink.AllMetrics(), 1)
 		require.NoError(t, p.Shutdown(t.Context()))
-		require.Len(t, sink.AllMetrics(), 1, "nothing is left to flush")
+		require.Len(t, sink.AllMetrics(), 1, "no window remains to be sent")
 	})
 }
 
@@ -179,8 +178,8 @@ func TestLateSamplesAreLoggedOnceWithTheRemedy(t *testing.T) {
 			until(at)
 			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 1)))
 		}
-		assert.Zero(t, logs.Len(), "nothing is late")
-		for range 4 { // a federation whose samples are as old as a scrape interval of the server
+		assert.Zero(t, logs.Len(), "no sample is late")
+		for range 4 { // a federation delivers old samples
 			time.Sleep(15 * time.Second)
 			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now().Add(-2*time.Minute), 0.5, 1)))
 		}
@@ -212,7 +211,7 @@ func (blocking) ConsumeMetrics(ctx context.Context, _ pmetric.Metrics) error {
 	return ctx.Err()
 }
 
-func TestShutdownHonoursItsContext(t *testing.T) {
+func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
 		until(30 * time.Second)
@@ -224,7 +223,7 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 	})
 }
 
-// The Collector shuts down its components with a context that has no deadline.
+// The Collector shuts down its components with a context without a deadline.
 func TestShutdownWaitsBrieflyForAHangingConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
@@ -254,7 +253,7 @@ func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 	})
 }
 
-// refusing is a consumer that returns err while it is set.
+// refusing is a consumer that returns err if err is set.
 type refusing struct {
 	consumertest.MetricsSink
 	mu  sync.Mutex
@@ -295,7 +294,7 @@ func TestAnErrorOfTheNextConsumerDropsAndCountsTheBatchAndIsLoggedOnce(t *testin
 			until(time.Duration(minute+1)*time.Minute + 10*time.Second)
 		}
 		synctest.Wait()
-		assert.Len(t, next.AllMetrics(), 1, "a dropped batch does not come again")
+		assert.Len(t, next.AllMetrics(), 1, "a dropped batch is not sent again")
 		assert.Equal(t, 1, logs.FilterMessageSnippet("refuses").Len())
 		assert.Equal(t, 1, logs.FilterMessageSnippet("again").Len())
 		metadatatest.AssertEqualProcessorGpuWindowPoints(t, tel, []metricdata.DataPoint[int64]{
@@ -307,7 +306,7 @@ func TestAnErrorOfTheNextConsumerDropsAndCountsTheBatchAndIsLoggedOnce(t *testin
 	})
 }
 
-func TestAnErrorForPassedMetricsIsReturnedToTheCaller(t *testing.T) {
+func TestAnErrorForForwardedMetricsIsReturnedToTheCaller(t *testing.T) {
 	failure := errors.New("no")
 	cfg := testConfig()
 	cfg.Passthrough = passthroughAll
@@ -330,23 +329,23 @@ func TestTheNumberOfPointsInABatchIsLimited(t *testing.T) {
 		for _, md := range sink.AllMetrics() {
 			sizes = append(sizes, md.DataPointCount())
 		}
-		// Four points of the window, then the points that mark their ends.
+		// The window has four points, which are followed by the marks of their ends.
 		assert.Equal(t, []int{3, 1, 3, 1}, sizes)
 	})
 }
 
-// The points of a large window are sent over some time, but for at most a part of the next window.
-// They are sent at once if the processor is shut down.
+// The batches of a large window are sent with pauses, which end after a part of the next window. If
+// the processor is shut down, the remaining batches are sent without pauses.
 func TestTheBatchesOfAWindowAreSentWithPauses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		devices int
 		ends    bool
 		want    time.Duration // from the first batch to the last
 	}{
-		"one batch":           {1, false, 0},
-		"ten batches":         {10, false, 9 * batchPause},
-		"more than have time": {1000, false, time.Minute / 4},
-		"at the end":          {1000, true, batchPause},
+		"one batch":                {1, false, 0},
+		"ten batches":              {10, false, 9 * batchPause},
+		"more batches than pauses": {1000, false, time.Minute / 4},
+		"shutdown":                 {1000, true, batchPause},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -478,7 +477,7 @@ func fileStorage(t *testing.T, dir string) host {
 	return host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: ext}}
 }
 
-// crash returns a copy of a directory, with what a killed process leaves behind.
+// crash returns a copy of a directory as it is after the process was killed.
 func crash(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -498,7 +497,7 @@ func storageConfig() *Config {
 	return cfg
 }
 
-func TestARestartWithStorageFlushesNothingAndLosesNothing(t *testing.T) {
+func TestARestartWithStorageNeitherSendsPartialWindowsNorLosesSamples(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		first, second := new(consumertest.MetricsSink), new(consumertest.MetricsSink)
@@ -509,7 +508,7 @@ func TestARestartWithStorageFlushesNothingAndLosesNothing(t *testing.T) {
 		until(20 * time.Second)
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.4, 2)))
 		require.NoError(t, p.Shutdown(t.Context()))
-		require.Empty(t, first.AllMetrics(), "no partial window leaves")
+		require.Empty(t, first.AllMetrics(), "no partial window is sent")
 
 		p = start(t, processortest.NewNopSettings(metadata.Type), storageConfig(), h, second)
 		until(50 * time.Second)
@@ -525,7 +524,7 @@ func TestARestartWithStorageFlushesNothingAndLosesNothing(t *testing.T) {
 	})
 }
 
-// If a collector was removed from a tier, its storage may never be read again.
+// If a collector is removed from a tier, its storage may never be read again.
 func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -537,10 +536,10 @@ func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 			until(at)
 			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, int64(at/time.Second))))
 		}
-		require.Empty(t, sink.AllMetrics(), "its grace is not over")
+		require.Empty(t, sink.AllMetrics(), "the grace period is not over")
 		require.NoError(t, p.Shutdown(t.Context()))
 		first, second := bubbleStart.Add(time.Minute), bubbleStart.Add(2*time.Minute)
-		assert.Equal(t, map[time.Time]float64{first: 40}, windows(t, sink.AllMetrics(), signal.XIDErrors.Name), "the open window is kept")
+		assert.Equal(t, map[time.Time]float64{first: 40}, windows(t, sink.AllMetrics(), signal.XIDErrors.Name), "the open window is not sent")
 
 		p = start(t, processortest.NewNopSettings(metadata.Type), cfg, fileStorage(t, dir), sink)
 		until(90 * time.Second)
@@ -552,8 +551,8 @@ func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 }
 
 func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
-	// The XID count increases by one with each sample, every 5 seconds. The process is killed at
-	// each of these times and starts again 2 seconds later.
+	// The XID count increases by one with each sample, every 5 s. The process is killed at each of
+	// these times and restarts 2 s later.
 	for kill := 7 * time.Second; kill < 3*time.Minute; kill += 5 * time.Second {
 		t.Run(kill.String(), func(t *testing.T) {
 			dir := t.TempDir()
@@ -593,10 +592,10 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 				for _, n := range xids {
 					total += n
 				}
-				// 60 samples in five minutes make 59 increases.
+				// 60 samples in 5 min have 59 increases.
 				assert.LessOrEqual(t, total, 59.0, "an increase was counted twice")
-				// At most the samples since the node was stored are lost, and the one that became a
-				// baseline.
+				// Only the samples since the node was last stored, and the sample that became a
+				// baseline, may be lost.
 				assert.GreaterOrEqual(t, total, 59-(30.0+2)/5-2)
 			})
 		})
@@ -665,7 +664,7 @@ func TestEveryDamagedByteOfTheStorageIsDetectedOrHarmless(t *testing.T) {
 	})
 }
 
-// storeOn opens the store in the storage of a host.
+// storeOn opens the store in the storage extension of a host.
 func storeOn(t *testing.T, h host, logger *zap.Logger) *stateStore {
 	t.Helper()
 	s, err := openStore(t.Context(), h, storageConfig(), component.NewID(metadata.Type), logger, newTelemetry(t))
@@ -763,8 +762,8 @@ func TestEachNodeHasAStoredValueUntilItIsDeleted(t *testing.T) {
 			s.save(t.Context(), n.engine, n.now, false)
 			written[len(m.Values())]++
 		}
-		assert.Len(t, m.Values(), nodes+1, "each node, and their list, within the interval")
-		assert.Greater(t, len(written), 5, "they are not written all at once")
+		assert.Len(t, m.Values(), nodes+1, "within the interval, all nodes and the list of nodes are stored")
+		assert.Greater(t, len(written), 5, "the nodes are not all written at the same time")
 		require.NoError(t, s.close(t.Context()))
 
 		s = storeOn(t, h, zap.NewNop())
@@ -783,7 +782,7 @@ func TestEachNodeHasAStoredValueUntilItIsDeleted(t *testing.T) {
 	})
 }
 
-func TestStartFailsWithoutTheStorageThatIsConfigured(t *testing.T) {
+func TestStartFailsWithoutTheConfiguredStorage(t *testing.T) {
 	for name, h := range map[string]component.Host{
 		"absent":        componenttest.NewNopHost(),
 		"not a storage": host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: struct{ component.Component }{}}},

@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// textAttr is an attribute with a text.
+// textAttr is an attribute with a string value.
 type textAttr struct{ key, value string }
 
 func mapOf(attrs ...textAttr) pcommon.Map {
@@ -27,7 +27,7 @@ func mapOf(attrs ...textAttr) pcommon.Map {
 	return m
 }
 
-// event is a sample that arrives at some time.
+// event is a sample and its time of arrival.
 type event struct {
 	metric window.Metric
 	device string
@@ -42,8 +42,8 @@ func (ev *event) implausible() bool {
 	return ev.metric.Unit == "1" && (ev.value < -0.05 || ev.value > 2)
 }
 
-// timeline generates scrapes of a few devices over some minutes, in order of time, with gaps,
-// resets, repeated values, duplicates and stale markers.
+// timeline generates scrapes of a few devices over some minutes in chronological order, with gaps,
+// resets, repeated values, duplicates, and stale markers.
 func timeline(t *rapid.T) [][]event {
 	step := time.Duration(rapid.IntRange(1, 40).Draw(t, "step")) * time.Second
 	devices := rapid.IntRange(1, 3).Draw(t, "devices")
@@ -90,7 +90,8 @@ type simulation struct {
 	engine *window.Engine
 	got    map[string]float64
 	shape  func([]textAttr) []textAttr
-	// series, if it is not nil, is used for all samples except the first of each series.
+	// series contains the handles for all samples except the first sample of each series. It is nil
+	// if handles are not used.
 	series map[string]*window.Series
 }
 
@@ -133,7 +134,7 @@ func (s *simulation) ingest(now time.Duration, batch []event) {
 	}
 }
 
-// fetchWindows removes the windows that end at or before upTo.
+// fetchWindows fetches the windows that end at or before upTo.
 func (s *simulation) fetchWindows(upTo time.Duration) {
 	for em := s.engine.Fetch(specOrigin.Add(upTo)); em != nil; em = s.engine.Fetch(specOrigin.Add(upTo)) {
 		rows, _ := em.Next(nil, math.MaxInt)
@@ -193,7 +194,7 @@ func TestEveryRatioIsBetweenZeroAndOne(t *testing.T) {
 	})
 }
 
-func TestAPermutationOfAScrapeAndItsAttributesChangesNothing(t *testing.T) {
+func TestTheOrderOfSamplesAndAttributesDoesNotChangeTheWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scrapes := timeline(t)
 		want := newSimulation(time.Minute)
@@ -223,7 +224,7 @@ func TestSamplesWithoutAttributesHaveTheSameWindows(t *testing.T) {
 	})
 }
 
-func TestHowScrapesAreSplitIntoBatchesChangesNothing(t *testing.T) {
+func TestTheSplitOfScrapesIntoBatchesDoesNotChangeTheWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scrapes := timeline(t)
 		want := newSimulation(time.Minute)
@@ -242,7 +243,7 @@ func TestHowScrapesAreSplitIntoBatchesChangesNothing(t *testing.T) {
 	})
 }
 
-func TestASnapshotAtAnyMomentChangesNothing(t *testing.T) {
+func TestARestoreAtAnyTimeDoesNotChangeTheWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scrapes := timeline(t)
 		want := newSimulation(time.Minute)
@@ -264,7 +265,7 @@ func TestASnapshotAtAnyMomentChangesNothing(t *testing.T) {
 }
 
 // TestWindowsAddUp merges six windows of one minute and compares the result with one window of six
-// minutes. Ratios are weighted by the time or the number of samples that they are based on.
+// minutes. Ratios are weighted by their observed time or their number of samples.
 func TestWindowsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scrapes := timeline(t)
@@ -296,8 +297,8 @@ func TestWindowsAddUp(t *testing.T) {
 	})
 }
 
-// requireMerged computes the mean and the time ratio of the long window from the short ones, with
-// weights from the timeline itself.
+// requireMerged computes the mean and the time ratio of the long window from the short windows,
+// with weights from the timeline.
 func requireMerged(t *rapid.T, scrapes [][]event, id string, short, long *simulation) {
 	counts := map[time.Duration]float64{}
 	observed := map[time.Duration]float64{}
@@ -346,7 +347,7 @@ func requireMerged(t *rapid.T, scrapes [][]event, id string, short, long *simula
 		}
 		v, ok := long.got[fmt.Sprintf("%s %s", tt.name, 6*time.Minute)]
 		require.Equal(t, weight > 0, ok, tt.name)
-		// If the time of a window was clamped, the part beyond the limit is lost.
+		// If the time ratio of a window was clamped, the part above 1 is lost.
 		if ok && (!clamped || tt.name[:len(signal.ThrottleViolationRatio.Name)] != signal.ThrottleViolationRatio.Name) {
 			require.InDelta(t, v, sum/weight, 1e-9, tt.name)
 		}
@@ -362,7 +363,7 @@ func TestNoSampleIsCountedTwiceOrLostWithoutACounter(t *testing.T) {
 		offered := uint64(0)
 		var times []string
 		for _, scrape := range scrapes {
-			// Scrapes arrive late, early and twice.
+			// Scrapes arrive late, early, and twice.
 			now := scrape[0].time + time.Duration(rapid.IntRange(-80, 200).Draw(t, "delay"))*time.Second
 			for range rapid.IntRange(1, 2).Draw(t, "times") {
 				s.clock(max(0, now))

@@ -23,8 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// TestSpec runs every file under testdata/spec. A file has time series and the windows that they
-// must produce, in the language that testdata/README.md describes.
+// TestSpec runs every file under testdata/spec. A file contains time series and the expected
+// windows, in the language that testdata/README.md describes.
 func TestSpec(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "spec", "*.test"))
 	require.NoError(t, err)
@@ -37,8 +37,8 @@ func TestSpec(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				run := "straight"
 				if again {
-					// After every batch, the engine is replaced by one that is restored from its
-					// stored state. The result must not change.
+					// After every batch, the engine is replaced by an engine that is restored from
+					// the stored state. The result must not change.
 					run = "restarted after every batch"
 				}
 				t.Run(run, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// specOrigin is the time that all times in a spec are relative to. It is the end of a window for
-// every length that divides a day.
+// specOrigin is the origin of all times in a spec. It is the end of a window for every length that
+// divides a day.
 var specOrigin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
@@ -59,7 +59,7 @@ const (
 	specNode   = "node-1"
 )
 
-// spec is a run of one file.
+// spec is the state of a run of one file.
 type spec struct {
 	t       *testing.T
 	line    int
@@ -133,10 +133,10 @@ func (s *spec) run(text string) {
 			s.fail("unknown statement %q", word)
 		}
 	}
-	require.Positive(s.t, expectations, "nothing is expected")
+	require.Positive(s.t, expectations, "the spec has no expectations")
 	for end, w := range s.got {
 		if len(w.emitted) > 0 {
-			assert.True(s.t, w.expected, "window %s left and was not expected: %v", end, w.emitted)
+			assert.True(s.t, w.expected, "window %s was sent but not expected: %v", end, w.emitted)
 		}
 	}
 }
@@ -154,8 +154,8 @@ func (s *spec) duration(text string) time.Duration {
 	return d
 }
 
-// config reads the lines below it as the configuration of the processor, one setting per line, or
-// reads the configuration file that it names.
+// config reads the configuration of the processor from the lines of the statement, one setting per
+// line, or from the file that the statement names.
 func (s *spec) config(b specBlock) {
 	file := filepath.Join("testdata", "spec", strings.TrimSpace(strings.TrimPrefix(b.head, "config")))
 	if len(b.lines) > 0 {
@@ -375,7 +375,7 @@ func (s *spec) fetch(upTo time.Time) {
 	for em := s.engine.Fetch(upTo); em != nil; em = s.engine.Fetch(upTo) {
 		w := &specWindow{emitted: map[string]float64{}, carried: map[string]float64{}}
 		end := em.End().Sub(specOrigin)
-		require.NotContains(s.t, s.got, end, "a window left twice")
+		require.NotContains(s.t, s.got, end, "a window was sent twice")
 		s.got[end] = w
 		var rows []window.Row
 		for more := true; more; {
@@ -394,7 +394,7 @@ func (s *spec) fetch(upTo time.Time) {
 	}
 }
 
-// put stores a row's value under the text that identifies its series in expectations.
+// put stores a row's value with the text that identifies the series in expectations as the key.
 func (s *spec) put(to map[string]float64, r window.Row, value float64) {
 	var attrs []string
 	for a := range (r.Own + r.Device + r.Extra).All() {
@@ -414,7 +414,7 @@ func (s *spec) put(to map[string]float64, r window.Row, value float64) {
 	if at := strings.Join(place, "/"); at != specNode {
 		text += " on " + at
 	}
-	require.NotContains(s.t, to, text, "a series left twice in one window")
+	require.NotContains(s.t, to, text, "a series was sent twice in one window")
 	to[text] = value
 }
 
@@ -443,7 +443,7 @@ func (s *spec) expectWindow(head string, lines []string) {
 		k, v, _ := strings.Cut(pair, "=")
 		lines = append(lines, cmp.Or(aliases[k], k)+" = "+v)
 	}
-	// The metrics that every window has are compared only if the test names them.
+	// The metrics that every window has are compared only if the spec names them.
 	about := func(name string) bool {
 		return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, name) })
 	}
@@ -493,8 +493,8 @@ func (s *spec) expect(got map[string]float64, lines []string, skip func(string) 
 	}
 }
 
-// expectCounted compares the counts since the start of the file. Outcomes other than accepted that
-// are not named must not have occurred.
+// expectCounted compares the counts since the start of the file. The counts of all outcomes that
+// are not named, except accepted, must be 0.
 func (s *spec) expectCounted(head string) {
 	before := s.stats
 	s.addStats(s.engine.Stats())

@@ -23,7 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
-// watched runs a processor in a synctest bubble and returns what it logs at warn level and above.
+// watched runs a processor in a synctest bubble and returns its log entries at level warn and
+// above.
 func watched(t *testing.T, cfg *Config, run func(p processor.Metrics)) []observer.LoggedEntry {
 	t.Helper()
 	core, logs := observer.New(zap.WarnLevel)
@@ -60,7 +61,7 @@ func TestRefusedSeriesAreLoggedOncePerEpisode(t *testing.T) {
 		scrape(time.Minute, 2)
 		scrape(20*time.Minute, 3)
 		reached := componenthelper.Reached(time.Now())
-		require.Len(t, reached, 1, "the page of this process says it")
+		require.Len(t, reached, 1, "the status page shows the limit")
 		assert.Contains(t, reached[0].Component, "gpu_window")
 		scrape(componenthelper.LogAgainAfter+time.Minute, 2)
 		scrape(time.Minute, 3)
@@ -78,11 +79,11 @@ func TestAnUnsuitableSampleIntervalIsLoggedOnce(t *testing.T) {
 		interval, window, maxGap time.Duration
 		want                     []string
 	}{
-		"two samples in a window and more":         {15 * time.Second, time.Minute, 50 * time.Second, nil},
-		"a sample in each window":                  {time.Minute, time.Minute, 90 * time.Second, nil},
+		"at least two samples in a window":         {15 * time.Second, time.Minute, 50 * time.Second, nil},
+		"one sample in each window":                {time.Minute, time.Minute, 90 * time.Second, nil},
 		"an interval above the window":             {70 * time.Second, time.Minute, 90 * time.Second, []string{"window is 1m0s and no device is sampled more often than every 1m10s: windows without a sample are missing"}},
-		"a gap below the interval":                 {30 * time.Second, time.Minute, 20 * time.Second, []string{"max_gap is 20s and no device is sampled more often than every 30s: no time counts as observed"}},
-		"an interval above the window and the gap": {2 * time.Minute, time.Minute, 90 * time.Second, []string{"windows without a sample are missing", "no time counts as observed"}},
+		"max_gap below the interval":               {30 * time.Second, time.Minute, 20 * time.Second, []string{"max_gap is 20s and no device is sampled more often than every 30s: no time counts as observed"}},
+		"an interval above the window and max_gap": {2 * time.Minute, time.Minute, 90 * time.Second, []string{"windows without a sample are missing", "no time counts as observed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
@@ -176,17 +177,17 @@ func energyOf(joules float64) pmetric.Metrics {
 	return md
 }
 
-func TestEnergyThatFallsRepeatedlyShowsTwoCollectors(t *testing.T) {
+func TestRepeatedDecreasesOfEnergyShowTwoCollectors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		joules []float64
 		logged int
 	}{
-		"one is behind the other":       {[]float64{1000, 900, 1100, 1000, 1200, 1100, 1300, 1200}, 1},
-		"one reads twice as often":      {[]float64{1000, 1050, 900, 1100, 1150, 1000, 1200, 1250, 1100}, 1},
-		"two falls":                     {[]float64{1000, 900, 1100, 1000, 1200, 1300}, 0},
-		"a driver that starts again":    {[]float64{1000, 1, 200, 2, 300, 3, 400, 4, 500}, 0},
-		"falls with a while in between": {[]float64{1000, 900, 1, 2, 3, 4, 5, 6, 5, 7, 8, 9, 10, 11, 12, 11, 13, 14, 15, 16, 17, 18, 17}, 0},
-		"a counter that stands still":   {[]float64{1000, 1000, 1000, 1000, 1000, 1000}, 0},
+		"one collector has older values":           {[]float64{1000, 900, 1100, 1000, 1200, 1100, 1300, 1200}, 1},
+		"one collector reads twice as often":       {[]float64{1000, 1050, 900, 1100, 1150, 1000, 1200, 1250, 1100}, 1},
+		"two decreases":                            {[]float64{1000, 900, 1100, 1000, 1200, 1300}, 0},
+		"driver restarts":                          {[]float64{1000, 1, 200, 2, 300, 3, 400, 4, 500}, 0},
+		"decreases with many increases in between": {[]float64{1000, 900, 1, 2, 3, 4, 5, 6, 5, 7, 8, 9, 10, 11, 12, 11, 13, 14, 15, 16, 17, 18, 17}, 0},
+		"a counter that does not change":           {[]float64{1000, 1000, 1000, 1000, 1000, 1000}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			logged := watched(t, testConfig(), func(p processor.Metrics) {
@@ -203,7 +204,7 @@ func TestEnergyThatFallsRepeatedlyShowsTwoCollectors(t *testing.T) {
 	}
 }
 
-func TestSamplesOfWrongClocksAreLoggedOnce(t *testing.T) {
+func TestSamplesFromWrongClocksAreLoggedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		skew time.Duration
 		want string
