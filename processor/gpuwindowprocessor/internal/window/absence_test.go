@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// tierSettings returns the settings of one of several collectors, with one rule: errors.
+// tierSettings returns the settings of a collector in a tier, with one rule: errors.
 func tierSettings() Settings {
 	set := testSettings()
 	set.Tier, set.Window = true, 10*time.Second
@@ -19,7 +19,7 @@ func tierSettings() Settings {
 	return set
 }
 
-// count gives an engine one sample of a counter.
+// count adds one sample of a counter to an engine.
 func count(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
@@ -29,7 +29,7 @@ func count(e *Engine, at time.Duration, v float64) {
 	in.Resolve(&Point{Device: "d1", About: texts("id", "d1"), Time: origin.Add(at).UnixNano(), Value: Double(v)})
 }
 
-// result is the content of windows.
+// result is the sum of the values of windows.
 type result struct{ counted, seconds float64 }
 
 func (r *result) add(e *Engine, upTo time.Duration) {
@@ -46,16 +46,18 @@ func (r *result) add(e *Engine, upTo time.Duration) {
 	}
 }
 
-// A counter increases by one per second. Whichever collectors get its samples, together they count
-// at most the true increase, and exactly as much as they observed.
-func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
+// A counter increases by one per second. For any distribution of its samples among collectors, all
+// collectors together must count at most the true increase, and each must count exactly the
+// increase that it observed.
+func TestCollectorsOfATierCountExactlyTheObservedIncreases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		engines := []*Engine{New(tierSettings(), origin), New(tierSettings(), origin)}
 		var sum result
 		at := time.Duration(0)
 		for range rapid.IntRange(1, 12).Draw(t, "moves") {
 			to := rapid.IntRange(0, 1).Draw(t, "collector")
-			// A collector gets at least three samples in a row: the node is then absent from the other one.
+			// A collector receives at least three consecutive samples, so that the node is absent
+			// from the other collector.
 			for range rapid.IntRange(3, 20).Draw(t, "samples") {
 				at += time.Second
 				count(engines[to], at, at.Seconds())
@@ -74,14 +76,14 @@ func TestCollectorsOfATierCountExactlyWhatTheyObserve(t *testing.T) {
 		for _, e := range engines {
 			sum.add(e, time.Hour)
 		}
-		assert.InDelta(t, sum.seconds, sum.counted, 1e-9, "what is counted was observed")
+		assert.InDelta(t, sum.seconds, sum.counted, 1e-9, "the counted increase was observed")
 		assert.LessOrEqual(t, sum.counted, at.Seconds())
 	})
 }
 
 // A crash loses the samples that arrived after the node was stored. The coverage of the windows
-// shows this.
-func TestAfterACrashACollectorOfATierStartsAgain(t *testing.T) {
+// must show this.
+func TestACrashOfACollectorInATierIsAnAbsence(t *testing.T) {
 	for name, tt := range map[string]struct {
 		clean bool
 		want  result
@@ -110,7 +112,7 @@ func TestAfterACrashACollectorOfATierStartsAgain(t *testing.T) {
 	}
 }
 
-// Nodes whose places are gone are deleted.
+// Nodes without places are deleted.
 func TestNodesAreDeletedWithTheirPlaces(t *testing.T) {
 	e := New(tierSettings(), origin)
 	count(e, time.Second, 1)

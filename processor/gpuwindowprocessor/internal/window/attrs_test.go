@@ -30,7 +30,7 @@ func plain(attrs Attrs) (list []Attr) {
 	return list
 }
 
-func TestAttributesAreReadAsTheyWereEncoded(t *testing.T) {
+func TestDecodedAttributesEqualTheEncodedAttributes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list, encoded := drawAttrs(t, "attributes")
 		require.Equal(t, list, plain(encoded))
@@ -42,7 +42,7 @@ func TestAttributesAreReadAsTheyWereEncoded(t *testing.T) {
 }
 
 // Stored state may be damaged.
-func TestReadingDamagedAttributesEnds(t *testing.T) {
+func TestReadingDamagedAttributesTerminates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, encoded := drawAttrs(t, "attributes")
 		damaged := Attrs(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))

@@ -21,7 +21,7 @@ func allRows(em *Emission) []Row {
 	return rows
 }
 
-// texts encodes attributes with texts: key, value, key, value.
+// texts encodes attributes with string values: key, value, key, value.
 func texts(pairs ...string) (b []byte) {
 	for pair := range slices.Chunk(pairs, 2) {
 		b = AppendAttr(b, pair[0], TextAttr, pair[1])
@@ -31,7 +31,7 @@ func texts(pairs ...string) (b []byte) {
 
 func nodeKey(node string) ResourceKey { return ResourceKey{Place: gpudata.Place{Node: node}} }
 
-// setNode sets the Resource of a node, with further attributes.
+// setNode sets the Resource of a node with additional attributes.
 func setNode(in *Ingest, node string, more ...string) {
 	in.SetResource(&PlacedResource{Key: nodeKey(node), Attrs: texts(append([]string{"node", node}, more...)...)})
 }
@@ -60,7 +60,7 @@ func testSettings() Settings {
 	}
 }
 
-// feed adds one sample of every kind at a time.
+// feed adds one sample of every kind with the same time.
 func feed(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
@@ -117,7 +117,7 @@ func TestTheNumberOfClosedWindowsIsBounded(t *testing.T) {
 		ends = append(ends, int64(em.End().Sub(origin)/time.Minute))
 		em.Close()
 	}
-	assert.Equal(t, []int64{22, 23, 24, 25, 26, 27, 28, 29, 30}, ends, "the newest closed ones and the open one")
+	assert.Equal(t, []int64{22, 23, 24, 25, 26, 27, 28, 29, 30}, ends, "the newest closed windows and the open window")
 	assert.EqualValues(t, 21, e.Stats().WindowsDropped)
 }
 
@@ -131,7 +131,7 @@ func TestTheMemoryOfEndedSeriesIsFreed(t *testing.T) {
 	assert.Empty(t, e.nodes)
 	assert.Empty(t, e.order)
 	assert.NotEmpty(t, e.shapes.values)
-	// A shape refers to its metric, and that to its scope.
+	// A shape refers to its metric, and the metric refers to its scope.
 	for range 3 {
 		runtime.GC()
 		for _, trim := range []func(){e.shapes.trim, e.metrics.trim, e.scopes.trim} {
@@ -143,7 +143,7 @@ func TestTheMemoryOfEndedSeriesIsFreed(t *testing.T) {
 	assert.Empty(t, e.scopes.values)
 }
 
-func TestASeriesThatEndedIsNotKeptByItsDevice(t *testing.T) {
+func TestTheMemoryOfAnEndedSeriesIsFreedIfItsDeviceRemains(t *testing.T) {
 	e := New(testSettings(), origin)
 	feed(e, 10*time.Second, 1)
 	n := e.nodes["n1"]
@@ -180,8 +180,8 @@ func TestTheNumberOfDescriptiveAttributesIsBounded(t *testing.T) {
 	em.Close()
 }
 
-// Sums of 0.7 are rounded: ten of them divided by ten are more than 0.7. A mean above the maximum
-// would make both values look wrong.
+// Sums of 0.7 are rounded: the sum of ten values divided by 10 is more than 0.7. The mean must not
+// be above the maximum.
 func TestTheMeanOfEqualSamplesIsExactlyThatSample(t *testing.T) {
 	e := New(testSettings(), origin)
 	for i := range 6 {
@@ -200,7 +200,7 @@ func TestTheMeanOfEqualSamplesIsExactlyThatSample(t *testing.T) {
 	assert.Equal(t, 1, means)
 }
 
-func TestSightingsStartNoSeriesAboveTheLimit(t *testing.T) {
+func TestSightingsDoNotCreateSeriesBeyondTheLimit(t *testing.T) {
 	set := testSettings()
 	set.KeepLast, set.MaxSeries = false, 2
 	e := New(set, origin)
@@ -214,7 +214,7 @@ func TestSightingsStartNoSeriesAboveTheLimit(t *testing.T) {
 	assert.Equal(t, 2, e.Stats().Series)
 }
 
-func TestAValueThatAPointCannotHoldIsAbsent(t *testing.T) {
+func TestAValueThatAPointCannotRepresentIsAbsent(t *testing.T) {
 	set := testSettings()
 	set.Disabled, set.KeepLast = []string{"coverage", "samples"}, false
 	huge, least, many := 1e308, -1e308, 1e18
@@ -236,8 +236,8 @@ func TestAValueThatAPointCannotHoldIsAbsent(t *testing.T) {
 	em.Close()
 }
 
-// An annotation describes only the samples that have it. Other series of the device do not get it,
-// and the series loses it when its samples no longer have it.
+// An annotation describes only the samples that have it. It is not added to other series of the
+// device, and it is removed when the samples of the series no longer have it.
 func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 	e := New(testSettings(), origin)
 	add := func(at time.Duration, sources ...string) {
@@ -294,7 +294,7 @@ func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 	require.NoError(t, err)
 	rows, _ := e.Expire(origin.Add(time.Hour), nil, 100)
 	of = extraByMetric(rows)
-	assert.Equal(t, src("guessed"), of["watts"], "the end is that of the series which was sent")
+	assert.Equal(t, src("guessed"), of["watts"], "the mark has the source of the series that was sent")
 	assert.Empty(t, of["other"])
 }
 
@@ -341,7 +341,7 @@ func TestFurtherSamplesOfASeriesNeedNoAttributes(t *testing.T) {
 	assert.Equal(t, want, drain(once, forever))
 }
 
-func TestAfterTheEndOfASeriesTheNextSampleStartsAnotherOne(t *testing.T) {
+func TestAfterTheEndOfASeriesTheNextSampleCreatesANewSeries(t *testing.T) {
 	e := New(testSettings(), origin)
 	s := resolve(e, 0, 1)
 	drain(e, origin.Add(time.Minute))
@@ -371,9 +371,9 @@ func TestASeriesOfAnUnusedMetricShowsThatItsDeviceExists(t *testing.T) {
 	})
 	assert.Equal(t, Accepted, outcome)
 	in.End()
-	assert.Equal(t, [Outcomes]uint64{Accepted: 1}, e.Stats().Samples, "what is unwanted is not counted")
+	assert.Equal(t, [Outcomes]uint64{Accepted: 1}, e.Stats().Samples, "unused samples are not counted")
 	em := e.Fetch(origin.Add(time.Minute))
-	assert.Contains(t, fmt.Sprintf("%+v", valuesOf(allRows(em))), "faults.count:3", "born since the device was seen")
+	assert.Contains(t, fmt.Sprintf("%+v", valuesOf(allRows(em))), "faults.count:3", "the counter started after the device was seen")
 	em.Close()
 }
 
@@ -406,10 +406,10 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	require.Empty(t, e.nodes)
 
 	sample(time.Hour + 10*time.Second)
-	assert.NotEmpty(t, drain(e, origin.Add(time.Hour+time.Minute)), "of a place that has expired nothing leaves")
+	assert.NotEmpty(t, drain(e, origin.Add(time.Hour+time.Minute)), "the samples after the place was removed are sent")
 
 	// Another source changes the attributes of the place. If the old attributes are set again, they
-	// are used again.
+	// must be used again.
 	in := e.Begin(origin.Add(time.Hour + 70*time.Second))
 	setNode(in, "n1", "zone", "y")
 	in.SetScope(Scope{})

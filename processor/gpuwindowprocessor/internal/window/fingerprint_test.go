@@ -22,7 +22,7 @@ func everySetting() Settings {
 	}
 }
 
-// A different value makes every collector with a storage drop its open windows after an update.
+// If the value changes, every collector with a storage drops its open windows after an update.
 func TestTheFingerprintOfSettingsIsStable(t *testing.T) {
 	set := everySetting()
 	assert.Equal(t, uint64(0xd56247f668f7acd0), set.fingerprint())
@@ -72,8 +72,7 @@ func TestTheFingerprintDependsOnSettingsThatAffectStoredState(t *testing.T) {
 	}
 }
 
-// Whoever adds a setting must decide whether stored state depends on it, and add it to the test
-// above.
+// If you add a setting, decide whether stored state depends on it, and add it to the test above.
 func TestTheFingerprintTestCoversEverySetting(t *testing.T) {
 	for want, of := range map[int]reflect.Type{
 		13: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),

@@ -13,15 +13,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Several nodes send samples at the same time, each at its own speed, while windows are read,
-// series end, and state is stored. Each sample is either in one window or counted as dropped.
+// Several nodes send samples at the same time at different speeds, while windows are read, series
+// end, and state is stored. Each sample must be in one window or be counted as dropped.
 func TestNoSampleIsLostWhileNodesSendAtTheSameTime(t *testing.T) {
 	set := testSettings()
 	set.KeepLast, set.IdleTimeout, set.Window = false, 2*time.Minute, 5*time.Minute
-	set.MaxGap = 24 * time.Hour // a node that falls behind is no step of the clock
+	set.MaxGap = 24 * time.Hour // a slow node must not be detected as a clock step
 	e := New(set, origin)
 	const nodes, samples = 4, 2000
-	var clock atomic.Int64 // the time of the node that is ahead
+	var clock atomic.Int64 // the latest time of all nodes
 	now := func() time.Time { return origin.Add(time.Duration(clock.Load())) }
 	var senders sync.WaitGroup
 	for i := range nodes {
@@ -90,8 +90,8 @@ func TestNoSampleIsLostWhileNodesSendAtTheSameTime(t *testing.T) {
 	assert.InDelta(t, stats.Samples[Accepted]+stats.Samples[OutOfOrder], inWindows, 0)
 }
 
-// The rows of a window are read after the batches that hold a node's lock. A sample that opens no
-// window before that would open the same window a second time.
+// The rows of a window are read when the batch has unlocked the node. Until then, further samples
+// of the batch must use the same window instead of opening it again.
 func TestAWindowThatIsFetchedDuringABatchIsNotOpenedAgain(t *testing.T) {
 	e := New(testSettings(), origin)
 	add := func(in *Ingest, metric string, at time.Duration) Outcome {
@@ -108,7 +108,7 @@ func TestAWindowThatIsFetchedDuringABatchIsNotOpenedAgain(t *testing.T) {
 	second.SetScope(Scope{})
 	em := e.Fetch(origin.Add(time.Minute))
 	require.NotNil(t, em)
-	assert.Equal(t, Accepted, add(first, "busy", 11*time.Second), "the batch has used the window")
+	assert.Equal(t, Accepted, add(first, "busy", 11*time.Second), "the batch has already used the window")
 	assert.Equal(t, Late, add(second, "busy", 10*time.Second))
 	first.End()
 	second.End()

@@ -24,7 +24,7 @@ func TestAQuantileOfNoSamplesIsAbsent(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestAQuantileSplitsTheSamples(t *testing.T) {
+func TestTheShareOfSamplesBelowAQuantileIsCorrect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := rapid.SliceOfN(rapid.Float64Range(-1, 1), 1, 300).Draw(t, "samples")
 		q := rapid.Float64Range(0, 1).Draw(t, "quantile")
@@ -70,11 +70,11 @@ func TestAQuantileWithTooManySamplesIsAbsent(t *testing.T) {
 	restored := quantileOf(0.5)
 	require.NoError(t, gob.NewDecoder(&stored).Decode(restored))
 	_, ok = restored.result()
-	assert.False(t, ok, "nor after a restart")
+	assert.False(t, ok, "no result after a restart")
 
 	f.reset()
 	assert.True(t, f.add(observation{value: 3}))
 	got, ok := f.result()
-	assert.True(t, ok, "the next window has one")
+	assert.True(t, ok, "the next window has a result")
 	assert.InDelta(t, 3, got, 0)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestARefusedSeriesIsAcceptedOnceTheLimitAllowsIt(t *testing.T) {
+func TestARefusedSeriesIsAcceptedWhenTheLimitAllowsIt(t *testing.T) {
 	set := testSettings()
 	set.MaxSeries = 1
 	e := New(set, origin)
@@ -37,7 +37,7 @@ func TestARefusedSeriesIsAcceptedOnceTheLimitAllowsIt(t *testing.T) {
 	}
 	in := e.Begin(origin.Add(20 * time.Second))
 	in.SetNode("n1")
-	assert.Equal(t, NoValue, in.Add(second, origin.Add(20*time.Second).UnixNano(), 0, Double(math.NaN())), "why a sample is dropped is as for any other")
+	assert.Equal(t, NoValue, in.Add(second, origin.Add(20*time.Second).UnixNano(), 0, Double(math.NaN())), "the reason is the same as for other series")
 	assert.Equal(t, Future, in.Add(second, origin.Add(time.Hour).UnixNano(), 0, Double(1)))
 	in.End()
 	assert.Equal(t, [Outcomes]uint64{Accepted: 1, Refused: 4, NoValue: 1, Future: 1}, e.Stats().Samples)
@@ -51,6 +51,6 @@ func TestARefusedSeriesIsAcceptedOnceTheLimitAllowsIt(t *testing.T) {
 	_, o = give(20*time.Minute+time.Second, "d2", taken)
 	assert.Equal(t, Accepted, o)
 	third, o := give(20*time.Minute+2*time.Second, "d3", second)
-	assert.Equal(t, Refused, o, "all that are refused share a series")
+	assert.Equal(t, Refused, o, "all refused samples share a series")
 	assert.Same(t, second, third)
 }

@@ -23,7 +23,7 @@ func states(e *Engine) (all [][]byte) {
 	return all
 }
 
-func TestStoredStateIsTheSameAfterItWasRestored(t *testing.T) {
+func TestRestoredStateIsStoredUnchanged(t *testing.T) {
 	e := busy()
 	now := origin.Add(90 * time.Second)
 	again, err := Restore(testSettings(), now, origin, states(e)...)
@@ -42,13 +42,13 @@ func TestWindowsSentAfterTheStateWasStoredAreNotSentAgain(t *testing.T) {
 	require.NoError(t, err)
 	feed(again, 100*time.Second, 10)
 	for _, row := range drain(again, origin.Add(time.Hour)) {
-		assert.NotContains(t, row, fmt.Sprintf(" %d {", upTo.UnixNano()), "a row of the window that was sent")
+		assert.NotContains(t, row, fmt.Sprintf(" %d {", upTo.UnixNano()), "the row belongs to a window that was already sent")
 	}
 }
 
-// Nodes are stored one after another. A window that was sent in the meantime is not sent again, not
-// even for the nodes that were stored before it, and increases of their counters up to then are not
-// counted again.
+// Nodes are stored one after another. A window that was sent in the meantime must not be sent
+// again, even for nodes that were stored before it was sent. The increases of their counters up to
+// the end of that window must not be counted again.
 func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *testing.T) {
 	set := testSettings()
 	count := func(e *Engine, node string, at time.Duration, v float64) {
@@ -113,11 +113,11 @@ func TestInvalidStoredStateLeavesAUsableEngine(t *testing.T) {
 		want error
 	}{
 		{"empty", testSettings(), []byte{}, ErrForeign},
-		{"foreign", testSettings(), []byte("something else entirely, and long enough"), ErrForeign},
-		{"cut short", testSettings(), good[:len(good)-1], ErrForeign},
+		{"not stored state", testSettings(), []byte("something else entirely, and long enough"), ErrForeign},
+		{"truncated", testSettings(), good[:len(good)-1], ErrForeign},
 		{"too long", testSettings(), append(append([]byte(nil), good...), 0), ErrForeign},
-		{"newer", testSettings(), encoded.Bytes(), ErrVersion},
-		{"older, with a field of another type", testSettings(), older.Bytes(), ErrVersion},
+		{"newer version", testSettings(), encoded.Bytes(), ErrVersion},
+		{"older version with a field of another type", testSettings(), older.Bytes(), ErrVersion},
 		{"other settings", other, good, ErrSettings},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,20 +126,21 @@ func TestInvalidStoredStateLeavesAUsableEngine(t *testing.T) {
 			require.ErrorIs(t, err, tt.want)
 			require.Zero(t, e.Stats().Series)
 			feed(e, 60*time.Second, 1)
-			assert.EqualValues(t, 6, e.Stats().Samples[Late], "what is closed stays closed")
+			assert.EqualValues(t, 6, e.Stats().Samples[Late], "closed windows remain closed")
 		})
 	}
 }
 
-func TestDescriptionsMayChangeOverARestart(t *testing.T) {
+func TestDescriptionsMayChangeDuringARestart(t *testing.T) {
 	set := testSettings()
 	set.Rules[0].Description = "another one"
 	_, err := Restore(set, origin.Add(90*time.Second), origin, states(busy())...)
 	require.NoError(t, err)
 }
 
-// Stored state has a checksum, but for any data, reading returns an error or an engine that works.
-func TestDamagedStateDoesNoHarm(t *testing.T) {
+// For any data, Restore must return an error or a usable engine, although the storage has a
+// checksum.
+func TestDamagedStateLeavesAUsableEngine(t *testing.T) {
 	good := states(busy())[0]
 	for i := 0; i < len(good); i += 7 {
 		bad := append([]byte(nil), good...)
@@ -149,7 +150,7 @@ func TestDamagedStateDoesNoHarm(t *testing.T) {
 	}
 }
 
-// restoreAndUse restores state that may be damaged and uses all functions of the engine.
+// restoreAndUse restores state that may be damaged and calls all functions of the engine.
 func restoreAndUse(t *testing.T, state []byte) {
 	t.Helper()
 	e, err := Restore(testSettings(), origin.Add(90*time.Second), origin, state)
