@@ -113,7 +113,8 @@ var boardFields = func() (names []string) {
 	return names
 }()
 
-// round scrapes every node once with four scrapers, on a number of cores. It returns the scrapes per
+// round scrapes every node once with four scrapers, on a number of cores. It returns the scrapes
+// per
 // second.
 func (c *central) round(b *testing.B, cores int) float64 {
 	b.Helper()

@@ -28,7 +28,8 @@ type writer struct {
 // is needed because long labels are repeated on each point.
 const maxBatchBytes = 3 << 20
 
-// writeBatch returns the first rows as one batch of at most maxBatchBytes, or the first row if it is
+// writeBatch returns the first rows as one batch of at most maxBatchBytes, or the first row if it
+// is
 // larger than that. n is the number of rows in the batch.
 func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
 	n = len(rows)
@@ -97,7 +98,8 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	return md
 }
 
-// deviceAttrs are the decoded attributes of the devices of one batch. Copying a map to each point is
+// deviceAttrs are the decoded attributes of the devices of one batch. Copying a map to each point
+// is
 // faster than decoding its attributes.
 type deviceAttrs map[window.Attrs]pcommon.Map
 

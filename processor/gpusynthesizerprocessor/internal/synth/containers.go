@@ -127,7 +127,7 @@ func (s *node) given(d *Device, at int64) bool {
 	return c != nil && slices.ContainsFunc(c.list, func(x claim) bool { return x.there(&Source{}, at, s.arrived) })
 }
 
-// containersLast sorts the devices of container-level exporters after those of the others.
+// containersLast sorts the devices of container-level exporters after all other devices.
 func containersLast(a, b *accumulator) int {
 	switch {
 	case a.device.of.OfContainers == b.device.of.OfContainers:

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// scansPerTimeout is the number of searches for idle series within IdleTimeout. There is at least one
+// scansPerTimeout is the number of searches for idle series within IdleTimeout. There is at least
+// one
 // search per window, because backends reject points that are too old.
 const scansPerTimeout = 20
 
