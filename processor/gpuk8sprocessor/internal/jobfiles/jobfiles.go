@@ -5,6 +5,7 @@ package jobfiles
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -63,7 +64,7 @@ type Mapping struct {
 	BadState State
 }
 
-var errEntries = errors.New("the directory has too many entries")
+var errEntries = fmt.Errorf("the directory has %d or more entries", maxEntries)
 
 // name matches the names of job files.
 var name = regexp.MustCompile(`^(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4}))?$`)

@@ -19,8 +19,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// largeNode returns a batch of a node with 8 boards of 7 instances, each shared by 3 containers
-// with one process.
+// largeNode returns a batch of a node with 8 boards of 7 instances. 3 containers with one process
+// each share an instance.
 func largeNode(t testing.TB, seconds int) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder
@@ -85,7 +85,7 @@ func setTime(md pmetric.Metrics, seconds int) {
 	}
 }
 
-// The limit is the value at the time of writing plus 10 %.
+// The limit is 10% above the value at the time of writing.
 func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	idle := 70.0

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// powerMetrics has the metrics that provide power, activity, or users.
+// powerMetrics contains the metrics that provide power, activity, or users.
 var powerMetrics = map[*signal.Metric]bool{
 	signal.HwPower:         true,
 	signal.GPUEngineActive: true, signal.GPUSMActive: true, signal.GPUDRAMActive: true, signal.GPUPipeActive: true,
@@ -21,7 +21,7 @@ var powerMetrics = map[*signal.Metric]bool{
 	signal.ProcessGPUUtilization: true, signal.ProcessGPUMemoryUsage: true, signal.GPUProcessCount: true,
 }
 
-// pipeTensor is the value of gpu.pipe for all tensor pipes together.
+// pipeTensor is the value of gpu.pipe for the total of all tensor pipes.
 const pipeTensor = "tensor"
 
 // board is a board whose power was measured in a frame.
@@ -29,7 +29,7 @@ type board struct {
 	split.Board
 	device
 	instances []*instance
-	unlisted  int // number of instances that have no row
+	unlisted  int // number of instances without a row
 }
 
 // instance is a MIG instance of a board.
@@ -38,7 +38,7 @@ type instance struct {
 	device
 }
 
-// device has the fields that boards and instances share.
+// device contains the common fields of boards and instances.
 type device struct {
 	frame *gpudata.DeviceFrame
 	// list is the newest list of the device's processes, or nil.
@@ -50,7 +50,7 @@ type device struct {
 func (d *device) id() string { return d.frame.Device.ID() }
 
 // boards returns the boards of a frame whose power was measured, with their instances. If several
-// rows repeat a board's power, on the board or its instances, the highest value counts.
+// rows of the board or its instances contain the board's power, boards uses the highest value.
 func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	activity := map[*gpudata.DeviceFrame]split.Activity{}
 	codec := map[*gpudata.DeviceFrame]bool{}
@@ -91,8 +91,8 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 	return boards
 }
 
-// findUnlisted adds the instances that have no row, so that their power is not charged to the
-// listed instances.
+// findUnlisted adds the instances without a row, so that their power is not charged to the listed
+// instances.
 func (b *board) findUnlisted(state *boardState) {
 	listed := len(b.instances)
 	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {
@@ -136,18 +136,19 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 	return a, codec
 }
 
-// processList has the processes of a device at one time. It copies its data, because it outlives
-// its batch.
+// processList contains the processes of a device at one time. It contains copies of the data,
+// because the list is kept longer than its batch.
 type processList struct {
 	time      int64
 	processes []split.Process
-	// counted is true if the number of processes, count, is known. Processes without a value may be
-	// missing from processes.
+	// counted is true if count, the number of processes, is known. The field processes may lack
+	// processes without a value.
 	counted bool
 	count   int
 }
 
-// newProcessList returns the processes of a device in a frame, or nil if it has no list.
+// newProcessList returns the processes of a device in a frame, or nil if the frame has no list for
+// the device.
 func (p *gpuPower) newProcessList(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList {
 	if len(d.Processes) == 0 && !d.Listed {
 		return nil
@@ -166,7 +167,7 @@ func (p *gpuPower) newProcessList(f *gpudata.Frame, d *gpudata.DeviceFrame) *pro
 	return l
 }
 
-// merge adds what is missing in l, because the list of one time can arrive in several batches.
+// merge adds the entries that l lacks, because the list of one time can arrive in several batches.
 func (l *processList) merge(from *processList) {
 	l.counted = l.counted || from.counted
 	l.count = max(l.count, from.count)
@@ -184,8 +185,8 @@ func (l *processList) merge(from *processList) {
 	}
 }
 
-// attach sets the users and the processes of the device in the split. It ignores a list that may
-// lack processes, because such a list does not show who used the device.
+// attach copies the users and processes of the device to the split. It ignores a list that may lack
+// processes, because an unlisted process may also have used the device.
 func (d *device) attach(to *split.Device, l *processList) {
 	for _, u := range d.frame.Users {
 		if u.Holds {
@@ -197,7 +198,7 @@ func (d *device) attach(to *split.Device, l *processList) {
 	}
 }
 
-// coversHolders reports whether the list has the processes of all holders. If the number of
+// coversHolders reports whether the list contains the processes of all holders. If the number of
 // processes is unknown, a holder without a process in the list may still have one. A process that
 // could not be matched to a container may belong to the only holder.
 func (l *processList) coversHolders(holders []split.Holder) bool {

@@ -23,35 +23,35 @@ const (
 // maxWatts is far above the power of any board.
 const maxWatts = 100_000
 
-// IdleConfig has the idle power of boards, in W. The most specific setting is used: by_uuid, else
-// by_model, else watts, else the learned power.
+// IdleConfig configures the idle power of boards, in W. The most specific setting is used, in the
+// order by_uuid, by_model, watts. If none applies, the learned power is used.
 type IdleConfig struct {
-	// Watts applies to every board. If nothing is configured for a board, the lowest power that it
-	// drew while nothing ran is used.
+	// Watts applies to every board. If no setting applies to a board, the lowest power that the
+	// board drew while it was idle is used.
 	Watts *float64 `mapstructure:"watts"`
-	// ByUUID has the idle power by the board's hw.id, such as GPU-5fd4….
+	// ByUUID maps the hw.id of a board, such as GPU-5fd4…, to its idle power.
 	ByUUID map[string]*float64 `mapstructure:"by_uuid"`
-	// ByModel has the idle power by hw.model. Case is ignored, and blanks equal dashes.
+	// ByModel maps the hw.model to the idle power. Case is ignored, and spaces match dashes.
 	ByModel map[string]*float64 `mapstructure:"by_model"`
 	// Expire is how long a learned baseline is used after the board was last idle.
 	Expire time.Duration `mapstructure:"expire"`
 }
 
-// Config is the section power of gpu_k8s.
+// Config is the configuration of the section power of gpu_k8s.
 type Config struct {
 	// Idle configures the idle power of boards.
 	Idle IdleConfig `mapstructure:"idle"`
-	// Weighting is how the activity of MIG instances is weighted: slices multiplies it by the
-	// number of compute slices, none uses it unchanged.
+	// Weighting selects how the activity of MIG instances is weighted. slices multiplies the
+	// activity by the number of compute slices. none does not change the activity.
 	Weighting string `mapstructure:"weighting"`
-	// MaxGap is how long a power counts toward energy if the next sample is missing, and how long
-	// the last list of processes is used.
+	// MaxGap limits how long a power value counts toward energy if the next sample is missing. It
+	// also limits how long the last list of processes is used.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// MaxSeries limits the boards and energy counters that are kept. Those beyond the limit are
-	// refused and counted.
+	// MaxSeries limits the number of boards and energy counters. Boards and counters beyond the
+	// limit are refused and counted.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. The storage keeps learned baselines across all restarts, and energy
-	// only across a clean shutdown.
+	// Shared is set by gpu_k8s. Learned baselines are restored from the storage after every
+	// restart. Energy is restored only after a clean shutdown.
 	*section.Shared `mapstructure:"-"`
 }
 
@@ -78,7 +78,7 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Un
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	watts := func(field string, w *float64) {
-		if w == nil { // an empty value, which does not mean 0
+		if w == nil { // an empty value is not 0
 			p.Add(fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
 			return
 		}
@@ -96,8 +96,8 @@ func (c *Config) Validate() error {
 	for model, w := range c.Idle.ByModel {
 		folded := catalogue.FoldModel(model)
 		other, twice := models[folded]
-		p.Check(folded != "", "idle::by_model has the key %q: must be the name of a model", model)
-		p.Check(folded == "" || !twice, "idle::by_model has the keys %q and %q: must have each model once", min(model, other), max(model, other))
+		p.Check(folded != "", "idle::by_model has the key %q: must be a model name", model)
+		p.Check(folded == "" || !twice, "idle::by_model has the keys %q and %q: must contain each model only once", min(model, other), max(model, other))
 		models[folded] = model
 		watts("idle::by_model::"+model, w)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// For any contents of the storage, the processor starts, emits no negative or non-finite power or
-// energy, and can read its own stored state again.
+// For any contents of the storage, the processor starts, emits only finite and non-negative power
+// and energy, and can restore the state that it stores.
 func FuzzStoredState(f *testing.F) {
 	f.Add(`{"version":1,"places":["/n1"]}`,
 		`{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":50,"lowest":1,"quiet":1}}}],

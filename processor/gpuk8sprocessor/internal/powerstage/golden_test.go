@@ -29,9 +29,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden is a sentence. input.txt has samples, one point
-// per line, with "---" between batches. output.txt has the points that the processor must add.
-// config.yaml is its configuration.
+// The name of each directory below testdata/golden is a sentence. input.txt contains samples, one
+// point per line, with "---" between batches. output.txt contains the points that the processor
+// must add. config.yaml is the configuration of the processor.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -40,11 +40,11 @@ func TestGolden(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, "input.txt"))
 			require.NoError(t, err)
 			got := run(t, dir, string(text), false)
-			assert.Equal(t, got, run(t, dir, string(text), true), "the order of points changes nothing")
+			assert.Equal(t, got, run(t, dir, string(text), true), "the output does not depend on the order of points")
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	if played == len(dirs) { // -run may have selected some
+	if played == len(dirs) { // unless -run selected only some directories
 		assert.Greater(t, handedOver.Load(), int64(20), "batches that were also processed as frames")
 	}
 }

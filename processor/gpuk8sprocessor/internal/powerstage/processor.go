@@ -35,7 +35,7 @@ type gpuPower struct {
 	series *componenthelper.Series     // boards and energy counters
 	kinds  [idle.NumKinds]atomic.Int64 // number of boards
 
-	state      *componenthelper.State // nil without a storage
+	state      *componenthelper.State // nil if no storage is configured
 	stopSaving func()                 // nil before the start
 	ending     componenthelper.Ending
 }
@@ -86,7 +86,7 @@ type powerBatch struct {
 	*gpuPower
 	*pdatagpu.Batch
 	frozen [split.NumSources]int64
-	// shared has the devices of the frame that have holders and whose power was divided among them.
+	// shared contains the devices of the frame whose power was divided among their holders.
 	shared map[string]bool
 }
 
@@ -146,7 +146,7 @@ func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source spl
 		h := &s.Holders[k]
 		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
 		if e, ok := p.addEnergy(pl, d.id(), h, t, now); ok {
-			// No attributes: how the power was divided may have changed since the start.
+			// No attributes, because the way in which power is divided may have changed since the start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
 	}

@@ -157,7 +157,7 @@ func TestUnusedStateIsDeleted(t *testing.T) {
 			[]metricdata.DataPoint[int64]{{Value: 2}}, metricdatatest.IgnoreTimestamp())
 		send(`210s {k8s.node.name=n2} hw.power {hw.id=GPU-1} = 100
 210s {k8s.node.name=n2, k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 1`)
-		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 3m30s", "the counter starts again")
+		assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 3m30s", "the counter restarts")
 	})
 }
 
@@ -251,7 +251,7 @@ var NewSynthesizerFactory func() processor.Factory
 
 // Recorded scrapes of boards with instances are first processed by the synthesizer.
 func TestThePowerOfARecordedScrapeIsSplit(t *testing.T) {
-	for name, watts := range map[string]float64{ // of the board with instances
+	for name, watts := range map[string]float64{ // power of the board with instances
 		"exporter_4_8_3_labels_mig_rows_with_claims": 397.97,
 		"fakegpuop_a100_mig_3gi_active":              116,
 	} {
@@ -288,7 +288,7 @@ func recordedScrape(t *testing.T, file string, watts float64) {
 		}
 		cut++
 		assert.InDelta(t, idle, s.idle, 1e-9)
-		assert.InDelta(t, watts-idle, s.active, 0.3, "the board draws its power once, not once an instance")
+		assert.InDelta(t, watts-idle, s.active, 0.3, "the power of the board counts once, not once per instance")
 		assert.InDelta(t, s.active, s.instances, 1e-9)
 		assert.Equal(t, map[string]bool{"gr_engine_active": true}, s.sources)
 	}

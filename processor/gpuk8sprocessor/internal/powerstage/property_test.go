@@ -26,10 +26,10 @@ import (
 // 3 containers and processes per instance.
 type node struct {
 	t *rapid.T
-	// faults is how many of 10 points are lost or damaged.
+	// faults is the number of points, out of 10, that are lost or invalid.
 	faults int
 	boards []drawnBoard
-	// measured is the highest power of each board in the input, by time and hw.id.
+	// measured is the highest input power of each board, by time and hw.id.
 	measured map[string]float64
 }
 
@@ -161,7 +161,7 @@ func TestPowerIsConserved(t *testing.T) {
 				assert.InDelta(t, s.active, s.containers+s.unattributed, 1e-9)
 				assert.LessOrEqual(t, s.processes, s.active+1e-9)
 				if math.Abs(s.instances) > 1e-9 {
-					assert.InDelta(t, s.active, s.instances, 1e-9, "instances share all or nothing")
+					assert.InDelta(t, s.active, s.instances, 1e-9, "instances get all active power or none")
 				}
 				assert.LessOrEqual(t, len(s.sources), 1, "all instances of a board use one source")
 			}
@@ -224,8 +224,8 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 	return boards
 }
 
-// On the largest node, if everything is observed, all active power is attributed to containers.
-func TestEveryWattFindsItsContainer(t *testing.T) {
+// This test uses the largest node.
+func TestAllActivePowerIsAttributedIfEverythingIsObserved(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	idle := 70.0
 	cfg.Idle.Watts = &idle

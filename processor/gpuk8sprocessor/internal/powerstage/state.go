@@ -13,8 +13,7 @@ import (
 )
 
 // idleActivity is the highest activity that counts as idle. Idle boards were recorded with a
-// DRAM_ACTIVE of up to 0.00013, because memory is refreshed and the telemetry itself reads some of
-// it.
+// DRAM_ACTIVE of up to 0.00013. The causes are memory refresh and reads by the telemetry.
 const idleActivity = 0.001
 
 const (
@@ -24,8 +23,8 @@ const (
 	sweepEvery = time.Minute
 )
 
-// nodeState is the state of a node. Fields of type time.Time are wall clock times at which something
-// was last seen.
+// nodeState is the state of a node. Fields of type time.Time are the wall clock times at which an
+// object was last seen.
 type nodeState struct {
 	key    string // of the stored state
 	boards map[string]*boardState
@@ -37,8 +36,8 @@ func newNode(key string) *nodeState {
 	return &nodeState{key: key, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
 }
 
-// processLists are the newest list of a device's processes and the previous one, which is for a
-// board with a slightly older sample.
+// processLists contains the newest list of a device's processes and the previous list. The previous
+// list is for boards with a slightly older sample.
 type processLists struct {
 	lists [2]*processList
 	// lastCounted is when the last complete list of the device arrived.
@@ -168,10 +167,11 @@ func (p *gpuPower) uncount(b *boardState) {
 	}
 }
 
-// idleUntil reports whether the board is idle at time t, and until when that is certain. If its
-// processes are listed, there must be none; that is certain until the time of the list. If nothing
-// lists the board's processes, it must have no holder and a known activity everywhere. A holder
-// counts because a waiting process has no activity but keeps the board from sleeping.
+// idleUntil reports whether the board is idle at time t, and until when that is certain. A board
+// with a process or any activity is not idle. If the number of its processes is known to be 0, the
+// board is idle until the time of the list. If no source lists its processes, the board is idle if
+// it has no holder and if all activity is known. A board with a holder is not idle, because a
+// waiting process has no activity but increases the power of the board.
 func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 	hasHolder, activityKnown := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
 	if b.inUse(&b.Device) {
@@ -197,8 +197,8 @@ func (d *device) inUse(s *split.Device) bool {
 	return d.list != nil && (d.list.count > 0 || len(d.list.processes) > 0) || d.codec || s.Activity.Busiest() > idleActivity
 }
 
-// addEnergy adds the power of a container to its energy counter and returns the counter, or false if
-// there is none to emit.
+// addEnergy adds the power of a container to its energy counter. It returns the counter, or false
+// if no counter can be emitted.
 func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
 	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
 		return nil, false
@@ -219,9 +219,9 @@ func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t in
 	return e, true
 }
 
-// endFormerHolders sets the power of containers to 0 at time t if they no longer hold their device.
-// shared has the devices whose power was divided among their holders.
-// Otherwise their last power would continue to count, in addition to that of the new holders.
+// endFormerHolders sets the power of former holders of the shared devices to 0 at time t. shared
+// contains the devices whose power was divided among their holders. Without this step, the last
+// power of former holders would continue to count, in addition to the power of the new holders.
 func (p *gpuPower) endFormerHolders(pl *nodeState, shared map[string]bool, t int64, now time.Time) {
 	if len(shared) == 0 {
 		return
@@ -233,8 +233,7 @@ func (p *gpuPower) endFormerHolders(pl *nodeState, shared map[string]bool, t int
 	}
 }
 
-// sweep removes state that no batch has used for a while. Learned baselines are kept until they
-// expire.
+// sweep removes unused state. Learned baselines are kept until they expire.
 func (p *gpuPower) sweep(now time.Time) {
 	p.nodes.Sweep(now, sweepEvery, func(key string, pl *nodeState, used time.Time) (gone bool) {
 		for k, e := range pl.energy {

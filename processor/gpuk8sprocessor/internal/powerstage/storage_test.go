@@ -101,7 +101,8 @@ func TestAfterACrashBaselinesContinueAndEnergyRestarts(t *testing.T) {
 		feed(t, second, busyAt500)
 		time.Sleep(saveEvery)
 		synctest.Wait()
-		// After a kill, the next process finds what is stored while this one runs.
+		// After a kill, the next process restores the state that this processor stored while it was
+		// running.
 		third, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 		feed(t, third, strings.ReplaceAll(busyAt500, "500s", "600s"))
 		feed(t, third, strings.ReplaceAll(strings.ReplaceAll(busyAt500, "500s", "600s"), "GPU-1", "GPU-2"))
@@ -209,7 +210,7 @@ func TestTheEnergyOfEveryHolderSurvivesARestart(t *testing.T) {
 	assert.Equal(t, len(holders), strings.Count(rendered(sink), "gpu.energy {hw.id=GPU-1} = 400 J since 1m20s"), rendered(sink))
 }
 
-func TestWithoutStorageARestartBeginsAnew(t *testing.T) {
+func TestWithoutStorageNoStateSurvivesARestart(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	p, sink := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type))
 	feed(t, p, busyAt500)
@@ -251,7 +252,7 @@ func TestARemovedNodeIsDeletedFromTheStorage(t *testing.T) {
 		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
 		time.Sleep(saveEvery)
 		synctest.Wait()
-		assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.Values()["places"], "n1 has a baseline that counts for a day")
+		assert.JSONEq(t, `{"version":1,"places":["/n1","/n2"]}`, m.Values()["places"], "n1 has a baseline, which expires after a day")
 		time.Sleep(23 * time.Hour)
 		feed(t, p, strings.ReplaceAll(quietBoard, "n1", "n2"))
 		time.Sleep(saveEvery)
@@ -312,18 +313,18 @@ func TestStateOfThePreviousVersionIsRead(t *testing.T) {
 func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 	const index = `{"version":1,"places":["/n1"]}`
 	for name, values := range map[string]map[string]string{
-		"an index that is no JSON":    {"places": "x"},
+		"an index that is not JSON":   {"places": "x"},
 		"an index of another version": {"places": `{"version":2,"places":["/n1"]}`},
-		"no JSON":                     {"places": index, "place//n1": "x"},
+		"not JSON":                    {"places": index, "place//n1": "x"},
 		"another version":             {"places": index, "place//n1": `{"version":2}`},
 		"a negative baseline":         {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":-1,"lowest":1,"quiet":1}}}]}`},
 		"a negative next baseline":    {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":1,"lowest":1,"quiet":1,"next":-1,"next_time":1}}}]}`},
-		"a baseline of no time":       {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":1}}}]}`},
-		"no board":                    {"places": index, "place//n1": `{"version":1,"boards":[{}]}`},
+		"a baseline without a time":   {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":1}}}]}`},
+		"a board without an ID":       {"places": index, "place//n1": `{"version":1,"boards":[{}]}`},
 		"a board twice":               {"places": index, "place//n1": `{"version":1,"boards":[{"id":"GPU-1"},{"id":"GPU-1"}]}`},
-		"energy of no device":         {"places": index, "place//n1": `{"version":1,"energy":[{"pod":"a","start":1,"last":1}]}`},
+		"energy without a device":     {"places": index, "place//n1": `{"version":1,"energy":[{"pod":"a","start":1,"last":1}]}`},
 		"negative energy":             {"places": index, "place//n1": `{"version":1,"energy":[{"device":"GPU-1","pod":"a","start":1,"last":1,"joules":-1}]}`},
-		"energy twice":                {"places": index, "place//n1": `{"version":1,"energy":[{"device":"GPU-1","pod":"a","start":1,"last":1},{"device":"GPU-1","pod":"a","start":1,"last":1}]}`},
+		"an energy counter twice":     {"places": index, "place//n1": `{"version":1,"energy":[{"device":"GPU-1","pod":"a","start":1,"last":1},{"device":"GPU-1","pod":"a","start":1,"last":1}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tel := componenttest.NewTelemetry()

@@ -37,9 +37,9 @@ type storedEnergy struct {
 // saveEvery is the interval in which changed baselines are stored.
 const saveEvery = time.Minute
 
-// start restores the state from the storage, if there is one. While the processor runs, the storage
-// has baselines but no energy, so that a counter continues only after a clean shutdown. After a
-// crash, it would continue from a lower value than the last one that was sent.
+// start restores the state from the storage, if a storage is configured. While the processor runs,
+// the storage contains baselines but no energy. So an energy counter continues only after a clean
+// shutdown. After a crash, it would continue from a lower value than the last sent value.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 	var err error
 	p.state, err = componenthelper.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("power", p.id), componenthelper.StateOptions{
@@ -121,7 +121,7 @@ func (s *storedPlace) valid() error {
 	return nil
 }
 
-// baselines returns what is stored for a place while the processor runs, or nil.
+// baselines returns the state of a place to store while the processor runs, or nil.
 func (p *gpuPower) baselines(name string) any {
 	return p.nodes.Stored(name, func(pl *nodeState) any {
 		if stored := (storedPlace{Version: storedVersion, Boards: pl.storedBoards()}); len(stored.Boards) > 0 {
@@ -131,7 +131,7 @@ func (p *gpuPower) baselines(name string) any {
 	})
 }
 
-// all returns what a clean shutdown stores for a place, or nil.
+// all returns the state of a place to store at a clean shutdown, or nil.
 func (p *gpuPower) all(name string) any {
 	return p.nodes.Stored(name, func(pl *nodeState) any {
 		stored := storedPlace{Version: storedVersion, Boards: pl.storedBoards(), Energy: pl.storedEnergy()}
@@ -163,7 +163,7 @@ func (pl *nodeState) storedEnergy() (out []storedEnergy) {
 	return out
 }
 
-// shutdown stores baselines and energy. It waits for a blocked storage until ctx is done.
+// shutdown stores baselines and energy. If the storage blocks, it waits until ctx is done.
 func (p *gpuPower) shutdown(ctx context.Context) error {
 	return p.ending.Run(ctx, func() error {
 		defer p.telemetry.Shutdown()

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// maxBytes is more than any real price list has.
+// maxBytes limits the size of a price list.
 const maxBytes = 1 << 20
 
 // List is a price list.
@@ -30,13 +30,13 @@ type List struct {
 
 // Price is the hourly price of a board. Exactly one of its three conditions is set.
 type Price struct {
-	// Model is hw.model. Case is ignored, and blanks equal dashes.
+	// Model is hw.model. Case is ignored, and spaces match dashes.
 	Model string `yaml:"model"`
-	// NodeLabel are labels that the node must have, all of them.
+	// NodeLabel contains labels. The node must have all of them.
 	NodeLabel map[string]string `yaml:"node_label"`
 	// HostType is the node's instance type.
 	HostType string `yaml:"host_type"`
-	// Price is per hour, in the currency of the list.
+	// Price is the price per hour, in the currency of the list.
 	Price *float64 `yaml:"price"`
 }
 
@@ -56,8 +56,8 @@ func Parse(text []byte) (*List, error) {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(currencyForm.MatchString(l.Currency), "currency is %q: must be an ISO 4217 code, as USD", l.Currency)
-	check(len(l.Prices) > 0, "prices is empty: must have one at least")
+	check(currencyForm.MatchString(l.Currency), "currency is %q: must be an ISO 4217 code, such as USD", l.Currency)
+	check(len(l.Prices) > 0, "prices is empty: must have at least one entry")
 	for i := range l.Prices {
 		p := &l.Prices[i]
 		criteria := 0
@@ -66,11 +66,11 @@ func Parse(text []byte) (*List, error) {
 				criteria++
 			}
 		}
-		check(criteria == 1, "prices[%d] has %d of model, node_label and host_type: must have one", i, criteria)
+		check(criteria == 1, "prices[%d] has %d of model, node_label, and host_type: must have exactly one", i, criteria)
 		if p.Price == nil {
-			check(false, "prices[%d]::price is missing: must be a number of %s an hour, 0 for none", i, l.Currency)
+			check(false, "prices[%d]::price is missing: must be the hourly price in %s, or 0 for a free board", i, l.Currency)
 		} else {
-			check(*p.Price >= 0 && !math.IsInf(*p.Price, 0), "prices[%d]::price is %v: must not be negative", i, *p.Price)
+			check(*p.Price >= 0 && !math.IsInf(*p.Price, 0), "prices[%d]::price is %v: must be a finite number, at least 0", i, *p.Price)
 		}
 	}
 	if len(errs) > 0 {
@@ -90,7 +90,7 @@ var (
 	// forms describe the Go types in the decoder's errors.
 	forms = map[string]string{
 		"price.List": "a map with the keys currency and prices", "[]price.Price": "a list", "price.Price": "a map with a price",
-		"map[string]string": "a map of labels", "string": "a text", "float64": "a number",
+		"map[string]string": "a map of labels", "string": "a string", "float64": "a number",
 	}
 )
 
@@ -113,8 +113,8 @@ func explain(err error) error {
 	return errors.Join(errs...)
 }
 
-// PriceOf returns the price of a board, or false if the list has none. model is the model name as
-// exposed. label returns the value of a label of the node.
+// PriceOf returns the price of a board, or false if the list has none. model is the model name that
+// the exporter reports. label returns the value of a node label.
 func (l *List) PriceOf(model, hostType string, label func(key string) string) (float64, bool) {
 	if l == nil {
 		return 0, false
@@ -147,7 +147,7 @@ func (p *Price) matches(model, hostType string, label func(string) string) bool 
 type File struct {
 	Path string
 
-	text []byte               // of the newest version, valid or not
+	text []byte               // of the newest version, which may be invalid
 	err  error                // of the newest version
 	list atomic.Pointer[List] // the last valid list
 }
@@ -176,7 +176,7 @@ func (f *File) Read() error {
 }
 
 func read(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // the path is the user's own
+	file, err := os.Open(path) //nolint:gosec // the user configures the path
 	if err != nil {
 		return nil, err
 	}

@@ -27,12 +27,12 @@ func TestTheFirstMatchingPriceCounts(t *testing.T) {
 		want            float64
 		ok              bool
 	}{
-		"by model, however it is spelt":       {"nvidia-h100-80GB-HBM3", "a3-highgpu-8g", nil, 4, true},
-		"by node labels":                      {"NVIDIA H100 80GB HBM3", "", map[string]string{"pool": "spot", "zone": "b"}, 1.5, true},
-		"by node labels, of which one is not": {"NVIDIA H100 80GB HBM3", "", map[string]string{"pool": "spot"}, 4, true},
-		"by instance type":                    {"NVIDIA L4", "a3-highgpu-8g", nil, 3, true},
-		"none":                                {"NVIDIA L4", "g2", nil, 0, false},
-		"none, nothing being known":           {"", "", nil, 0, false},
+		"by model with a different spelling":          {"nvidia-h100-80GB-HBM3", "a3-highgpu-8g", nil, 4, true},
+		"by node labels":                              {"NVIDIA H100 80GB HBM3", "", map[string]string{"pool": "spot", "zone": "b"}, 1.5, true},
+		"by model, because one node label is missing": {"NVIDIA H100 80GB HBM3", "", map[string]string{"pool": "spot"}, 4, true},
+		"by instance type":                            {"NVIDIA L4", "a3-highgpu-8g", nil, 3, true},
+		"none":                                        {"NVIDIA L4", "g2", nil, 0, false},
+		"none for an unknown board":                   {"", "", nil, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := l.PriceOf(tt.model, tt.hostType, func(k string) string { return tt.labels[k] })
@@ -44,15 +44,15 @@ func TestTheFirstMatchingPriceCounts(t *testing.T) {
 
 func TestAnInvalidListIsAnErrorWithFieldAndAllowedValues(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                            `currency is "": must be an ISO 4217 code, as USD`,
-		"currency: dollars":           `currency is "dollars": must be an ISO 4217 code, as USD`,
-		"currency: USD":               "prices is empty: must have one at least",
-		"currency: USD\nprices: [{}]": "prices[0] has 0 of model, node_label and host_type: must have one",
-		"prices: [{model: a, host_type: b, price: 1}]":  "prices[0] has 2 of model, node_label and host_type: must have one",
-		"currency: USD\nprices: [{model: a}]":           "prices[0]::price is missing: must be a number of USD an hour, 0 for none",
-		"prices: [{model: a, price: -1}]":               "prices[0]::price is -1: must not be negative",
-		"prices: [{model: a, price: .inf}]":             "prices[0]::price is +Inf: must not be negative",
-		"prices: [{model: a, price: .nan}]":             "prices[0]::price is NaN: must not be negative",
+		"":                            `currency is "": must be an ISO 4217 code, such as USD`,
+		"currency: dollars":           `currency is "dollars": must be an ISO 4217 code, such as USD`,
+		"currency: USD":               "prices is empty: must have at least one entry",
+		"currency: USD\nprices: [{}]": "prices[0] has 0 of model, node_label, and host_type: must have exactly one",
+		"prices: [{model: a, host_type: b, price: 1}]":  "prices[0] has 2 of model, node_label, and host_type: must have exactly one",
+		"currency: USD\nprices: [{model: a}]":           "prices[0]::price is missing: must be the hourly price in USD, or 0 for a free board",
+		"prices: [{model: a, price: -1}]":               "prices[0]::price is -1: must be a finite number, at least 0",
+		"prices: [{model: a, price: .inf}]":             "prices[0]::price is +Inf: must be a finite number, at least 0",
+		"prices: [{model: a, price: .nan}]":             "prices[0]::price is NaN: must be a finite number, at least 0",
 		"prices: [{model: a, price: 1, currency: EUR}]": "line 1: currency is unknown: must be one of model, node_label, host_type, price",
 		"currencies: USD":                               "line 1: currencies is unknown: must be one of currency, prices",
 		"prices: [{model: a, price: four}]":             "line 1: `four` must be a number",

@@ -1,4 +1,5 @@
-// Package section has the settings that gpu_k8s shares with its sections power, budget, and usage.
+// Package section contains the settings that gpu_k8s shares with its sections power, budget, and
+// usage.
 package section
 
 import (
@@ -8,11 +9,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Shared are the settings of gpu_k8s that its sections use. They are not in the sections' own
-// configuration.
+// Shared contains the settings of gpu_k8s that its sections use. They are not part of the
+// configuration of the sections.
 type Shared struct {
-	// NodeName limits the pods that are read to one node. If it is empty, all pods of the cluster
-	// are read.
+	// NodeName is the node whose pods are read. If it is empty, all pods of the cluster are read.
 	NodeName string
 	// Kubernetes configures access to the API server.
 	Kubernetes kube.Config

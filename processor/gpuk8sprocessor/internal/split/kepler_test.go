@@ -20,14 +20,14 @@ func gi(activity float64, utilization ...float64) *Instance {
 	return in
 }
 
-// Kepler's own test vectors, with its weighting. If kepler differs from want, why describes
-// Kepler's error.
+// The cases are the test vectors of Kepler and use its weighting. If kepler differs from want, why
+// describes the error in Kepler.
 func TestKeplersVectors(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		power     float64
 		idle      float64
-		processes []float64 // of the board itself
+		processes []float64 // utilization of each process of the board itself
 		instances []*Instance
 		want      []float64 // W of each process
 		kepler    []float64 // nil if it equals want
@@ -52,12 +52,12 @@ func TestKeplersVectors(t *testing.T) {
 		{
 			name: "an instance without activity", power: 100, idle: 40,
 			instances: []*Instance{gi(unknown, unknown), gi(.5, unknown)}, want: []float64{30, 30},
-			kepler: []float64{0, 60}, why: "what is not known of the first is handed to the second",
+			kepler: []float64{0, 60}, why: "Kepler charges the power of the first instance to the second",
 		},
 		{
-			name: "an instance without a handle to its processes", power: 100, idle: 40,
+			name: "an instance whose processes are unknown", power: 100, idle: 40,
 			instances: []*Instance{gi(.5), gi(.5, unknown)}, want: []float64{30},
-			kepler: []float64{60}, why: "the power of an instance whose processes cannot be seen is handed to the other",
+			kepler: []float64{60}, why: "Kepler charges the power of an instance with unknown processes to the other instance",
 		},
 		{
 			name: "no utilization within an instance", power: 100, idle: 40,
@@ -72,7 +72,7 @@ func TestKeplersVectors(t *testing.T) {
 			processes: []float64{.75, .25}, want: []float64{45, 15},
 		},
 		{
-			name: "nothing is known", power: 100, idle: 40,
+			name: "no measurements", power: 100, idle: 40,
 			instances: []*Instance{gi(unknown), gi(unknown)}, want: nil,
 		},
 		{

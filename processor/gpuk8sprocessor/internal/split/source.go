@@ -8,17 +8,17 @@ import (
 // Source is the measurement by which a MIG board's active power is divided among its instances.
 type Source uint8
 
-// The sources, best first.
+// The sources, from best to worst.
 const (
 	// None is the source of a board without instances.
 	None Source = iota
 	// Engine is GR_ENGINE_ACTIVE.
 	Engine
-	// SM is SM_ACTIVE, clamped: above 1 has been seen on instances.
+	// SM is SM_ACTIVE, limited to 1, because values above 1 were recorded on instances.
 	SM
 	// TensorDRAM is the sum of PIPE_TENSOR_ACTIVE and DRAM_ACTIVE.
 	TensorDRAM
-	// Slices uses no activity, only the size of the instances.
+	// Slices is the size of the instances, without any activity.
 	Slices
 
 	// NumSources is the number of sources.
@@ -30,9 +30,9 @@ func (s Source) String() string {
 	return [...]string{"", "gr_engine_active", "sm_active", "tensor_dram", "slices"}[s]
 }
 
-// A source whose values are all 0 is frozen, and not used, if the board draws at least FrozenPower
-// times its idle power and another measurement shows the same device at least FrozenUtilization
-// busy. DCGM can report zeros of GR_ENGINE_ACTIVE for weeks on a busy board.
+// A source is frozen if all its values are 0, the board draws at least FrozenPower times its idle
+// power, and another measurement of the same device is at least FrozenUtilization. A frozen source
+// is not used. DCGM can report a GR_ENGINE_ACTIVE of 0 for weeks on a busy board.
 const (
 	FrozenPower       = 1.5
 	FrozenUtilization = 0.5
@@ -83,8 +83,8 @@ func (a *Activity) Busiest() float64 {
 // clamp limits v to [0, 1] and keeps NaN.
 func clamp(v float64) float64 { return math.Max(0, math.Min(1, v)) }
 
-// choose returns the best source that all instances have and that is not frozen, and which sources
-// were frozen. All instances of a board use the same source.
+// choose returns the best source that all instances have and that is not frozen. It also returns
+// which sources were frozen. All instances of a board use the same source.
 func (b *Board) choose() (chosen Source, frozen [NumSources]bool) {
 	for s := Engine; s < Slices; s++ {
 		if !b.has(s) {

@@ -21,11 +21,11 @@ type Holder struct {
 // Process is a process that uses a device.
 type Process struct {
 	PID, ContainerID string
-	// Holder is the container of the process, as far as it is known. It is zero for a process of
-	// the host and for one whose container is unknown.
+	// Holder is the container of the process. It is zero for a process of the host and for a
+	// process in an unknown container.
 	Holder gpudata.Holder
-	// Utilization is the fraction of time in [0, 1] in which the process kept the device's
-	// multiprocessors busy, or NaN if it is unknown.
+	// Utilization is the fraction of time, in [0, 1], during which the process used the device's
+	// multiprocessors. It is NaN if it is unknown.
 	Utilization float64
 
 	// Power is the power that is charged to the process, in W, or NaN if it is unknown.
@@ -53,8 +53,8 @@ type Instance struct {
 
 // Board is a board at one time, and how its power was divided.
 type Board struct {
-	// Device is the board itself. With MIG, its own holders and processes are charged nothing,
-	// because it is unknown which instance they used.
+	// Device is the board itself. If MIG is enabled, no power is charged to the holders and
+	// processes of the board itself, because their instance is unknown.
 	Device
 	// Measured is the power of the board, in W, at least 0.
 	Measured float64
@@ -70,7 +70,7 @@ type Board struct {
 	Unattributed float64
 	// Source is the measurement by which power was divided among the instances.
 	Source Source
-	// Frozen marks the sources that were skipped because their zeros were implausible.
+	// Frozen marks the sources that were not used because their zeros were implausible.
 	Frozen [NumSources]bool
 }
 
@@ -143,8 +143,8 @@ func (d *Device) chargeNothing() {
 	}
 }
 
-// charge divides watts among the users of the device by the utilization of its processes, or
-// equally if that is unknown. guessed is true if watts is an estimate.
+// charge divides watts among the users of the device by the utilization of its processes. If the
+// utilization is unknown, charge divides watts equally. guessed is true if watts is an estimate.
 func (d *Device) charge(watts float64, guessed bool) {
 	for i := range d.Holders {
 		h := &d.Holders[i]
@@ -161,7 +161,7 @@ func (d *Device) charge(watts float64, guessed bool) {
 
 	sum := 0.0
 	for i := range d.Processes {
-		sum += d.Processes[i].Utilization // NaN if one of them is unknown
+		sum += d.Processes[i].Utilization // NaN if any utilization is unknown
 	}
 	measured := sum > 0
 	equal := !measured && len(d.Processes) > 1
@@ -185,9 +185,9 @@ func (d *Device) charge(watts float64, guessed bool) {
 	d.passUnplaced()
 }
 
-// passUnplaced charges a sole holder that has no process for the processes that no source could
-// match to a container, for example because their control group is not readable. They may also
-// belong to the host, so the result is an estimate.
+// passUnplaced charges the power of unmatched processes to the only holder, if this holder has no
+// process. No source could match these processes to a container, for example because their control
+// group is not readable. They may also belong to the host, so the result is an estimate.
 func (d *Device) passUnplaced() {
 	if len(d.Holders) != 1 || d.Holders[0].processes > 0 {
 		return

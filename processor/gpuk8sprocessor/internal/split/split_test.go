@@ -50,38 +50,38 @@ func TestOneSourceIsChosenForTheEntireBoard(t *testing.T) {
 		want       Source
 		wantFrozen []Source
 	}{
-		{name: "everything is there", a: full, b: full, want: Engine},
-		{name: "one instance lacks the engine", a: full, b: without(full, engine), want: SM},
-		{name: "both lack SM too", a: without(full, engine, sm), b: without(full, engine, sm), want: TensorDRAM},
-		{name: "tensor alone is half a measure", a: without(full, engine, sm, dram), b: full, want: Slices},
-		{name: "dram alone is half a measure", a: without(full, engine, sm, tensor), b: full, want: Slices},
-		{name: "nothing is there", a: Unknown(), b: Unknown(), want: Slices},
+		{name: "all sources are available", a: full, b: full, want: Engine},
+		{name: "one instance lacks the engine source", a: full, b: without(full, engine), want: SM},
+		{name: "both instances lack engine and SM", a: without(full, engine, sm), b: without(full, engine, sm), want: TensorDRAM},
+		{name: "tensor activity without DRAM activity is not used", a: without(full, engine, sm, dram), b: full, want: Slices},
+		{name: "DRAM activity without tensor activity is not used", a: without(full, engine, sm, tensor), b: full, want: Slices},
+		{name: "no source is available", a: Unknown(), b: Unknown(), want: Slices},
 		{
-			name: "an engine of zero beside busy multiprocessors", power: 100,
+			name: "a zero engine source with busy multiprocessors is frozen", power: 100,
 			a: without(full, frozenEngine, func(a *Activity) { a.SM = .9 }), b: full, want: SM, wantFrozen: []Source{Engine},
 		},
 		{
-			name: "engine and multiprocessors of zero beside busy memory", power: 100,
+			name: "zero engine and SM sources with busy memory are frozen", power: 100,
 			a:    Activity{0, 0, 0, .9, unknown},
 			b:    Activity{0, 0, 0, 0, unknown},
 			want: TensorDRAM, wantFrozen: []Source{Engine, SM},
 		},
 		{
-			name: "zeros of everything beside a busy driver", power: 100,
+			name: "all zero sources with a high driver utilization are frozen", power: 100,
 			a:    Activity{0, 0, 0, 0, .98},
 			b:    Activity{0, 0, 0, 0, 0},
 			want: Slices, wantFrozen: []Source{Engine, SM, TensorDRAM},
 		},
 		{
-			name: "zero at idle power is a zero", power: 59,
+			name: "a zero at idle power is valid", power: 59,
 			a: without(full, frozenEngine, func(a *Activity) { a.SM = .9 }), b: full, want: Engine,
 		},
 		{
-			name: "zero at low utilization is a zero", power: 100,
+			name: "a zero at low utilization is valid", power: 100,
 			a: without(full, frozenEngine, frozenSM), b: full, want: Engine,
 		},
 		{
-			name: "tensor cores and memory do not add up to a busy instance", power: 100,
+			name: "the sum of tensor and DRAM activity does not show a busy instance", power: 100,
 			a: Activity{0, 0, .4, .4, unknown}, b: full, want: Engine,
 		},
 	} {
@@ -150,11 +150,11 @@ func TestUsersOfTheBoardAreNotChargedUnderMIG(t *testing.T) {
 	b.Processes = []Process{{Holder: uid("a"), Utilization: 1}}
 	b.Split(false)
 	assert.Zero(t, b.Holders[0].Power)
-	assert.True(t, math.IsNaN(b.Processes[0].Power), "nothing can be said, which is not zero")
+	assert.True(t, math.IsNaN(b.Processes[0].Power), "the power of the process is unknown, not zero")
 	assert.InDelta(t, 60, b.Unattributed, 1e-9)
 }
 
-func TestTheOnlyHolderOfAnInstanceHasItsShareWithoutAMatchedProcess(t *testing.T) {
+func TestTheOnlyHolderOfAnInstanceIsChargedForAnUnmatchedProcess(t *testing.T) {
 	b := Board{Measured: 100, Idle: 40, Device: held(), Instances: []*Instance{gi(.6), gi(.2)}}
 	b.Instances[0].Holders = held("a").Holders
 	b.Instances[0].Processes = []Process{{Utilization: unknown}}
@@ -176,8 +176,8 @@ func TestHoldersAreChargedForTheirUsage(t *testing.T) {
 		estimated    []bool
 		unattributed float64
 	}{
-		{name: "nobody", unattributed: 60, want: map[string]float64{}},
-		{name: "one holder alone", holders: []gpudata.Holder{uid("a")}, want: map[string]float64{"a/": 60}, estimated: []bool{false}},
+		{name: "no holder", unattributed: 60, want: map[string]float64{}},
+		{name: "one holder", holders: []gpudata.Holder{uid("a")}, want: map[string]float64{"a/": 60}, estimated: []bool{false}},
 		{
 			name: "two holders, no processes", holders: []gpudata.Holder{uid("a"), uid("b")},
 			want: map[string]float64{"a/": 30, "b/": 30}, estimated: []bool{true, true},
@@ -193,22 +193,22 @@ func TestHoldersAreChargedForTheirUsage(t *testing.T) {
 			want:      map[string]float64{"a/": 50}, estimated: []bool{false}, unattributed: 10,
 		},
 		{
-			name: "a sole holder whose process could not be placed", holders: []gpudata.Holder{uid("a")},
+			name: "a single holder and an unmatched process", holders: []gpudata.Holder{uid("a")},
 			processes: []Process{{Utilization: .5}},
 			want:      map[string]float64{"a/": 60}, estimated: []bool{true},
 		},
 		{
-			name: "a sole holder whose processes could not be placed, without utilization", holders: []gpudata.Holder{uid("a")},
+			name: "a single holder and unmatched processes without utilization", holders: []gpudata.Holder{uid("a")},
 			processes: []Process{{Utilization: unknown}, {ContainerID: "0123", Utilization: unknown}},
 			want:      map[string]float64{"a/": 60}, estimated: []bool{true},
 		},
 		{
-			name: "a process that could not be placed beside one of another pod", holders: []gpudata.Holder{uid("a")},
+			name: "an unmatched process and a process of another pod", holders: []gpudata.Holder{uid("a")},
 			processes: []Process{{Utilization: .3}, {Holder: uid("x"), Utilization: .1}},
 			want:      map[string]float64{"a/": 45}, estimated: []bool{true}, unattributed: 15,
 		},
 		{
-			name: "a process that could not be placed beside two holders", holders: []gpudata.Holder{uid("a"), uid("b")},
+			name: "an unmatched process and two holders", holders: []gpudata.Holder{uid("a"), uid("b")},
 			processes: []Process{{Holder: uid("a"), Utilization: .5}, {Utilization: .5}},
 			want:      map[string]float64{"a/": 30, "b/": 0}, estimated: []bool{false, false}, unattributed: 30,
 		},
@@ -233,12 +233,12 @@ func TestHoldersAreChargedForTheirUsage(t *testing.T) {
 			want:      map[string]float64{"a/": 20, "b/": 40}, estimated: []bool{true, true},
 		},
 		{
-			name: "equal parts within one container are no estimate of it", holders: []gpudata.Holder{uid("a")},
+			name: "equal parts within one container do not make its power an estimate", holders: []gpudata.Holder{uid("a")},
 			processes: []Process{{Holder: uid("a"), Utilization: unknown}, {Holder: uid("a"), Utilization: unknown}},
 			want:      map[string]float64{"a/": 60}, estimated: []bool{false},
 		},
 		{
-			name: "a process whose container is one of two", holders: []gpudata.Holder{main, side},
+			name: "a process in one of two containers", holders: []gpudata.Holder{main, side},
 			processes: []Process{{Holder: uid("a"), Utilization: .5}},
 			want:      map[string]float64{"a/main": 30, "a/side": 30}, estimated: []bool{true, true},
 		},
@@ -248,7 +248,7 @@ func TestHoldersAreChargedForTheirUsage(t *testing.T) {
 			want:      map[string]float64{"a/main": 0, "a/side": 60}, estimated: []bool{false, false},
 		},
 		{
-			name: "a pod is found by its name where a UID is missing", holders: []gpudata.Holder{uid("a"), byName},
+			name: "a pod without a UID is matched by its name", holders: []gpudata.Holder{uid("a"), byName},
 			processes: []Process{{Holder: uid("b"), Utilization: .5}},
 			want:      map[string]float64{"a/": 0, "/": 60}, estimated: []bool{false, false},
 		},

@@ -11,7 +11,7 @@ import (
 
 // Counter is a cumulative sum. The zero Counter has no interval.
 type Counter struct {
-	// Start is when the first interval starts, in nanoseconds since the epoch.
+	// Start is the start of the first interval, in nanoseconds since the epoch.
 	Start int64   `json:"start"`
 	Value float64 `json:"value"`
 }
@@ -26,7 +26,7 @@ func (c *Counter) valid(last int64) bool {
 	return c.Start >= 0 && c.Start <= last && c.Value >= 0 && !math.IsInf(c.Value, 0) && (c.Start > 0 || c.Value == 0)
 }
 
-// Account has the counters of a holder on a device, in seconds.
+// Account contains the counters of a holder on a device. Times are in seconds.
 type Account struct {
 	Allocated Counter `json:"allocated"`
 	Active    Counter `json:"active,omitzero"`
@@ -38,8 +38,8 @@ type Account struct {
 	Seen time.Time `json:"-"`
 }
 
-// Key identifies an account. Estimated time has its own account, so that the attributes of a
-// counter never change.
+// Key identifies an account. Estimated time is counted in a separate account, so that the
+// attributes of a counter never change.
 type Key struct {
 	Device string `json:"device"` // hw.id
 	gpudata.Holder
@@ -52,7 +52,7 @@ type Price struct {
 	Currency string // empty if there is no price
 }
 
-// Ledger has the accounts of a board. The zero Ledger has no frames.
+// Ledger contains the accounts of a board. The zero Ledger has no frames.
 type Ledger struct {
 	// Clock tracks the times of the board's frames.
 	Clock           gpudata.Clock `json:"last"`
@@ -63,7 +63,7 @@ type Ledger struct {
 	Currency string           `json:"currency,omitempty"`
 	Accounts map[Key]*Account `json:"-"`
 
-	// pace compares the times of frames with the time between their arrivals. It is not stored.
+	// pace detects wrong times of frames. It is not stored.
 	pace pace
 }
 
@@ -71,24 +71,24 @@ type Ledger struct {
 type Step uint8
 
 const (
-	// Charged frames end an interval that was observed, or that was too long.
+	// Charged frames end an interval, which may have been too long to count as observed.
 	Charged Step = iota
 	// First is the first frame, which starts the first interval.
 	First
-	// Late frames are not newer than the last one and change nothing.
+	// Late frames are not newer than the last one. They do not change the ledger.
 	Late
-	// Early frames are ahead of the last one by more than the time that has passed. They change
-	// nothing.
+	// Early frames are ahead of the last one by more than the time that has passed. They do not
+	// change the ledger.
 	Early
-	// Anew is the first frame after a clock was set back. The ledger restarts with it, because the
-	// start of a counter must not be later than its points.
+	// Anew is the first frame after a clock was set back. The ledger restarts with this frame,
+	// because the points of a counter must not be older than its start.
 	Anew
 )
 
 // Advance moves the ledger to time t and returns the interval (from, t] that ends there. now is the
 // wall clock. An interval longer than maxGap is counted as unobserved, and length is 0. The length
-// of an interval is the difference of the two frames' times. If one of these times is wrong, it is
-// the time between their arrivals.
+// of an interval is the difference between the times of the two frames. If one of these times is
+// wrong, the length is the time between the arrivals of the frames.
 func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Step, from int64, length time.Duration) {
 	last := l.Clock.Newest
 	length = time.Duration(t - last)
@@ -135,13 +135,13 @@ func (l *Ledger) unobserved(t int64, length time.Duration) {
 
 // Interval is the time between two frames. A Length of 0 means that it was not observed.
 type Interval struct {
-	From   int64 // when it starts
+	From   int64 // start of the interval
 	Length time.Duration
 	Price  Price
 }
 
-// Use sets the currency of the ledger to that of a price. Amounts in different currencies cannot be
-// added, so counters in another currency end.
+// Use sets the currency of the ledger to the currency of a price. Amounts in different currencies
+// cannot be added, so counters in another currency end.
 func (l *Ledger) Use(p Price) {
 	if p.Currency == "" || p.Currency == l.Currency {
 		return
@@ -152,8 +152,8 @@ func (l *Ledger) Use(p Price) {
 	}
 }
 
-// Charge counts the unallocated and the unobserved part of the board in an interval, in board
-// equivalents.
+// Charge counts the time of the unallocated and unobserved parts of the board in an interval. The
+// parts are in board equivalents.
 func (l *Ledger) Charge(i Interval, unallocated, unobserved float64) {
 	if i.Length == 0 {
 		return

@@ -2,31 +2,30 @@ package usage
 
 import "time"
 
-// maxRise is how much longer the time between two frames may be than the time between their
+// maxRise limits by how much the time between two frames may exceed the time between their
 // arrivals. Delayed delivery of frames causes such differences.
 const maxRise = 30 * time.Second
 
-// minSetBack is the smallest clock step that is distinguished from a delay, if older frames
-// arrived.
+// minSetBack is the smallest backward clock step that is distinguished from a delay, if older
+// frames arrived.
 const minSetBack = 5 * time.Second
 
-// pace compares the times of a board's frames with the time between their arrivals, which is
-// measured by the monotonic clock and so does not depend on the wall clock of this machine. The
-// zero pace has no frame, as after a restart; the times of the frames are then trusted.
+// pace compares the times of a board's frames with the time between their arrivals. The monotonic
+// clock measures the arrivals, so they do not depend on the wall clock of this machine. The zero
+// pace has no frame, for example after a restart. It trusts the time of the first frame.
 //
-// Frames of a backlog or of a recording arrive faster than their times advance, and their times are
-// right. So a difference indicates a wrong time only if the frames before it arrived at the pace at
-// which they were made.
+// Frames of a backlog or a recording arrive faster than their times advance, but their times are
+// correct. So a difference indicates a wrong time only if the previous frames arrived as fast as
+// their times advanced.
 type pace struct {
 	arrived time.Time // when the newest frame arrived
 	// lag is how much later the newest frame arrived than the frame with the smallest delay.
 	lag time.Duration
-	// rise is how much longer the time between the newest two frames is than the time between
-	// their arrivals.
+	// rise is the time between the newest two frames minus the time between their arrivals.
 	rise time.Duration
 	// backlog is true if the newest frame arrived faster than its time advanced.
 	backlog bool
-	// intervals is true if there was a frame before the newest one.
+	// intervals is true if a frame arrived before the newest one.
 	intervals bool
 	// late is true if older frames arrived after the newest one.
 	late bool
@@ -34,8 +33,8 @@ type pace struct {
 	earlySince time.Time
 }
 
-// interval returns the length of the interval from the newest frame to the next one. t is the next
-// frame's time, and length is how far it is ahead of the newest frame's. early is true if t is
+// interval returns the length of the interval from the newest frame to the next one. t is the time
+// of the next frame, and length is t minus the time of the newest frame. early is true if t is
 // ahead of the wall clock and length exceeds the time that passed between the arrivals. If all
 // frames stay early for longer than maxGap, a clock was set forward, and the frames count.
 func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap time.Duration) (_ time.Duration, early bool) {
@@ -44,7 +43,7 @@ func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap tim
 		return length, false
 	}
 	passed := now.Sub(p.arrived)
-	if passed < 0 { // there is no monotonic clock, and the wall clock was set back
+	if passed < 0 { // the wall clock was set back, and no monotonic clock is available
 		*p = pace{arrived: now}
 		return length, false
 	}

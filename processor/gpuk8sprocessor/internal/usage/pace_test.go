@@ -14,7 +14,7 @@ const paceGap = 90 * time.Second
 
 var wrongs = rapid.OneOf(rapid.Int64Range(-7200, -31), rapid.Int64Range(31, 7200))
 
-// accounts adds up the counters of a ledger, as a backend adds up increases.
+// accounts adds up the counters of a ledger in the same way as a backend adds up increases.
 type accounts struct {
 	Ledger
 	ended float64 // total of counters that have restarted
@@ -36,8 +36,8 @@ func (a *accounts) frame(t int64, now time.Time, maxGap time.Duration) Step {
 
 func (a *accounts) total() float64 { return a.ended + a.last }
 
-// However the clock of a node is set, the counted time equals the time that passes.
-func TestNoStepOfAClockAddsOrTakesTime(t *testing.T) {
+// The counted time equals the time that passes, even if the clock of a node is set.
+func TestAClockStepDoesNotChangeTheCountedTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
 		interval := rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second}).Draw(t, "interval")
@@ -53,7 +53,7 @@ func TestNoStepOfAClockAddsOrTakesTime(t *testing.T) {
 			}
 			offset = time.Duration(rapid.OneOf(rapid.Int64Range(-7200, 7200), rapid.Int64Range(-100, 55), rapid.Just(int64(0))).Draw(t, "offset")) * time.Second
 		}
-		// At the end the clock is right.
+		// At the end, the clock is correct.
 		for range 300*time.Second/interval + 1 {
 			a.frame(now.UnixNano(), now, maxGap)
 			now = now.Add(interval)
@@ -66,7 +66,7 @@ func TestNoStepOfAClockAddsOrTakesTime(t *testing.T) {
 }
 
 // One batch has a wrong timestamp. All others are correct.
-func TestOneWrongStampAddsNoTime(t *testing.T) {
+func TestOneWrongTimestampAddsNoTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
 		wrong := time.Duration(wrongs.Draw(t, "wrong")) * time.Second
@@ -84,7 +84,7 @@ func TestOneWrongStampAddsNoTime(t *testing.T) {
 			require.LessOrEqual(t, a.total(), now.Sub(began).Seconds()+1e-9, "frame %d", i)
 		}
 		first := 0.0
-		if at == 0 && wrong > gpudata.MaxAhead { // it is dropped, and the time starts with the second frame
+		if at == 0 && wrong > gpudata.MaxAhead { // the first frame is dropped, and the time starts with the second frame
 			first = interval.Seconds()
 		}
 		require.InDelta(t, (frames-1)*interval.Seconds()-first, a.total(), 1e-6)
@@ -109,8 +109,8 @@ func TestTheTimestampsOfABacklogCount(t *testing.T) {
 	}
 }
 
-// During a network outage, frames wait at the sender. If some of them are lost, the gap is as long
-// as the timestamps show.
+// During a network outage, the sender queues frames. If some of them are lost, the length of the
+// gap is the difference of the timestamps.
 func TestABacklogAfterAnOutageIsNotAClockStep(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	var a accounts

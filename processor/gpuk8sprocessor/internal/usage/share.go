@@ -16,7 +16,7 @@ type Device struct {
 	// Size is the size of the device in board equivalents: 1 for a board, or Unknown for an
 	// instance whose part of the board is unknown.
 	Size float64
-	// HoldersKnown is true if Holders is complete.
+	// HoldersKnown is true if the list of holders is complete.
 	HoldersKnown bool
 	// Utilization is the utilization of the device, or Unknown.
 	Utilization float64
@@ -26,30 +26,31 @@ type Device struct {
 // Holder is a holder of a device.
 type Holder struct {
 	gpudata.Holder
-	// Declared is the part of the device's compute that is declared for the holder, or 0.
+	// Declared is the part of the device's compute that is declared for the holder, or 0 if no part
+	// is declared.
 	Declared float64
-	// Weight is the number of replicas, at least 1. The part of the device without declarations is
-	// divided in this proportion.
+	// Weight is the number of replicas, at least 1. The undeclared part of the device is divided in
+	// proportion to the weights.
 	Weight int
 	// Utilization is the utilization of the device by the holder's own processes, or Unknown.
 	Utilization float64
 
-	// Share is the holder's part in board equivalents. Estimated is true if it was divided or
-	// scaled. Used is the part of Share that was used, or Unknown.
+	// Share is the holder's part, in board equivalents. Estimated is true if the share is the
+	// result of a division or of scaling. Used is the part of Share that was used, or Unknown.
 	Share     float64
 	Estimated bool
 	Used      float64
 }
 
-// Board has the devices of a board at one time.
+// Board contains the devices of a board at one time.
 type Board struct {
 	Devices []Device
-	// Unlisted is true if the rest of the board consists of instances without rows. It then counts
-	// as unobserved and not as unallocated.
+	// Unlisted is true if the rest of the board consists of instances without rows. This rest then
+	// counts as unobserved and not as unallocated.
 	Unlisted bool
 
-	// Unallocated is the part without a holder, Unobserved the part with unknown holders, both in
-	// board equivalents. Together with the shares of all holders they add up to 1.
+	// Unallocated is the part without a holder. Unobserved is the part with unknown holders. Both
+	// are in board equivalents. These parts and the shares of all holders add up to 1.
 	Unallocated, Unobserved float64
 }
 
@@ -64,7 +65,7 @@ func (b *Board) Divide() {
 			sizes += size
 		}
 	}
-	scale := 1 / max(sizes, 1) // a board is at most one board equivalent
+	scale := 1 / max(sizes, 1) // the devices of a board are at most one board equivalent
 	if rest := max(0, 1-sizes); complete {
 		b.Unallocated += rest
 	} else {
@@ -87,7 +88,7 @@ func (b *Board) Divide() {
 
 // divide divides a device of this size among its holders and returns the unallocated part.
 func (d *Device) divide(size float64) (unallocated float64) {
-	declared, without := 0.0, 0 // declared parts, and the weight of the holders without one
+	declared, without := 0.0, 0 // sum of the declared parts, and the total weight of the holders without a declaration
 	for i := range d.Holders {
 		if c := d.Holders[i].Declared; c > 0 {
 			declared += c

@@ -12,18 +12,18 @@ func TestADeviceIsDividedAmongItsHolders(t *testing.T) {
 	for name, tt := range map[string]struct {
 		declared    []float64
 		want        []float64
-		estimated   bool // the holders without a declaration, or all if the sum is scaled
+		estimated   bool // of the holders without a declaration, or of all holders if the sum is scaled
 		unallocated float64
 	}{
-		"a sole holder has all of it":               {[]float64{0}, []float64{1}, false, 0},
-		"a sole holder has what it declares":        {[]float64{0.25}, []float64{0.25}, false, 0.75},
-		"four of 25 % each have a quarter each":     {[]float64{0.25, 0.25, 0.25, 0.25}, []float64{0.25, 0.25, 0.25, 0.25}, false, 0},
-		"equal parts where nobody declares":         {[]float64{0, 0}, []float64{0.5, 0.5}, true, 0},
-		"others divide what declarations leave":     {[]float64{0.5, 0, 0}, []float64{0.5, 0.25, 0.25}, true, 0},
-		"declarations above one are scaled":         {[]float64{1, 1}, []float64{0.5, 0.5}, true, 0},
-		"then nothing is left for those without":    {[]float64{1, 1, 0}, []float64{0.5, 0.5, 0}, true, 0},
-		"what all declare leaves may be nobody's":   {[]float64{0.25, 0.5}, []float64{0.25, 0.5}, false, 0.25},
-		"a device that nobody holds is unallocated": {nil, nil, false, 1},
+		"a single holder gets the entire device":           {[]float64{0}, []float64{1}, false, 0},
+		"a single holder gets its declared part":           {[]float64{0.25}, []float64{0.25}, false, 0.75},
+		"four holders that declare 25% each":               {[]float64{0.25, 0.25, 0.25, 0.25}, []float64{0.25, 0.25, 0.25, 0.25}, false, 0},
+		"holders without declarations get equal parts":     {[]float64{0, 0}, []float64{0.5, 0.5}, true, 0},
+		"other holders divide the undeclared part":         {[]float64{0.5, 0, 0}, []float64{0.5, 0.25, 0.25}, true, 0},
+		"declarations above one are scaled":                {[]float64{1, 1}, []float64{0.5, 0.5}, true, 0},
+		"no part remains for holders without declarations": {[]float64{1, 1, 0}, []float64{0.5, 0.5, 0}, true, 0},
+		"an undeclared part is unallocated":                {[]float64{0.25, 0.5}, []float64{0.25, 0.5}, false, 0.25},
+		"a device without holders is unallocated":          {nil, nil, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Device{Size: 1, HoldersKnown: true, Utilization: 0.5}
@@ -49,7 +49,7 @@ func TestADeviceIsDividedAmongItsHolders(t *testing.T) {
 	}
 }
 
-func TestReplicasAreParts(t *testing.T) {
+func TestADeviceIsDividedByReplicas(t *testing.T) {
 	b := Board{Devices: []Device{{Size: 1, HoldersKnown: true, Utilization: 1, Holders: []Holder{
 		{Declared: 0.25, Weight: 5}, {Weight: 2}, {Weight: 0},
 	}}}}
@@ -59,7 +59,7 @@ func TestReplicasAreParts(t *testing.T) {
 	}
 }
 
-func TestAHolderUsesNoMoreThanItHas(t *testing.T) {
+func TestAHolderUsesNoMoreThanItsShare(t *testing.T) {
 	b := Board{Devices: []Device{{Size: 0.5, HoldersKnown: true, Utilization: 1, Holders: []Holder{
 		{Utilization: 0.9}, {Utilization: 0.1},
 	}}}}

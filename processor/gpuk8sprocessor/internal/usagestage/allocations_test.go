@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// The limit is the value at the time of writing plus 10 %.
+// The limit is 10% above the value at the time of writing.
 func TestAFrameOfANodeStaysWithinItsAllocations(t *testing.T) {
 	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)

@@ -67,8 +67,8 @@ func BenchmarkUsage(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(f.Devices)), "ns/device")
 }
 
-// The memory per series must not grow unnoticed. The target is 400 bytes. The limit is 10% above the
-// 142 bytes at the time of writing. The race detector adds 7 bytes.
+// The target is 400 bytes per series. The limit is 10% above the 142 bytes at the time of writing.
+// The race detector adds 7 bytes.
 func TestBytesOfASeries(t *testing.T) {
 	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)

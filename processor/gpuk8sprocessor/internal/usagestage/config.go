@@ -20,19 +20,19 @@ type PricesConfig struct {
 	_ struct{}
 }
 
-// Config is the section usage of gpu_k8s.
+// Config is the configuration of the section usage of gpu_k8s.
 type Config struct {
-	// Prices configures the price list of boards. Without it there are no costs.
+	// Prices configures the price list of boards. Without a price list, no costs are emitted.
 	Prices PricesConfig `mapstructure:"prices"`
 	// MaxGap is the longest time between two samples of a board that counts as observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`
 	// IdleTimeout is how long the counters of a container are kept after time was last added.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// MaxSeries limits the boards, and the containers on devices, that are kept. The time of those
+	// MaxSeries limits the number of boards and of containers on devices. The time of containers
 	// beyond the limit counts as unobserved.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. Pods are read for the compute that they declare. The storage keeps
-	// the counters across a clean restart.
+	// Shared is set by gpu_k8s. Pods are read because they declare compute. The counters are
+	// restored from the storage after a clean restart.
 	*section.Shared `mapstructure:"-"`
 
 	_ struct{}

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// usageMetrics has the metrics that provide holders or utilization, or show that the time was already
-// counted.
+// usageMetrics contains the metrics that provide holders or utilization, or that show that the time
+// was already counted.
 var usageMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
 	signal.HwGPUUtilization: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
@@ -23,17 +23,17 @@ var usageMetrics = map[*signal.Metric]bool{
 type frameBoard struct {
 	board       *gpudata.DeviceFrame
 	devices     []frameDevice // the board or its instances
-	partitioned bool          // devices has the instances
-	slices      int           // of the board; 0 until it is needed
+	partitioned bool          // true if devices contains instances
+	slices      int           // of the board; 0 until the number is computed
 	observed    bool
-	unreadable  bool // the driver cannot read the board
+	unreadable  bool // true if the driver cannot read the board
 }
 
 // frameDevice is a device in a frame, with its holders.
 type frameDevice struct {
 	*gpudata.DeviceFrame
 	users        []*gpudata.User
-	holdersKnown bool // users is complete
+	holdersKnown bool // true if users is complete
 }
 
 // countFrame counts the time of every board that has samples in a frame.
@@ -67,8 +67,8 @@ func (p *usageBatch) countBoards(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// boardsInFrame returns the boards of a frame. It skips devices without samples and holders, which only
-// a process or the end of a series names.
+// boardsInFrame returns the boards of a frame. It skips devices without samples and holders. Only a
+// process or the end of a series refers to such devices.
 func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 	var boards []*frameBoard
 	byDevice := map[*gpudata.DeviceFrame]*frameBoard{}
@@ -207,7 +207,7 @@ func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
 }
 
 // size returns the size of a device in board equivalents, or Unknown. most is the highest number of
-// instances that the board has had.
+// instances that the board had in one frame.
 func (p *gpuUsage) size(b *frameBoard, d *frameDevice, most int) float64 {
 	if !b.partitioned {
 		return 1

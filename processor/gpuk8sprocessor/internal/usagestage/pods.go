@@ -32,14 +32,14 @@ type declarations struct {
 	version   string
 	allocated []gpushare.Allocation
 	demanded  map[string]float64 // part of a device, by container
-	limited   map[string]float64 // limit as a client of MPS, by container
+	limited   map[string]float64 // limit of an MPS client, by container
 }
 
 func newPods(unreadable func(string, string, error)) *podReader {
 	return &podReader{cached: componenthelper.NewRecent[types.UID, declarations](maxPods), unreadable: unreadable}
 }
 
-// start starts reading pods and does not wait for the first answer.
+// start starts to read pods. It does not wait for the first answer.
 func (p *podReader) start(cache *kube.Cache) {
 	p.cache = cache
 	cache.Need(kube.Pods)
@@ -60,8 +60,8 @@ func (p *podReader) age(now time.Time) {
 }
 
 // declared returns the part of a board's compute that is declared for a user, or 0. A declaration
-// for a pod is divided among its containers on the board. On an instance it is 0, because the
-// holder has the entire instance.
+// for a pod is divided among its containers on the board. The result is 0 for an instance, because
+// the holder uses the entire instance.
 func (p *podReader) declared(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	if p.cache == nil || d.Parent != "" || u.Holder.Pod == "" {
 		return 0
@@ -79,7 +79,7 @@ func (s declarations) boardPart(d *gpudata.DeviceFrame, u *gpudata.User) float64
 	for _, a := range s.allocated {
 		switch {
 		case a.UUID != "" && a.UUID != d.Device.ID(), a.UUID == "" && a.Minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.Minor):
-		case a.Container == "": // the declaration applies to the pod
+		case a.Container == "": // the declaration applies to the entire pod
 			podPart += a.Core
 		case a.Container == u.Holder.Container:
 			containerPart += a.Core

@@ -15,7 +15,7 @@ import (
 
 // An MPS client is limited to the percentage in its environment. Without MPS the variable is not
 // read, and an invalid percentage sets no limit.
-func TestAClientOfMPSHasThePercentageThatItIsLimitedTo(t *testing.T) {
+func TestTheShareOfAnMPSClientIsItsThreadPercentage(t *testing.T) {
 	for _, tt := range []struct {
 		env, strategy string
 		want          float64
@@ -63,12 +63,12 @@ func TestComputeIsDeclared(t *testing.T) {
 		"KAI's fraction": {
 			map[string]string{"gpu-fraction": "0.4"}, []corev1.Container{requests("a", ""), requests("b", "")}, map[string]float64{"a": 0.4, "b": 0},
 		},
-		"HAMi's allocation, which goes before requests": {
+		"HAMi's allocation has priority over requests": {
 			map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,30:;GPU-2,NVIDIA,1000,40:;"},
 			[]corev1.Container{requests("a", "25"), requests("b", "50")},
 			map[string]float64{"a": 0.3, "b": 0.5},
 		},
-		"Koordinator's allocation of a pod, which its containers on the board divide": {
+		"Koordinator's allocation of a pod is divided among its containers on the board": {
 			map[string]string{"scheduling.koordinator.sh/device-allocated": `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}`},
 			[]corev1.Container{requests("a", ""), requests("b", "")},
 			map[string]float64{"a": 0.25, "b": 0.25},

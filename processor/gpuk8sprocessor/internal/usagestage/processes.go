@@ -14,7 +14,7 @@ import (
 // processList is the newest list of a device's processes. It may arrive in a different batch from
 // the device's own samples.
 type processList struct {
-	clock     gpudata.Clock // its newest time is that of the list
+	clock     gpudata.Clock // its newest time is the time of the list
 	lastSeen  time.Time
 	listed    bool
 	count     int
@@ -90,7 +90,7 @@ func (l *processList) setUtilization(holders []usage.Holder) {
 			count++
 			sum += p.utilization
 			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.holder.MayBeSame(o.Holder) }) {
-				sum = usage.Unknown() // the process may be one of this holder's
+				sum = usage.Unknown() // the process may belong to this holder
 			}
 		}
 		if count > 0 || !unplaced {

@@ -53,12 +53,12 @@ type gpuUsage struct {
 	clockTrouble         componenthelper.Trouble
 
 	pods       *podReader
-	reading    sync.Mutex  // held while the list of prices is read
-	prices     *price.File // nil if there is no list
+	reading    sync.Mutex  // locked while the price list is read
+	prices     *price.File // nil if no price list is configured
 	priced     time.Time   // when the list was last read
 	priceError componenthelper.Failure
 
-	state *componenthelper.State // nil without a storage
+	state *componenthelper.State // nil if no storage is configured
 }
 
 // New returns the functions of the section.
@@ -103,14 +103,14 @@ func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata
 		of.countFrame(f, now)
 	}
 	batch.Add(p.scope, p.disabled)
-	p.readPrices(ctx, now) // after the batch, because a new price applies from the next interval
+	p.readPrices(ctx, now) // a new price applies from the next interval
 	p.sweep(now)
 	of.report(ctx, batch, now)
 	return a.Frames, nil
 }
 
-// usageBatch is a batch with its counts, and with the node of the current frame, whose lock it
-// holds.
+// usageBatch contains a batch, its counts, and the node of the current frame. The batch holds the
+// lock of the node.
 type usageBatch struct {
 	*gpuUsage
 	*nodeState
@@ -146,10 +146,10 @@ func (p *usageBatch) report(ctx context.Context, batch *pdatagpu.Batch, now time
 			"Remove one of the two sections from this pipeline, or from one of the collectors that the samples pass through.")
 	}
 	if p.skipped[future] > 0 && p.futureTrouble.ShouldLog(now) {
-		p.set.Logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Compare the clocks of the nodes with this one.")
+		p.set.Logger.Warn("Samples are more than a minute ahead of this collector's clock. They are dropped. Check the clocks of the nodes and of this collector.")
 	}
 	if p.skipped[clockSetBack] > 0 && p.clockTrouble.ShouldLog(now) {
-		p.set.Logger.Warn("All samples of some boards stayed older than their newest one for longer than max_gap: a clock was set back. "+
+		p.set.Logger.Warn("For longer than max_gap, all samples of some boards were older than the newest sample: a clock was set back. "+
 			"The counters of these boards start again from zero.", zap.Duration("max_gap", p.cfg.MaxGap))
 	}
 	if batch.Clamped > 0 {

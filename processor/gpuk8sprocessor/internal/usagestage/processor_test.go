@@ -53,7 +53,7 @@ func dollars(price string) string {
 	return "currency: USD\nprices: [{host_type: a3, price: " + price + "}]\n"
 }
 
-// onA3 has a board, held by a pod, on a node with an A3 instance type.
+// onA3 returns a board that a pod holds, on a node with an A3 instance type.
 func onA3(seconds ...int) string {
 	return strings.ReplaceAll(held(seconds...), "k8s.node.name=n1", "k8s.node.name=n1, host.type=a3")
 }
@@ -77,11 +77,11 @@ func TestANewPriceCountsFromTheNextInterval(t *testing.T) {
 func TestTheLastValidPriceListIsKeptAndTheErrorIsLogged(t *testing.T) {
 	const vanished = "vanished"
 	for name, text := range map[string]string{
-		vanished:              "",
-		"a negative price":    dollars("-1"),
-		"a missing price":     "currency: USD\nprices: [{host_type: a3}]",
-		"two currencies":      "currency: USD\nprices: [{host_type: a3, price: 1, currency: EUR}]",
-		"cut off while saved": "",
+		vanished:           "",
+		"a negative price": dollars("-1"),
+		"a missing price":  "currency: USD\nprices: [{host_type: a3}]",
+		"two currencies":   "currency: USD\nprices: [{host_type: a3, price: 1, currency: EUR}]",
+		"an empty file":    "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestAListThatCannotBeReadFailsTheStart(t *testing.T) {
 	}
 	require.ErrorContains(t, start(), "none.yaml: no such file or directory")
 	write(t, cfg.Prices.File, dollars("-1"))
-	require.ErrorContains(t, start(), "prices[0]::price is -1: must not be negative")
+	require.ErrorContains(t, start(), "prices[0]::price is -1: must be a finite number, at least 0")
 }
 
 func TestTwoProcessorsInOnePipelineCountOnce(t *testing.T) {
@@ -149,7 +149,7 @@ func TestTwoProcessorsInOnePipelineCountOnce(t *testing.T) {
 		require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
 		t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
 	}
-	for _, at := range []int{10, 20, 30, 40} { // the first one as metrics, the others as frames
+	for _, at := range []int{10, 20, 30, 40} { // the first batch as metrics, the others as frames
 		feed(t, first, held(at))
 	}
 	assert.Equal(t, 3, strings.Count(rendered(sink), "k8s.container.gpu.allocated.time"), rendered(sink))
@@ -192,12 +192,13 @@ func TestBoardsThatAreNotCountedHaveAReason(t *testing.T) {
 	require.NoError(t, tel.Shutdown(context.Background()))
 }
 
-// onTheWall has a board, held by a pod, at the wall clock time plus some seconds.
+// onTheWall returns a board that a pod holds, at the wall clock time plus the given seconds.
 func onTheWall(seconds int64) string { return held(int(time.Now().Unix() + seconds)) }
 
-// A wrong timestamp of one batch does not change the time that is counted before and after it.
-func TestAWrongStampAddsNoTime(t *testing.T) {
-	for name, wrong := range map[string]int64{"an hour back": -3600, "91 s back": -91, "61 s ahead": 61, "a day ahead": 86400} {
+// A wrong timestamp of one batch does not change the time that the batches before and after it
+// count.
+func TestAWrongTimestampAddsNoTime(t *testing.T) {
+	for name, wrong := range map[string]int64{"an hour behind": -3600, "91 s behind": -91, "61 s ahead": 61, "a day ahead": 86400} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, sink := newTestProcessor(t, testConfig(), processortest.NewNopSettings(metadata.Type))
@@ -224,20 +225,20 @@ func TestTheTimeOfARunIsTheTimeThatPassed(t *testing.T) {
 		maxGap time.Duration
 		offset func(frame int) int64
 	}{
-		"the first stamp lies an hour back": {90 * time.Second, func(i int) int64 { return map[int]int64{0: -3600}[i] }},
+		"the first timestamp is an hour behind": {90 * time.Second, func(i int) int64 { return map[int]int64{0: -3600}[i] }},
 		"a slow clock is corrected": {90 * time.Second, func(i int) int64 {
 			if i < 5 {
 				return -3600
 			}
 			return 0
 		}},
-		"the first stamp is 55 s ahead":   {90 * time.Second, func(i int) int64 { return map[int]int64{0: 55}[i] }},
-		"the second stamp is 55 s ahead":  {90 * time.Second, func(i int) int64 { return map[int]int64{1: 55}[i] }},
-		"a stamp is 55 s ahead":           {90 * time.Second, func(i int) int64 { return map[int]int64{4: 55}[i] }},
-		"it is more than max_gap ahead":   {15 * time.Second, func(i int) int64 { return map[int]int64{4: 55}[i] }},
-		"a clock is set back by an hour":  {15 * time.Second, func(i int) int64 { return -3600 * int64(i/12) }},
-		"a clock is set back by a minute": {90 * time.Second, func(i int) int64 { return -60 * int64(i/12) }},
-		"all stamps are right":            {90 * time.Second, right},
+		"the first timestamp is 55 s ahead":      {90 * time.Second, func(i int) int64 { return map[int]int64{0: 55}[i] }},
+		"the second timestamp is 55 s ahead":     {90 * time.Second, func(i int) int64 { return map[int]int64{1: 55}[i] }},
+		"a timestamp is 55 s ahead":              {90 * time.Second, func(i int) int64 { return map[int]int64{4: 55}[i] }},
+		"a timestamp is more than max_gap ahead": {15 * time.Second, func(i int) int64 { return map[int]int64{4: 55}[i] }},
+		"a clock is set back by an hour":         {15 * time.Second, func(i int) int64 { return -3600 * int64(i/12) }},
+		"a clock is set back by a minute":        {90 * time.Second, func(i int) int64 { return -60 * int64(i/12) }},
+		"all timestamps are correct":             {90 * time.Second, right},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -274,7 +275,7 @@ func TestCountersRestartIfAllSamplesAreBehindForMaxGap(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.NoError(t, p.Shutdown(t.Context()))
 		p, sink := startOn(t, storagetest.NewMemory(m.Values()), set)
-		for range 11 { // the frames are 0 s to 100 s behind, after a restart
+		for range 11 { // after the restart, the frames are 0 s to 100 s behind
 			feed(t, p, onTheWall(-3600))
 			time.Sleep(10 * time.Second)
 		}
@@ -293,7 +294,7 @@ func TestCountersRestartIfAllSamplesAreBehindForMaxGap(t *testing.T) {
 	})
 }
 
-func TestSamplesOfTheFutureAreLoggedOnce(t *testing.T) {
+func TestSamplesInTheFutureAreLoggedOnce(t *testing.T) {
 	set, logs := observed()
 	p, sink := newTestProcessor(t, testConfig(), set)
 	for i := range int64(3) {

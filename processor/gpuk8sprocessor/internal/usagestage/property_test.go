@@ -23,10 +23,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// increases adds up the increases of counters, as a backend does.
+// increases adds up the increases of counters in the same way as a backend.
 type increases struct {
 	last map[string]counterPoint
-	// grown has the increases since the last call of take, by metric and hw.id.
+	// grown contains the increases since the last call of take, by metric and hw.id.
 	grown map[string]map[string]float64
 	total float64 // of allocated, unallocated and unobserved time
 }
@@ -48,7 +48,7 @@ func (s *increases) add(t require.TestingT, md pmetric.Metrics) {
 		require.Less(t, start, p.Timestamp(), key)
 		by := v
 		if last := s.last[key]; last.start == start {
-			require.GreaterOrEqual(t, v, last.value, "a counter falls: %s", key)
+			require.GreaterOrEqual(t, v, last.value, "counter %s decreases", key)
 			by -= last.value
 		}
 		s.last[key] = counterPoint{start, v}
@@ -63,7 +63,8 @@ func (s *increases) add(t require.TestingT, md pmetric.Metrics) {
 	}
 }
 
-// drawBoard generates a board's part of a scrape, and returns the devices that have a utilization.
+// drawBoard generates the samples of a board in a scrape. It returns the devices that have a
+// utilization.
 func drawBoard(t *rapid.T, b *strings.Builder, at time.Duration, board string) (utilized map[string]bool) {
 	utilized = map[string]bool{}
 	line := func(resource, metric, attributes string, v float64) {
@@ -103,8 +104,8 @@ func drawBoard(t *rapid.T, b *strings.Builder, at time.Duration, board string) (
 }
 
 // All time of a board is allocated, unallocated, or unobserved. Allocated time is divided into
-// active and idle time wherever a utilization is known. This is tested over random histories of
-// holders, gaps, clean restarts, layouts, and single batches with a wrong timestamp.
+// active and idle time if a utilization is known. The test uses random histories of holders, gaps,
+// clean restarts, layouts, and single batches with a wrong timestamp.
 func TestTheTimeOfABoardIsConserved(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		m := storagetest.NewMemory(nil)
@@ -126,9 +127,9 @@ func TestTheTimeOfABoardIsConserved(test *testing.T) {
 		boards := rapid.IntRange(1, 3).Draw(t, "boards")
 		for i := range rapid.IntRange(2, 12).Draw(t, "frames") {
 			if i > 0 {
-				// The batches are a backlog, because they arrive much faster than their times
-				// advance. With shorter intervals, a delay on a busy machine could make them look
-				// like live batches.
+				// The batches are treated as a backlog, because they arrive much faster than their
+				// times advance. With shorter intervals, a delay on a busy machine could cause them
+				// to be treated as live batches.
 				now += time.Duration(rapid.OneOf(rapid.Int64Range(20e9, 90e9), rapid.Int64Range(90e9, 2000e9)).Draw(t, "nanoseconds"))
 			}
 			if wrong := rapid.SampledFrom([]time.Duration{0, now - time.Hour, time.Duration(time.Now().Add(2 * time.Minute).UnixNano())}).Draw(t, "wrong stamp"); i > 0 && wrong != 0 {

@@ -19,7 +19,7 @@ const (
 type boardState struct {
 	usage.Ledger
 	lastSeen   time.Time
-	maxDevices int // highest number of devices in one frame
+	maxDevices int // maximum number of devices in one frame
 }
 
 // nodeState is the state of a node.

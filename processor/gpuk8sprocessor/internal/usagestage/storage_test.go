@@ -70,7 +70,7 @@ func rendered(sink *consumertest.MetricsSink) string {
 	return b.String()
 }
 
-// held has a board that a pod holds at the given seconds, with half of it used.
+// held returns a board that a pod holds at the given seconds, with a utilization of 50%.
 func held(seconds ...int) (text string) {
 	for _, s := range seconds {
 		text += fmt.Sprintf(`%[1]ds {k8s.node.name=n1} hw.gpu.utilization {hw.id=GPU-1, hw.gpu.task=general} = 0.5
@@ -122,7 +122,8 @@ func TestCountersRestartAfterACrash(t *testing.T) {
 	m = storagetest.NewMemory(m.Values())
 	second, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, second, held(30, 40))
-	// After a kill, the next process finds what is stored while this one runs.
+	// After a kill, the next process restores the state that this processor stored while it was
+	// running.
 	third, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, third, held(50, 60))
 	got := rendered(sink)
@@ -143,13 +144,13 @@ func TestCountersRestartIfTheStorageFailsToDeleteThem(t *testing.T) {
 func TestStateThatCannotBeUsedIsDropped(t *testing.T) {
 	const index = `{"version":1,"places":["/n1"]}`
 	for name, values := range map[string]map[string]string{
-		"no JSON":         {"places": index, "place//n1": "x"},
-		"another version": {"places": index, "place//n1": `{"version":2}`},
-		"no board":        {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"last":5}]}`},
-		"no time":         {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1"}]}`},
-		"a board twice":   {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1","last":5},{"id":"GPU-1","last":5}]}`},
-		"negative time":   {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1","last":5,"unobserved":{"start":1,"value":-1}}]}`},
-		"a begin after the end": {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1","last":5,
+		"not JSON":               {"places": index, "place//n1": "x"},
+		"another version":        {"places": index, "place//n1": `{"version":2}`},
+		"a board without an ID":  {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"last":5}]}`},
+		"a board without a time": {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1"}]}`},
+		"a board twice":          {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1","last":5},{"id":"GPU-1","last":5}]}`},
+		"negative time":          {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1","last":5,"unobserved":{"start":1,"value":-1}}]}`},
+		"a start after the last sample": {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1","last":5,
 			"accounts":[{"device":"GPU-1","pod":"a","allocated":{"start":6,"value":1}}]}]}`},
 		"an account twice": {"places": index, "place//n1": `{"version":1,"node":"n1","boards":[{"id":"GPU-1","last":5,
 			"accounts":[{"device":"GPU-1","pod":"a","allocated":{"start":1,"value":1}},{"device":"GPU-1","pod":"a","allocated":{"start":1,"value":1}}]}]}`},
@@ -174,7 +175,7 @@ func TestASeriesWithoutTimeAndABoardWithoutSamplesAreDeleted(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		feed(t, p, held(560))
 		assert.Contains(t, rendered(sink), "9m20s {k8s.node.name=n1, k8s.pod.name=a} k8s.container.gpu.allocated.time {gpu.usage.estimated=false, hw.id=GPU-1} = 10 s since 10s",
-			"which had no time of late, but is not forgotten")
+			"the series is kept, although it had no recent time")
 		time.Sleep(2 * time.Minute)
 		feed(t, p, held(680))
 		feed(t, p, held(690))

@@ -39,7 +39,7 @@ type storedAccount struct {
 }
 
 // start reads the price list and restores the state that a clean shutdown stored. While the
-// processor runs, the storage is empty, so that nothing is restored after a crash.
+// processor runs, the storage is empty, so no state is restored after a crash.
 func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 	if p.prices != nil {
 		if err := p.prices.Read(); err != nil {
@@ -81,7 +81,7 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 	if err != nil {
 		return err
 	}
-	p.pods.start(cache) //nolint:contextcheck // the informers outlive the start
+	p.pods.start(cache) //nolint:contextcheck // the informers continue after the start
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (p *gpuUsage) restoreNode(n *nodeState, place gpudata.Place, stored *stored
 	return nil
 }
 
-// stored returns the state to store for a node, sorted, or nil if there is none.
+// stored returns the sorted state of a node to store, or nil if the node has no state.
 func (p *gpuUsage) stored(key string) any {
 	return p.nodes.Stored(key, func(n *nodeState) any {
 		if len(n.boards) == 0 {
