@@ -16,7 +16,7 @@ type jobs struct {
 	limit componenthelper.Limit
 }
 
-// deleteExpired removes the jobs of a node that have not been seen for as long as gpu_window keeps
+// deleteExpired removes the jobs of a node that were last seen longer ago than gpu_window keeps
 // their series.
 func (j *jobs) deleteExpired(n *nodeState, now time.Time) {
 	before := len(n.jobs)

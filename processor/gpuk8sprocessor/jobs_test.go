@@ -35,7 +35,7 @@ func jobProcessor(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *
 	set.Logger = zap.New(core)
 	p := newTestProcessor(t, "", set)
 	p.jobs.limit.Value, p.jobs.Limit = limit, stage.NewLimit(limit)
-	p.cfg.NodeName = "" // no source is read
+	p.cfg.NodeName = "" // so that no source is read
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
 	return p, tel, logs
@@ -58,9 +58,9 @@ func TestADeviceOfARefusedJobHasAnUnknownHolder(t *testing.T) {
 		"job=1 GPU-1 gpu.device.holder=1", "job=2 GPU-1 gpu.device.holder=1", "job=2 GPU-2 gpu.device.holder=1",
 		"job=2 GPU-2 k8s.container.gpu.memory.usage=7", "job=2 GPU-3 process.gpu.memory.usage=7 process.pid=3")
 	assert.NotContains(t, got, "hpc.job.id=2")
-	assert.NotContains(t, got, "gpu.device.holder", "of half a board nobody knows what is job 1's")
-	assert.NotContains(t, got, "gpu.sharing.clients", "and none of them is nobody's")
-	assert.Contains(t, got, "{k8s.node.name=n1} process.gpu.memory.usage=7", "the device's own stay")
+	assert.NotContains(t, got, "gpu.device.holder", "the holders of a board are reported only if all of them are known")
+	assert.NotContains(t, got, "gpu.sharing.clients", "no board is reported as a board without holders")
+	assert.Contains(t, got, "{k8s.node.name=n1} process.gpu.memory.usage=7", "the device series remain")
 
 	metadatatest.AssertEqualProcessorGpuK8sJobsRefused(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuK8sJobs(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())

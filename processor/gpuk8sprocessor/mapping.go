@@ -21,7 +21,7 @@ import (
 
 const (
 	mappingInterval = 10 * time.Second
-	// mappingAge is how long a reading is valid if there is no newer one.
+	// mappingAge is how long a reading is valid if no newer reading exists.
 	mappingAge = 3 * mappingInterval
 	// maxReadings limits the readings that are kept for late samples.
 	maxReadings = int(history/mappingInterval) + 1
@@ -31,7 +31,7 @@ const (
 // goroutine reads them, because a network file system may hang.
 type jobMapping struct {
 	dir, node string
-	driver    string // where the driver lists its boards
+	driver    string // directory in which the driver lists its boards
 	trouble   componenthelper.Failure
 
 	mu       sync.Mutex
@@ -41,11 +41,11 @@ type jobMapping struct {
 	stopped chan struct{}
 }
 
-// reading has the contents of the files at a time. It is empty if they could not be read.
+// reading contains the contents of the files at a time. It is empty if they could not be read.
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
-	boards  map[string]int // by UUID; nil if the numbers in device names and file names are the same
+	boards  map[string]int // file number by board UUID; nil if device names and file names use the same numbers
 }
 
 // newJobMapping returns the job mapping of the configured directory, or nil if there is none.
@@ -77,8 +77,8 @@ func (j *jobMapping) start(ctx context.Context) {
 	}()
 }
 
-// shutdown stops reading. It does not wait for a file system that hangs. It may be called without
-// start.
+// shutdown stops the reader. It does not wait for a file system that hangs. It may be called
+// without start.
 func (j *jobMapping) shutdown(ctx context.Context) {
 	if j == nil || j.stop == nil {
 		return

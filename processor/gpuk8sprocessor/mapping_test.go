@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
 
-// withMapping sets a directory with files that were written long ago.
+// withMapping creates a job mapping directory. The modification times of its files are long ago.
 func withMapping(t *testing.T, p *gpuK8s, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func withMapping(t *testing.T, p *gpuK8s, files map[string]string) {
 
 const named = " " + signal.HardwareName + "="
 
-func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
+func TestTheJobMappingAddsHoldersThatLabelsLack(t *testing.T) {
 	p, tel, logs := jobProcessor(t, 10)
 	withMapping(t, p, map[string]string{"0": "4711\n4712\n", "1": "no id\n", "2": "4713\n", "3": "4714\n", "3.7": "4715\n"})
 	p.mapping.read(time.Unix(9, 0))
@@ -64,7 +64,7 @@ func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
 	of := func(state string, n int64) metricdata.DataPoint[int64] {
 		return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("state", state))}
 	}
-	// The callback was registered for the mapping that the processor was created with.
+	// The registered callback belongs to the original mapping of the processor.
 	require.NoError(t, p.telemetry.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe))
 	metadatatest.AssertEqualProcessorGpuK8sJobFiles(t, tel, []metricdata.DataPoint[int64]{
 		of("used", 4), of("unfinished", 0), of("unreadable", 0), of("invalid", 1), of("too_large", 0),
@@ -73,7 +73,7 @@ func TestTheJobMappingNamesHoldersThatNoLabelNames(t *testing.T) {
 
 // If minor numbers are not in PCI bus order, NVML's device name and the file name have different
 // numbers.
-func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
+func TestBoardsAreNumberedInBusOrder(t *testing.T) {
 	p, _, _ := jobProcessor(t, 10)
 	withMapping(t, p, map[string]string{"0": "4710\n", "1": "4711\n", "1.7": "4717\n", "2": "4712\n"})
 	p.mapping.driver = t.TempDir()
@@ -105,7 +105,7 @@ func TestBoardsAreNumberedAsTheyStandOnTheBus(t *testing.T) {
 	assert.Equal(t, []string{"4717"}, jobs("GPU-1/gi7", "nvidia2"))
 	assert.Nil(t, jobs("GPU-2", "nvidia0"), "a board without a UUID")
 
-	for name, minors := range map[string][]string{"the same numbers": {"0", "1", "2"}, "boards that are out of sight": {"1", "4", "0"}, "none": {"x", "y", "z"}} {
+	for name, minors := range map[string][]string{"the same numbers": {"0", "1", "2"}, "invisible boards": {"1", "4", "0"}, "none": {"x", "y", "z"}} {
 		boards(minors...)
 		assert.Equal(t, []string{"4712"}, jobs("GPU-1", "nvidia2"), name)
 	}
@@ -120,7 +120,7 @@ func TestASampleGetsTheJobsOfItsTime(t *testing.T) {
 	p.mapping.read(time.Unix(100, 0))
 	require.NoError(t, os.Remove(filepath.Join(p.mapping.dir, "0")))
 	p.mapping.read(time.Unix(110, 0))
-	assert.Nil(t, at(99), "nothing was read yet")
+	assert.Nil(t, at(99), "before the first reading")
 	assert.Equal(t, []string{"4711"}, at(109))
 	assert.Nil(t, at(110))
 

@@ -18,7 +18,7 @@ type nodeState struct {
 	processes *attribution.ProcessLog
 	placement *attribution.Placement
 	lists     *attribution.ProcessSources
-	jobs      map[string]time.Time // when they were last seen, by id
+	jobs      map[string]time.Time // time at which each job was last seen, by ID
 }
 
 func newNode(string) *nodeState {

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// nodePods are the pods of the node. They are used to find the pods that claims are reserved for.
+// nodePods contains the pods of the node. It is used to find the pods that claims are reserved for.
 type nodePods struct {
 	podsKnown bool
 	uids      map[types.UID]bool
@@ -51,8 +51,8 @@ func (n *nodePods) add(p *corev1.Pod) {
 
 // reservedPods returns the pods that a claim is reserved for. For a PodGroup, these are the group's
 // pods that reference the claim. others is true if the claim is also reserved for unknown pods.
-// onThisNode is true if a pod of this node uses the claim, or if that is unknown: claims are read
-// for the entire cluster.
+// onThisNode is true if a pod of this node uses the claim, or if this is unknown. A claim can
+// belong to another node, because the claims of the entire cluster are read.
 func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, onThisNode bool) {
 	onThisNode = !n.podsKnown
 	for i := range c.Status.ReservedFor {
@@ -82,7 +82,7 @@ func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
 	a.NodeLabels = choose(n.Labels, wanted)
 }
 
-// choose returns the labels with the wanted keys, or nil if there are none.
+// choose returns the labels with the wanted keys, or nil if no label has a wanted key.
 func choose(labels map[string]string, wanted []string) (chosen map[string]string) {
 	for _, key := range wanted {
 		if value := labels[key]; value != "" {
@@ -109,8 +109,8 @@ func sharing(label string) string {
 	return ""
 }
 
-// readContainers returns the containers and IDs in the kubelet's answer that may be GPUs. An ID in
-// the form of a GPU's ID is kept regardless of its resource's name.
+// readContainers returns the containers in the kubelet's answer, with the IDs that may be GPUs. An
+// ID in the form of a GPU ID is kept regardless of the resource name.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
 	var containers []attribution.ContainerResources
 	for i := range all {
@@ -150,7 +150,7 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Created: p.CreationTimestamp.UnixNano(),
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
-		// The kubelet identifies a static pod by the hash of its file.
+		// The UID that the kubelet uses for a static pod is a hash of the pod's file.
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
 		Owner:     readOwner(p, labels, job),
 		Claims:    kube.ContainerClaims(p),

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-func TestOwnersOfPods(t *testing.T) {
+func TestOwnersOfPodsAreRead(t *testing.T) {
 	of := func(apiVersion, kind, name string) *metav1.OwnerReference {
 		yes := true
 		return &metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, Controller: &yes}
@@ -35,8 +35,8 @@ func TestOwnersOfPods(t *testing.T) {
 			controller: of("apps/v1", "ReplicaSet", "web-5d4f"), labels: map[string]string{"rollouts-pod-template-hash": "5d4f"},
 			want: gpudata.Ownership{WorkloadKind: "Rollout", Workload: "web"},
 		},
-		"a ReplicaSet of nobody known":   {controller: of("apps/v1", "ReplicaSet", "web-5d4f")},
-		"a ReplicaSet of another's name": {controller: of("apps/v1", "ReplicaSet", "web"), labels: map[string]string{"pod-template-hash": "5d4f"}},
+		"a ReplicaSet with an unknown owner":                  {controller: of("apps/v1", "ReplicaSet", "web-5d4f")},
+		"a ReplicaSet whose name lacks the pod template hash": {controller: of("apps/v1", "ReplicaSet", "web"), labels: map[string]string{"pod-template-hash": "5d4f"}},
 		"a StatefulSet": {
 			controller: of("apps/v1", "StatefulSet", "db"),
 			want:       gpudata.Ownership{StatefulSet: "db", WorkloadKind: "StatefulSet", Workload: "db"},
@@ -49,11 +49,11 @@ func TestOwnersOfPods(t *testing.T) {
 			controller: of("apps/v1", "DaemonSet", "agent"),
 			want:       gpudata.Ownership{DaemonSet: "agent", WorkloadKind: "DaemonSet", Workload: "agent"},
 		},
-		"a Job of its own": {
+		"a Job without an owner": {
 			controller: of("batch/v1", "Job", "alone"),
 			want:       gpudata.Ownership{Job: "alone", WorkloadKind: "Job", Workload: "alone"},
 		},
-		"a Job that is not known, so that the chain has no end": {
+		"an unknown Job, whose owner is unknown": {
 			controller: of("batch/v1", "Job", "unread"),
 			want:       gpudata.Ownership{Job: "unread"},
 		},
@@ -61,7 +61,7 @@ func TestOwnersOfPods(t *testing.T) {
 			controller: of("batch/v1", "Job", "nightly-2938475"),
 			want:       gpudata.Ownership{Job: "nightly-2938475", CronJob: "nightly", WorkloadKind: "CronJob", Workload: "nightly"},
 		},
-		"a Job of a JobSet, which its pods name": {
+		"a Job of a JobSet, which is a pod label": {
 			controller: of("batch/v1", "Job", "train-workers-0"), labels: map[string]string{"jobset.sigs.k8s.io/jobset-name": "train"},
 			want: gpudata.Ownership{Job: "train-workers-0", WorkloadKind: "JobSet", Workload: "train"},
 		},
@@ -77,16 +77,16 @@ func TestOwnersOfPods(t *testing.T) {
 			controller: of("ray.io/v1", "RayCluster", "ray"),
 			want:       gpudata.Ownership{WorkloadKind: "RayCluster", Workload: "ray"},
 		},
-		"a RayCluster of a RayJob, which its pods name": {
+		"a RayCluster of a RayJob, which is a pod label": {
 			controller: of("ray.io/v1", "RayCluster", "tune-raycluster-x7k2p"),
 			labels:     map[string]string{"ray.io/originated-from-crd": "RayJob", "ray.io/originated-from-cr-name": "tune"},
 			want:       gpudata.Ownership{WorkloadKind: "RayJob", Workload: "tune"},
 		},
-		"a kind of the same name in another group": {
+		"a kind with the same name in another group": {
 			controller: of("example.com/v1", "Job", "alone"),
 			want:       gpudata.Ownership{WorkloadKind: "Job", Workload: "alone"},
 		},
-		"a node, of a static pod": {controller: of("v1", "Node", "n1")},
+		"the node of a static pod": {controller: of("v1", "Node", "n1")},
 		"a Workload of Kueue": {
 			controller: of("batch/v1", "Job", "alone"), annotations: map[string]string{"kueue.x-k8s.io/workload": "job-alone-3f2a"},
 			want: gpudata.Ownership{Job: "alone", WorkloadKind: "Job", Workload: "alone", KueueWorkload: "job-alone-3f2a"},

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// assignDevices moves the processes of a frame that exporters list without a device to their
-// devices. If there are several lists for one device, it keeps the best one.
+// Exporters may list processes without a device. assignDevices moves such processes of a frame to
+// their devices. If a device has several lists, it keeps the best one.
 func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {
@@ -58,7 +58,8 @@ func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	}
 }
 
-// isRunning reports whether a process has a value, and not only ends of series.
+// isRunning reports whether a process has a value. A process that has only ends of series is not
+// running.
 func isRunning(process *gpudata.Process) bool {
 	return slices.ContainsFunc(process.Samples.All(), func(s gpudata.Sample) bool { return !s.Ended })
 }
@@ -80,7 +81,7 @@ func listedProcesses(d *gpudata.DeviceFrame) attribution.ListedProcesses {
 	return l
 }
 
-// placedProcess is a process whose device was found.
+// placedProcess is a process with its device.
 type placedProcess struct {
 	attribution.Placed
 	unplaced *gpudata.Unplaced
@@ -117,8 +118,8 @@ func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map
 // known.
 func (p *gpuK8s) logUnplaced(n *nodeState, place gpudata.Place, u *gpudata.Unplaced) {
 	if n.placement.HasDevices() && p.unplaced.ShouldLog(time.Now()) {
-		p.logger.Warn("The device of a process is unknown: its exporter does not name it, and the container holds no device or several. "+
-			"Such processes are dropped and counted. The nvml receiver names the device of each process.",
+		p.logger.Warn("The device of a process is unknown, because its exporter does not report the device and the container does not hold exactly one device. "+
+			"Such processes are dropped and counted. The nvml receiver reports the device of each process.",
 			zap.String(signal.K8sNodeName, place.Node), zap.String(signal.K8sNamespaceName, u.Holder.Namespace),
 			zap.String(signal.K8sPodName, u.Holder.Pod), zap.String(signal.ProcessPID, u.PID), zap.String("exporter", u.Exporter))
 	}

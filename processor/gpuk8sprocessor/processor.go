@@ -30,9 +30,9 @@ type gpuK8s struct {
 	nodes     *stage.Nodes[nodeState]
 	unplaced  componenthelper.Trouble // processes whose device is unknown
 	sources   *sources
-	mapping   *jobMapping // nil: not read
+	mapping   *jobMapping // nil if the files are not read
 	jobs      *jobs
-	// attribution has the disabled metrics.
+	// attribution contains the disabled metrics.
 	attribution gpudata.Attribution
 	order       *misplaced.Check
 	now         func() time.Time
@@ -87,7 +87,7 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 }
 
 func (p *gpuK8s) shutdown(ctx context.Context) error {
-	p.telemetry.Shutdown() // before the state that its callbacks read
+	p.telemetry.Shutdown() // first, because its callbacks read the state
 	p.jobs.limit.Forget()
 	p.mapping.shutdown(ctx)
 	p.sources.shutdown()

@@ -36,7 +36,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// held sets an answer of the kubelet in which a container ns/<pod>/c holds each device.
+// held sets an answer of the kubelet in which a container ns/<pod>/c holds each device. ids maps
+// the device IDs to pods.
 func held(p *gpuK8s, now time.Time, ids map[string]string) {
 	s := attribution.Sources{Listing: attribution.Listing{State: kube.Synced, Time: now.UnixNano()}}
 	for id, pod := range ids {
@@ -93,8 +94,9 @@ func TestARepeatedPointIsACompleteCopy(t *testing.T) {
 	assert.Equal(t, 2, copies)
 }
 
-// cAdvisor exported these metrics until Kubernetes 1.25. The names are Prometheus's translation.
-func TestAcceleratorsRenderAsCadvisorsDid(t *testing.T) {
+// cAdvisor exported these metrics until Kubernetes 1.25. The names are the result of the
+// translation for Prometheus.
+func TestAcceleratorMetricsHaveTheNamesOfCAdvisor(t *testing.T) {
 	p := newTestProcessor(t, "testdata/golden/accelerators_are_the_devices_that_a_container_holds", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})
 	describe := " hw.vendor=NVIDIA hw.model=NVIDIA-H100-80GB-HBM3"
@@ -165,7 +167,7 @@ func TestDroppedUnknownAndUnmatchedDataIsCounted(t *testing.T) {
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	p := newTestProcessor(t, "", set)
-	p.cfg.NodeName = "" // no source is read
+	p.cfg.NodeName = "" // so that no source is read
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	p.cfg.NodeName = "n1"
 
@@ -222,7 +224,7 @@ func TestBatchesOfSeveralReceiversAreProcessedConcurrently(t *testing.T) {
 }
 
 // For any input, no container has two points with the same device, metric, time, and identifying
-// attributes, and no point of the device series is lost.
+// attributes. No point of the device series is lost.
 func TestNoPointIsSentTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
@@ -275,20 +277,20 @@ func TestNoPointIsSentTwice(t *testing.T) {
 		device := 0
 		for line := range series {
 			lines = append(lines, line)
-			if !strings.HasPrefix(line, "pod=") { // points of a pod or of its processes
+			if !strings.HasPrefix(line, "pod=") { // points of a pod or of the processes of a pod
 				device++
 			}
 		}
 		md, err := p.processMetrics(context.Background(), parse(t, lines, 10*time.Second))
 		if err != nil {
-			return // everything was lost
+			return // the batch was emptied
 		}
 		seen := map[string]bool{}
 		kept := 0
 		for _, rm := range md.ResourceMetrics().All() {
 			attrs := rm.Resource().Attributes()
 			if text(attrs, signal.K8sPodName) == "mon/dcgm-exporter-1" {
-				rt.Fatal("the exporter holds a device")
+				rt.Fatal("the exporter is a holder of a device")
 			}
 			for _, sm := range rm.ScopeMetrics().All() {
 				for _, m := range sm.Metrics().All() {
@@ -301,7 +303,7 @@ func TestNoPointIsSentTwice(t *testing.T) {
 						}
 						key := pointtest.Text(attrs, signal.HostName) + m.Name() + own
 						if seen[key] {
-							rt.Fatalf("twice: %s\n%s", key, render(md))
+							rt.Fatalf("duplicate point: %s\n%s", key, render(md))
 						}
 						seen[key] = true
 						if text(attrs, signal.K8sPodName) == "" && m.Name() != signal.GPUSharingClients.Name && !strings.HasPrefix(m.Name(), "process.") {
@@ -312,7 +314,7 @@ func TestNoPointIsSentTwice(t *testing.T) {
 			}
 		}
 		if kept != device {
-			rt.Fatalf("%d of %d device points left:\n%s", kept, device, render(md))
+			rt.Fatalf("%d of %d device points remain:\n%s", kept, device, render(md))
 		}
 	})
 }
@@ -329,7 +331,8 @@ func TestASecondProcessorAddsNothing(t *testing.T) {
 	assert.Equal(t, want, render(md))
 }
 
-// nodeBatch returns the synthesizer's output for one scrape of 8 boards with 7 instances each.
+// nodeBatch returns the synthesizer's output for one scrape of 8 boards with 7 instances each. It
+// also returns the pod that holds each device.
 func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]string) {
 	b.Helper()
 	var lines []string
@@ -387,7 +390,7 @@ func BenchmarkProcessor(b *testing.B) {
 	cpu.Report(b, left)
 }
 
-// The limit is the value at the time of writing plus 10 %.
+// The limit is 10% above the value at the time of writing.
 func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	_, holders := nodeBatch(t, 0)
@@ -398,14 +401,14 @@ func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	}), 381.0)
 }
 
-func TestAProcessWhoseDeviceIsUnknownIsLoggedOnceTheDevicesOfItsNodeAreKnown(t *testing.T) {
+func TestAProcessWithoutADeviceIsLoggedAfterTheDevicesOfItsNodeAreKnown(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	set := processortest.NewNopSettings(metadata.Type)
 	set.Logger = zap.New(core)
 	p := newTestProcessor(t, "", set)
 	const process7 = "pod=ns/a/c - process.gpu.memory.usage=1 process.pid=7 gpu.process.source=x"
 	assert.Zero(t, process(t, p, process7).DataPointCount())
-	assert.Empty(t, logs.All(), "the devices may come with the next scrape")
+	assert.Empty(t, logs.All(), "the devices may arrive with the next scrape")
 	for range 2 {
 		process(t, p, "GPU-1 hw.power=1", "GPU-2 hw.power=1", process7)
 	}

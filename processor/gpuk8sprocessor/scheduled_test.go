@@ -13,14 +13,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// scheduledPod has the annotations and labels that schedulers set on a pod of a script.
+// scheduledPod contains the annotations and labels that schedulers set on a pod of a script.
 type scheduledPod struct {
-	Assigned []string // "container=id [share]"; without a container, it applies to the pod
-	Unread   bool     // a part of the annotation cannot be read
+	Assigned []string // "container=id [share]"; an entry without a container applies to the pod
+	Unread   bool     // true if a part of the annotation cannot be read
 	Groups   []string // groups that share a device
 	Shares   string   // the container that has the shares
 	Reserved string   // the id of the device that a reservation pod reports
-	Reserves bool     // its labels are those of a reservation pod
+	Reserves bool     // true if the pod has the labels of a reservation pod
 }
 
 func (s *scheduledPod) fill(p *attribution.Pod) {
@@ -53,15 +53,15 @@ func listedBy(ids []string) attribution.ContainerResources {
 	return kept[0]
 }
 
-// The golden scripts use a shorthand for schedulers' annotations. It must have the same result as
-// reading a pod with the real labels and annotations.
-func TestScriptsMeanWhatSchedulersWriteOnPods(t *testing.T) {
+// The golden scripts use a shorthand for the annotations of schedulers. The shorthand must have the
+// same result as a pod with the real labels and annotations.
+func TestTheShorthandOfScriptsEqualsRealAnnotations(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels, annotations map[string]string
 		asks                string // requested by main
 		want                scheduledPod
 	}{
-		"nothing": {asks: "nvidia.com/gpu"},
+		"no annotations": {asks: "nvidia.com/gpu"},
 		"HAMi, a share": {
 			annotations: map[string]string{"hami.io/vgpu-devices-allocated": lengthen("GPU-2") + ",NVIDIA,1024,30:;"},
 			asks:        "nvidia.com/gpu", want: scheduledPod{Assigned: []string{"main=GPU-2 share"}},
@@ -70,7 +70,7 @@ func TestScriptsMeanWhatSchedulersWriteOnPods(t *testing.T) {
 			annotations: map[string]string{"hami.io/vgpu-devices-allocated": lengthen("GPU-2") + ",NVIDIA,1024,100:;"},
 			asks:        "nvidia.com/gpu", want: scheduledPod{Assigned: []string{"main=GPU-2"}},
 		},
-		"HAMi, in part": {
+		"HAMi, a partly unreadable annotation": {
 			annotations: map[string]string{"hami.io/vgpu-devices-allocated": lengthen("GPU-2") + ",NVIDIA,1024,30:GPU-3:;"},
 			asks:        "nvidia.com/gpu", want: scheduledPod{Assigned: []string{"main=GPU-2 share"}, Unread: true},
 		},
@@ -78,7 +78,7 @@ func TestScriptsMeanWhatSchedulersWriteOnPods(t *testing.T) {
 			annotations: map[string]string{"volcano.sh/vgpu-ids-new": lengthen("GPU-2") + ",NVIDIA,1024,30:"},
 			asks:        "volcano.sh/vgpu-number", want: scheduledPod{Assigned: []string{"main=GPU-2 share"}},
 		},
-		"Koordinator, to the pod": {
+		"Koordinator, an allocation of the pod": {
 			annotations: map[string]string{"scheduling.koordinator.sh/device-allocated": lengthen(`{"gpu":[{"minor":2,"id":"GPU-3","resources":{"koordinator.sh/gpu-core":"100"}}]}`)},
 			want:        scheduledPod{Assigned: []string{"=GPU-3"}},
 		},

@@ -34,7 +34,7 @@ func schedulersPod(namespace, name, asked string, labels, annotations map[string
 	return p
 }
 
-func TestHoldersAreThoseThatASchedulerChose(t *testing.T) {
+func TestSchedulerAnnotationsSetTheHolders(t *testing.T) {
 	reservation := gives("gpu-reservation-1", "nvidia.com/gpu=GPU-1")
 	reservation.Namespace = "kai-resource-reservation"
 	kubelet := kubelettest.Start(t)
@@ -62,10 +62,10 @@ func TestHoldersAreThoseThatASchedulerChose(t *testing.T) {
 		require.Len(t, d.Holders, 1, id)
 		assert.Equal(t, want, []string{d.Holders[0].Pod, d.Holders[0].Container, d.Source, d.Strategy}, id)
 	}
-	assert.True(t, attribution.Decide(p.tracker.Lookup(lengthen("GPU-5"), now), now, nil, nil, false).HoldersKnown, "every id was understood or replaced")
+	assert.True(t, attribution.Decide(p.tracker.Lookup(lengthen("GPU-5"), now), now, nil, nil, false).HoldersKnown, "every ID was recognized or replaced")
 }
 
-func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T) {
+func TestTheHoldersOfAPodGroupsClaimAreThePodsThatReferenceIt(t *testing.T) {
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: "gpu.nvidia.com", NodeName: new("n1"), Pool: resourcev1.ResourcePool{Name: "n1", Generation: 1, ResourceSliceCount: 1},
 	}}
@@ -94,7 +94,7 @@ func TestAClaimThatIsReservedForAPodGroupIsHeldByThePodsThatNameIt(t *testing.T)
 	assert.Equal(t, []string{"PodGroup", "g"}, []string{owner.WorkloadKind, owner.Workload})
 }
 
-func TestDevicesOfSlicesAreIdentifiedByListsOfOneValueOnly(t *testing.T) {
+func TestAListWithOneValueIdentifiesADeviceOfASlice(t *testing.T) {
 	listed := func(name string, ids ...string) resourcev1.Device {
 		return resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValues: ids}}}
 	}
@@ -128,13 +128,13 @@ func TestEachResourceWithUnknownIDsIsLoggedOnce(t *testing.T) {
 	assert.Equal(t, 2, p.tracker.Stats().Unattributed[attribution.UnknownID])
 }
 
-func TestAResourceThatIsConfiguredAsNoGPUDoesNotChangeHolders(t *testing.T) {
+func TestAResourceInOtherResourceNamesDoesNotChangeHolders(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	all := []kube.ContainerResources{gives("a", "example.com/accel=7", "example.com/accel=GPU-1")}
 	require.Len(t, readContainers(all, cfg)[0].Devices, 2)
 	cfg.OtherResourceNames = []string{"example.com/*"}
 	kept := readContainers(all, cfg)[0].Devices
-	require.Len(t, kept, 1, "an id in a device's form counts all the same")
+	require.Len(t, kept, 1, "an ID in the form of a GPU ID is kept")
 	assert.Equal(t, lengthen("GPU-1"), kept[0].UUID)
 	cfg.OtherResourceNames = []string{"accel"}
 	assert.ErrorContains(t, cfg.Validate(), `other_resource_names[0] is "accel"`)

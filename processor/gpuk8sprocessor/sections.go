@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usagestage"
 )
 
-// newSections returns the functions of the configured sections, in running order, because each
-// section may use the results of earlier ones. accounts has the sections after power.
+// newSections returns the functions of the configured sections, in the order in which they run.
+// Each section may use the results of earlier ones. accounts contains the sections after power.
 func newSections(cfg *Config, set processor.Settings) (power, accounts []pdatagpu.Functions, err error) {
 	add := func(list *[]pdatagpu.Functions, name string, build func(processor.Settings) (pdatagpu.Functions, error)) {
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// finds returns a stage that emits the finding "latched" with this value for every device.
+// finds returns a stage that emits the finding "latched" with the given value for every device.
 func finds(latched float64) *pdatagpu.Processor {
 	return pdatagpu.NewStage(pdatagpu.Functions{Process: func(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 		batch := a.Read(func(*signal.Metric) bool { return true })

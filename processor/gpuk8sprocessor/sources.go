@@ -31,14 +31,14 @@ type sources struct {
 	cache   *kube.Cache        // nil if it is not read
 	kinds   []kube.Kind
 
-	mu           sync.Mutex // held by update
+	mu           sync.Mutex // locked by update
 	host         component.Host
 	reportedLost string // the lost sources that were last reported in the component's status
-	// logged has the resources for which an id in an unknown form was logged.
+	// logged contains the resources for which an ID in an unknown form was logged.
 	logged map[string]bool
 	doubts doubts
 
-	maxStartWait time.Duration // how long the start waits for the first answers
+	maxStartWait time.Duration // limits how long the start waits for the first answers
 
 	unsubscribe []func()
 	stop        context.CancelFunc // stops refreshing
@@ -49,7 +49,7 @@ func newSources(cfg *Config, set component.TelemetrySettings, tracker *attributi
 	return &sources{cfg: cfg, set: set, tracker: tracker, maxStartWait: waitForSources, logged: map[string]bool{}}
 }
 
-// maxLoggedResources bounds logged. A node has about ten resources.
+// maxLoggedResources limits the size of logged. A node has about ten resources.
 const maxLoggedResources = 100
 
 // open creates the clients without sending a request. It returns an error if a kubeconfig cannot be
@@ -57,8 +57,8 @@ const maxLoggedResources = 100
 func (s *sources) open() error {
 	if s.cfg.NodeName == "" {
 		if s.cfg.Sources.PodResources.Enabled || s.cfg.Sources.DRA.Enabled {
-			s.set.Logger.Info("node_name and " + componenthelper.NodeNameEnv + " are not set, so no device is treated as one of this node: " +
-				"holders come from labels and processes only")
+			s.set.Logger.Info("node_name and " + componenthelper.NodeNameEnv + " are not set, so no device is treated as a device of this node: " +
+				"holders are found only in labels and processes.")
 		}
 		return nil
 	}
@@ -85,8 +85,8 @@ func (s *sources) open() error {
 	return nil
 }
 
-// start returns an error if a kubeconfig cannot be used. Missing answers are not an error, because
-// they can arrive later.
+// start returns an error if a kubeconfig cannot be used. A missing answer is not an error, because
+// the answer can arrive later.
 func (s *sources) start(ctx context.Context, host component.Host) error {
 	if err := s.open(); err != nil {
 		return err
@@ -95,16 +95,16 @@ func (s *sources) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts reading, and waits for the first answers for at most waitForSources.
+// run starts to read the sources. It waits at most waitForSources for the first answers.
 func (s *sources) run(ctx context.Context, host component.Host) {
 	s.host = host
 	if s.cache != nil {
-		s.cache.Need(s.kinds...) //nolint:contextcheck // informers outlive the start
+		s.cache.Need(s.kinds...) //nolint:contextcheck // informers continue after the start
 	}
 	if s.kubelet != nil {
 		s.kubelet.Start()
 	}
-	// Do not update the tracker before the first answers have arrived, because the first state also
+	// Update the tracker only after the first answers have arrived, because the first state also
 	// applies to older samples that arrive later.
 	s.wait(ctx)
 	changed := func() { s.update(time.Now()) }
@@ -117,28 +117,28 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 		s.unsubscribe = append(s.unsubscribe, s.kubelet.Subscribe(changed))
 		var running context.Context
 		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when the start ends
-		// Repeated answers are processed too, because a new pod may have got the name of an earlier
-		// one between them.
+		// Repeated answers are processed too. Between two equal answers, a new pod may have
+		// replaced a pod of the same name.
 		s.refreshing.Go(func() { componenthelper.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })
 	}
 	changed()
 }
 
-// wait waits for the first answers for at most waitForSources.
+// wait waits at most waitForSources for the first answers.
 func (s *sources) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.maxStartWait)
 	defer cancel()
 	if s.cache != nil {
 		if err := s.cache.WaitSynced(ctx, s.kinds...); err != nil {
-			s.set.Logger.Info("The API server has not answered yet", zap.Error(err))
+			s.set.Logger.Info("The API server has not answered yet.", zap.Error(err))
 		}
 	}
 	if s.kubelet != nil && s.kubelet.WaitSettled(ctx) != nil {
-		s.set.Logger.Info("The kubelet has not answered yet")
+		s.set.Logger.Info("The kubelet has not answered yet.")
 	}
 }
 
-// shutdown stops reading. It may be called without start, and twice.
+// shutdown stops the sources. It may be called without start, and several times.
 func (s *sources) shutdown() {
 	for _, f := range s.unsubscribe {
 		f()
@@ -161,7 +161,7 @@ func (s *sources) shutdown() {
 func (s *sources) update(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost, err := s.lostSources() // read first, so that the other answers are not older
+	lost, err := s.lostSources() // read first, so that the answers below are not older than this state
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
@@ -187,8 +187,8 @@ func (s *sources) logUnknownIDs() {
 			continue
 		}
 		s.logged[resource] = true
-		s.set.Logger.Warn("The kubelet lists a device id in an unknown form, which could mean any GPU. While a container has it, "+
-			"no GPU of the node is reported as having no holder. If the resource is not a GPU, add it to other_resource_names",
+		s.set.Logger.Warn("The kubelet lists a device ID in an unknown form, which may identify any GPU. While a container has this ID, "+
+			"no GPU of the node is reported as a GPU without a holder. If the resource is not a GPU, add it to other_resource_names.",
 			zap.String("resource", resource), zap.String("id", id))
 	}
 }
@@ -272,8 +272,8 @@ func (s *sources) findJob(namespace, name string) (*metav1.OwnerReference, bool)
 	return metav1.GetControllerOfNoCopy(job), true
 }
 
-// each calls f with the state of every source that is read and the time at which it was last
-// current, which is zero if it never was.
+// each calls f for every source that is read. current is the time at which the state was last
+// current, or zero if it never was.
 func (s *sources) each(now time.Time, f func(name string, state kube.State, current time.Time)) {
 	if s.kubelet != nil {
 		_, at, state := s.kubelet.Snapshot()
@@ -314,8 +314,8 @@ func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error
 	return nil
 }
 
-// lostSources returns the names of the sources that have failed since they last answered, and the error.
-// It returns "" if there are none. A source that has never answered is not lost.
+// lostSources returns the names and the error of the sources that have failed since their last
+// answer. names is "" if no source is lost. A source that has never answered is not lost.
 func (s *sources) lostSources() (names string, err error) {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		if state.Phase == kube.Stale || state.Phase == kube.Forbidden {

@@ -43,8 +43,8 @@ func newStatusHost() *statusHost {
 
 func (h *statusHost) Report(e *componentstatus.Event) { h.events <- e }
 
-// asking starts a processor that reads this kubelet and an API server with these objects. Either
-// may be nil.
+// asking starts a processor that reads the given kubelet and an API server with the given objects.
+// Either may be nil.
 func asking(t *testing.T, kubelet *kubelettest.Kubelet, host component.Host, set component.TelemetrySettings, claims bool, objects ...runtime.Object) *gpuK8s {
 	t.Helper()
 	settings := processortest.NewNopSettings(metadata.Type)
@@ -128,7 +128,7 @@ func TestALostKubeletIsReportedAndItsLastAnswerIsKept(t *testing.T) {
 	assert.ErrorContains(t, e.Err(), "pod_resources is stale; the last known state is used")
 	assert.Equal(t, "a", podsOf(p, "GPU-1"))
 	assert.True(t, nobody(time.Now()), "one poll failed")
-	assert.False(t, nobody(time.Now().Add(history)), "the last answer is too old to prove nobody")
+	assert.False(t, nobody(time.Now().Add(history)), "the last answer is too old to show that a device has no holder")
 	got, err := tel.GetMetric("otelcol_processor_gpu_k8s_source_age")
 	require.NoError(t, err)
 	require.NotNil(t, got)
@@ -173,7 +173,7 @@ func TestWithoutReadableSlicesNoHolderIsUnknown(t *testing.T) {
 		{"read", func(*fake.Clientset) {}, kube.Synced, true},
 		{"no dynamic resource allocation", func(c *fake.Clientset) { c.Resources = nil }, kube.Absent, true},
 		{"forbidden", failing(apierrors.NewForbidden(resourcev1.Resource("resourceslices"), "", nil)), kube.Forbidden, false},
-		{"not there yet", failing(apierrors.NewTimeoutError("later", 0)), kube.Syncing, false},
+		{"no answer yet", failing(apierrors.NewTimeoutError("later", 0)), kube.Syncing, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kubelet := kubelettest.Start(t)
@@ -210,9 +210,9 @@ func TestMissingSourcesAreLoggedOnceAndDoNotBlockTheStart(t *testing.T) {
 	p, err := newProcessor(cfg, set)
 	require.NoError(t, err)
 	host := newStatusHost()
-	require.NoError(t, p.start(t.Context(), host), "neither a socket nor a cluster")
+	require.NoError(t, p.start(t.Context(), host), "without a socket and without a cluster")
 	require.NoError(t, p.shutdown(t.Context()))
-	assert.Empty(t, host.events, "the component is well")
+	assert.Empty(t, host.events, "no status event is reported")
 	assert.Len(t, logs.All(), 2, "%v", logs.All())
 }
 
@@ -240,7 +240,7 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, p.shutdown(t.Context()))
 }
 
-// The objects contain all data about the claim of one pod, as the API server returns it.
+// The objects are the API server's data about the claims of one pod.
 func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 	created := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	pod := &corev1.Pod{
@@ -255,7 +255,7 @@ func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 				{Name: "side", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: corev1.ResourceRequirements{
 					Claims: []corev1.ResourceClaim{{Name: "shared"}},
 				}},
-				{Name: "warm-up", Resources: corev1.ResourceRequirements{ // ends before the other containers start
+				{Name: "warm-up", Resources: corev1.ResourceRequirements{ // this container ends before the other containers start
 					Claims: []corev1.ResourceClaim{{Name: "mine"}, {Name: "shared"}},
 				}},
 			},

@@ -8,9 +8,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// falseZeroMemory and falseZeroUtilization are the minimum usage of a device at which zeros for all
-// its containers are false: an exporter that cannot look up processes reports them as idle. A
-// driver and its contexts use a few hundred MiB that belong to no process.
+// If the usage of a device is at least falseZeroMemory or falseZeroUtilization, zeros for all its
+// containers are false. An exporter that cannot find the processes of containers reports such
+// zeros. A driver and its contexts use a few hundred MiB that do not belong to a process.
 const (
 	falseZeroMemory      = 512 << 20 // bytes
 	falseZeroUtilization = 0.05
@@ -22,9 +22,9 @@ type dropReason uint8
 const (
 	dropFalseZero dropReason = iota
 	dropAboveDevice
-	// dropNoDevice is for processes whose device is unknown.
+	// dropNoDevice applies to processes whose device is unknown.
 	dropNoDevice
-	// dropSecondSource is for processes on a device for which another source has a better list.
+	// dropSecondSource applies to processes on a device for which another source has a better list.
 	dropSecondSource
 	numDropReasons
 )
@@ -34,11 +34,11 @@ func (r dropReason) String() string {
 	return [...]string{"false_zero", "above_device_memory", "no_device", "second_source"}[r]
 }
 
-// batchCounts has the values that a batch adds to the self-metrics.
+// batchCounts contains the values that a batch adds to the self-metrics.
 type batchCounts struct {
 	dropped [numDropReasons]int64
 	unknown int64 // points of processes whose pod is unknown
-	refused int64 // holders, users, and processes of jobs that may not have series
+	refused int64 // holders, users, and processes of refused jobs
 }
 
 // usageCheck decides which container usage of a device is plausible.
@@ -73,7 +73,7 @@ func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 }
 
 // addUsage adds the plausible samples of from to the device's entry for container h, and reports
-// whether h uses the device. Several names of one container are one user.
+// whether h uses the device. A container with several names is one user.
 func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {
 	for _, s := range from.Samples.All() {
 		s.More = slices.DeleteFunc(slices.Clone(s.More), func(a gpudata.Attr) bool { return a.Key == signal.SharingStrategy })
@@ -98,7 +98,7 @@ func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpuda
 	return uses
 }
 
-// findOrAddUser returns the user for container h. If there is none, it adds one.
+// findOrAddUser returns the user for container h. If the device has no such user, it adds one.
 func findOrAddUser(d *gpudata.DeviceFrame, h gpudata.Holder) *gpudata.User {
 	u := d.SameUser(h)
 	if u.Holder.PartOf(h) {
