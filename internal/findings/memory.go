@@ -15,8 +15,8 @@ type memory struct {
 	seen   int64                   // time of the last sample, ns
 	counts [3]float64              // numbers of corrected errors and of both kinds of remapped rows; NaN if not observed
 	means  *[len(averages)]float32 // nil while spinning has no evidence
-	// lowered has the exact times of the causes when the condition of slow_device started to hold.
-	// It is nil while that rule has no evidence.
+	// lowered contains the exact times of the causes when the condition of slow_device started to
+	// hold. It is nil while that rule has no evidence.
 	lowered     *[numCauses]float32
 	fingerprint uint32  // hash of the values that change constantly; 0 if they are not observed
 	errors      float32 // corrected errors in the observed time of the current period

@@ -21,8 +21,8 @@ type score struct {
 	// expected counts, by rule, the faults that were observed for twice the time of their rule.
 	// found counts those that were found.
 	expected, found map[string]int
-	// wrong are the false findings in timelines without faults. wrongBeside are those in the other
-	// timelines.
+	// wrong lists the false findings in timelines without faults. wrongBeside lists the false
+	// findings in the other timelines.
 	wrong, wrongBeside []string
 	missed             []string
 }
@@ -100,7 +100,7 @@ func (w *world) isTrue(rule, id string, t float64) bool {
 	for _, x := range w.faults {
 		after := 2 * w.every
 		if rule == "memory_degrading" {
-			after = 3600 // the rate is that of the last hour
+			after = 3600 // the rate covers the last hour
 		}
 		for _, d := range x.devices {
 			if x.rule == rule && w.boards[d].id == id && t >= x.begin && t < x.end+after {
@@ -126,7 +126,7 @@ func TestFaultsAreFoundAndHealthyDevicesAreNot(t *testing.T) {
 		t.Logf("%s: found on %d of %d devices", rule, s.found[rule], n)
 		assert.GreaterOrEqual(t, float64(s.found[rule]), 0.99*float64(n), "%s:\n%s", rule, strings.Join(s.missed, "\n"))
 	}
-	t.Logf("%d timelines; %.0f device-hours without faults, %d false findings; %.0f with faults, %d false ones beside them; recall %d/%d",
+	t.Logf("%d timelines; %.0f device-hours without faults, %d false findings; %.0f with faults, %d false findings; recall %d/%d",
 		s.timelines, s.deviceHours, len(s.wrong), s.faultyHours, len(s.wrongBeside), got, expected)
 	t.Logf("the hardest cases:\n%s", strings.Join(slices.Concat(s.missed, s.wrongBeside), "\n"))
 	assert.LessOrEqual(t, float64(len(s.wrong)), s.deviceHours/10_000, "in %.0f device-hours:\n%s", s.deviceHours, strings.Join(s.wrong, "\n"))

@@ -8,8 +8,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// reading has the values of one device in one frame that the rules read. NaN means not observed. If
-// several samples are the same value, such as the directions of a link, the highest one is used.
+// reading contains the values of one device in one frame that the rules read. NaN means not
+// observed. If several samples belong to one value, such as the directions of a link, the highest
+// sample is used.
 type reading [maxValues]float64
 
 const maxValues = 64
@@ -50,7 +51,7 @@ var (
 	_           = input(signal.GPUClockThrottleTime, violations...)
 )
 
-// columns has the columns of each metric by the metric's index, for speed.
+// columns contains the columns of each metric by the metric's index. An index is faster than a map.
 var columns = make([][]column, len(signal.All())+1)
 
 var numValues value // in a reading

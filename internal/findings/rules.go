@@ -64,12 +64,12 @@ type view struct {
 	r   reading
 	m   *memory
 	dt  float32 // observed time since the previous sample, s; 0 if there is none
-	// held is true if somebody is known to hold the device. holdersKnown is true if it is known
-	// whether somebody does.
+	// held is true if the device is known to have a holder. holdersKnown is true if it is known
+	// whether the device has a holder.
 	held, holdersKnown bool
 	// workload is the workload that all holders belong to, or zero if there is none.
 	workload gpudata.Workload
-	// all has the views of all devices in the frame, including this one.
+	// all contains the views of all devices in the frame, including this one.
 	all []view
 	now [numRules]verdict // for this frame
 }

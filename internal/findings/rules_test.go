@@ -21,7 +21,7 @@ const (
 	trainingGPU = "util=1 power=390.4 limit=400 tensor=0.4 dram=0.5 pcie=0.1 sm=1.8e9 active_hw_thermal=0 energy=+390"
 )
 
-func TestAConditionIsAFindingOnceItHeldForItsTime(t *testing.T) {
+func TestAConditionBecomesAFindingAfterItsDuration(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeline string
 		want     []string
@@ -46,13 +46,13 @@ func TestAConditionIsAFindingOnceItHeldForItsTime(t *testing.T) {
 	}
 }
 
-func TestWhatLooksAlikeIsNoFinding(t *testing.T) {
+func TestSimilarSituationsAreNoFindings(t *testing.T) {
 	for name, timeline := range map[string]string{
 		"a busy GPU":                         "0s G " + trainingGPU + " holder=p\n2h end",
 		"kernels of integers":                "0s G " + spinningGPU + " power=260.2\n2h end",
 		"kernels bound by memory":            "0s G " + spinningGPU + " dram=0.7\n2h end",
 		"a transfer over NVLink":             "0s G " + spinningGPU + " nvlink_rate=1e10 nvlink=0.02\n2h end",
-		"spinning of a GPU nobody holds":     "0s G " + spinningGPU + " holder=nobody\n2h end",
+		"spinning of a GPU without a holder": "0s G " + spinningGPU + " holder=nobody\n2h end",
 		"a barrier of 4 minutes":             "0s G " + spinningGPU + "\n4m G tensor=0.4\n6m G tensor=0\n10m G tensor=0.4\n20m end",
 		"work at idle power":                 "0s G " + latchedGPU + " holder=p processes=1\n2h end",
 		"utilization at more than idle":      "0s G " + latchedGPU + " power=21.1\n2h end",
@@ -69,7 +69,7 @@ func TestWhatLooksAlikeIsNoFinding(t *testing.T) {
 	}
 }
 
-func TestOneSampleThatDoesNotFitEndsNothing(t *testing.T) {
+func TestOneSampleThatDoesNotMeetTheConditionEndsNoFinding(t *testing.T) {
 	assert.Equal(t, []string{"6m30s start spinning G"},
 		found(t, "0s G "+spinningGPU+"\n4m G util=0.2\n4m15s G util=0.98\n20m G util=0.2\n20m15s G util=0.98\n30m end"))
 }
@@ -104,15 +104,15 @@ func TestAPCIeLinkWithFewerLanesExplainsTheClockOfABusyGPU(t *testing.T) {
 	link := "0s A,B,C,D util=0.9 sm=1.8e9 active_hw_thermal=0 lanes=16 holder=p/job\n5m D sm=1.6e9 util=%s lanes=%s\n20m end"
 	assert.Contains(t, run(t, parseTimeline(t, fmt.Sprintf(link, "0.9", "8")), DefaultSettings()), "gpu.finding.cause=pcie_link")
 	assert.Empty(t, found(t, fmt.Sprintf(link, "0.9", "16")), "the same width")
-	assert.Empty(t, found(t, fmt.Sprintf(link, "0.9", "-")), "the width is not known")
+	assert.Empty(t, found(t, fmt.Sprintf(link, "0.9", "-")), "an unknown width")
 	assert.Empty(t, found(t, fmt.Sprintf(link, "0", "8")), "an idle GPU")
 }
 
 func TestGapsAreNoEvidence(t *testing.T) {
-	t.Run("of a condition that is not yet a finding", func(t *testing.T) {
+	t.Run("during a condition that is not yet a finding", func(t *testing.T) {
 		assert.Equal(t, []string{"1h5m0s start spinning G"}, found(t, "0s G "+spinningGPU+"\n4m all gap=true\n60m all gap=false\n70m end"))
 	})
-	t.Run("of a finding", func(t *testing.T) {
+	t.Run("during a finding", func(t *testing.T) {
 		assert.Equal(t, []string{"5m0s start spinning G"}, found(t, "0s G "+spinningGPU+"\n6m all gap=true\n60m all gap=false\n70m end"))
 	})
 	t.Run("between equal energies", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestGapsAreNoEvidence(t *testing.T) {
 	})
 }
 
-func TestASampleExistsWhileTheRuleCanBeJudged(t *testing.T) {
+func TestASampleExistsWhileTheRuleCanBeEvaluated(t *testing.T) {
 	timeline := "0s G " + spinningGPU + "\n10m G tensor=-\n11m G tensor=0\n12m end"
 	assert.Equal(t, []float64{0}, samples(t, timeline, "G", "spinning", time.Minute))
 	assert.Equal(t, []float64{1}, samples(t, timeline, "G", "spinning", 5*time.Minute))
@@ -175,7 +175,7 @@ func TestSpinningWithoutTheCapacityOfNVLinkIsNotJudged(t *testing.T) {
 	assert.Empty(t, samples(t, "0s G "+spinningGPU+" nvlink_rate=5\n20m end", "G", "spinning", 10*time.Minute))
 }
 
-func TestValuesThatStandStillAreNoEvidenceForOtherRules(t *testing.T) {
+func TestFrozenValuesAreNoEvidenceForOtherRules(t *testing.T) {
 	assert.Equal(t, []string{"5m15s start frozen_telemetry G"}, found(t, "0s G "+spinningGPU+" energy=7\n2h end"))
 }
 
@@ -185,19 +185,19 @@ func TestAWorkloadThatSpinsIsOneFinding(t *testing.T) {
 		timeline string
 		want     []string
 	}{
-		"all devices":               {start + "20m A util=0\n25m B,C util=0\n30m end", []string{"5m0s start spinning workload", "26m0s end spinning workload"}},
-		"all but one":               {start + "0s D " + trainingGPU + " util=0 holder=p/job\n9m end", []string{"5m0s start spinning workload"}},
-		"all but two":               {start + "0s D,E " + trainingGPU + " util=0 holder=p/job\n9m end", []string{"5m0s start spinning A", "5m0s start spinning B", "5m0s start spinning C"}},
-		"one that began later":      {"0s A,B,C " + spinningGPU + " holder=p/job\n0s A util=0\n2m A util=1\n9m end", []string{"5m0s start spinning workload"}},
-		"one that began much later": {"0s A,B,C " + spinningGPU + " holder=p/job\n0s A util=0\n3m A util=1\n9m end", []string{"5m0s start spinning B", "5m0s start spinning C", "8m0s start spinning A"}},
-		"a single device":           {"0s A " + spinningGPU + " holder=p/job\n9m end", []string{"5m0s start spinning A"}},
-		"a pod without owner":       {"0s A,B " + spinningGPU + " holder=p\n9m end", []string{"5m0s start spinning workload"}},
+		"all devices":                       {start + "20m A util=0\n25m B,C util=0\n30m end", []string{"5m0s start spinning workload", "26m0s end spinning workload"}},
+		"all but one":                       {start + "0s D " + trainingGPU + " util=0 holder=p/job\n9m end", []string{"5m0s start spinning workload"}},
+		"all but two":                       {start + "0s D,E " + trainingGPU + " util=0 holder=p/job\n9m end", []string{"5m0s start spinning A", "5m0s start spinning B", "5m0s start spinning C"}},
+		"one device that starts later":      {"0s A,B,C " + spinningGPU + " holder=p/job\n0s A util=0\n2m A util=1\n9m end", []string{"5m0s start spinning workload"}},
+		"one device that starts much later": {"0s A,B,C " + spinningGPU + " holder=p/job\n0s A util=0\n3m A util=1\n9m end", []string{"5m0s start spinning B", "5m0s start spinning C", "8m0s start spinning A"}},
+		"a single device":                   {"0s A " + spinningGPU + " holder=p/job\n9m end", []string{"5m0s start spinning A"}},
+		"a pod without owner":               {"0s A,B " + spinningGPU + " holder=p\n9m end", []string{"5m0s start spinning workload"}},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, found(t, c.timeline)) })
 	}
 }
 
-func TestAFindingEndsWhenItsSignalsStayAway(t *testing.T) {
+func TestAFindingEndsWhenItsSignalsStayAbsent(t *testing.T) {
 	assert.Equal(t, []string{"5m0s start spinning G", "14m45s end spinning G"}, found(t, "0s G "+spinningGPU+"\n10m G holder=-\n30m end"))
 }
 
@@ -265,7 +265,7 @@ func TestMoreDevicesThanTheLimitAreNotJudged(t *testing.T) {
 	assert.EqualValues(t, 3, tracker.Refused.Load())
 }
 
-func TestPlacesWithoutFramesAreForgotten(t *testing.T) {
+func TestPlacesWithoutFramesAreDeleted(t *testing.T) {
 	tracker := New(DefaultSettings())
 	tracker.Frame(at(0), epoch)
 	other := at(90_000)
@@ -280,7 +280,7 @@ func TestADisabledRuleIsNotJudged(t *testing.T) {
 	assert.Empty(t, run(t, parseTimeline(t, "0s G "+spinningGPU+"\n30m end"), set))
 }
 
-func TestTheTableIsThatOfTheSignal(t *testing.T) {
+func TestTheRulesMatchTheSignalTable(t *testing.T) {
 	var names []string
 	for _, r := range signal.Findings() {
 		names = append(names, r.Name)
@@ -302,7 +302,7 @@ func TestTheTableIsThatOfTheSignal(t *testing.T) {
 
 // For any order and values of samples, the rules do not panic or grow, and each start has at most
 // one end.
-func TestAnyTimelineIsJudged(t *testing.T) {
+func TestAnyTimelineCanBeEvaluated(t *testing.T) {
 	keys := []string{"util", "tensor", "dram", "pcie", "power", "limit", "idle", "temp", "sm", "mem", "energy", "corrected", "row_remap_correctable", "pending", "active_hw_thermal", "time_hw_thermal", "violation_power"}
 	rapid.Check(t, func(t *rapid.T) {
 		set := DefaultSettings()
@@ -389,6 +389,6 @@ func TestBytesOfADevice(t *testing.T) {
 	each := float64(heap()-before) / nodes / devices
 	runtime.KeepAlive(ids)
 	runtime.KeepAlive(tracker)
-	t.Logf("%.0f bytes a device", each)
+	t.Logf("%.0f bytes per device", each)
 	assert.Less(t, each, 200.0)
 }

@@ -2,8 +2,8 @@ package findings
 
 import "time"
 
-// Settings has the durations and thresholds of the rules. Each rule's section has the name of the
-// rule.
+// Settings contains the durations and thresholds of the rules. Each rule's section has the name of
+// the rule.
 type Settings struct {
 	// MaxGap is the longest time between two samples that counts as observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`
@@ -15,7 +15,8 @@ type Settings struct {
 	FrozenTelemetry    Judging   `mapstructure:"frozen_telemetry"`
 }
 
-// Judging has the settings that all rules have. frozen_telemetry has no others.
+// Judging contains the settings that all rules have. The rule frozen_telemetry has no other
+// settings.
 type Judging struct {
 	// Enabled is true if the rule is evaluated.
 	Enabled bool `mapstructure:"enabled"`
@@ -31,7 +32,7 @@ func (s *Settings) Of(rule int) *Judging {
 	}[rule]
 }
 
-// Spinning has the settings of the rule spinning. All limits are ratios.
+// Spinning contains the settings of the rule spinning. All limits are ratios.
 type Spinning struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as spinning.
@@ -45,7 +46,7 @@ type Spinning struct {
 	Power float64 `mapstructure:"power"`
 }
 
-// Latched has the settings of the rule latched_utilization.
+// Latched contains the settings of the rule latched_utilization.
 type Latched struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as latched.
@@ -54,7 +55,7 @@ type Latched struct {
 	Power float64 `mapstructure:"power"`
 }
 
-// Slow has the settings of the rule slow_device.
+// Slow contains the settings of the rule slow_device.
 type Slow struct {
 	Judging `mapstructure:",squash"`
 	// Clock is the share of the median SM clock below which a device is slow.
@@ -63,8 +64,8 @@ type Slow struct {
 	Devices int `mapstructure:"devices"`
 }
 
-// Degrading has the settings of the rule memory_degrading. For is the period in which the rate of
-// corrected errors is measured, and also how long an increase of remapped rows counts.
+// Degrading contains the settings of the rule memory_degrading. For is the period in which the rate
+// of corrected errors is measured, and also how long an increase of remapped rows counts.
 type Degrading struct {
 	Judging `mapstructure:",squash"`
 	// CorrectedPerHour is the highest rate of corrected errors that is not a finding.

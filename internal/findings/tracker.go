@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxPlaces, and maxDevices for each place, bound the memory. Devices beyond them are not
-	// evaluated.
+	// maxPlaces, and maxDevices for each place, limit the memory. Devices beyond these limits are
+	// not evaluated.
 	maxPlaces  = 20_000
 	maxDevices = 2_000
 	// The state of a device without samples, and of a place without frames, is kept for this time.
@@ -85,7 +85,7 @@ func (p *place) setBack(by int64, maxGap time.Duration) {
 }
 
 func (t *Tracker) evaluate(p *place, f *gpudata.Frame) {
-	reused := t.unused.Get().(*[]view) //nolint:forcetypeassert // the pool has nothing else
+	reused := t.unused.Get().(*[]view) //nolint:forcetypeassert // the pool contains only this type
 	views := t.read((*reused)[:0], f, p)
 	for i := range views {
 		views[i].all = views

@@ -148,7 +148,7 @@ var largeConditions = func() []corev1.NodeCondition {
 		conditions = append(conditions, corev1.NodeCondition{Type: healthy, Status: corev1.ConditionFalse})
 	}
 	for i := range conditions {
-		conditions[i].Reason, conditions[i].Message = "AsExpected", "a sentence that says what was looked at"
+		conditions[i].Reason, conditions[i].Message = "AsExpected", "a description of what was checked"
 	}
 	return conditions
 }()

@@ -35,8 +35,8 @@ func compileConditions(patterns []string) (*regexp.Regexp, error) {
 	alternatives := make([]string, len(patterns))
 	for i, p := range patterns {
 		if !conditionPattern.MatchString(p) {
-			return nil, fmt.Errorf("node_conditions[%d] is %q: must be a condition's type of letters, digits, '-', '_', '.' and '/', "+
-				"in which a '*' stands for any characters", i, p)
+			return nil, fmt.Errorf("node_conditions[%d] is %q: must be a condition type that consists of letters, digits, '-', '_', '.', and '/'; "+
+				"a '*' matches any characters", i, p)
 		}
 		alternatives[i] = strings.ReplaceAll(regexp.QuoteMeta(p), `\*`, ".*")
 	}

@@ -92,7 +92,7 @@ func TestConditionsOfClaimsWithLongTypesAreCountedAndLoggedOnce(t *testing.T) {
 }
 
 // When the status changes, the series must be updated and not duplicated.
-func TestAConditionHasOnlyItsPresentStatus(t *testing.T) {
+func TestAConditionHasOnlyItsCurrentStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := gpuNode("a")
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "XidCriticalError", Status: corev1.ConditionFalse})
@@ -118,6 +118,6 @@ func TestAConditionHasOnlyItsPresentStatus(t *testing.T) {
 
 		require.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), gpuNode("a"), ""))
 		after(r.cfg.CollectionInterval)
-		assert.NotContains(t, strings.Join(r.emittedPoints(), "\n"), "XidCriticalError", "who set the condition took it back")
+		assert.NotContains(t, strings.Join(r.emittedPoints(), "\n"), "XidCriticalError", "the condition was removed")
 	})
 }

@@ -82,7 +82,7 @@ func (cfg *Config) Validate() error {
 	for field, names := range map[string][]string{"dra_drivers": cfg.DRADrivers, "device_classes": cfg.DeviceClasses} {
 		for i, name := range names {
 			p.Check(componenthelper.IsObjectName(name),
-				"%s[%d] is %q: must be a name of lower case letters, digits, '-' and '.'", field, i, name)
+				"%s[%d] is %q: must be a name that consists of lowercase letters, digits, '-', and '.'", field, i, name)
 		}
 	}
 	p.Check(cfg.FirstAvailable == firstAvailableMax || cfg.FirstAvailable == firstAvailableFirst,

@@ -73,7 +73,7 @@ func TestInvalidOptionIsReportedWithItsValueAndTheAllowedValues(t *testing.T) {
 			`kubernetes::auth_type is "none": must be serviceAccount or kubeConfig, because the receiver only reads from the API server`,
 		},
 		"namespace":  {func(c *Config) { c.LeaderElection.Namespace = "My Team" }, `leader_election: namespace is "My Team": must be a namespace`},
-		"lease name": {func(c *Config) { c.LeaderElection.Name = "" }, `leader_election: name is "": must be a name of lower case letters, digits, '-' and '.'`},
+		"lease name": {func(c *Config) { c.LeaderElection.Name = "" }, `leader_election: name is "": must be a name that consists of lowercase letters, digits, '-', and '.'`},
 		"retry period": {
 			func(c *Config) { c.LeaderElection.RetryPeriod = 2 },
 			"leader_election: retry_period is 2ns: must be at least 100ms; write the unit, as in 2s",
@@ -96,19 +96,19 @@ func TestInvalidOptionIsReportedWithItsValueAndTheAllowedValues(t *testing.T) {
 		},
 		"driver": {
 			func(c *Config) { c.DRADrivers = []string{"gpu.nvidia.com", "GPU"} },
-			`dra_drivers[1] is "GPU": must be a name of lower case letters, digits, '-' and '.'`,
+			`dra_drivers[1] is "GPU": must be a name that consists of lowercase letters, digits, '-', and '.'`,
 		},
 		"class": {
 			func(c *Config) { c.DeviceClasses = []string{"gpu_nvidia"} },
-			`device_classes[0] is "gpu_nvidia": must be a name of lower case letters, digits, '-' and '.'`,
+			`device_classes[0] is "gpu_nvidia": must be a name that consists of lowercase letters, digits, '-', and '.'`,
 		},
 		"node condition": {
 			func(c *Config) { c.NodeConditions = []string{"*GPU*", "[GX]*"} },
-			`node_conditions[1] is "[GX]*": must be a condition's type of letters, digits, '-', '_', '.' and '/', in which a '*' stands for any characters`,
+			`node_conditions[1] is "[GX]*": must be a condition type that consists of letters, digits, '-', '_', '.', and '/'; a '*' matches any characters`,
 		},
 		"empty node condition": {
 			func(c *Config) { c.NodeConditions = []string{""} },
-			`node_conditions[0] is "": must be a condition's type of letters`,
+			`node_conditions[0] is "": must be a condition type that consists of letters`,
 		},
 		"first available": {
 			func(c *Config) { c.FirstAvailable = "last" },
@@ -127,7 +127,7 @@ func TestInvalidOptionIsReportedWithItsValueAndTheAllowedValues(t *testing.T) {
 			err := confmap.Validate(cfg)
 			require.Error(t, err)
 			assert.True(t, strings.HasPrefix(err.Error(), tt.want), err.Error())
-			assert.NotContains(t, err.Error(), "\n", "one mistake, one error")
+			assert.NotContains(t, err.Error(), "\n", "one invalid setting causes one error")
 		})
 	}
 }

@@ -129,7 +129,7 @@ func TestDroppedAttributesAreLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestPoolsAndDevicesThatStayDroppedAreLoggedOnce(t *testing.T) {
+func TestRepeatedlyDroppedPoolsAndDevicesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		half := &resourcev1.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{Name: "a"},
@@ -150,7 +150,7 @@ func TestPoolsAndDevicesThatStayDroppedAreLoggedOnce(t *testing.T) {
 		r := startReplica(t, kubetest.NewClient(gpuNode("a"), half, held), nil, set, nil)
 		defer r.stop()
 		after(r.cfg.CollectionInterval / 2)
-		require.Zero(t, logs.Len(), "a driver that replaces its slices leaves a pool in pieces for a moment")
+		require.Zero(t, logs.Len(), "a pool is incomplete for a short time while its driver replaces the slices")
 		after(10 * r.cfg.CollectionInterval)
 		require.Equal(t, 2, logs.Len())
 		pools, devices := logs.All()[0], logs.All()[1]

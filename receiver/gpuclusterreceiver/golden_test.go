@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 
 			got := emitted()
 			rand.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
-			assert.Equal(t, got, emitted(), "the order of objects makes no difference")
+			assert.Equal(t, got, emitted(), "the output does not depend on the order of objects")
 			goldentest.Compare(t, dir, got)
 		})
 	}

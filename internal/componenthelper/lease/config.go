@@ -66,7 +66,7 @@ func (cfg *Config) Validate() error {
 	} else {
 		p.Check(componenthelper.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
 	}
-	p.Check(componenthelper.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
+	p.Check(componenthelper.IsObjectName(cfg.Name), "name is %q: must be a name that consists of lowercase letters, digits, '-', and '.'", cfg.Name)
 	p.Check(cfg.RetryPeriod >= minRetryPeriod, "retry_period is %s: must be at least %s; write the unit, as in 2s", cfg.RetryPeriod, minRetryPeriod)
 	least := time.Duration(retryJitter * float64(cfg.RetryPeriod))
 	p.Check(cfg.RenewDeadline > least, "renew_deadline is %s: must be more than %s, which is %g times retry_period", cfg.RenewDeadline, least, retryJitter)

@@ -41,7 +41,7 @@ func (cfg *RecordConfig) Validate() error {
 	} else {
 		p.Check(componenthelper.IsObjectName(namespace), "namespace is %q: must be a namespace", namespace)
 	}
-	p.Check(componenthelper.IsObjectName(cfg.Name), "name is %q: must be a name of lower case letters, digits, '-' and '.'", cfg.Name)
+	p.Check(componenthelper.IsObjectName(cfg.Name), "name is %q: must be a name that consists of lowercase letters, digits, '-', and '.'", cfg.Name)
 	return p.Err()
 }
 

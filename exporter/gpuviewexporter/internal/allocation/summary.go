@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// Summary has the accelerator fields of the kubelet's former /stats/summary.
+// Summary contains the accelerator fields of the kubelet's former /stats/summary.
 type Summary struct {
 	Node struct {
 		NodeName string `json:"nodeName"`

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// The result of an exporter is stale after three intervals plus minStaleTime, because points may wait in
-	// queues. If there was only one result, the interval is unknown, and it is stale after maxUnknownInterval.
+	// The result of an exporter is stale after three intervals plus minStaleTime, because points
+	// may wait in queues. After only one result, the interval is unknown, and the result is stale
+	// after maxUnknownInterval.
 	minStaleTime       = int64(15 * time.Second)
 	maxUnknownInterval = int64(90 * time.Second)
 )

@@ -7,8 +7,8 @@ import (
 
 var absent = float32(math.NaN())
 
-// Series has the windows of one device, or of one container on one device, sorted by
-// end. A column is nil until it has a value.
+// Series contains the windows of one device, or of one container on one device, sorted by end. A
+// column is nil until it has a value.
 type Series struct {
 	// ends are the ends of the windows in Unix nanoseconds.
 	ends []int64

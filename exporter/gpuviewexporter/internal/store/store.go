@@ -72,8 +72,8 @@ type Place struct {
 	Cluster, Node, Namespace, Pod, PodUID, Container string
 }
 
-// Description has the attributes of a device. An empty field is unknown. A known
-// value replaces an older one.
+// Description contains the attributes of a device. An empty field is unknown. A known value
+// replaces an older one.
 type Description struct {
 	// Parent is the hw.id of the board of a MIG instance.
 	Parent     string
@@ -84,8 +84,8 @@ type Description struct {
 	MIGUUID    string
 }
 
-// Hold has the attributes of a container's use of a device: the sharing strategy,
-// the ResourceClaim and DeviceClass, and the workload and labels of its pod.
+// Hold contains the attributes of a container's use of a device: the sharing strategy, the
+// ResourceClaim and DeviceClass, and the workload and labels of its pod.
 type Hold struct {
 	Sharing, Claim, Class, WorkloadKind, Workload string
 	Labels                                        gpudata.Labels
@@ -184,7 +184,8 @@ type Store struct {
 	devices map[deviceKey]*Device
 	nodes   map[nodeKey]*nodeState
 	demand  map[resourceKey]*[NumDemands]Reading
-	// exporters has the exporters seen in gpu.exporter.up. exporterPointAt is when the last such point arrived.
+	// exporters contains the exporters from gpu.exporter.up. exporterPointAt is when the last such
+	// point arrived.
 	exporters       map[exporterKey]*Exporter
 	exporterPointAt int64
 	// claims are the devices of claims. claimsAt is the time of each cluster's newest list of claims.
@@ -199,7 +200,7 @@ type Store struct {
 	swept     int64
 	startedAt int64 // the time of the first batch, by the wall clock
 	stats     Stats
-	// refused has the last time that each limit refused a point.
+	// refused contains the last time at which each limit refused a point.
 	limits  [numLimits]Limit
 	refused [numLimits]int64
 }

@@ -17,7 +17,7 @@ type Throttle struct {
 	Sampled bool `json:"sampled,omitempty"`
 }
 
-// measure has the fields of one reason: its exact counter and its share of samples.
+// measure contains the fields of one reason: its exact counter and its share of samples.
 type measure struct{ exact, sampled Field }
 
 func violation(policy string) Field { return FieldOf(signal.ThrottleViolationRatio, policy) }
@@ -49,7 +49,8 @@ var (
 	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
 )
 
-// otherPolicies and otherReasons are those of other vendors. No policy covers any of the reasons.
+// otherPolicies and otherReasons are the policies and reasons of other vendors. These policies do
+// not cover any of the reasons.
 var otherPolicies, otherReasons = func() (fields []Field, reasons []measure) {
 	known := []Field{slowdown}
 	for _, p := range policies {

@@ -84,7 +84,7 @@ func allocatedClaim(name string, results ...resourcev1.DeviceRequestAllocationRe
 }
 
 // A missing field must never cause an error.
-func TestEmptyObjectsAreNothing(t *testing.T) {
+func TestEmptyObjectsHaveNoPoints(t *testing.T) {
 	c := New(options())
 	c.SetNode(&Node{Node: &corev1.Node{}})
 	c.SetClaim(&resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{}}}}})
@@ -96,7 +96,7 @@ func TestEmptyObjectsAreNothing(t *testing.T) {
 	assert.Zero(t, stats)
 }
 
-func TestABusyClusterShowsEveryMetric(t *testing.T) {
+func TestABusyClusterHasEveryMetric(t *testing.T) {
 	points, _ := busy().Points(now, everything, nil)
 	seen := metricsOf(points)
 	for _, m := range signal.All() {
@@ -230,7 +230,7 @@ func TestATaintRuleAppliesToTheDevicesThatItsSelectorMatches(t *testing.T) {
 func TestWithoutSlicesAClaimsDeviceHasNoIdentity(t *testing.T) {
 	identified := func(seen Observed) bool {
 		points, stats := busy().Points(now, seen, nil)
-		assert.Zero(t, stats.UnknownDevices, "that slices cannot be read does not make devices unknown")
+		assert.Zero(t, stats.UnknownDevices, "devices do not count as unknown if slices cannot be read")
 		for _, p := range points {
 			if p.Metric == signal.K8sResourceClaimDevice {
 				return slices.Contains(p.Attributes, Attribute{signal.HardwareID, "GPU-0"})
@@ -289,7 +289,7 @@ func TestStatsCountDroppedItems(t *testing.T) {
 
 // While a driver replaces a pool's slices, the pool is incomplete, regardless of the order of the
 // changes.
-func TestPoolIsCompleteIfItsNewestGenerationIs(t *testing.T) {
+func TestAPoolIsCompleteIfItsNewestGenerationIsComplete(t *testing.T) {
 	c := New(options())
 	slice := func(name string, generation, count int64, device string) *Slice {
 		return sliceOf(name, "gpu.nvidia.com", "a", generation, count, Device{Name: device})
@@ -320,11 +320,11 @@ func TestPoolIsCompleteIfItsNewestGenerationIs(t *testing.T) {
 	assert.Equal(t, []string{"gpu-4"}, devices())
 	c.DeleteSlice("s3")
 	assert.Empty(t, devices())
-	assert.Empty(t, c.pools, "nothing is left of a pool without slices")
+	assert.Empty(t, c.pools, "a pool without slices has no points")
 }
 
 // If slices of the same generation have different slice counts, the pool is incomplete.
-func TestContradictingSlicesAreNotAPool(t *testing.T) {
+func TestAPoolWithContradictorySlicesIsIncomplete(t *testing.T) {
 	c := New(options())
 	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "a", 1, 2, Device{Name: "gpu-0"}))
 	c.SetSlice(sliceOf("s2", "gpu.nvidia.com", "a", 1, 3, Device{Name: "gpu-1"}))
