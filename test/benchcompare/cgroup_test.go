@@ -13,7 +13,7 @@ import (
 
 // A directory replaces the cgroup. Its files have the format that the kernel writes for each
 // version.
-func TestWhatAMemoryCgroupIsChargedIsReadOfBothVersions(t *testing.T) {
+func TestTheChargedMemoryIsReadFromBothCgroupVersions(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"version 2": {"memory.current": "41943040\n", "memory.stat": "anon 20971520\nfile 10485760\nfile_mapped 5\n"},
 		"version 1": {"memory.usage_in_bytes": "41943040\n", "memory.stat": "cache 10485760\nrss 20971520\ntotal_cache 5\n"},

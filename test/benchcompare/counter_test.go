@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
 
-func TestDevicesAreCountedOnceTheMetricIsNamed(t *testing.T) {
+func TestDevicesAreCountedAfterTheMetricIsSet(t *testing.T) {
 	md := pmetric.NewMetrics()
 	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
 	for _, name := range []string{"windows", "other"} {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of RESULTS.md and the plot")
 
-func TestTheTablesAndThePlotAreThoseOfTheResults(t *testing.T) {
+func TestTheTablesAndThePlotMatchTheResults(t *testing.T) {
 	if *update {
 		require.NoError(t, document("."))
 	}
@@ -36,7 +36,7 @@ func TestTheTablesAndThePlotAreThoseOfTheResults(t *testing.T) {
 	}
 }
 
-func TestResultsKeepOtherScalesAndForgetWhatARunDidNotMeasure(t *testing.T) {
+func TestNewResultsKeepOtherScalesAndDeleteUnmeasuredValues(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, pageFile), []byte("# Measurements\n"+tableBegins+"old\n"+tableEnds+"between\n"+fleetBegins+tableEnds+"more\n"), 0o600))
 	picked, err := pick("1,10")
@@ -61,7 +61,7 @@ func TestResultsKeepOtherScalesAndForgetWhatARunDidNotMeasure(t *testing.T) {
 	assert.ErrorContains(t, keep(dir, one, nil), "much")
 }
 
-func TestThePlotIsOneOfTheFleetsThatWereMeasured(t *testing.T) {
+func TestThePlotShowsOnlyMeasuredFleets(t *testing.T) {
 	r := results{}
 	for i, name := range plotted {
 		r.set(name, "agent", (&figures{cpu: 2, resident: 30 * float64(i+1)}).byKey())

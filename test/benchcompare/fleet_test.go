@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 )
 
-func TestAGatewayOfTheBenchIsTheChartsInOtherTimes(t *testing.T) {
+func TestTheGatewayHasTheChartsConfigurationWithScaledTimes(t *testing.T) {
 	manifest, err := os.ReadFile(filepath.Join("..", "charts", "testdata", "gateways_make_the_windows_and_a_page_shows_them", "manifests.yaml"))
 	require.NoError(t, err)
 	text, err := gatewayConfig(manifest, tier{interval: time.Minute}, "/some/where", "http://backend")
@@ -59,7 +59,7 @@ a_size{} 100
 	assert.Zero(t, selfMetric(text, "b", ""))
 }
 
-func TestSizesOfFleetsAreRefusedThatCannotBe(t *testing.T) {
+func TestImpossibleFleetSizesAreRejected(t *testing.T) {
 	good := fleetFlags{sizes: "30,10000", run: 3, rate: 50}
 	sizes, err := good.numbers()
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestSizesOfFleetsAreRefusedThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestTheTableOfFleetsIsPerThousandDevices(t *testing.T) {
+func TestTheTableOfFleetsHasCostsPerThousandDevices(t *testing.T) {
 	o := &outcome{
 		tier: tier{nodes: 3000, gateways: 3, run: 1}, recording: &recording{gpus: 8},
 		cpu: 1.2, resident: 800, anonymous: 400, peak: 900, all: 200, failed: 5, series: 500_000, missing: 80,

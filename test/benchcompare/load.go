@@ -58,7 +58,7 @@ func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	if err != nil {
 		return nil, err
 	}
-	// At this point of the story the GPUs are at their power limit and their clocks vary.
+	// At this time of the simulation, the GPUs are at their power limit and their clocks vary.
 	const at = 25 * time.Second
 	l := &load{}
 	for i := range nodes {

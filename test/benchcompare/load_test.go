@@ -29,7 +29,7 @@ func TestTheFirstScrapeIsTheBodyAsRendered(t *testing.T) {
 	assert.Equal(t, text, string(n.body()), "nothing changes between two equal bodies")
 }
 
-func TestCountersGrowForEverAndGaugesSwing(t *testing.T) {
+func TestCountersAlwaysIncreaseAndGaugesRepeat(t *testing.T) {
 	n, err := cut([]byte(text), []byte("power_ns{model=\"H100 80GB\"} 281000000000\nactive{model=\"H100 80GB\"} 0.850000\n"))
 	require.NoError(t, err)
 	var bodies []string
@@ -44,7 +44,7 @@ func TestCountersGrowForEverAndGaugesSwing(t *testing.T) {
 	assert.Contains(t, bodies[swing], "gone{} 7\n", "a value that the next body lacks is constant")
 }
 
-func TestNodesServeWhatTheSimulatedExporterWouldAndCountIt(t *testing.T) {
+func TestNodesServeTheBodiesOfTheSimulatedExporterAndCountThem(t *testing.T) {
 	l, err := newLoad(2, 7, time.Second)
 	require.NoError(t, err)
 	config := dcgmsim.NewDefaultConfig()

@@ -32,7 +32,7 @@ func sent(t *testing.T, node string, at time.Time, devices ...string) []byte {
 	return body
 }
 
-func TestARecordingBecomesThatOfAnotherNodeAndTime(t *testing.T) {
+func TestARecordingIsAdaptedToAnotherNodeAndTime(t *testing.T) {
 	then, now := time.Unix(1_700_000_000, 123_456_789), time.Unix(1_700_000_015, 0)
 	r, err := newRecording(sent(t, recordedNode, then, "GPU-aaaaaaaa-0001", "GPU-aaaaaaaa-0002"))
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestARecordingBecomesThatOfAnotherNodeAndTime(t *testing.T) {
 	assert.Equal(t, sent(t, "gpu-node-00001", then, "GPU-00001aaa-0001", "GPU-00001aaa-0002"), r.of(nil, 1, then), "the recording itself did not change")
 }
 
-func TestWhatIsNoScrapeOfTheNodeIsRefused(t *testing.T) {
+func TestARequestThatIsNoScrapeOfTheNodeIsRejected(t *testing.T) {
 	now := time.Now()
 	for name, body := range map[string][]byte{
 		"no OTLP":       []byte("text"),

@@ -35,7 +35,7 @@ func TestTheTableHasRatiosAndTheScalesTargets(t *testing.T) {
 	assert.NotContains(t, alone, "≤")
 }
 
-func TestScalesArePickedByName(t *testing.T) {
+func TestScalesAreSelectedByName(t *testing.T) {
 	picked, err := pick("10,1")
 	require.NoError(t, err)
 	require.Len(t, picked, 2)
@@ -44,7 +44,7 @@ func TestScalesArePickedByName(t *testing.T) {
 	assert.EqualError(t, err, `-scales "7": no such scale`)
 }
 
-func TestTimesAreShortenedTogether(t *testing.T) {
+func TestTimesAreShortenedByTheSameFactor(t *testing.T) {
 	for _, s := range scales {
 		interval, window := s.shortened()
 		assert.Equal(t, s.window/s.interval, window/interval, s.name)
@@ -52,7 +52,7 @@ func TestTimesAreShortenedTogether(t *testing.T) {
 	}
 }
 
-func TestFiguresAreOfASampleADeviceAndAScrapeThatWasDue(t *testing.T) {
+func TestFiguresArePerSampleDeviceAndDueScrape(t *testing.T) {
 	s := scale{nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute}
 	cpu, sent, kept := s.rates(span{windows: 6, cpu: 900 * time.Millisecond, samples: 450_000, scrapes: 216, sent: 6 * 560 * 350})
 	assert.InDelta(t, 2, cpu, 1e-12, "microseconds per sample")

@@ -176,7 +176,7 @@ func TestEveryXIDOfABurstIsSentOnceAcrossRestarts(t *testing.T) {
 
 // Power capping that fluctuates around the threshold must not cause an event storm: starts and ends
 // alternate, and each occurs at most once per interval.
-func TestThrottlingAroundAThresholdIsNoStorm(t *testing.T) {
+func TestThrottlingAroundAThresholdCausesNoEventStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioPowerCapped)
 		const minutes = 30
@@ -191,7 +191,7 @@ func TestThrottlingAroundAThresholdIsNoStorm(t *testing.T) {
 }
 
 // If an exporter restarts, it counts from zero. That is neither an error nor a lost device.
-func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
+func TestARestartOfTheExporterCausesNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioRestart)
 		w.run(10 * time.Minute)
@@ -204,7 +204,7 @@ func TestARestartOfTheExporterIsNoEvent(t *testing.T) {
 
 // The events of every vendor's devices are those that the vendor's exporter supports. AMD's
 // residencies cause throttle events, and a device without rows is lost.
-func TestEventsAreThoseOfAnyVendor(t *testing.T) {
+func TestEventsAreSentForEveryVendor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioVendors)
 		w.run(5 * time.Minute)

@@ -24,8 +24,9 @@ import (
 // none means that the row is missing in a scrape.
 var none = math.Inf(-1)
 
-// The examples are from OpenCost's own tests: raw rows in, windows out. If the contract departs
-// from OpenCost, the example's name starts with "departure", and want is our value.
+// The examples are from OpenCost's tests. The inputs are raw rows, and the outputs are windows. If
+// the contract departs from OpenCost, the example's name starts with "departure", and want is our
+// value.
 func TestOpenCostVectors(t *testing.T) {
 	const (
 		violation = "gpu.saturation.throttle.violation.ratio"

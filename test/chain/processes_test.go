@@ -149,7 +149,7 @@ const mib = 1 << 20
 
 // The host-PID exporter names the container of a process but no device. a and b share a board. c
 // holds two boards, so it is unknown how much of its memory is on which board.
-func TestTheMemoryThatTheHostPIDExporterListsIsThatOfTheContainersBoard(t *testing.T) {
+func TestMemoryThatTheHostPIDExporterListsIsOnTheContainersBoard(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
 			k8s := kubeletWith(t, map[string][]string{"a": {board1 + "::0"}, "b": {board1 + "::1"}, "c": {board2, board3}})

@@ -23,7 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-func TestAnUnknownKeyIsRefusedWithTheNearestOne(t *testing.T) {
+func TestAnUnknownKeyIsRejectedWithASuggestion(t *testing.T) {
 	type section = map[string]any
 	page, receiver := gpuviewexporter.NewFactory(), dcgmreceiver.NewFactory()
 	for _, tt := range []struct {

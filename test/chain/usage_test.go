@@ -29,7 +29,7 @@ import (
 
 // The simulator records who holds a device and how busy the device is. The section usage must
 // report the same values for all exporters.
-func TestUsageIsWhatTheSimulatorDid(t *testing.T) {
+func TestUsageMatchesTheSimulation(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig() // unpartitioned, shared and partitioned boards
 	sim, err := dcgmsim.New(cfg)
 	require.NoError(t, err)

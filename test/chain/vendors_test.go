@@ -26,7 +26,7 @@ const vendorsLength = 2 * time.Minute
 
 // The output for batches of four vendors' nodes matches the simulation. It contains nothing that a
 // vendor's exporter does not expose.
-func TestFourVendorsInOneBatchAreWhatTheSimulatorDid(t *testing.T) {
+func TestFourVendorsInOneBatchMatchTheSimulation(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig()
 	cfg.Scenario, cfg.Nodes = dcgmsim.ScenarioVendors, 4
 	sim, err := dcgmsim.New(cfg)

@@ -134,7 +134,7 @@ func TestThePodsRequestOnlyWhatTheyNeed(t *testing.T) {
 }
 
 // The complete lists are compared, so a new rule must be added in both places.
-func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
+func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	const (
 		pods, nodes = "list,watch pods", "list,watch nodes"
 		resources   = "list,watch resource.k8s.io/resourceslices"

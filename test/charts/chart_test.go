@@ -267,7 +267,7 @@ func TestEverySenderKeepsTheOrder(t *testing.T) {
 
 // The API server does not reject a reference to a volume, an account, or a variable that does not
 // exist.
-func TestWhatAPodRefersToExists(t *testing.T) {
+func TestEveryReferenceOfAPodExists(t *testing.T) {
 	for _, dir := range variants(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			objects := decode(t, renderVariant(t, dir))

@@ -87,7 +87,7 @@ func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 
 // A stored pod has the same demands as the submitted pod. A pod is stored if and only if it breaks
 // no rule. The metric of stored pods that break a rule counts none of them.
-func TestOfRandomPodsThoseAreStoredThatBreakNoRule(t *testing.T) {
+func TestOnlyRandomPodsThatBreakNoRuleAreStored(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
 	families, err := gpushare.NewFamilies(nil, gpushare.DefaultDeviceClasses())

@@ -105,7 +105,7 @@ func TestAnAgentSeesWhatBelongsToItsNode(t *testing.T) {
 	require.Eventually(t, func() bool { _, found := agent.Pod(namespace, "late"); return found }, patience, poll)
 }
 
-func TestAnAPIServerOutageLosesNoObjectAndIsCaughtUpWith(t *testing.T) {
+func TestNoObjectIsLostInAnAPIServerOutage(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.Create(t, placedPod(namespace, "before", "node-1"))
@@ -141,7 +141,7 @@ func TestAnAPIServerOutageLosesNoObjectAndIsCaughtUpWith(t *testing.T) {
 	}, patience, poll)
 }
 
-func TestAWatchThatIsCutIsTakenUpAgain(t *testing.T) {
+func TestAnInterruptedWatchIsResumed(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	way := wayTo(t, plane.KubeConfig(t))
@@ -160,7 +160,7 @@ func TestAWatchThatIsCutIsTakenUpAgain(t *testing.T) {
 	assert.Equal(t, []string{"info pods synced"}, lines(logs), "no reason for a line")
 }
 
-func TestAServiceAccountSeesWhatItMayAndLaterWhatItIsGranted(t *testing.T) {
+func TestAServiceAccountReadsWhatItsPermissionsAllow(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent"}})

@@ -122,7 +122,7 @@ func gpus(n int) func(*corev1.PodSpec) {
 	}
 }
 
-func TestTheRealSchedulersDecisionsShow(t *testing.T) {
+func TestTheDecisionsOfTheSchedulerAreReported(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.StartScheduler(t)
 	namespace := plane.Namespace(t)
@@ -173,7 +173,7 @@ func TestTheRealSchedulersDecisionsShow(t *testing.T) {
 	})
 }
 
-func TestAClaimOnItsWayFromPendingToReservedShows(t *testing.T) {
+func TestTheStatesOfAClaimAreReported(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.StartScheduler(t)
 	namespace := plane.Namespace(t)
@@ -212,7 +212,7 @@ func TestAClaimOnItsWayFromPendingToReservedShows(t *testing.T) {
 	})
 }
 
-func TestVerdictsOfOthersOnNodesAndDevicesShow(t *testing.T) {
+func TestConditionsAndHealthFromOtherComponentsAreReported(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.CreateNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
 	slice := controlplane.NVIDIASlice(node, "GPU-1")
@@ -279,7 +279,7 @@ func claimSpec(n int64) resourcev1.ResourceClaimSpec {
 	}}}}
 }
 
-func TestTwoReplicasNeverEmitAtOnceAndOneTakesOver(t *testing.T) {
+func TestTwoReplicasNeverEmitAtTheSameTimeAndOneTakesOver(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
 	plane.CreateNode(t, &corev1.Node{

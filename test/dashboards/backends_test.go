@@ -49,7 +49,7 @@ func load(t *testing.T, file string) settings {
 	return s
 }
 
-func TestBackendsAreValidOverTheAgent(t *testing.T) {
+func TestBackendFilesAreValidWithTheAgentFile(t *testing.T) {
 	collector := processtest.Binary(t, "otelcol-gpu")
 	for file := range backends(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {

@@ -482,7 +482,7 @@ func selectorsOf(t *testing.T, r rule) (all []*parser.VectorSelector) {
 	return all
 }
 
-func TestXIDAlertsAreAboutTheCodesOfTheCatalogue(t *testing.T) {
+func TestXIDAlertsUseTheCodesOfTheCatalog(t *testing.T) {
 	for record, wanted := range map[string]func(dcgm.XID) bool{
 		"device:gpu_fatal_xid:events":     func(x dcgm.XID) bool { return x.Fatal },
 		"device:gpu_undecided_xid:events": func(x dcgm.XID) bool { return x.Undecided },

@@ -105,7 +105,7 @@ func installTables() string {
 	return b.String()
 }
 
-func TestThePageOfInstallsIsThatOfTheTable(t *testing.T) {
+func TestThePageOfInstallsMatchesTheTable(t *testing.T) {
 	path := filepath.Join(root, "docs", "compatibility.md")
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)

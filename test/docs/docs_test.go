@@ -332,7 +332,7 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 
 // A component's README starts with the title, the description and the stability of its
 // metadata.yaml.
-func TestEveryReadmeBeginsWithTheComponentsMetadata(t *testing.T) {
+func TestEveryReadmeStartsWithTheComponentsMetadata(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)

@@ -139,7 +139,7 @@ func TestValidate(t *testing.T) {
 }
 
 // The comment at the top of an overlay contains the command that runs it.
-func TestTheHeadOfAnOverlayNamesTheFilesBelowIt(t *testing.T) {
+func TestTheHeaderOfAnOverlayNamesTheFilesBelowIt(t *testing.T) {
 	for name, example := range examples {
 		if !strings.HasPrefix(name, "overlays/") {
 			continue

@@ -82,7 +82,7 @@ func runOfJobs(t *testing.T, files, set []string, scenario string, env map[strin
 }
 
 // An exporter without the job mapping directory exposes no job labels.
-func TestTheJobMappingIsReadWhereTheExporterDoesNot(t *testing.T) {
+func TestTheJobMappingIsReadIfTheExporterDoesNotReadIt(t *testing.T) {
 	dir := t.TempDir()
 	for _, gpu := range []string{"0", "1"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, gpu), []byte("4711\n"), 0o600))

@@ -205,7 +205,7 @@ func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 
 // An exporter without valid responses causes a gap: no sample, no zero, no crash. The first valid
 // response after it counts.
-func TestAnExporterThatFailsIsAGapAndNothingElse(t *testing.T) {
+func TestAFailingExporterCausesOnlyAGap(t *testing.T) {
 	t.Parallel()
 	for _, f := range exporterFaults {
 		t.Run(f.fault, func(t *testing.T) {

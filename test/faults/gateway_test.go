@@ -132,7 +132,7 @@ func (tr *tier) parts(e *exporter) map[time.Time][]part {
 // that move have their open window sent in two parts. Together the parts contain every sample, and
 // the coverage of each shows that it is a part. If a collector is killed, the data that it had not
 // sent yet is lost. The nodes of other collectors are not affected.
-func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowOfWhatMoves(t *testing.T) {
+func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)

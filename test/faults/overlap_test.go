@@ -15,7 +15,7 @@ import (
 
 // If two agents run on a node at the same time, time is counted once. Only one of them can open the
 // state. The other fails to start until the first has stopped. Then it continues the counters.
-func TestOfTwoAgentsOnANodeOneCounts(t *testing.T) {
+func TestOnlyOneOfTwoAgentsOnANodeCounts(t *testing.T) {
 	t.Parallel()
 	e, b := newExporter(t, "node-1"), newBackend(t)
 	e.adds(func(int) string { return `,namespace="ml",pod="train-0",container="main"` }, nil)

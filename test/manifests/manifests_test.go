@@ -123,7 +123,7 @@ func TestTheAPIServerAcceptsEveryManifest(t *testing.T) {
 
 // The API server does not reject a reference to a volume, an account, or a variable that does not
 // exist.
-func TestWhatAPodRefersToExists(t *testing.T) {
+func TestEveryReferenceOfAPodExists(t *testing.T) {
 	for name, template := range podTemplates(t) {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, template.Spec.ServiceAccountName,

@@ -25,7 +25,7 @@ import (
 const node = "gpu-node"
 
 // The complete lists are compared, so a new rule must be added in both places.
-func TestAnAccountIsGrantedThisAndNothingElse(t *testing.T) {
+func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	plane := installed(t)
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nobody"}})
 	// Exclude what every service account may do, such as querying its own permissions.

@@ -356,8 +356,8 @@ func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 	})
 }
 
-// The complete increase of a counter from its first to its last sample is in the windows, even with
-// missing samples in between.
+// The windows contain the complete increase of a counter from its first to its last sample, even if
+// samples in between are missing.
 func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		tl := random(r, kind{mig: true, churn: true, steady: true})

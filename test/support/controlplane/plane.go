@@ -40,8 +40,8 @@ const patience = time.Minute
 // requestTimeout is the API server's limit for a request that is not a watch.
 const requestTimeout = 10 * time.Second
 
-// featureGates and alphaAPIs turn on what Kubernetes 1.36 has but does not serve by default: PodGroups,
-// claims that are reserved for them, and DeviceTaintRules.
+// featureGates and alphaAPIs enable features that Kubernetes 1.36 does not enable by default:
+// PodGroups, claims that are reserved for PodGroups, and DeviceTaintRules.
 const (
 	featureGates = "GenericWorkload=true,DRAWorkloadResourceClaims=true,DRADeviceTaintRules=true"
 	alphaAPIs    = "scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1beta2=true"

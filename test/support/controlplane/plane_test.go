@@ -115,7 +115,7 @@ func TestTheAPIServerRestartsWithItsObjectsAndTokens(t *testing.T) {
 		_, err := account.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		return err
 	}
-	require.True(t, apierrors.IsForbidden(pods()), "known, with no permission")
+	require.True(t, apierrors.IsForbidden(pods()), "the account is authenticated but has no permission")
 
 	// An open watch must not prevent the server from stopping.
 	watch, err := plane.Admin().CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
@@ -125,7 +125,7 @@ func TestTheAPIServerRestartsWithItsObjectsAndTokens(t *testing.T) {
 	plane.StopAPIServer(t)
 	err = pods()
 	require.Error(t, err)
-	require.Empty(t, apierrors.ReasonForError(err), "no answer at all")
+	require.Empty(t, apierrors.ReasonForError(err), "the server does not respond")
 
 	plane.StartAPIServer(t)
 	_, err = plane.Admin().CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
@@ -133,7 +133,7 @@ func TestTheAPIServerRestartsWithItsObjectsAndTokens(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(pods()), "still known")
 }
 
-func TestWhatATestCreatesEndsWithIt(t *testing.T) {
+func TestObjectsOfATestAreRemovedAtItsEnd(t *testing.T) {
 	plane := Start(t)
 	var namespace string
 	t.Run("a test", func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // Charged contains the seconds that were charged to each holder of a board or instance, in board
-// equivalents, and the seconds of each board that were charged to nobody.
+// equivalents, and the unallocated seconds of each board.
 type Charged struct {
 	seconds map[holding]float64
 	// board contains the seconds of each board by metric name and hw.id.
@@ -51,7 +51,7 @@ func (c *Charged) Charge(devices map[string]Verdict, boards []string, passed tim
 			c.seconds[holding{h, id}] += share / float64(len(v.Holders))
 		}
 	}
-	for _, b := range boards { // nobody holds slices that are in no instance
+	for _, b := range boards { // slices outside of instances have no holder
 		c.board[signal.GPUUnallocatedTime.Name][b] += (7 - cut[b] + nobody[b]) / 7 * passed.Seconds()
 	}
 }

@@ -68,8 +68,8 @@ func (r result) isTrue(condition string) bool {
 	return slices.ContainsFunc(*r.reported, func(c metav1.Condition) bool { return c.Type == condition && c.Status == metav1.ConditionTrue })
 }
 
-// Condition is a condition of a device of a claim. A condition for which pods wait and that nobody
-// reported is unknown.
+// Condition is a condition of a device of a claim. A condition for which pods wait is unknown until
+// a driver reports it.
 type Condition struct{ Claim, Driver, Pool, Device, Share, Type, Status, Role string }
 
 // Conditions returns the conditions of the devices of claims, except those with administrative

@@ -31,7 +31,7 @@ func (w *World) Holders() map[string]Verdict {
 		v.Known, v.Holders = w.holders(id)
 		out[id] = v
 	}
-	for _, d := range w.devices { // telemetry has nothing that identifies other vendors' devices
+	for _, d := range w.devices { // telemetry does not identify the devices of other vendors
 		if d.driver != NVIDIA && d.pool == w.Node {
 			out[otherID(d)] = Verdict{Board: otherID(d), Slices: 7}
 		}

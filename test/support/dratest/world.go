@@ -106,7 +106,7 @@ type device struct {
 	binds              bool                     // pods wait until the driver has attached it
 	left               bool                     // with its node, so that no slice lists it
 	renamed            bool                     // in slices, but not in claims that were allocated before
-	instance           *instance                // the instance that telemetry shows, or nil
+	instance           *instance                // the instance in telemetry, or nil
 }
 
 // instance is an instance on a board from its creation to its deletion.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The histories cannot prove anything about a situation that does not occur in them.
+// The histories test only situations that occur in them.
 func TestHistoriesHaveEverySituation(test *testing.T) {
 	found := map[string]int{}
 	history := func(t *rapid.T) {

@@ -23,9 +23,9 @@ var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
 //
 //	10s {k8s.node.name=n1} hw.gpu.memory.usage {hw.id=GPU-1} = 8Gi
 //
-// Points with equal Resources share one. Empty lines and lines that start with # are ignored.
-// Values may have the units Gi and Mi; "stale" is a point without a value. A metric that is not
-// ours becomes a gauge.
+// Points with equal Resources share one Resource. Empty lines and lines that start with # are
+// ignored. Values may have the units Gi and Mi; "stale" is a point without a value. A metric that
+// is not in the signal table becomes a gauge.
 func Points(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	var lines []string

@@ -30,7 +30,7 @@ func TestAProcessIsWaitedForReadAndStopped(t *testing.T) {
 	Until(t, "the first line", func() bool { return strings.Contains(p.Output.String(), "ready\n") }, p)
 	select {
 	case <-p.Ended:
-		require.Fail(t, "it has ended by itself", p.Output.String())
+		require.Fail(t, "the process has ended without a signal", p.Output.String())
 	default:
 	}
 	p.Stop(t)
@@ -68,7 +68,7 @@ func fails(t *testing.T, part func(testing.TB)) string {
 	return f.said
 }
 
-func TestAProcessThatEndsWronglyFailsItsTest(t *testing.T) {
+func TestAProcessThatEndsWithAnErrorFailsItsTest(t *testing.T) {
 	for script, said := range map[string]string{
 		"exit 3":                          "exit status 3",
 		"echo 'panic: assertion'; exit 0": "panic: assertion",
@@ -86,7 +86,7 @@ func TestUntilDoesNotWaitForAProcessThatHasEnded(t *testing.T) {
 	assert.Contains(t, said, "sh, waiting for an answer: exit status 3")
 }
 
-func TestACommandSeesNoSettingOfTheCaller(t *testing.T) {
+func TestACommandGetsNoSettingOfTheCaller(t *testing.T) {
 	t.Setenv("DCGM_ENDPOINT", "http://elsewhere:9400/metrics")
 	cmd := exec.Command("/usr/bin/env")
 	cmd.Env = Environment(map[string]string{"NODE_NAME": "n1"})
@@ -97,7 +97,7 @@ func TestACommandSeesNoSettingOfTheCaller(t *testing.T) {
 	assert.NotContains(t, p.Output.String(), "DCGM_ENDPOINT")
 }
 
-func TestAnAddressIsFreeAndGivenOnce(t *testing.T) {
+func TestAnAddressIsFreeAndReturnedOnce(t *testing.T) {
 	given := map[string]bool{}
 	for range 100 {
 		address := FreeAddress(t)
@@ -143,7 +143,7 @@ func TestABackendStoresAndForwardsRequests(t *testing.T) {
 	assert.Equal(t, sent, backend.All())
 }
 
-func TestWhereAProcessListensIsSeen(t *testing.T) {
+func TestTheListenAddressesOfAProcessAreFound(t *testing.T) {
 	var want []netip.AddrPort
 	for _, address := range []string{"127.0.0.1:0", ":0"} {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)

@@ -56,8 +56,8 @@ func (h *Host) Statuses() []componentstatus.Status {
 	return statuses
 }
 
-// Last returns the newest event as text. This is its error or, if there is none, its status. It
-// returns "" if there is no event.
+// Last returns the error of the newest event or, if the event has no error, its status. It returns
+// "" if no event was recorded.
 func (h *Host) Last() string {
 	events := h.Events()
 	if len(events) == 0 {

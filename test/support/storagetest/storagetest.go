@@ -69,7 +69,7 @@ func (m *Memory) PutRaw(key, raw string) {
 	m.raw[key] = raw
 }
 
-// Fail makes every operation return err. nil ends that.
+// Fail makes every operation return err. If err is nil, operations succeed again.
 func (m *Memory) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
