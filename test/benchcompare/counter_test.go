@@ -46,7 +46,7 @@ func TestDevicesAreCountedAfterTheMetricIsSet(t *testing.T) {
 		assert.EqualValues(t, len(body), c.take(bytes.NewReader(body), encoding))
 		assert.Zero(t, c.seen(), "not yet")
 		c.begin("raw")
-		assert.EqualValues(t, len(body), c.take(bytes.NewReader(body), encoding), "as it was sent")
+		assert.EqualValues(t, len(body), c.take(bytes.NewReader(body), encoding), "the size of the body that was sent")
 		assert.Equal(t, 2, c.seen(), encoding)
 		c.begin("windows")
 		c.take(bytes.NewReader([]byte("neither compressed nor OTLP")), encoding)

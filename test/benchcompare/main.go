@@ -79,7 +79,7 @@ func main() {
 	flag.StringVar(&h.collector, "collector", "bin/otelcol-gpu", "the built collector")
 	flag.StringVar(&h.prometheus, "prometheus", "", "a built Prometheus; empty: without it")
 	flag.IntVar(&h.windows, "windows", 6, "windows to measure, after three that warm up")
-	flag.StringVar(&h.cgroup, "cgroup", "", "a directory in which each contestant gets a memory cgroup of its own, such as one that systemd delegates; empty: what the kernel charges is not measured")
+	flag.StringVar(&h.cgroup, "cgroup", "", "a directory in which each contestant gets its own memory cgroup, such as one that systemd delegates; empty: what the kernel charges is not measured")
 	flag.StringVar(&h.agentConfig, "agent-config", "", "a file with configuration that is merged over the agent's")
 	alone := flag.Bool("alone", false, "run the agent alone")
 	flag.StringVar(&h.profiles, "profiles", "", "a directory for CPU and heap profiles of the agent and the receiver, for collectors with the pprof extension; their CPU is not to be compared then")

@@ -170,7 +170,7 @@ func TestEveryXIDOfABurstIsSentOnceAcrossRestarts(t *testing.T) {
 		for name, n := range want {
 			assert.Equal(t, n, got[name], name)
 		}
-		assert.Positive(t, got["gpu.status.change"], "a double-bit error recommends a reset until one happens")
+		assert.Positive(t, got["gpu.status.change"], "a double-bit error recommends a reset until a reset occurs")
 	})
 }
 

@@ -61,7 +61,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: six(0.5, 0),
 		},
 		{
-			name: "bits are counted each for itself",
+			name: "each bit is counted separately",
 			rows: map[string][]float64{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": {4, 0, 4 | 8, 8}},
 			want: six(0.5, 0.5),
 		},
@@ -104,7 +104,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: map[string]float64{avg: 0.95, highest: 0.95, pressure: 1},
 		},
 		{
-			name: "halves that come in different scrapes do not join",
+			name: "halves from different scrapes are not merged",
 			rows: map[string][]float64{"DCGM_FI_DEV_FB_USED": {50, none}, "DCGM_FI_DEV_FB_FREE": {none, 50}},
 			want: map[string]float64{},
 		},

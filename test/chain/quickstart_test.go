@@ -126,7 +126,7 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 func TestQuickstartShowsWindowsAndStopsAllItsProcesses(t *testing.T) {
 	t.Parallel()
 	for name, sig := range map[string]syscall.Signal{
-		"on Ctrl-C": syscall.SIGINT, "when it is told to end": syscall.SIGTERM, "when the terminal goes": syscall.SIGHUP,
+		"on Ctrl-C": syscall.SIGINT, "after the signal to end": syscall.SIGTERM, "when the terminal is closed": syscall.SIGHUP,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -176,7 +176,7 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 			assert.ElementsMatch(t, tc.want, got)
 			agent := podTemplates(t, objects)["agent"].Spec
 			assert.Equal(t, len(tc.want) > 0 || name == "roles made by others", *agent.AutomountServiceAccountToken,
-				"the token is there where something is granted")
+				"the token is mounted only if permissions are granted")
 		})
 	}
 }

@@ -290,7 +290,7 @@ func TestTheChartRefusesThePipelinesThatLintRefuses(t *testing.T) {
 		"a processor in no pipeline":         {"gateways", `{"service":{"pipelines":{"metrics":{"processors":["gpu_window"]}}}}`, true},
 		"a processor that was removed":       {"gateways", `{"processors":{"memory_limiter":null},"service":{"pipelines":{"metrics":{"processors":["gpu_window"]}}}}`, false},
 		"a storage in two pipelines":         {"gateways", `{"service":{"pipelines":{"metrics/2":{"receivers":["otlp"],"processors":["gpu_window"],"exporters":["otlp_http"]}}}}`, true},
-		"a page that gets samples": {
+		"a page that receives samples": {
 			"agents that send samples to gateways",
 			`{"exporters":{"gpu_view":{}},"service":{"pipelines":{"metrics":{"exporters":["load_balancing","gpu_view"]}}}}`, true,
 		},

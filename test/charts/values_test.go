@@ -75,7 +75,7 @@ func TestTheOptionsOfAComponentAreMergedOverTheCharts(t *testing.T) {
 		path []string
 		want any
 	}{
-		"an option beside the chart's":                 {`gpu_synthesizer={"max_devices":50}`, stage("gpu_synthesizer"), map[string]any{"cluster_name": "", "storage": "file_storage", "max_devices": 50}},
+		"an option in addition to the chart's options": {`gpu_synthesizer={"max_devices":50}`, stage("gpu_synthesizer"), map[string]any{"cluster_name": "", "storage": "file_storage", "max_devices": 50}},
 		"false replaces":                               {`gpu_k8s.sources.dra.enabled=false`, stage("gpu_k8s", "sources", "dra", "enabled"), false},
 		"zero replaces":                                {`gpu_synthesizer.max_devices=0`, stage("gpu_synthesizer", "max_devices"), 0},
 		"null removes the chart's":                     {`gpu_synthesizer={"storage":null}`, stage("gpu_synthesizer"), map[string]any{"cluster_name": "", "max_devices": 2000}},

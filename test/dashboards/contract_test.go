@@ -446,7 +446,7 @@ func TestAlertsOnCollectorsCoverEveryComponent(t *testing.T) {
 		{"an outcome of what a limit refused", "GPUCollectorLosesData limit", labeled("outcome", "refused"), 3},
 		// The reason "limit" is about gpu_view's open pages and does not mean lost data.
 		{"a reason that is a limit", "GPUCollectorLosesData limit", labeled("reason", "device_limit", "no_room"), 2},
-		{"records that nobody took", "GPUCollectorLosesData events", named("_events_dropped"), 1},
+		{"records that were not received", "GPUCollectorLosesData events", named("_events_dropped"), 1},
 		{"errors of the storage", "GPUCollectorStorageErrors", named("_storage_errors"), 6},
 		{"a source that cannot be read", "GPUCollectorBlind source", labeled("state", "forbidden", "stale"), 8},
 	} {

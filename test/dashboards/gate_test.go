@@ -23,7 +23,7 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	keda, rule := gateQueries(t)
 	const none = -1 // KEDA treats a missing value as 0
 	gate := func(at time.Time) [2]float64 { return [2]float64{server.value(t, keda, at), server.value(t, rule, at)} }
-	assert.Equal(t, [2]float64{none, 0}, gate(time.Now()), "before there is any telemetry")
+	assert.Equal(t, [2]float64{none, 0}, gate(time.Now()), "before the first telemetry")
 
 	gpu := func(others int, tenants ...tenant) card { return card{uuid: fullGPU, others: others, tenants: tenants} }
 	transcriber := func(used int) tenant { return uses("batch", "transcriber-x", "uid-of-no-matter", used) }
@@ -41,11 +41,11 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 		want [2]float64
 	}{
 		{"a MiB is missing", gpu(cardMemory - room + 1), [2]float64{0, 0}},
-		{"there is just the room", gpu(cardMemory - room), [2]float64{1, 1}},
-		{"the tenant has taken it", gpu(cardMemory-room, transcriber(room-cudaContext)), [2]float64{1, 1}},
-		{"it has ended, and somebody else has taken it", gpu(cardMemory - 1000), [2]float64{0, 0}},
-		{"there is room, once more", gpu(1000), [2]float64{1, 1}},
-		{"there is room, and the numbers contradict each other", gpu(1000, doubtful), [2]float64{none, 0}},
+		{"exactly the required memory is free", gpu(cardMemory - room), [2]float64{1, 1}},
+		{"the tenant uses the memory", gpu(cardMemory-room, transcriber(room-cudaContext)), [2]float64{1, 1}},
+		{"the tenant has ended, and another process uses the memory", gpu(cardMemory - 1000), [2]float64{0, 0}},
+		{"memory is free again", gpu(1000), [2]float64{1, 1}},
+		{"memory is free, but the values contradict each other", gpu(1000, doubtful), [2]float64{none, 0}},
 		{"they do not any more", gpu(1000), [2]float64{1, 1}},
 	} {
 		exporter.show(step.card)

@@ -67,7 +67,7 @@ func TestOnlyOneOfTwoAgentsOnANodeCounts(t *testing.T) {
 		}
 		parts[p.device][p.end] += p.value
 	}
-	require.Len(t, starts, 1, "all counters began with the first agent")
+	require.Len(t, starts, 1, "all counters start with the first agent")
 	require.Len(t, parts, gpus)
 	for device, sums := range parts {
 		for end, sum := range sums {

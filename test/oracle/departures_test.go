@@ -45,7 +45,7 @@ var departures = []departure{
 	},
 	{
 		rule:        "a fall to more than time allows is impossible too",
-		why:         "a counter that began again 10 s ago cannot stand at 40 s",
+		why:         "a counter that restarted 10 s ago cannot have a value of 40 s",
 		load:        power + `50e9 51e9 40e9 41e9 42e9 43e9 44e9`,
 		of:          at(signal.ThrottleViolationRatio, "power", 1),
 		plainResult: 45.0 / 60,
@@ -138,7 +138,7 @@ var departures = []departure{
 		want:        2,
 	},
 	{
-		rule: "err_code makes no series of its own",
+		rule: "err_code does not create a separate series",
 		why:  "each new code is a new series to Prometheus, in which nothing changes",
 		load: `
 			DCGM_FI_DEV_XID_ERRORS{` + board + `,err_code="0"}  0 0 _ _ _
@@ -172,7 +172,7 @@ var departures = []departure{
 	},
 	{
 		rule:        "NaN is no observation",
-		why:         "one value that could not be read would take the whole window away",
+		why:         "one unreadable value would remove the entire window",
 		load:        dram + `_ 0.5 NaN 0.7`,
 		of:          at(signal.DRAMActiveAvg, "", 1),
 		plainResult: math.NaN(),

@@ -36,7 +36,7 @@ var changesNothing = []struct {
 		},
 	},
 	{
-		name: "whether labels stand on Resources or on points",
+		name: "labels on Resources or on points",
 		kind: kind{mig: true, churn: true},
 		say:  func(_ *rapid.T, tl timeline) []delivery { return tl.deliveries(onPoints) },
 	},

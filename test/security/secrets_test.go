@@ -113,7 +113,7 @@ receivers:
 		"endpoints and discovery": {`{endpoints: ["http://user:hidden-password@gpu-node-1"], discovery: {}}`, "must be one of them"},
 		"a fallback":              {`{discovery: {fallback: "ftp://user:hidden-password@gpu-node-1"}}`, "fallback is"},
 		"an endpoint of http":     {`{endpoints: [http://gpu-node-1], http: {endpoint: "http://user:hidden-password@gpu-node-2"}}`, "must not be set"},
-		"beside a header":         {`{endpoints: [http://gpu-node-1], timeout: 0s, http: {headers: {X-Key: hidden-header}}}`, "timeout is 0s"},
+		"in addition to a header": {`{endpoints: [http://gpu-node-1], timeout: 0s, http: {headers: {X-Key: hidden-header}}}`, "timeout is 0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.yaml")
