@@ -62,7 +62,7 @@ func (d *documents) get(now time.Time) (current *document, wait time.Duration) {
 			d.current = newDocument(text)
 		}
 	}
-	// A second more, because the last batch may still be on its way.
+	// Wait one more second, because the last batch may arrive late.
 	if wait = d.expected.Add(time.Second).Sub(now); wait <= 0 {
 		return d.current, overdueWait
 	}

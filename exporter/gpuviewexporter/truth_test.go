@@ -213,7 +213,7 @@ func (s *pageSuite) TestHiddenPageAsksAgainWhenItIsVisible() {
 	p.wait(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, pageTime(p, at)))
 }
 
-// A restarted server numbers its devices anew.
+// A restarted server assigns new numbers to its devices.
 func (s *pageSuite) TestAnOpenDeviceStaysOpenAcrossARestartOfTheServer() {
 	t := s.T()
 	e, p := s.openFleet(8, false)

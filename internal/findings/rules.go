@@ -74,8 +74,7 @@ type view struct {
 	now [numRules]verdict // for this frame
 }
 
-// board reports whether the device is a board. An instance has no power, clocks or errors of its
-// own.
+// board reports whether the device is a board. Only boards have power, clocks and errors.
 func (v *view) board() bool { return v.d.Parent == "" }
 
 // The values that change constantly, and their metrics. Without the energy counter, the power must
@@ -266,8 +265,7 @@ func (v *view) loweredBy(cause int) float64 {
 	return v.r[lowered+value(cause)] - float64(v.m.lowered[cause])
 }
 
-// median returns the middle value of the views, or the mean of the two middle values. NaN counts as
-// the lowest value.
+// median returns the median of a value of the views. NaN counts as the lowest value.
 func median(views []*view, of func(*view) float64) float64 {
 	n := len(views)
 	values := make([]float64, n)

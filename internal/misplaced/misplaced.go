@@ -123,18 +123,18 @@ func (c *Check) soundBatch(now time.Time) {
 	}
 }
 
-// say logs the problem and ends the check.
+// say logs the problem and stops checking.
 func (c *Check) say(sentence string, received zap.Field) {
 	c.decided.Store(true)
 	Warn(c.logger, sentence, received)
 }
 
-// Warn logs that a pipeline is wired incorrectly. The sentence is that of a rule.
+// Warn logs that a pipeline is wired incorrectly. The sentence is the text of a rule.
 func Warn(logger *zap.Logger, sentence string, evidence ...zap.Field) {
 	logger.Warn("The pipeline is wired incorrectly: "+sentence, evidence...)
 }
 
-// content is the kinds of metrics in a batch.
+// content describes which kinds of metrics a batch contains.
 type content struct {
 	raw      string // a raw metric of an exporter
 	window   string // a metric of gpu_window

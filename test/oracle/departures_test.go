@@ -25,7 +25,7 @@ type departure struct {
 	plainResult float64
 	// form is the query that expresses the rule. "" stands for the definition.
 	form string
-	// lookback is the lookback for form, if it is not Prometheus' default.
+	// lookback is the lookback period of the query in form. 0 stands for Prometheus' default.
 	lookback time.Duration
 	// want is the value of the window and of form.
 	want float64
