@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -18,6 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
@@ -88,5 +90,38 @@ func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 		}
 		assert.Equal(t, decide.EnforcedBudget, reason(), "HAMi enforces its limits")
 		assert.Equal(t, decide.PodUnknown, reason(func(cfg *Config) { cfg.Budgets.Sources = []string{"exporter"} }))
+	})
+}
+
+// gpu_window sends the last values of the metrics that the watchdog uses, with their times. The
+// watchdog decides the same as from samples, with a delay of at most a window and its grace.
+func TestAWatchdogBehindGPUWindowDecidesTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := ownPods()
+		g := startGuard(t, a, componenttest.NewNopHost(), enforce)
+		defer g.stop()
+		f := gpuwindowprocessor.NewFactory()
+		next, err := consumer.NewMetrics(g.consume)
+		require.NoError(t, err)
+		p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), next)
+		require.NoError(t, err)
+		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+		defer func() { require.NoError(t, p.Shutdown(context.WithoutCancel(t.Context()))) }()
+		send := func(d time.Duration, c card) {
+			for range int(d / (15 * time.Second)) {
+				require.NoError(t, p.ConsumeMetrics(t.Context(), c.metrics(time.Now())))
+				time.Sleep(15 * time.Second) // of the fake clock
+			}
+		}
+		time.Sleep(7 * time.Second) // samples and evaluations are at different times
+		send(5*time.Minute, relaxed)
+		assert.Equal(t, map[string]int64{"no_telemetry": 1, "above_floor": 4}, g.counted(), "the first window ends after a minute")
+		send(3*time.Minute, pressed)
+		assert.Empty(t, a.evictions())
+		assert.EqualValues(t, 2, g.counted()["breach_pending"])
+		send(time.Minute, pressed)
+		assert.Equal(t, []string{"a"}, a.evictions())
+		assert.NotContains(t, g.counted(), "telemetry_stale")
+		assert.NotContains(t, g.counted(), "telemetry_missing")
 	})
 }

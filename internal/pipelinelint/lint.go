@@ -163,8 +163,23 @@ func (l *linter) times(p path, in input) {
 		}
 		if value := p[at].duration(r.Setting, r.Default); !r.Allows(value, in.interval) {
 			l.say(&p[at], "%s", r.Sentence(value, p.source().id+" is read", in.interval))
+		} else if age := p.ageInWindows(at, in.interval); r.Component == "gpu_watchdog" && value < age {
+			l.say(&p[at], "%s", r.AgeSentence(value, age))
 		}
 	}
+}
+
+// ageInWindows returns the maximum age of the newest sample that a component after gpu_window has,
+// or 0 if no gpu_window is before the component. The sample is up to an interval older than the end
+// of its window, the window is sent up to a second after its grace period, and the next window is
+// sent one window later.
+func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
+	at := p.index("gpu_window")
+	if at < 0 || at > position {
+		return 0
+	}
+	window := pipelinerules.FindInterval("gpu_window", "window").Default
+	return interval + p[at].duration("grace", pipelinerules.WindowGrace) + time.Second + p[at].duration("window", window)
 }
 
 // durations reports settings of the table of intervals that are not durations: their rules cannot be

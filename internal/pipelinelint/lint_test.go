@@ -192,8 +192,11 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer]
 		}},
 		"a watchdog behind windows": {`
 processors: {gpu_k8s: {budget: {}}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_window], exporters: [gpu_watchdog]}}}`, []string{
-			"pipeline metrics: gpu_watchdog: gpu_watchdog is after gpu_window: gpu_watchdog reads samples, and gpu_window sends only one per minute. Give gpu_watchdog a pipeline without gpu_window.",
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s, gpu_window], exporters: [gpu_watchdog]}}}`, nil},
+		"a watchdog behind windows that are too long": {`
+receivers: {dcgm: {stages: {gpu_k8s: {budget: {}}, gpu_window: {window: 2m, grace: 10s}}}}
+service: {pipelines: {metrics: {receivers: [dcgm], exporters: [gpu_watchdog]}}}`, []string{
+			"pipeline metrics: gpu_watchdog: max_data_age is 1m30s and gpu_window sends samples that are up to 2m26s old: some of them are too old to act on. Set it to 2m26s or more.",
 		}},
 		"a watchdog without budgets": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{

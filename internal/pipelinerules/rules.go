@@ -85,7 +85,6 @@ var Orders = []Order{
 	{First: "memory_limiter", Second: "gpu_window", Why: "it rejects windows instead of samples, and rejected windows are lost"},
 	{First: "gpu_k8s", Second: "gpu_window", Why: "the container series from gpu_k8s would have no windows"},
 	{First: "gpu_events", Second: "gpu_window", Why: "gpu_events reads samples, and gpu_window sends only one per minute"},
-	{First: "gpu_watchdog", Second: "gpu_window", Why: "gpu_watchdog reads samples, and gpu_window sends only one per minute"},
 }
 
 // Find returns the rule about two components. It panics if there is none.
@@ -98,7 +97,7 @@ func Find(first, second string) *Order {
 // corrects it.
 func (o *Order) Reversed() string {
 	change := fmt.Sprintf("Put %s before %s", name(o.First), name(o.Second))
-	if o.First == "gpu_events" || o.First == "gpu_watchdog" { // these are the last components of a pipeline
+	if o.First == "gpu_events" { // it is the last component of a pipeline
 		change = fmt.Sprintf("Give %s a pipeline without %s", name(o.First), name(o.Second))
 	}
 	return fmt.Sprintf("%s is after %s: %s. %s.", name(o.First), name(o.Second), o.Why, change)
@@ -158,6 +157,16 @@ func (r *Interval) Allows(value, interval time.Duration) bool {
 // corrects it. source is the subject of "every ...", such as "dcgm is read".
 func (r *Interval) Sentence(value time.Duration, source string, interval time.Duration) string {
 	return fmt.Sprintf("%s is %s and %s every %s: %s. %s", r.Setting, value, source, interval, r.Otherwise, change)
+}
+
+// WindowGrace is the default of gpu_window's setting grace.
+const WindowGrace = 5 * time.Second
+
+// AgeSentence describes a setting that is too short for samples that gpu_window sends at the given
+// age, and the change that corrects it.
+func (r *Interval) AgeSentence(value, age time.Duration) string {
+	return fmt.Sprintf("%s is %s and gpu_window sends samples that are up to %s old: some of them are too old to act on. Set it to %[3]s or more.",
+		r.Setting, value, age)
 }
 
 const change = "Set it above two intervals, or read more often."

@@ -60,6 +60,7 @@ func TestTypesAndDefaultsEqualThoseOfTheComponents(t *testing.T) {
 	for _, r := range pipelinerules.Intervals {
 		is(r.Component, r.Setting, r.Default)
 	}
+	is("gpu_window", "grace", pipelinerules.WindowGrace)
 	for _, o := range pipelinerules.Orders {
 		assert.Contains(t, defaults, o.First)
 		assert.Contains(t, defaults, o.Second)
