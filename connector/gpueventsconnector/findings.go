@@ -81,13 +81,15 @@ func NewFindings(set connector.Settings, cfg *FindingsConfig) (*pdatagpu.Process
 	if err != nil {
 		return nil, err
 	}
-	return pdatagpu.NewStage(pdatagpu.Functions{
-		Process: s.process,
-		Shutdown: func(context.Context) error {
-			s.telemetry.Shutdown()
-			return nil
-		},
-	}), nil
+	return pdatagpu.NewStage(pdatagpu.Sections(s.section())), nil
+}
+
+func (s *findingsStage) section() pdatagpu.Section {
+	shutdown := func(context.Context) error {
+		s.telemetry.Shutdown()
+		return nil
+	}
+	return pdatagpu.Section{Wants: findings.Wants, Process: s.process, Shutdown: shutdown}
 }
 
 func newFindingsStage(set connector.Settings, cfg *FindingsConfig) (*findingsStage, error) {
@@ -98,17 +100,15 @@ func newFindingsStage(set connector.Settings, cfg *FindingsConfig) (*findingsSta
 	}, err
 }
 
-func (s *findingsStage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+func (s *findingsStage) process(ctx context.Context, batch *pdatagpu.Batch) {
 	now := time.Now()
-	batch := a.Read(findings.Wants)
 	for _, f := range batch.Frames {
 		s.tracker.Frame(f, now)
 	}
-	batch.Add(s.scope, nil)
+	batch.Settle(s.scope, nil)
 	skipped := [events.NumSkips]int64{events.Future: s.tracker.Future.Swap(0), events.ClockSetBack: s.tracker.SetBack.Swap(0)}
 	componenthelper.CountBy[events.Skip](ctx, s.telemetry.ConnectorGpuEventsFramesSkipped, "reason", skipped[:])
 	if s.tracker.Refused.Load() > 0 && s.refused.ShouldLog(now) {
 		s.logger.Warn("Too many nodes or devices are known. Further ones have no findings.")
 	}
-	return a.Frames, nil
 }

@@ -80,7 +80,7 @@ func TestTheStageCountsFutureFrames(t *testing.T) {
 	require.NoError(t, err)
 	frames := []*gpudata.Frame{{Place: gpudata.Place{Node: "n1"}, Time: time.Now().Add(time.Hour).UnixNano()}}
 	for range 2 {
-		got, err := stage.process(t.Context(), &pdatagpu.Arrival{Metrics: pmetric.NewMetrics(), Frames: frames})
+		got, err := pdatagpu.Sections(stage.section()).Process(t.Context(), &pdatagpu.Arrival{Metrics: pmetric.NewMetrics(), Frames: frames})
 		require.NoError(t, err)
 		assert.Equal(t, frames, got)
 	}

@@ -121,8 +121,8 @@ func (f *Frame) MarkIncoming() {
 	f.each((*Samples).MarkIncoming)
 }
 
-// Settle sets the scope of the samples that were added since the frame arrived. It removes added
-// samples of disabled metrics.
+// Settle sets the scope of the samples that were added since the frame arrived, or since the last
+// Settle. Of these samples, it removes those of disabled metrics.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
 }
@@ -367,8 +367,8 @@ type Attr struct {
 // Samples are the samples of a device, user, or process. They distinguish incoming samples from
 // samples that a component added.
 type Samples struct {
-	list     []Sample
-	incoming int
+	list              []Sample
+	incoming, settled int // numbers of samples, from the start of the list
 }
 
 // All returns all samples, which must not be modified.
@@ -397,18 +397,18 @@ func (s *Samples) AddHighest(v Sample) {
 }
 
 // MarkIncoming marks all current samples as incoming.
-func (s *Samples) MarkIncoming() { s.incoming = len(s.list) }
+func (s *Samples) MarkIncoming() { s.incoming, s.settled = len(s.list), len(s.list) }
 
-// settle sets the scope of the added samples and removes samples of disabled metrics.
+// settle implements [Frame.Settle].
 func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
-	kept := s.list[:s.incoming]
-	for _, v := range s.list[s.incoming:] {
+	kept := s.list[:s.settled]
+	for _, v := range s.list[s.settled:] {
 		if !disabled[v.Metric] {
 			v.Scope = scope
 			kept = append(kept, v)
 		}
 	}
-	s.list = kept
+	s.list, s.settled = kept, len(kept)
 }
 
 // Get returns the value of a series, or false if there is none. If the series has several values,

@@ -143,9 +143,9 @@ func startAgent(t *rapid.T, node string, now *time.Time) *agent {
 	_, accounts, err := newSections(cfg, set)
 	require.NoError(t, err)
 	sink := &consumertest.MetricsSink{}
-	// The sources are not started.
-	holders := pdatagpu.Functions{Shutdown: p.shutdown, Process: p.process}
-	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Chain(append([]pdatagpu.Functions{holders}, accounts...)...))
+	holders := p.section()
+	holders.Start = nil // the sources are not started
+	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Sections(append([]pdatagpu.Section{holders}, accounts...)...))
 	require.NoError(t, err)
 	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
 	return &agent{cfg: cfg, tracker: p.tracker, whole: whole, sink: sink}

@@ -21,7 +21,7 @@ func createMetrics(_ context.Context, set processor.Settings, config component.C
 	if err != nil {
 		return nil, err
 	}
-	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(append(holders, accounts...)...))
+	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Sections(append(holders, accounts...)...))
 }
 
 // NewStages returns gpu_k8s as two stages. The first stage, holders, adds the holders of devices
@@ -33,20 +33,20 @@ func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (hold
 	if err != nil {
 		return nil, nil, err
 	}
-	if holders, err = pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(first...)); err != nil || len(last) == 0 {
+	if holders, err = pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Sections(first...)); err != nil || len(last) == 0 {
 		return holders, nil, err
 	}
-	accounts, err = pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Chain(last...))
+	accounts, err = pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Sections(last...))
 	return holders, accounts, err
 }
 
-// newParts returns the attribution and the functions of the two stages, in the order in which they
+// newParts returns the attribution and the sections of the two stages, in the order in which they
 // run.
-func newParts(cfg *Config, set processor.Settings) (p *gpuK8s, holders, accounts []pdatagpu.Functions, err error) {
+func newParts(cfg *Config, set processor.Settings) (p *gpuK8s, holders, accounts []pdatagpu.Section, err error) {
 	if p, err = newProcessor(cfg, set); err != nil {
 		return nil, nil, nil, err
 	}
 	power, accounts, err := newSections(cfg, set)
-	holders = append([]pdatagpu.Functions{{Start: p.start, Shutdown: p.shutdown, Process: p.process}}, power...)
+	holders = append([]pdatagpu.Section{p.section()}, power...)
 	return p, holders, accounts, err
 }

@@ -181,7 +181,7 @@ func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 			md, err := p.processMetrics(context.Background(), parse(t, lines, at))
 			require.NoError(t, err)
 			goldentest.Contract(t, md)
-			if pdatatest.AsFrames(t, handed.process, parse(t, lines, at), md) {
+			if pdatatest.AsFrames(t, pdatagpu.Sections(handed.section()).Process, parse(t, lines, at), md) {
 				framesCompared.Add(1)
 			}
 			b.WriteString(render(md))
@@ -468,6 +468,6 @@ func render(md pmetric.Metrics) string {
 // processMetrics runs the processor on a batch.
 func (p *gpuK8s) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
 	a := &pdatagpu.Arrival{Metrics: md}
-	_, err := p.process(ctx, a)
+	_, err := pdatagpu.Sections(p.section()).Process(ctx, a)
 	return a.Metrics, err
 }

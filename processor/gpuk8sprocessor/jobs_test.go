@@ -83,7 +83,7 @@ func TestASeriesOfAJobHasTheJobsUser(t *testing.T) {
 	p, _, _ := jobProcessor(t, 1)
 	md := parse(t, []string{"GPU-1 hw.power=5", "job=1 GPU-1 gpu.device.holder=1"}, 10*time.Second)
 	md.ResourceMetrics().At(1).Resource().Attributes().PutStr(signal.HPCJobUser, "ada")
-	frames, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: md})
+	frames, err := pdatagpu.Sections(p.section()).Process(t.Context(), &pdatagpu.Arrival{Metrics: md})
 	require.NoError(t, err)
 	assert.Empty(t, frames)
 	assert.Contains(t, render(md), "{hpc.job.id=1, hpc.job.user=ada, k8s.node.name=n1} hw.power=5")

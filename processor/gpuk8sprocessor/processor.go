@@ -94,13 +94,18 @@ func (p *gpuK8s) shutdown(ctx context.Context) error {
 	return nil
 }
 
+// section returns the functions that add the holders of devices.
+func (p *gpuK8s) section() pdatagpu.Section {
+	wants := func(m *signal.Metric) bool { return attributionMetrics[m] }
+	return pdatagpu.Section{Start: p.start, Shutdown: p.shutdown, Wants: wants, Process: p.process}
+}
+
 // process adds the holders of devices and the container series to the batch.
-func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+func (p *gpuK8s) process(ctx context.Context, batch *pdatagpu.Batch) {
 	now := p.now()
-	p.order.Batch(a.Metrics, now)
-	batch := a.ReadWithEnds(func(m *signal.Metric) bool { return attributionMetrics[m] })
+	p.order.Batch(batch.Metrics, now)
 	counted := p.attribute(batch.Frames, now)
-	batch.Holdings(&p.attribution)
+	batch.Settle(p.attribution.Scope, p.attribution.Disabled)
 	p.sweep(now)
 	componenthelper.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuK8sPointsDropped, "reason", counted.dropped[:])
 	p.telemetry.ProcessorGpuK8sJobsRefused.Add(ctx, counted.refused)
@@ -108,5 +113,4 @@ func (p *gpuK8s) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.F
 	if counted.unknown > 0 {
 		p.telemetry.ProcessorGpuK8sProcessPointsUnknown.Add(ctx, counted.unknown)
 	}
-	return a.Frames, nil
 }

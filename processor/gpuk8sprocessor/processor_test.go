@@ -25,6 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
@@ -395,7 +396,7 @@ func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	_, holders := nodeBatch(t, 0)
 	held(p, time.Unix(5, 0), holders)
-	assert.Less(t, pdatatest.Allocations(t, p.process, func(i int) pmetric.Metrics {
+	assert.Less(t, pdatatest.Allocations(t, pdatagpu.Sections(p.section()).Process, func(i int) pmetric.Metrics {
 		md, _ := nodeBatch(t, time.Duration(10+i)*time.Second)
 		return md
 	}), 381.0)

@@ -21,16 +21,15 @@ import (
 
 // finds returns a stage that emits the finding "latched" with the given value for every device.
 func finds(latched float64) *pdatagpu.Processor {
-	return pdatagpu.NewStage(pdatagpu.Functions{Process: func(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
-		batch := a.Read(func(*signal.Metric) bool { return true })
+	everything := func(*signal.Metric) bool { return true }
+	return pdatagpu.NewStage(pdatagpu.Sections(pdatagpu.Section{Wants: everything, Process: func(_ context.Context, batch *pdatagpu.Batch) {
 		for _, f := range batch.Frames {
 			for _, d := range f.Devices {
 				d.Samples.Add(gpudata.Sample{Metric: signal.GPUFinding, Own: signal.FindingLatched, Value: latched})
 			}
 		}
-		batch.Add(gpudata.Scope(0), nil)
-		return a.Frames, nil
-	}})
+		batch.Settle(gpudata.Scope(0), nil)
+	}}))
 }
 
 func TestUsageReadsTheResultsOfEarlierStages(t *testing.T) {

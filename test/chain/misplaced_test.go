@@ -50,7 +50,7 @@ func TestComponents(t *testing.T) {
 		{gpuk8sprocessor.NewFactory(), none, samples, ""},
 		{gpuwatchdogexporter.NewFactory(), none, raw, synthesizer},
 		{gpuwatchdogexporter.NewFactory(), none, samples, ""},
-		{gpuwatchdogexporter.NewFactory(), none, windows, behind},
+		{gpuwatchdogexporter.NewFactory(), none, windows, ""},
 		{gpuviewexporter.NewFactory(), section{"endpoint": "localhost:0"}, raw, synthesizer},
 		{gpuviewexporter.NewFactory(), section{"endpoint": "localhost:0"}, windows, ""},
 	} {

@@ -11,19 +11,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Holdings writes the holders of the devices, and everything that depends on the holders, to the
-// batch. All frames must have an attribution. It writes:
+// writeHoldings writes the holders of the devices, and everything that depends on the holders, to
+// the batch. All frames must have the attribution. It writes:
 //
 //   - gpu.device.holder and gpu.sharing.clients of devices whose holders are known,
 //   - the series of each device under each of its sharers, and the cAdvisor metrics for them,
 //   - the samples of users and the points of processes, under the current holder,
 //   - the points of unplaced processes for which the device was found,
-//   - the MIG instance and the DRA driver's name for the device, on the points of a device.
+//   - the MIG instance and the DRA driver's name for the device, on the points of a device,
+//   - the samples that were added to devices and processes.
 //
 // It removes the incoming points that it replaces. It also removes the incoming points of
-// gpu.device.holder and of users if the wants function of the batch selects their metrics. The
-// batch must not be used afterwards.
-func (b *Batch) Holdings(a *gpudata.Attribution) {
+// gpu.device.holder and of users if the wants function of the batch selects their metrics.
+func (b *Batch) writeHoldings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
 		Writer:  &Writer{Scope: a.Scope, Disabled: a.Disabled, batch: b},
@@ -31,12 +31,13 @@ func (b *Batch) Holdings(a *gpudata.Attribution) {
 	}
 	w.begin(out, map[resourceKey]pmetric.ResourceMetrics{})
 	b.describeNodes()
-	for _, f := range b.received {
-		f.Settle(a.Scope, a.Disabled)
-	}
 	for _, f := range b.read {
-		f.Sort()
-		w.placed(f)
+		for _, d := range f.Devices {
+			w.series(f, &gpudata.Series{Device: d, Samples: d.Samples.Added()})
+			for _, p := range d.Processes {
+				w.series(f, &gpudata.Series{Device: d, Process: p, Samples: p.Samples.Added()})
+			}
+		}
 		f.Each(func(s *gpudata.Series) {
 			clients := s.Samples[0].Metric == signal.GPUSharingClients
 			if clients || s.User != nil && (!s.Repeated || isAccelerator(s.Samples[0].Metric)) {
@@ -87,17 +88,6 @@ type holdingsWriter struct {
 	// copies maps each output to the repeated points of the current device metric.
 	copies map[*output]pmetric.NumberDataPointSlice
 	metric pmetric.Metric
-}
-
-// placed writes the points of unplaced processes for which the device was found.
-func (w *holdingsWriter) placed(f *gpudata.Frame) {
-	for _, d := range f.Devices {
-		for _, p := range d.Processes {
-			if added := p.Samples.Added(); len(added) > 0 {
-				w.series(f, &gpudata.Series{Device: d, Process: p, Samples: added})
-			}
-		}
-	}
 }
 
 // repeated reports whether a metric is a device series that is repeated for the device's sharers.

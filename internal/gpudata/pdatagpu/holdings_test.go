@@ -71,12 +71,15 @@ func hold(d *gpudata.DeviceFrame, h gpudata.Holder, strategy string, a gpudata.A
 	d.HoldersKnown = true
 }
 
-// shared attributes the devices of a batch to the holders in its frames.
-func shared(b *Batch) *Batch {
+// share attributes the devices of a batch to the holders in its frames and writes the batch.
+func share(b *Batch) {
+	scope := gpudata.NewScope("k8s", "")
 	for _, f := range b.Frames {
-		f.Share(&gpudata.Attribution{})
+		f.Share(&gpudata.Attribution{Scope: scope})
 	}
-	return b
+	b.Settle(scope, nil)
+	b.sort()
+	b.write(&Arrival{Metrics: b.Metrics})
 }
 
 // For any holders, reading and writing a batch twice results in the same points as once.
@@ -121,7 +124,7 @@ func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 				}
 			}
 		}
-		first := ReadWithEnds(batch.Metrics, everything)
+		first := Read(batch.Metrics, everything)
 		for _, f := range first.Frames {
 			for _, d := range f.Devices {
 				incoming := d.TakeUsers()
@@ -154,10 +157,10 @@ func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 				}
 			}
 		}
-		shared(first).Holdings(&gpudata.Attribution{Scope: gpudata.NewScope("k8s", "")})
+		share(first)
 		want := batch.lines()
 
-		shared(ReadWithEnds(batch.Metrics, everything)).Holdings(&gpudata.Attribution{Scope: gpudata.NewScope("k8s", "")})
+		share(Read(batch.Metrics, everything))
 		if got := batch.lines(); !slices.Equal(want, got) {
 			rt.Fatalf("first:\n%s\nthen:\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
 		}
@@ -184,7 +187,7 @@ func TestAttributesThatAUserAddedReachTheContainer(t *testing.T) {
 	batch.add(node, pod, 1, signal.K8sContainerGPUMemoryUsage, "GPU-1", map[string]any{"team": true})
 	b := Read(batch.Metrics, everything)
 	hold(b.Frames[0].Find("GPU-1"), pod, signal.SharingNone, gpudata.Allocation{})
-	shared(b).Holdings(&gpudata.Attribution{})
+	share(b)
 	assert.Equal(t, map[string]any{"hw.id": "GPU-1", "gpu.sharing.strategy": "none", "rack": int64(7)}, attributesOf(t, batch.Metrics, signal.HwPower, "a"))
 	assert.Equal(t, map[string]any{"hw.id": "GPU-1", "gpu.sharing.strategy": "none", "team": true}, attributesOf(t, batch.Metrics, signal.K8sContainerGPUMemoryUsage, "a"))
 }
@@ -203,7 +206,7 @@ func TestAContainerKeepsTheAttributesOfItsOtherResources(t *testing.T) {
 	d := b.Frames[0].Find("GPU-1")
 	d.Users[0].Holder = full
 	hold(d, full, signal.SharingNone, gpudata.Allocation{})
-	shared(b).Holdings(&gpudata.Attribution{})
+	share(b)
 	var pods []map[string]any
 	for _, rm := range batch.ResourceMetrics().All() {
 		if Text(rm.Resource().Attributes(), signal.K8sPodName) != "" {
@@ -228,25 +231,21 @@ func TestPointsThatAreNotReplacedRemain(t *testing.T) {
 	want := batch.lines()
 	b := Read(batch.Metrics, func(m *signal.Metric) bool { return m != signal.K8sContainerGPUPower })
 	b.Frames[0].Find("GPU-1").HoldersKnown = false
-	shared(b).Holdings(&gpudata.Attribution{})
+	share(b)
 	assert.Equal(t, want, batch.lines())
-	assert.Equal(t, [Drops]int64{OutOfRange: 1, NoTime: 1}, b.Dropped)
+	assert.Equal(t, [Drops]int64{OutOfRange: 1, NoTime: 1}, b.Counts(everything).Dropped)
 }
 
-func TestOnlyReadWithEndsReturnsTheEndsOfSeries(t *testing.T) {
+func TestOnlySeriesOfDevicesUsersAndProcessesHaveEnds(t *testing.T) {
 	batch := newTestBatch()
 	for _, m := range []*signal.Metric{signal.HwPower, signal.GPUProcessCount} {
 		batch.add(node, gpudata.Holder{}, 1, m, "GPU-1", nil).SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
 	}
-	without := Read(batch.Metrics, everything)
-	assert.Empty(t, without.Frames)
-	assert.EqualValues(t, 2, without.Dropped[NoValue])
-
-	with := ReadWithEnds(batch.Metrics, everything)
-	d := with.Frames[0].Find("GPU-1")
+	b := Read(batch.Metrics, everything)
+	d := b.Frames[0].Find("GPU-1")
 	assert.Equal(t, []gpudata.Sample{{Metric: signal.HwPower, Ended: true}}, d.Samples.All())
 	assert.False(t, d.Observed)
-	assert.EqualValues(t, 1, with.Dropped[NoValue])
+	assert.Equal(t, ReadCounts{Dropped: [Drops]int64{NoValue: 1}}, b.Counts(everything))
 }
 
 func TestANamespaceAloneIsNotAHolder(t *testing.T) {

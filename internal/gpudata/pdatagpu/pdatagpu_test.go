@@ -46,7 +46,8 @@ func TestAddedSamplesAreOnTheResourceOfTheirPlaceAndHolder(t *testing.T) {
 			d := b.Frames[0].Find("GPU-1")
 			d.Samples.Add(gpudata.Sample{Metric: signal.GPUMemoryHeadroom})
 			d.User(gpudata.Holder{Namespace: "ns", Pod: "new"}).Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUMemoryBudget})
-			b.Add(gpudata.NewScope("test", ""), nil)
+			b.Settle(gpudata.NewScope("test", ""), nil)
+			b.writeAdded()
 			added := map[string]string{}
 			for p := range points.All(b.Metrics) {
 				if p.Scope.Name() == "test" {
@@ -80,13 +81,13 @@ func TestARatioIsClampedOrDroppedWhereABatchIsRead(t *testing.T) {
 			}
 			if want < 0 {
 				assert.Empty(t, samples)
-				assert.EqualValues(t, 1, b.Dropped[Implausible])
+				assert.EqualValues(t, 1, b.Counts(all).Dropped[Implausible])
 				return
 			}
 			require.Len(t, samples, 1)
 			assert.InDelta(t, want, samples[0].Value, 0)
 			for p := range points.All(b.Metrics) {
-				assert.Equal(t, points.Value(p.NumberDataPoint) != want, b.Clamped == 1, "the point is counted if it was clamped")
+				assert.Equal(t, points.Value(p.NumberDataPoint) != want, b.Counts(all).Clamped == 1, "the point is counted if it was clamped")
 			}
 		})
 	}
@@ -97,7 +98,7 @@ func TestPointsThatAreNotObservationsAreDroppedWithAReason(t *testing.T) {
 		point string
 		why   Drop
 	}{
-		"a stale marker":                  {"10s {} hw.power {hw.id=GPU-1} = stale", NoValue},
+		"a stale marker":                  {"10s {} gpu.process.count {hw.id=GPU-1} = stale", NoValue},
 		"no sample time":                  {"0s {} hw.power {hw.id=GPU-1} = 1", NoTime},
 		"not a number":                    {"10s {} hw.power {hw.id=GPU-1} = NaN", OutOfRange},
 		"infinite":                        {"10s {} hw.power {hw.id=GPU-1} = +Inf", OutOfRange},
@@ -115,7 +116,7 @@ func TestPointsThatAreNotObservationsAreDroppedWithAReason(t *testing.T) {
 				want[tt.why] = 1
 			}
 			b := Read(goldentest.Points(t, tt.point, false), all)
-			assert.Equal(t, want, b.Dropped)
+			assert.Equal(t, want, b.Counts(all).Dropped)
 			assert.Len(t, b.Frames, map[bool]int{true: 1, false: 0}[tt.why == Drops], "a dropped point adds no frame")
 		})
 	}

@@ -138,17 +138,10 @@ func (a *Arrival) Own() pmetric.Metrics {
 	return a.Metrics
 }
 
-// ReadOnly returns the frames for a caller that does not modify them. See [Read].
+// ReadOnly returns the frames of the previous stage and the frames in the metrics, for a caller that
+// does not modify them. See [Read].
 func (a *Arrival) ReadOnly(wants func(*signal.Metric) bool) *Batch {
 	return a.join(Read(a.Metrics, wants))
-}
-
-// Read returns the frames of the previous stage and the frames in the metrics. See [Read].
-func (a *Arrival) Read(wants func(*signal.Metric) bool) *Batch { return a.join(Read(a.Own(), wants)) }
-
-// ReadWithEnds is like Read, but also returns the ends of series. See [ReadWithEnds].
-func (a *Arrival) ReadWithEnds(wants func(*signal.Metric) bool) *Batch {
-	return a.join(ReadWithEnds(a.Own(), wants))
 }
 
 // join adds the frames of the previous stage to a batch.

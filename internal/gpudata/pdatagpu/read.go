@@ -47,15 +47,13 @@ type Batch struct {
 	Metrics pmetric.Metrics
 	// Frames are sorted by time, oldest first. Their devices are sorted by ID.
 	Frames []*gpudata.Frame
-	// Dropped counts the points of wanted metrics that are not observations, by reason.
-	Dropped [Drops]int64
-	// Clamped counts the ratios of wanted metrics that were clamped to [0, 1].
-	Clamped int64
 
-	read, received []*gpudata.Frame // frames that were read from the metrics, and frames of the previous stage
+	// Frames that were read from the metrics, frames of the previous stage, and frames that sections
+	// appended.
+	read, received, appended []*gpudata.Frame
 
 	wants  func(*signal.Metric) bool
-	ends   bool
+	counts map[*signal.Metric]*ReadCounts // of wanted metrics; nil for metrics without counts
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
 	// resources contains the first Resource of each place and holder. holders contains the holders
@@ -67,6 +65,41 @@ type Batch struct {
 	// it comes from a holder's series.
 	described map[*gpudata.DeviceFrame]bool
 	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
+}
+
+// ReadCounts counts points that were not read as they are.
+type ReadCounts struct {
+	// Dropped counts the points that are not observations, by reason.
+	Dropped [Drops]int64
+	// Clamped counts the ratios that were clamped to [0, 1].
+	Clamped int64
+}
+
+// Counts returns the sum of the counts of some of the wanted metrics.
+func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
+	for m, c := range b.counts {
+		if !of(m) {
+			continue
+		}
+		sum.Clamped += c.Clamped
+		for d, n := range c.Dropped {
+			sum.Dropped[d] += n
+		}
+	}
+	return sum
+}
+
+// countsOf returns the counts of a metric, to be increased.
+func (b *Batch) countsOf(m *signal.Metric) *ReadCounts {
+	c := b.counts[m]
+	if c == nil {
+		c = &ReadCounts{}
+		if b.counts == nil {
+			b.counts = map[*signal.Metric]*ReadCounts{}
+		}
+		b.counts[m] = c
+	}
+	return c
 }
 
 type frameKey struct {
@@ -81,20 +114,13 @@ type resourceKey struct {
 }
 
 // Read returns the frames in a batch without changing the batch. wants selects the metrics that the
-// caller uses. From other metrics, Read reads only the devices and their descriptions.
+// caller uses. From other metrics, Read reads only the devices and their descriptions. The ends of
+// series of devices, users, and processes become samples with Ended set.
 //
 // Device series that gpu_k8s has repeated for a holder are not read again.
-func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch { return read(md, wants, false) }
-
-// ReadWithEnds is like Read but also returns the ends of series of devices, users, and processes,
-// as samples with Ended set.
-func ReadWithEnds(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
-	return read(md, wants, true)
-}
-
-func read(md pmetric.Metrics, wants func(*signal.Metric) bool, ends bool) *Batch {
+func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	b := &Batch{
-		Metrics: md, wants: wants, ends: ends,
+		Metrics: md, wants: wants,
 		frames: map[frameKey]*gpudata.Frame{}, resources: map[resourceKey]pmetric.ResourceMetrics{},
 		holders: map[gpudata.Place][]gpudata.Holder{}, places: map[gpudata.Place]pmetric.ResourceMetrics{},
 		described: map[*gpudata.DeviceFrame]bool{},
@@ -259,7 +285,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	for _, dp := range points.Of(m).All() {
 		drop, ok := in.point(r, s, dp, wanted)
 		if !ok && wanted {
-			in.batch.Dropped[drop]++
+			in.batch.countsOf(s).Dropped[drop]++
 		}
 	}
 }
@@ -314,7 +340,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		return 0, true
 	}
 	if clamped {
-		in.batch.Clamped++
+		in.batch.countsOf(s).Clamped++
 	}
 	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Ended: ended, Value: v}
 	if len(s.Attributes) > 0 && r != ofProcess { // for process metrics, this attribute is the PID, which Process already contains
@@ -353,7 +379,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 // if the series ends. If the point is not an observation, it returns false and the reason. It
 // clamps ratios to [0, 1].
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why Drop, ok bool) {
-	ended := in.batch.ends && dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
+	ended := dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
 	v, why, ok = Observation(dp)
 	plausible := true
 	if !ended && ok && s.IsRatio() {

@@ -138,11 +138,12 @@ func TestFramesThatAreWrittenAreReadAgain(t *testing.T) {
 		(&Writer{Scope: gpudata.NewScope("test", "")}).Write(given, md)
 		b := Read(md, func(*signal.Metric) bool { return true })
 		assert.ElementsMatch(t, described(given), described(b.Frames))
-		assert.Equal(t, [Drops]int64{}, b.Dropped)
+		assert.Equal(t, [Drops]int64{}, b.Counts(everything).Dropped)
 
 		// Samples that were read are incoming and must not be written again.
 		before := md.DataPointCount()
-		b.Add(gpudata.NewScope("another", ""), nil)
+		b.Settle(gpudata.NewScope("another", ""), nil)
+		b.writeAdded()
 		assert.Equal(t, before, md.DataPointCount())
 
 		again := pmetric.NewMetrics()
@@ -172,7 +173,7 @@ func TestPointsThatAreNotObservationsAreCounted(t *testing.T) {
 	point(signal.GPUDeviceHolder, "GPU-1", 1, 1)
 	point(signal.HwEnergy, "GPU-1", 1, -1) // not a wanted metric
 	b := Read(md, func(s *signal.Metric) bool { return s != signal.HwEnergy })
-	assert.Equal(t, [Drops]int64{NoTime: 1, OutOfRange: 1, NoDevice: 1, NoHolder: 1}, b.Dropped)
+	assert.Equal(t, [Drops]int64{NoTime: 1, OutOfRange: 1, NoDevice: 1, NoHolder: 1}, b.Counts(everything).Dropped)
 	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "temperatures may be below zero")
 }
 
@@ -194,7 +195,8 @@ func TestPointsOfADeviceJoinItsSeriesRegardlessOfTheHost(t *testing.T) {
 	d := b.Frames[0].Devices[0]
 	d.Samples.Add(gpudata.Sample{Metric: signal.GPUPowerIdle, Value: 1})
 	d.Users[0].Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUPower, Value: 1})
-	b.Add(gpudata.NewScope("test", ""), nil)
+	b.Settle(gpudata.NewScope("test", ""), nil)
+	b.writeAdded()
 	assert.Equal(t, 2, md.ResourceMetrics().Len())
 	assert.Equal(t, 4, md.DataPointCount())
 }

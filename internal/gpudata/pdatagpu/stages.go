@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
 // Stages runs processors one after another within one component. Each stage gets the frames that
@@ -29,45 +28,6 @@ func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
 func NewStage(f Functions) *Processor {
 	return &Processor{
 		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, takesRows: f.TakesRows,
-	}
-}
-
-// Chain combines the functions of several components that process each arrival one after another.
-// As in a pipeline, the components start in reverse order. If one fails to start, the ones that
-// were started are shut down.
-func Chain(list ...Functions) Functions {
-	shutdown := func(ctx context.Context, of []Functions) (err error) {
-		for _, f := range of {
-			if f.Shutdown != nil {
-				err = errors.Join(err, f.Shutdown(ctx))
-			}
-		}
-		return err
-	}
-	return Functions{
-		TakesRows: list[0].TakesRows,
-		Start: func(ctx context.Context, host component.Host) error {
-			for i, f := range slices.Backward(list) {
-				if f.Start == nil {
-					continue
-				}
-				if err := f.Start(ctx, host); err != nil {
-					return errors.Join(err, shutdown(ctx, list[i+1:]))
-				}
-			}
-			return nil
-		},
-		Shutdown: func(ctx context.Context) error { return shutdown(ctx, list) },
-		Process: func(ctx context.Context, a *Arrival) ([]*gpudata.Frame, error) {
-			for _, f := range list {
-				frames, err := f.Process(ctx, a)
-				if err != nil {
-					return nil, err
-				}
-				a.Rows, a.Frames = nil, frames
-			}
-			return a.Frames, nil
-		},
 	}
 }
 

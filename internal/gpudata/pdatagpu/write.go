@@ -18,16 +18,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Add writes the samples that were added to the frames after they were read to the batch's metrics,
-// except samples of disabled metrics. Samples that were added to frames of the previous stage stay
-// in the frames. Points are added to the batch's Resource for their place and holder, or to a new
-// Resource.
-func (b *Batch) Add(s gpudata.Scope, disabled map[*signal.Metric]bool) {
-	w := Writer{Scope: s, Disabled: disabled, batch: b}
+// writeAdded writes the samples that were added to the frames after they were read to the batch's
+// metrics. Points are added to the batch's Resource for their place and holder, or to a new Resource.
+func (b *Batch) writeAdded() {
+	w := Writer{batch: b}
 	w.begin(b.Metrics, b.resources)
-	for _, f := range b.received {
-		f.Settle(s, disabled)
-	}
 	for _, f := range b.read {
 		for _, d := range f.Devices {
 			w.series(f, &gpudata.Series{Device: d, Samples: d.Samples.Added()})

@@ -26,7 +26,7 @@ type Process func(context.Context, *pdatagpu.Arrival) ([]*gpudata.Frame, error)
 // the batch.
 func Frames(md pmetric.Metrics) ([]*gpudata.Frame, bool) {
 	for _, attributed := range []bool{false, true} {
-		frames := pdatagpu.ReadWithEnds(md, func(*signal.Metric) bool { return true }).Frames
+		frames := pdatagpu.Read(md, func(*signal.Metric) bool { return true }).Frames
 		for _, f := range frames {
 			if attributed { // then the number of holders is written as well
 				f.Share(&gpudata.Attribution{})
@@ -84,7 +84,7 @@ func Allocations(t *testing.T, process Process, at func(int) pmetric.Metrics) fl
 	const runs = 10
 	arrivals := make([]*pdatagpu.Arrival, runs+2)
 	for i := range arrivals {
-		frames := pdatagpu.ReadWithEnds(at(i), func(*signal.Metric) bool { return true }).Frames
+		frames := pdatagpu.Read(at(i), func(*signal.Metric) bool { return true }).Frames
 		require.NotEmpty(t, frames)
 		arrivals[i] = &pdatagpu.Arrival{Metrics: pmetric.NewMetrics(), Frames: frames}
 	}

@@ -73,7 +73,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 	for batch := range strings.SplitSeq(text, "---\n") {
 		md := parse(t, batch, backwards)
 		b.WriteString(feed(t, p, md))
-		if pdatatest.AsFrames(t, handed.process, parse(t, batch, backwards), md) {
+		if pdatatest.AsFrames(t, pdatagpu.Sections(handed.section()).Process, parse(t, batch, backwards), md) {
 			framesCompared.Add(1)
 		}
 	}
@@ -184,6 +184,6 @@ func render(md pmetric.Metrics, added bool) string {
 // processMetrics processes a batch.
 func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
 	a := &pdatagpu.Arrival{Metrics: md}
-	_, err := p.process(ctx, a)
+	_, err := pdatagpu.Sections(p.section()).Process(ctx, a)
 	return a.Metrics, err
 }

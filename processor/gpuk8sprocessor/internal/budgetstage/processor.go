@@ -3,7 +3,6 @@ package budgetstage
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -56,14 +55,21 @@ type gpuBudget struct {
 	unreadablePods componenthelper.Trouble // pods with annotations that cannot be read
 }
 
-// New returns the functions of the section.
-func New(cfg *Config, set processor.Settings) (pdatagpu.Functions, error) {
+// New returns the section.
+func New(cfg *Config, set processor.Settings) (pdatagpu.Section, error) {
 	p, err := newProcessor(cfg, set)
 	if err != nil {
-		return pdatagpu.Functions{}, err
+		return pdatagpu.Section{}, err
 	}
-	return pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}, nil
+	return p.section(), nil
 }
+
+func (p *gpuBudget) section() pdatagpu.Section {
+	return pdatagpu.Section{Start: p.start, Shutdown: p.shutdown, Wants: wants, Process: p.process}
+}
+
+// wants reports whether the section uses a metric.
+func wants(m *signal.Metric) bool { return memoryMetrics[m] || m == signal.K8sContainerGPUMemoryBudget }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
@@ -124,29 +130,28 @@ func (p *gpuBudget) shutdown(context.Context) error {
 const sweepEvery = time.Minute
 
 // process adds budgets, usage, and states to the batch. It does not change existing points.
-func (p *gpuBudget) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+func (p *gpuBudget) process(ctx context.Context, batch *pdatagpu.Batch) {
 	now := time.Now()
 	p.pods.refresh()
-	batch := a.Read(func(m *signal.Metric) bool {
-		return memoryMetrics[m] || m == signal.K8sContainerGPUMemoryBudget
-	})
-	of := &budgetBatch{gpuBudget: p, clamped: batch.Clamped}
-	copy(of.dropped[:], batch.Dropped[:])
+	counts := batch.Counts(wants)
+	of := &budgetBatch{gpuBudget: p, clamped: counts.Clamped}
+	copy(of.dropped[:], counts.Dropped[:])
 	for _, f := range batch.Frames {
 		of.withBook(f, now, of.storeProcessLists)
 	}
 	for _, f := range batch.Frames {
 		of.withBook(f, now, of.evaluateFrame)
 	}
-	batch.Add(p.scope, p.disabled)
-	frames := of.addOtherFrames(a)
+	for _, f := range of.otherFrames {
+		batch.Append(f)
+	}
+	batch.Settle(p.scope, p.disabled)
 	p.books.Sweep(now, sweepEvery, func(_ string, b *budget.Book, _ time.Time) (gone bool) {
 		b.Sweep(now)
 		return b.IsEmpty()
 	})
 	p.limit.Refused(p.set.Logger, now, of.dropped[dropMaxSeries])
 	of.countResults(ctx)
-	return frames, nil
 }
 
 // budgetBatch is a batch with its counts and with the book of the current frame's node. The batch
@@ -165,23 +170,6 @@ func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata
 		p.book = b
 		do(f, now)
 	})
-}
-
-// addOtherFrames adds the values with other times to the batch: as frames if the input has frames,
-// otherwise as metrics.
-func (p *budgetBatch) addOtherFrames(a *pdatagpu.Arrival) []*gpudata.Frame {
-	others := p.otherFrames
-	for _, f := range others {
-		f.Settle(p.scope, p.disabled)
-		f.Sort()
-	}
-	if a.Frames == nil {
-		(&pdatagpu.Writer{Scope: p.scope}).Write(others, a.Metrics)
-		return nil
-	}
-	frames := append(slices.Clone(a.Frames), others...)
-	slices.SortStableFunc(frames, (*gpudata.Frame).Compare)
-	return frames
 }
 
 // countResults records the results of the batch in the self-metrics.

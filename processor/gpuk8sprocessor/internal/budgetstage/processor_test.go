@@ -85,7 +85,7 @@ func TestDroppedPointsAreCounted(t *testing.T) {
 	cfg := defaults()
 	cfg.MaxSeries = 1
 	p := newTestProcessor(t, cfg, set, componenttest.NewNopHost(), nil)
-	feed(t, p, parse(t, `10s {n1} hw.gpu.memory.usage {hw.id=GPU-1} = stale
+	feed(t, p, parse(t, `10s {n1} gpu.process.count {hw.id=GPU-1} = stale
 0s {n1} hw.gpu.memory.usage {hw.id=GPU-1} = 1
 10s {n1} hw.gpu.memory.usage {} = 1
 10s {n1} gpu.device.holder {hw.id=GPU-1} = 1

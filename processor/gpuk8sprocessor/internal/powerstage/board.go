@@ -51,7 +51,7 @@ func (d *device) id() string { return d.frame.Device.ID() }
 
 // boards returns the boards of a frame whose power was measured, with their instances. If several
 // rows of the board or its instances contain the board's power, boards uses the highest value.
-func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
+func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	activity := map[*gpudata.DeviceFrame]split.Activity{}
 	codec := map[*gpudata.DeviceFrame]bool{}
 	for _, d := range f.Devices {
@@ -65,7 +65,7 @@ func (p *gpuPower) boards(f *gpudata.Frame, batch *pdatagpu.Batch) []*board {
 			continue
 		}
 		if watts > maxWatts {
-			batch.Dropped[pdatagpu.OutOfRange]++
+			p.Dropped[pdatagpu.OutOfRange]++
 			continue
 		}
 		boardFrame := f.Board(d)

@@ -16,7 +16,7 @@ import (
 func NewFactory() processor.Factory {
 	return sectiontest.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
 		func(p *gpuPower) (gpudata.Scope, pdatagpu.Functions) {
-			return p.scope, pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}
+			return p.scope, pdatagpu.Sections(p.section())
 		})
 }
 

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
@@ -68,7 +69,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 		after := sink.AllMetrics()[i]
 		assert.Equal(t, render(before, false), render(after, false), "the input is unchanged")
 		b.WriteString(render(after, true))
-		if pdatatest.AsFrames(t, handed.process, parse(t, batch, backwards), after) {
+		if pdatatest.AsFrames(t, pdatagpu.Sections(handed.section()).Process, parse(t, batch, backwards), after) {
 			handedOver.Add(1)
 		}
 	}

@@ -40,14 +40,21 @@ type gpuPower struct {
 	ending     componenthelper.Ending
 }
 
-// New returns the functions of the section.
-func New(cfg *Config, set processor.Settings) (pdatagpu.Functions, error) {
+// New returns the section.
+func New(cfg *Config, set processor.Settings) (pdatagpu.Section, error) {
 	p, err := newProcessor(cfg, set)
 	if err != nil {
-		return pdatagpu.Functions{}, err
+		return pdatagpu.Section{}, err
 	}
-	return pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}, nil
+	return p.section(), nil
 }
+
+func (p *gpuPower) section() pdatagpu.Section {
+	return pdatagpu.Section{Start: p.start, Shutdown: p.shutdown, Wants: wants, Process: p.process}
+}
+
+// wants reports whether the section uses a metric.
+func wants(m *signal.Metric) bool { return powerMetrics[m] }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
@@ -66,25 +73,24 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 
 // process adds the power of boards, instances, containers, and processes. It does not modify
 // existing samples.
-func (p *gpuPower) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+func (p *gpuPower) process(ctx context.Context, b *pdatagpu.Batch) {
 	now := time.Now()
-	batch := powerBatch{gpuPower: p, Batch: a.Read(func(m *signal.Metric) bool { return powerMetrics[m] }), shared: map[string]bool{}}
-	for _, f := range batch.Frames {
+	batch := powerBatch{gpuPower: p, ReadCounts: b.Counts(wants), shared: map[string]bool{}}
+	for _, f := range b.Frames {
 		if !p.nodes.With(f.Place, now, func(pl *nodeState) { batch.frame(pl, f, now) }) {
 			p.series.Refuse(1)
 			batch.frame(nil, f, now)
 		}
 	}
-	batch.Add(p.scope, p.disabled)
+	b.Settle(p.scope, p.disabled)
 	p.sweep(now)
 	batch.report(ctx, now)
-	return a.Frames, nil
 }
 
 // powerBatch is a batch with its counts.
 type powerBatch struct {
 	*gpuPower
-	*pdatagpu.Batch
+	pdatagpu.ReadCounts
 	frozen [split.NumSources]int64
 	// shared contains the devices of the frame whose power was divided among their holders.
 	shared map[string]bool
@@ -100,7 +106,7 @@ func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
 			lists[d.Device.ID()] = p.storeProcessList(pl, strings.Clone(d.Device.ID()), l, now)
 		}
 	}
-	for _, b := range p.boards(f, p.Batch) {
+	for _, b := range p.boards(f) {
 		p.sharePower(pl, b, f.Time, lists, now)
 	}
 	if pl != nil {

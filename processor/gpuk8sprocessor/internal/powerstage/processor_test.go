@@ -72,7 +72,7 @@ func TestBoardsAreCountedByTheSourceOfTheirBaseline(t *testing.T) {
 
 func TestDroppedPointsAreCounted(t *testing.T) {
 	send, sink, tel := observed(t, createDefaultConfig().(*Config))
-	send(`10s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = stale
+	send(`10s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-1} = stale
 10s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = NaN
 10s {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 1e9
 10s {k8s.node.name=n1} hw.power {} = 50
@@ -193,7 +193,7 @@ func TestListsOfProcessesAreBoundedAndDeleted(t *testing.T) {
 		require.NoError(t, err)
 		send := func(text string) {
 			t.Helper()
-			_, err := p.process(t.Context(), &pdatagpu.Arrival{Metrics: parse(t, text, false)})
+			_, err := pdatagpu.Sections(p.section()).Process(t.Context(), &pdatagpu.Arrival{Metrics: parse(t, text, false)})
 			require.NoError(t, err)
 		}
 		for i := range 5 {

@@ -61,14 +61,21 @@ type gpuUsage struct {
 	state *componenthelper.State // nil if no storage is configured
 }
 
-// New returns the functions of the section.
-func New(cfg *Config, set processor.Settings) (pdatagpu.Functions, error) {
+// New returns the section.
+func New(cfg *Config, set processor.Settings) (pdatagpu.Section, error) {
 	p, err := newProcessor(cfg, set)
 	if err != nil {
-		return pdatagpu.Functions{}, err
+		return pdatagpu.Section{}, err
 	}
-	return pdatagpu.Functions{Start: p.start, Shutdown: p.shutdown, Process: p.process}, nil
+	return p.section(), nil
 }
+
+func (p *gpuUsage) section() pdatagpu.Section {
+	return pdatagpu.Section{Start: p.start, Shutdown: p.shutdown, Wants: wants, Process: p.process}
+}
+
+// wants reports whether the section uses a metric.
+func wants(m *signal.Metric) bool { return usageMetrics[m] }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
@@ -94,19 +101,17 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 }
 
 // process adds the usage of boards and containers. It does not modify existing samples.
-func (p *gpuUsage) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+func (p *gpuUsage) process(ctx context.Context, batch *pdatagpu.Batch) {
 	now := time.Now()
 	p.pods.age(now)
-	batch := a.Read(func(m *signal.Metric) bool { return usageMetrics[m] })
 	of := &usageBatch{gpuUsage: p}
 	for _, f := range batch.Frames {
 		of.countFrame(f, now)
 	}
-	batch.Add(p.scope, p.disabled)
+	batch.Settle(p.scope, p.disabled)
 	p.readPrices(ctx, now) // a new price applies from the next interval
 	p.sweep(now)
-	of.report(ctx, batch, now)
-	return a.Frames, nil
+	of.report(ctx, batch.Counts(wants), now)
 }
 
 // usageBatch contains a batch, its counts, and the node of the current frame. The batch holds the
@@ -138,8 +143,8 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 }
 
 // report adds the results of the batch to the self-metrics.
-func (p *usageBatch) report(ctx context.Context, batch *pdatagpu.Batch, now time.Time) {
-	componenthelper.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", batch.Dropped[:])
+func (p *usageBatch) report(ctx context.Context, counts pdatagpu.ReadCounts, now time.Time) {
+	componenthelper.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", counts.Dropped[:])
 	componenthelper.CountBy[skipReason](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
 	if p.skipped[countedBefore] > 0 && p.countedBeforeTrouble.ShouldLog(now) {
 		p.set.Logger.Error("The section usage of another gpu_k8s has already counted these GPUs. Their time is not counted again. " +
@@ -152,8 +157,8 @@ func (p *usageBatch) report(ctx context.Context, batch *pdatagpu.Batch, now time
 		p.set.Logger.Warn("For longer than max_gap, all samples of some boards were older than the newest sample: a clock was set back. "+
 			"The counters of these boards start again from zero.", zap.Duration("max_gap", p.cfg.MaxGap))
 	}
-	if batch.Clamped > 0 {
-		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, batch.Clamped)
+	if counts.Clamped > 0 {
+		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, counts.Clamped)
 	}
 	p.series.Report(ctx, p.set.Logger, now, p.telemetry.ProcessorGpuUsageSeries, p.telemetry.ProcessorGpuUsageSeriesRefused)
 }
