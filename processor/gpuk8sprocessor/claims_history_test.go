@@ -140,7 +140,7 @@ func startAgent(t *rapid.T, node string, now *time.Time) *agent {
 	p, err := newProcessor(cfg, set)
 	require.NoError(t, err)
 	p.now = func() time.Time { return *now }
-	_, accounts, err := newSections(cfg, set)
+	_, accounts, err := p.newSections(set)
 	require.NoError(t, err)
 	sink := &consumertest.MetricsSink{}
 	holders := p.section()

@@ -46,7 +46,7 @@ func newParts(cfg *Config, set processor.Settings) (p *gpuK8s, holders, accounts
 	if p, err = newProcessor(cfg, set); err != nil {
 		return nil, nil, nil, err
 	}
-	power, accounts, err := newSections(cfg, set)
+	power, accounts, err := p.newSections(set)
 	holders = append([]pdatagpu.Section{p.section()}, power...)
 	return p, holders, accounts, err
 }

@@ -29,9 +29,11 @@ type gpuK8s struct {
 	tracker   *attribution.Tracker
 	nodes     *stage.Nodes[nodeState]
 	unplaced  componenthelper.Trouble // processes whose device is unknown
-	sources   *sources
-	mapping   *jobMapping // nil if the files are not read
-	jobs      *jobs
+	// unreadablePods are pods with annotations that cannot be read.
+	unreadablePods componenthelper.Trouble
+	sources        *sources
+	mapping        *jobMapping // nil if the files are not read
+	jobs           *jobs
 	// attribution contains the disabled metrics.
 	attribution gpudata.Attribution
 	order       *misplaced.Check

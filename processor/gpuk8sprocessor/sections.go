@@ -1,18 +1,26 @@
 package gpuk8sprocessor
 
 import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/processor"
 	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budgetstage"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/declared"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/powerstage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usagestage"
 )
 
-// newSections returns the configured sections, in the order in which they run.
-// Each section may use the results of earlier ones. accounts contains the sections after power.
-func newSections(cfg *Config, set processor.Settings) (power, accounts []pdatagpu.Section, err error) {
+// newSections returns the configured sections, in the order in which they run. Each section may use
+// the results of earlier ones. accounts contains the sections after power.
+func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu.Section, err error) {
 	add := func(list *[]pdatagpu.Section, name string, build func(processor.Settings) (pdatagpu.Section, error)) {
 		if err != nil {
 			return
@@ -24,20 +32,47 @@ func newSections(cfg *Config, set processor.Settings) (power, accounts []pdatagp
 			*list = append(*list, s)
 		}
 	}
-	if cfg.Power.HasValue() {
-		of := *cfg.Power.Get()
-		of.Shared = cfg.shared()
+	if p.cfg.Power.HasValue() {
+		of := *p.cfg.Power.Get()
+		of.Shared = p.cfg.shared()
 		add(&power, "power", func(s processor.Settings) (pdatagpu.Section, error) { return powerstage.New(&of, s) })
 	}
-	if cfg.Budget.HasValue() {
-		of := *cfg.Budget.Get()
-		of.Shared = cfg.shared()
-		add(&accounts, "budget", func(s processor.Settings) (pdatagpu.Section, error) { return budgetstage.New(&of, s) })
+	pods := p.newReader(set.TelemetrySettings)
+	if p.cfg.Budget.HasValue() {
+		of := *p.cfg.Budget.Get()
+		of.Shared = p.cfg.shared()
+		add(&accounts, "budget", func(s processor.Settings) (pdatagpu.Section, error) { return budgetstage.New(&of, s, pods) })
 	}
-	if cfg.Usage.HasValue() {
-		of := *cfg.Usage.Get()
-		of.Shared = cfg.shared()
-		add(&accounts, "usage", func(s processor.Settings) (pdatagpu.Section, error) { return usagestage.New(&of, s) })
+	if p.cfg.Usage.HasValue() {
+		of := *p.cfg.Usage.Get()
+		of.Shared = p.cfg.shared()
+		add(&accounts, "usage", func(s processor.Settings) (pdatagpu.Section, error) { return usagestage.New(&of, s, pods) })
+	}
+	if len(accounts) > 0 {
+		accounts = append(accounts, pods.Section())
 	}
 	return power, accounts, err
+}
+
+// newReader returns the reader of pods for budget and usage.
+func (p *gpuK8s) newReader(set component.TelemetrySettings) *declared.Reader {
+	o := declared.Options{Unreadable: p.unreadable}
+	if p.cfg.Budget.HasValue() {
+		o.Budgets, o.Claims = p.cfg.Budget.Get().Budgets(), p.cfg.Budget.Get().Sources.DRA.Enabled
+	}
+	if p.cfg.Kubernetes.AuthType != kube.AuthNone {
+		o.Acquire = func() (*kube.Cache, error) {
+			return kube.Acquire(kube.Options{Config: p.cfg.Kubernetes, NodeName: p.cfg.NodeName}, set)
+		}
+	}
+	return declared.NewReader(o)
+}
+
+// unreadable counts a pod whose annotations cannot be read, and logs the first one.
+func (p *gpuK8s) unreadable(pod *corev1.Pod, err error) {
+	p.telemetry.ProcessorGpuK8sDeclarationsUnreadable.Add(context.Background(), 1)
+	if p.unreadablePods.ShouldLog(time.Now()) {
+		p.logger.Warn("The annotations of a pod cannot be read: the GPU memory and compute that they declare are ignored. Further pods are only counted.",
+			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
+	}
 }

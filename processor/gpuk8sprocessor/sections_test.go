@@ -2,6 +2,7 @@ package gpuk8sprocessor
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +10,12 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
@@ -16,6 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
@@ -73,4 +81,39 @@ func TestWithoutBudgetAndUsageThereAreNoAccounts(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotNil(t, holders)
 	assert.Nil(t, accounts)
+}
+
+func TestUnreadablePodsAreCountedAndTheFirstIsLogged(t *testing.T) {
+	tel := componenttest.NewTelemetry()
+	core, logs := observer.New(zap.WarnLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	p, err := newProcessor(createDefaultConfig().(*Config), set)
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b"} {
+		p.unreadable(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}, errors.New("gpu-memory is plenty"))
+	}
+	metadatatest.AssertEqualProcessorGpuK8sDeclarationsUnreadable(t, tel, []metricdata.DataPoint[int64]{{Value: 2}}, metricdatatest.IgnoreTimestamp())
+	require.Equal(t, 1, logs.Len())
+	assert.Contains(t, logs.All()[0].Message, "annotations of a pod cannot be read")
+	assert.Equal(t, map[string]any{"k8s.namespace.name": "ns", "k8s.pod.name": "a", "error": "gpu-memory is plenty"}, logs.All()[0].ContextMap())
+}
+
+// Outside a node, only the sections read the API server.
+func TestAKubeconfigThatCannotBeUsedFailsTheStartOfASection(t *testing.T) {
+	for section, enable := range map[string]func(*Config){
+		"budget": func(cfg *Config) { cfg.Budget.GetOrInsertDefault() },
+		"usage":  func(cfg *Config) { cfg.Usage.GetOrInsertDefault() },
+	} {
+		t.Run(section, func(t *testing.T) {
+			cfg := createDefaultConfig().(*Config)
+			cfg.NodeName, cfg.Kubernetes = "", kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: t.TempDir() + "/none"}
+			enable(cfg)
+			p, err := NewFactory().CreateMetrics(t.Context(), processortest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+			require.NoError(t, err)
+			require.ErrorContains(t, p.Start(t.Context(), componenttest.NewNopHost()), "kubeconfig")
+			require.NoError(t, p.Shutdown(t.Context()))
+		})
+	}
 }

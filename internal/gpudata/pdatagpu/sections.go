@@ -15,11 +15,12 @@ import (
 type Section struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
+	// Process adds samples, holders and frames to a batch. It must then call [Batch.Settle].
+	// Process may be called concurrently. It must not use the batch after returning. A section that
+	// only starts and stops something for other sections has no Process.
+	Process func(context.Context, *Batch)
 	// Wants selects the metrics that Process uses. Frames may contain other metrics as well.
 	Wants func(*signal.Metric) bool
-	// Process adds samples, holders and frames to a batch. It must then call [Batch.Settle].
-	// Process may be called concurrently. It must not use the batch after returning.
-	Process func(context.Context, *Batch)
 }
 
 // Sections returns the functions of a component that consists of sections. The component reads each
@@ -35,7 +36,7 @@ func Sections(list ...Section) Functions {
 		return err
 	}
 	wants := func(m *signal.Metric) bool {
-		return slices.ContainsFunc(list, func(s Section) bool { return s.Wants(m) })
+		return slices.ContainsFunc(list, func(s Section) bool { return s.Wants != nil && s.Wants(m) })
 	}
 	return Functions{
 		Start: func(ctx context.Context, host component.Host) error {
@@ -52,9 +53,11 @@ func Sections(list ...Section) Functions {
 		Shutdown: func(ctx context.Context) error { return shutdown(ctx, list) },
 		Process: func(ctx context.Context, a *Arrival) ([]*gpudata.Frame, error) {
 			b := a.join(Read(a.Own(), wants))
-			for i := range list {
-				list[i].Process(ctx, b)
-				b.sort()
+			for _, s := range list {
+				if s.Process != nil {
+					s.Process(ctx, b)
+					b.sort()
+				}
 			}
 			return b.write(a), nil
 		},

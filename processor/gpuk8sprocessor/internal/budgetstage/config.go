@@ -100,6 +100,15 @@ var Emitted = []*signal.Metric{
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }
 
+// Budgets returns the configured sources of budgets.
+func (c *Config) Budgets() gpushare.BudgetOptions {
+	o := gpushare.BudgetOptions{Resources: map[string]int64{}, Annotation: c.Sources.Annotation.Key}
+	for _, r := range c.Sources.ExtendedResources {
+		o.Resources[r.Name] = units[r.Unit]
+	}
+	return o
+}
+
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 

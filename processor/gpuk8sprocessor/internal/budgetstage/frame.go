@@ -32,7 +32,7 @@ func (p *budgetBatch) storeProcessLists(f *gpudata.Frame, now time.Time) {
 			if listed.Holder.IsZero() {
 				listed.Holder.ID = process.ContainerID // identifies a container outside Kubernetes
 			}
-			p.pods.completeHolder(&listed.Holder, process.ContainerID)
+			p.completeHolder(&listed.Holder, process.ContainerID)
 			if !p.book.AddProcess(d.Device, f.Time, now, listed) {
 				p.dropped[dropMaxSeries] += int64(len(process.Samples.All()))
 			}
@@ -103,7 +103,7 @@ func (p *budgetBatch) evaluateFrame(f *gpudata.Frame, now time.Time) {
 	p.book.Fill(place)
 	for _, d := range place.Devices {
 		for _, u := range d.Users {
-			p.pods.declare(u)
+			p.declare(u)
 		}
 	}
 	place.Declare(p.cfg.Sources.MPS)

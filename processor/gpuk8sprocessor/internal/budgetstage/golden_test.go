@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/declared"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
@@ -132,18 +134,23 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 	if len(objects) == 0 {
 		cfg.Kubernetes.AuthType = kube.AuthNone
 	}
-	p, err := newProcessor(cfg, set)
-	require.NoError(t, err)
 	var cache *kube.Cache
-	p.acquire = func() (*kube.Cache, error) {
-		cache = kube.NewCache(kubetest.NewClient(objects...), kube.Options{NodeName: cfg.NodeName}, set.TelemetrySettings)
-		return cache, nil
+	o := declared.Options{Budgets: cfg.Budgets(), Claims: cfg.Sources.DRA.Enabled, Unreadable: func(*corev1.Pod, error) {}}
+	if len(objects) > 0 {
+		o.Acquire = func() (*kube.Cache, error) {
+			cache = kube.NewCache(kubetest.NewClient(objects...), kube.Options{NodeName: cfg.NodeName}, set.TelemetrySettings)
+			return cache, nil
+		}
 	}
-	require.NoError(t, p.start(context.Background(), host))
-	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
+	pods := declared.NewReader(o)
+	p, err := newProcessor(cfg, set, pods)
+	require.NoError(t, err)
+	f := pdatagpu.Sections(p.section(), pods.Section())
+	require.NoError(t, f.Start(context.Background(), host))
+	t.Cleanup(func() { require.NoError(t, f.Shutdown(context.Background())) })
 	if cache != nil {
-		require.NoError(t, cache.WaitSynced(context.Background(), p.pods.kinds...))
-		p.pods.changed.Store(true)
+		require.NoError(t, cache.WaitSynced(context.Background(), pods.Kinds()...))
+		pods.Changed()
 	}
 	return p
 }

@@ -9,8 +9,6 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.uber.org/zap"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -19,6 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/declared"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
@@ -45,19 +44,18 @@ type gpuBudget struct {
 	cfg       *Config
 	set       component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
-	acquire   func() (*kube.Cache, error)
 	scope     gpudata.Scope
 	disabled  map[*signal.Metric]bool
 
-	books          *stage.Nodes[budget.Book]
-	pods           *podDeclarations
-	limit          componenthelper.Limit
-	unreadablePods componenthelper.Trouble // pods with annotations that cannot be read
+	books *stage.Nodes[budget.Book]
+	pods  *declared.Reader
+	phase func() kube.Phase // of pods
+	limit componenthelper.Limit
 }
 
 // New returns the section.
-func New(cfg *Config, set processor.Settings) (pdatagpu.Section, error) {
-	p, err := newProcessor(cfg, set)
+func New(cfg *Config, set processor.Settings, pods *declared.Reader) (pdatagpu.Section, error) {
+	p, err := newProcessor(cfg, set, pods)
 	if err != nil {
 		return pdatagpu.Section{}, err
 	}
@@ -71,49 +69,29 @@ func (p *gpuBudget) section() pdatagpu.Section {
 // wants reports whether the section uses a metric.
 func wants(m *signal.Metric) bool { return memoryMetrics[m] || m == signal.K8sContainerGPUMemoryBudget }
 
-func newProcessor(cfg *Config, set processor.Settings) (*gpuBudget, error) {
+func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*gpuBudget, error) {
 	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
 	if err != nil {
 		return nil, err
 	}
 	limits := budget.NewLimits(cfg.MaxSeries)
-	p := &gpuBudget{
-		cfg: cfg, set: set.TelemetrySettings, telemetry: tb,
+	return &gpuBudget{
+		cfg: cfg, set: set.TelemetrySettings, telemetry: tb, pods: pods,
+		phase:    func() kube.Phase { return pods.State(kube.Pods).Phase },
 		books:    stage.NewNodes(math.MaxInt, func(string) *budget.Book { return budget.NewBook(cfg.MaxAge, limits) }),
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
 		limit:    componenthelper.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "processes or values of containers"},
-	}
-	p.acquire = func() (*kube.Cache, error) {
-		return kube.Acquire(kube.Options{Config: cfg.Kubernetes, NodeName: cfg.NodeName}, p.set)
-	}
-	p.pods = newPods(cfg, p.unreadable)
-	return p, nil
+	}, nil
 }
 
-// unreadable counts a pod whose annotations cannot be read, and logs the first one.
-func (p *gpuBudget) unreadable(pod *corev1.Pod, err error) {
-	p.telemetry.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
-	if p.unreadablePods.ShouldLog(time.Now()) {
-		p.set.Logger.Warn("The annotations of a pod cannot be read: the GPU memory that they declare is ignored. Further pods are only counted.",
-			zap.String(signal.K8sNamespaceName, pod.Namespace), zap.String(signal.K8sPodName, pod.Name), zap.Error(err))
-	}
-}
-
-// start fails if the kubeconfig is invalid. It does not fail if the API server does not respond,
-// because that may be temporary.
 func (p *gpuBudget) start(context.Context, component.Host) error {
 	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
 		return nil
 	}
-	cache, err := p.acquire()
-	if err != nil {
-		return err
-	}
-	p.pods.start(cache) //nolint:contextcheck // the informers outlive the start
 	return p.telemetry.RegisterProcessorGpuBudgetSourceStateCallback(func(_ context.Context, o metric.Int64Observer) error {
-		for _, k := range p.pods.kinds {
-			cache.State(k).Observe(o, attribute.String("source", k.String()))
+		for _, k := range p.pods.Kinds() {
+			p.pods.State(k).Observe(o, attribute.String("source", k.String()))
 		}
 		return nil
 	})
@@ -121,8 +99,7 @@ func (p *gpuBudget) start(context.Context, component.Host) error {
 
 func (p *gpuBudget) shutdown(context.Context) error {
 	p.limit.Forget()
-	p.telemetry.Shutdown() // before the cache, because the callbacks read it
-	p.pods.stop()
+	p.telemetry.Shutdown()
 	return nil
 }
 
@@ -132,7 +109,6 @@ const sweepEvery = time.Minute
 // process adds budgets, usage, and states to the batch. It does not change existing points.
 func (p *gpuBudget) process(ctx context.Context, batch *pdatagpu.Batch) {
 	now := time.Now()
-	p.pods.refresh()
 	counts := batch.Counts(wants)
 	of := &budgetBatch{gpuBudget: p, clamped: counts.Clamped}
 	copy(of.dropped[:], counts.Dropped[:])

@@ -16,8 +16,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 	"pgregory.net/rapid"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
@@ -118,27 +116,12 @@ func TestAUtilizationThatIsClampedIsCounted(t *testing.T) {
 	metadatatest.AssertEqualProcessorGpuBudgetPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 3}}, metricdatatest.IgnoreTimestamp())
 }
 
-func TestAnInvalidAnnotationIsCountedOncePerPodAndLoggedOnce(t *testing.T) {
-	tel := componenttest.NewTelemetry()
-	core, logs := observer.New(zap.WarnLevel)
-	set := nop()
-	set.TelemetrySettings = tel.NewTelemetrySettings()
-	set.Logger = zap.New(core)
-	p := newTestProcessor(t, defaults(), set, componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1
+func TestTheOtherSourcesOfBudgetsApplyIfAnAnnotationIsInvalid(t *testing.T) {
+	p := newTestProcessor(t, defaults(), nop(), componenttest.NewNopHost(), parseObjects(t, `apiVersion: v1
 kind: Pod
 metadata: {name: a, namespace: ns, uid: u, annotations: {gpu-memory: plenty}}
 spec: {containers: [{name: main}]}`))
-	for i := range 3 {
-		assert.Contains(t, feed(t, p, parse(t, exclusive(time.Duration(i+1)*time.Second, "4Gi"), false)), "source=whole_gpu", "the other sources of budgets still apply")
-	}
-	metadatatest.AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
-	require.Equal(t, 1, logs.Len())
-	entry := logs.All()[0]
-	assert.Contains(t, entry.Message, "annotations of a pod cannot be read")
-	fields := entry.ContextMap()
-	assert.Contains(t, fields["error"], "plenty")
-	delete(fields, "error")
-	assert.Equal(t, map[string]any{"k8s.namespace.name": "ns", "k8s.pod.name": "a"}, fields)
+	assert.Contains(t, feed(t, p, parse(t, exclusive(time.Second, "4Gi"), false)), "source=whole_gpu")
 }
 
 func TestEvaluationsAndSourcesAreCounted(t *testing.T) {
@@ -168,15 +151,6 @@ func TestShutdownWithoutStartAndTwice(t *testing.T) {
 	p, err := NewFactory().CreateMetrics(context.Background(), nop(), defaults(), consumertest.NewNop())
 	require.NoError(t, err)
 	require.NoError(t, p.Shutdown(context.Background()))
-	require.NoError(t, p.Shutdown(context.Background()))
-}
-
-func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
-	cfg := defaults()
-	cfg.Kubernetes = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: t.TempDir() + "/none"}
-	p, err := NewFactory().CreateMetrics(context.Background(), nop(), cfg, consumertest.NewNop())
-	require.NoError(t, err)
-	require.ErrorContains(t, p.Start(context.Background(), componenttest.NewNopHost()), "kubeconfig")
 	require.NoError(t, p.Shutdown(context.Background()))
 }
 
@@ -240,11 +214,11 @@ spec: {containers: [{name: main, resources: {limits: {example.com/gpumem: 3000}}
 	}
 	assert.Contains(t, at("10s"), "k8s.container.gpu.memory.budget ")
 	for i, phase := range []kube.Phase{kube.Stale, kube.Forbidden} {
-		p.pods.phase = func() kube.Phase { return phase }
+		p.phase = func() kube.Phase { return phase }
 		got := at([]string{"20s", "30s"}[i])
 		assert.NotContains(t, got, "k8s.container.gpu.memory.budget", phase)
 		assert.NotContains(t, got, "gpu.memory.budget.declared", phase)
 	}
-	p.pods.phase = func() kube.Phase { return kube.Synced }
+	p.phase = func() kube.Phase { return kube.Synced }
 	assert.Contains(t, at("40s"), "k8s.container.gpu.memory.budget ")
 }

@@ -25,38 +25,37 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                                    metric.Meter
-	mu                                       sync.Mutex
-	registrations                            []metric.Registration
-	ProcessorGpuBudgetDeclarationsUnreadable metric.Int64Counter
-	ProcessorGpuBudgetDevices                metric.Int64Counter
-	ProcessorGpuBudgetPointsClamped          metric.Int64Counter
-	ProcessorGpuBudgetPointsDropped          metric.Int64Counter
-	ProcessorGpuBudgetSourceState            metric.Int64ObservableGauge
-	ProcessorGpuK8sConflicts                 metric.Int64ObservableGauge
-	ProcessorGpuK8sJobFiles                  metric.Int64ObservableGauge
-	ProcessorGpuK8sJobs                      metric.Int64ObservableGauge
-	ProcessorGpuK8sJobsRefused               metric.Int64Counter
-	ProcessorGpuK8sPointsDropped             metric.Int64Counter
-	ProcessorGpuK8sProcessPointsUnknown      metric.Int64Counter
-	ProcessorGpuK8sSourceAge                 metric.Float64ObservableGauge
-	ProcessorGpuK8sSourceState               metric.Int64ObservableGauge
-	ProcessorGpuK8sUnattributed              metric.Int64ObservableGauge
-	ProcessorGpuPowerBoards                  metric.Int64Gauge
-	ProcessorGpuPowerFrozen                  metric.Int64Counter
-	ProcessorGpuPowerPointsClamped           metric.Int64Counter
-	ProcessorGpuPowerPointsDropped           metric.Int64Counter
-	ProcessorGpuPowerSeries                  metric.Int64Gauge
-	ProcessorGpuPowerSeriesRefused           metric.Int64Counter
-	ProcessorGpuPowerStorageErrors           metric.Int64Counter
-	ProcessorGpuUsageBoardsSkipped           metric.Int64Counter
-	ProcessorGpuUsageDeclarationsUnreadable  metric.Int64Counter
-	ProcessorGpuUsagePointsClamped           metric.Int64Counter
-	ProcessorGpuUsagePointsDropped           metric.Int64Counter
-	ProcessorGpuUsagePriceErrors             metric.Int64Counter
-	ProcessorGpuUsageSeries                  metric.Int64Gauge
-	ProcessorGpuUsageSeriesRefused           metric.Int64Counter
-	ProcessorGpuUsageStorageErrors           metric.Int64Counter
+	meter                                 metric.Meter
+	mu                                    sync.Mutex
+	registrations                         []metric.Registration
+	ProcessorGpuBudgetDevices             metric.Int64Counter
+	ProcessorGpuBudgetPointsClamped       metric.Int64Counter
+	ProcessorGpuBudgetPointsDropped       metric.Int64Counter
+	ProcessorGpuBudgetSourceState         metric.Int64ObservableGauge
+	ProcessorGpuK8sConflicts              metric.Int64ObservableGauge
+	ProcessorGpuK8sDeclarationsUnreadable metric.Int64Counter
+	ProcessorGpuK8sJobFiles               metric.Int64ObservableGauge
+	ProcessorGpuK8sJobs                   metric.Int64ObservableGauge
+	ProcessorGpuK8sJobsRefused            metric.Int64Counter
+	ProcessorGpuK8sPointsDropped          metric.Int64Counter
+	ProcessorGpuK8sProcessPointsUnknown   metric.Int64Counter
+	ProcessorGpuK8sSourceAge              metric.Float64ObservableGauge
+	ProcessorGpuK8sSourceState            metric.Int64ObservableGauge
+	ProcessorGpuK8sUnattributed           metric.Int64ObservableGauge
+	ProcessorGpuPowerBoards               metric.Int64Gauge
+	ProcessorGpuPowerFrozen               metric.Int64Counter
+	ProcessorGpuPowerPointsClamped        metric.Int64Counter
+	ProcessorGpuPowerPointsDropped        metric.Int64Counter
+	ProcessorGpuPowerSeries               metric.Int64Gauge
+	ProcessorGpuPowerSeriesRefused        metric.Int64Counter
+	ProcessorGpuPowerStorageErrors        metric.Int64Counter
+	ProcessorGpuUsageBoardsSkipped        metric.Int64Counter
+	ProcessorGpuUsagePointsClamped        metric.Int64Counter
+	ProcessorGpuUsagePointsDropped        metric.Int64Counter
+	ProcessorGpuUsagePriceErrors          metric.Int64Counter
+	ProcessorGpuUsageSeries               metric.Int64Gauge
+	ProcessorGpuUsageSeriesRefused        metric.Int64Counter
+	ProcessorGpuUsageStorageErrors        metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -213,12 +212,6 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	}
 	builder.meter = Meter(settings)
 	var err, errs error
-	builder.ProcessorGpuBudgetDeclarationsUnreadable, err = builder.meter.Int64Counter(
-		"otelcol_processor_gpu_budget_declarations_unreadable",
-		metric.WithDescription("Pods with a GPU memory annotation that cannot be read. Each pod is counted once. The log names the annotation. [Alpha]"),
-		metric.WithUnit("{pod}"),
-	)
-	errs = errors.Join(errs, err)
 	builder.ProcessorGpuBudgetDevices, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_budget_devices",
 		metric.WithDescription("Evaluations of devices by result. The page about the budget section explains each reason. [Alpha]"),
@@ -247,6 +240,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_gpu_k8s_conflicts",
 		metric.WithDescription("Devices that several pods hold exclusively. Check resource_names. A shared resource probably has the name of an exclusive resource. [Alpha]"),
 		metric.WithUnit("{device}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ProcessorGpuK8sDeclarationsUnreadable, err = builder.meter.Int64Counter(
+		"otelcol_processor_gpu_k8s_declarations_unreadable",
+		metric.WithDescription("Pods with an annotation about GPU memory or compute that cannot be read. Each pod is counted once. The log names the annotation. [Alpha]"),
+		metric.WithUnit("{pod}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sJobFiles, err = builder.meter.Int64ObservableGauge(
@@ -343,12 +342,6 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_processor_gpu_usage_boards_skipped",
 		metric.WithDescription("Times that a board in a batch was not counted, by reason. [Alpha]"),
 		metric.WithUnit("{board}"),
-	)
-	errs = errors.Join(errs, err)
-	builder.ProcessorGpuUsageDeclarationsUnreadable, err = builder.meter.Int64Counter(
-		"otelcol_processor_gpu_usage_declarations_unreadable",
-		metric.WithDescription("Pod versions with a GPU share annotation that could not be read. At level debug, the log names the annotation. [Alpha]"),
-		metric.WithUnit("{pod}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsagePointsClamped, err = builder.meter.Int64Counter(

@@ -48,10 +48,10 @@ func TestSetupTelemetry(t *testing.T) {
 		observer.Observe(1)
 		return nil
 	}))
-	tb.ProcessorGpuBudgetDeclarationsUnreadable.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetDevices.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetPointsClamped.Add(context.Background(), 1)
 	tb.ProcessorGpuBudgetPointsDropped.Add(context.Background(), 1)
+	tb.ProcessorGpuK8sDeclarationsUnreadable.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sJobsRefused.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sPointsDropped.Add(context.Background(), 1)
 	tb.ProcessorGpuK8sProcessPointsUnknown.Add(context.Background(), 1)
@@ -63,16 +63,12 @@ func TestSetupTelemetry(t *testing.T) {
 	tb.ProcessorGpuPowerSeriesRefused.Add(context.Background(), 1)
 	tb.ProcessorGpuPowerStorageErrors.Add(context.Background(), 1)
 	tb.ProcessorGpuUsageBoardsSkipped.Add(context.Background(), 1)
-	tb.ProcessorGpuUsageDeclarationsUnreadable.Add(context.Background(), 1)
 	tb.ProcessorGpuUsagePointsClamped.Add(context.Background(), 1)
 	tb.ProcessorGpuUsagePointsDropped.Add(context.Background(), 1)
 	tb.ProcessorGpuUsagePriceErrors.Add(context.Background(), 1)
 	tb.ProcessorGpuUsageSeries.Record(context.Background(), 1)
 	tb.ProcessorGpuUsageSeriesRefused.Add(context.Background(), 1)
 	tb.ProcessorGpuUsageStorageErrors.Add(context.Background(), 1)
-	AssertEqualProcessorGpuBudgetDeclarationsUnreadable(t, testTel,
-		[]metricdata.DataPoint[int64]{{Value: 1}},
-		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuBudgetDevices(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
@@ -86,6 +82,9 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuK8sConflicts(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorGpuK8sDeclarationsUnreadable(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuK8sJobFiles(t, testTel,
@@ -134,9 +133,6 @@ func TestSetupTelemetry(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuUsageBoardsSkipped(t, testTel,
-		[]metricdata.DataPoint[int64]{{Value: 1}},
-		metricdatatest.IgnoreTimestamp())
-	AssertEqualProcessorGpuUsageDeclarationsUnreadable(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorGpuUsagePointsClamped(t, testTel,

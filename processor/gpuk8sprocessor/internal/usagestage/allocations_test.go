@@ -18,7 +18,7 @@ import (
 
 // The limit is 10% above the value at the time of writing.
 func TestAFrameOfANodeStaysWithinItsAllocations(t *testing.T) {
-	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
+	p, err := newWithoutPods(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)
 	f := largeNode("n1")
 	copies := map[*gpudata.DeviceFrame]gpudata.Samples{}

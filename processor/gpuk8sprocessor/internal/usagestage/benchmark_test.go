@@ -52,7 +52,7 @@ func step(f *gpudata.Frame, copies map[*gpudata.DeviceFrame]gpudata.Samples) {
 
 // BenchmarkUsage measures one frame. ns/op divided by 64 is the time per device.
 func BenchmarkUsage(b *testing.B) {
-	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
+	p, err := newWithoutPods(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(b, err)
 	f := largeNode("n1")
 	copies := map[*gpudata.DeviceFrame]gpudata.Samples{}
@@ -70,7 +70,7 @@ func BenchmarkUsage(b *testing.B) {
 // The target is 400 bytes per series. The limit is 10% above the 142 bytes at the time of writing.
 // The race detector adds 7 bytes.
 func TestBytesOfASeries(t *testing.T) {
-	p, err := newProcessor(testConfig(), processortest.NewNopSettings(metadata.Type))
+	p, err := newWithoutPods(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)
 	heap := func() uint64 {
 		var s runtime.MemStats

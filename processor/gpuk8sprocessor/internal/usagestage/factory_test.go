@@ -7,6 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/declared"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/sectiontest"
@@ -14,7 +15,7 @@ import (
 
 // NewFactory returns a factory that runs the section as a separate processor.
 func NewFactory() processor.Factory {
-	return sectiontest.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
+	return sectiontest.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newWithoutPods,
 		func(p *gpuUsage) (gpudata.Scope, pdatagpu.Functions) {
 			return p.scope, pdatagpu.Sections(p.section())
 		})
@@ -24,4 +25,9 @@ func createDefaultConfig() component.Config {
 	cfg := NewDefaultConfig()
 	cfg.Shared = &section.Shared{Kubernetes: kube.NewDefaultConfig()}
 	return &cfg
+}
+
+// newWithoutPods returns the section without access to the API server.
+func newWithoutPods(cfg *Config, set processor.Settings) (*gpuUsage, error) {
+	return newProcessor(cfg, set, declared.NewReader(declared.Options{}))
 }

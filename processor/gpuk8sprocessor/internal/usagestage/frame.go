@@ -188,7 +188,7 @@ func (p *usageBatch) divide(f *gpudata.Frame, b *frameBoard, l *boardState) *usa
 		}
 		device.Holders = make([]usage.Holder, len(d.users))
 		for k, u := range d.users {
-			device.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.declared(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
+			device.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.Compute(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
 		}
 		if l := p.lists[d.Device]; l != nil && time.Duration(f.Time-l.clock.Newest).Abs() <= p.cfg.MaxGap {
 			l.setUtilization(device.Holders)

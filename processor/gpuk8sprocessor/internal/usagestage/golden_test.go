@@ -58,7 +58,7 @@ var handedOver atomic.Int64
 func run(t *testing.T, dir, text string, backwards bool) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type))
-	handed, err := newProcessor(config(t, dir), processortest.NewNopSettings(metadata.Type))
+	handed, err := newWithoutPods(config(t, dir), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)
 	require.NoError(t, handed.start(t.Context(), nil))
 	var b strings.Builder

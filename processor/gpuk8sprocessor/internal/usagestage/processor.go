@@ -14,6 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/declared"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/price"
 )
@@ -52,7 +53,7 @@ type gpuUsage struct {
 	futureTrouble        componenthelper.Trouble
 	clockTrouble         componenthelper.Trouble
 
-	pods       *podReader
+	pods       *declared.Reader
 	reading    sync.Mutex  // locked while the price list is read
 	prices     *price.File // nil if no price list is configured
 	priced     time.Time   // when the list was last read
@@ -62,8 +63,8 @@ type gpuUsage struct {
 }
 
 // New returns the section.
-func New(cfg *Config, set processor.Settings) (pdatagpu.Section, error) {
-	p, err := newProcessor(cfg, set)
+func New(cfg *Config, set processor.Settings, pods *declared.Reader) (pdatagpu.Section, error) {
+	p, err := newProcessor(cfg, set, pods)
 	if err != nil {
 		return pdatagpu.Section{}, err
 	}
@@ -77,13 +78,13 @@ func (p *gpuUsage) section() pdatagpu.Section {
 // wants reports whether the section uses a metric.
 func wants(m *signal.Metric) bool { return usageMetrics[m] }
 
-func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
+func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*gpuUsage, error) {
 	tb, err := metadata.NewTelemetryBuilder(set.TelemetrySettings)
 	if err != nil {
 		return nil, err
 	}
 	p := &gpuUsage{
-		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb,
+		cfg: cfg, set: set.TelemetrySettings, id: set.ID, telemetry: tb, pods: pods,
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
 		nodes:    stage.NewNodes(cfg.MaxSeries, newNode),
@@ -93,7 +94,6 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 			Logger: set.Logger, Fails: "The price list cannot be used. The last valid list is used instead.", Works: "The price list can be used again.",
 		},
 	}
-	p.pods = newPods(p.unreadable)
 	if cfg.Prices.File != "" {
 		p.prices = &price.File{Path: cfg.Prices.File}
 	}
@@ -103,7 +103,6 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 // process adds the usage of boards and containers. It does not modify existing samples.
 func (p *gpuUsage) process(ctx context.Context, batch *pdatagpu.Batch) {
 	now := time.Now()
-	p.pods.age(now)
 	of := &usageBatch{gpuUsage: p}
 	for _, f := range batch.Frames {
 		of.countFrame(f, now)
@@ -161,11 +160,4 @@ func (p *usageBatch) report(ctx context.Context, counts pdatagpu.ReadCounts, now
 		p.telemetry.ProcessorGpuUsagePointsClamped.Add(ctx, counts.Clamped)
 	}
 	p.series.Report(ctx, p.set.Logger, now, p.telemetry.ProcessorGpuUsageSeries, p.telemetry.ProcessorGpuUsageSeriesRefused)
-}
-
-// unreadable counts a pod whose annotations cannot be read.
-func (p *gpuUsage) unreadable(namespace, pod string, err error) {
-	p.telemetry.ProcessorGpuUsageDeclarationsUnreadable.Add(context.Background(), 1)
-	p.set.Logger.Debug("An annotation of a pod cannot be read. Its GPU shares are ignored.",
-		zap.String(signal.K8sNamespaceName, namespace), zap.String(signal.K8sPodName, pod), zap.Error(err))
 }

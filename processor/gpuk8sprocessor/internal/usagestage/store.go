@@ -12,7 +12,6 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
@@ -74,14 +73,6 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 			clear(n.boards)
 		})
 	}
-	if p.cfg.Kubernetes.AuthType == kube.AuthNone {
-		return nil
-	}
-	cache, err := kube.Acquire(kube.Options{Config: p.cfg.Kubernetes, NodeName: p.cfg.NodeName}, p.set)
-	if err != nil {
-		return err
-	}
-	p.pods.start(cache) //nolint:contextcheck // the informers continue after the start
 	return nil
 }
 
@@ -143,7 +134,6 @@ func (p *gpuUsage) stored(key string) any {
 func (p *gpuUsage) shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
 	p.series.Forget()
-	p.pods.stop()
 	p.nodes.Each(func(key string, n *nodeState) {
 		if len(n.boards) > 0 {
 			p.state.Changed(key)

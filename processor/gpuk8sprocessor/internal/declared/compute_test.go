@@ -1,10 +1,9 @@
-package usagestage
+package declared
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,12 +35,11 @@ func TestTheShareOfAnMPSClientIsItsThreadPercentage(t *testing.T) {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Env: []corev1.EnvVar{
 			{Name: "OTHER", Value: "90"}, {Name: "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", Value: tt.env},
 		}}}}}
-		s, err := readDeclarations(pod)
-		require.NoError(t, err)
+		c := readCompute(pod)
 		d := (&gpudata.Frame{}).Device("GPU-1")
 		u := d.User(gpudata.Holder{Namespace: "ns", Pod: "p", Container: "a"})
 		u.Holds, u.Strategy = true, tt.strategy
-		assert.Equal(t, tt.want, s.boardPart(d, u), tt)
+		assert.Equal(t, tt.want, c.of(d, u), tt)
 	}
 }
 
@@ -76,8 +74,7 @@ func TestComputeIsDeclared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}, Spec: corev1.PodSpec{Containers: tt.containers}}
-			s, err := readDeclarations(pod)
-			require.NoError(t, err)
+			c := readCompute(pod)
 			d := (&gpudata.Frame{}).Device("GPU-1")
 			d.Name = "nvidia0"
 			for container := range tt.want {
@@ -85,7 +82,7 @@ func TestComputeIsDeclared(t *testing.T) {
 			}
 			got := map[string]float64{}
 			for _, u := range d.Users {
-				got[u.Holder.Container] = s.boardPart(d, u)
+				got[u.Holder.Container] = c.of(d, u)
 			}
 			assert.Equal(t, tt.want, got)
 		})

@@ -1,0 +1,94 @@
+package declared
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
+)
+
+// startReader returns a reader of an API server with the pods. It appends the names of pods with
+// unreadable annotations to unreadable.
+func startReader(t *testing.T, unreadable *[]string, pods ...runtime.Object) *Reader {
+	t.Helper()
+	r := NewReader(Options{
+		Acquire: func() (*kube.Cache, error) {
+			return kube.NewCache(kubetest.NewClient(pods...), kube.Options{}, componenttest.NewNopTelemetrySettings()), nil
+		},
+		Unreadable: func(pod *corev1.Pod, _ error) { *unreadable = append(*unreadable, pod.Name) },
+	})
+	section := r.Section()
+	require.NoError(t, section.Start(t.Context(), nil))
+	t.Cleanup(func() { require.NoError(t, section.Shutdown(context.Background())) })
+	require.NoError(t, r.cache.WaitSynced(t.Context(), kube.Pods))
+	r.Changed()
+	return r
+}
+
+// newPod returns a pod with KAI's annotation for GPU memory in MiB.
+func newPod(name, memory string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{"gpu-memory": memory}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}},
+	}
+}
+
+func TestAPodIsFoundByItsNameOrUID(t *testing.T) {
+	r := startReader(t, nil, newPod("a", "100"), newPod("b", "200"))
+	for h, want := range map[gpudata.Holder]int64{
+		{Namespace: "ns", Pod: "a"}:               100 << 20,
+		{Namespace: "ns", Pod: "b", UID: "uid-b"}: 200 << 20,
+		{UID: "uid-b"}:                            200 << 20,
+		{Namespace: "ns", Pod: "b", UID: "uid-a"}: 0, // another pod has the name now
+		{Namespace: "ns", Pod: "c"}:               0,
+		{UID: "uid-c"}:                            0,
+		{ID: "of a plain container"}:              0,
+	} {
+		p := r.Pod(h)
+		if want == 0 {
+			assert.Nil(t, p, h)
+			continue
+		}
+		if assert.NotNil(t, p, h) && assert.Len(t, p.Budgets, 1, h) {
+			assert.Equal(t, gpushare.BudgetKAI, p.Budgets[0].Source)
+			assert.Equal(t, want, p.Budgets[0].MemoryBytes)
+		}
+	}
+}
+
+func TestAPodWithUnreadableAnnotationsIsReportedOnce(t *testing.T) {
+	var unreadable []string
+	r := startReader(t, &unreadable, newPod("a", "plenty"), newPod("b", "100"))
+	for version := range 3 {
+		for _, name := range []string{"a", "b"} {
+			p := r.Pod(gpudata.Holder{Namespace: "ns", Pod: name})
+			require.NotNil(t, p)
+			changed := p.DeepCopy()
+			changed.ResourceVersion = string(rune('1' + version))
+			r.read(changed)
+		}
+	}
+	assert.Equal(t, []string{"a"}, unreadable)
+}
+
+func TestWithoutTheAPIServerNoPodIsKnown(t *testing.T) {
+	r := NewReader(Options{Claims: true})
+	section := r.Section()
+	require.NoError(t, section.Start(t.Context(), nil))
+	defer func() { require.NoError(t, section.Shutdown(context.Background())) }()
+	assert.Nil(t, r.Pod(gpudata.Holder{Namespace: "ns", Pod: "a"}))
+	assert.Equal(t, kube.Off, r.State(kube.Pods).Phase)
+	_, known := r.Claim("ns", "c")
+	assert.False(t, known)
+}
