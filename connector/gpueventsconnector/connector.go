@@ -124,7 +124,7 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 // read finds the events in the received data and sends them.
 func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 	md, now := came.Metrics, time.Now()
-	c.order.Batch(md, now)
+	c.order.Batch(md)
 	c.run(ctx, nil, func() (out []events.Event) {
 		exporters, answered := 0, ""
 		for _, rm := range md.ResourceMetrics().All() {

@@ -121,7 +121,7 @@ func (e *viewExporter) observe() error {
 // consume stores a batch. It never returns an error: points that cannot be stored are counted.
 func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	now := time.Now()
-	e.order.Batch(md, now)
+	e.order.Batch(md)
 	batch := e.store.Begin(now)
 	addBatch(batch, md)
 	batch.End()

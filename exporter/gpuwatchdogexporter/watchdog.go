@@ -147,7 +147,7 @@ func (w *watchdog) observe() error {
 // consume processes a batch. It never returns an error, because points that cannot be used are
 // counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
-	w.order.Batch(md, time.Now())
+	w.order.Batch(md)
 	counts := w.samples.add(md, w.clock())
 	componenthelper.CountBy[outcome](ctx, w.telemetry.ExporterGpuWatchdogPoints, "outcome", counts[:])
 	if n := counts[refused]; n > 0 && w.refused.ShouldLog(time.Now()) {

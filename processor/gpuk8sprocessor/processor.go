@@ -105,7 +105,7 @@ func (p *gpuK8s) section() pdatagpu.Section {
 // process adds the holders of devices and the container series to the batch.
 func (p *gpuK8s) process(ctx context.Context, batch *pdatagpu.Batch) {
 	now := p.now()
-	p.order.Batch(batch.Metrics, now)
+	p.order.Batch(batch.Metrics)
 	counted := p.attribute(batch.Frames, now)
 	batch.Settle(p.attribution.Scope, p.attribution.Disabled)
 	p.sweep(now)

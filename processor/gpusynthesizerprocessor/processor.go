@@ -57,7 +57,6 @@ type gpuSynthesizer struct {
 	foreign  componenthelper.Trouble // rows of another vendor's GPUs
 	unnamed  componenthelper.Trouble // rows that name no GPU
 	devices  componenthelper.Limit
-	ended    func() // unregisters this component as a producer of samples
 }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) {
@@ -94,7 +93,6 @@ const stateOfAllKey = "xid"
 
 // start restores the XID state if a storage is configured.
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
-	p.ended = misplaced.MakesSamples()
 	var err error
 	p.state, err = componenthelper.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, componenthelper.StateOptions{
 		Version:  synth.StateVersion,
@@ -165,9 +163,6 @@ func (p *gpuSynthesizer) save(ctx context.Context, changed []synth.Place) {
 func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	defer p.telemetry.Shutdown()
 	p.devices.Forget()
-	if p.ended != nil {
-		p.ended()
-	}
 	return p.state.Close(ctx)
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
@@ -65,11 +64,10 @@ type windowProcessor struct {
 
 	conflicts conflictDetector
 
-	unregister func() // unregisters this component as a producer of windows
-	stop       chan struct{}
-	done       chan struct{}
-	cancel     context.CancelFunc
-	shutOnce   sync.Once
+	stop     chan struct{}
+	done     chan struct{}
+	cancel   context.CancelFunc
+	shutOnce sync.Once
 }
 
 func newWindowProcessor(set processor.Settings, cfg *Config, next consumer.Metrics) (*windowProcessor, error) {
@@ -117,7 +115,6 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 	if err := p.observe(); err != nil {
 		return err
 	}
-	p.unregister = misplaced.MakesWindows()
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
 	// The loop outlives the call of start.
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -178,7 +175,7 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 // remain in the batch.
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
-	p.health.order.Batch(a.Metrics, now)
+	p.health.order.Batch(a.Metrics)
 	in := p.engine.Begin(now)
 	r, ok := p.readers.Get().(*reader)
 	if !ok {
@@ -344,7 +341,6 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		flush, stopFlush := context.WithTimeout(ctx, shutdownPatience)
 		defer stopFlush()
 		defer p.cancel()
-		p.unregister()
 		close(p.stop)
 		// The loop may be blocked in the next consumer or in the storage. Such a call returns when
 		// the context of the loop is canceled.
