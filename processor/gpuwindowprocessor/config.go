@@ -66,8 +66,6 @@ type Config struct {
 	MaxSeries int `mapstructure:"max_series"`
 	// IdleTimeout is the time without samples after which a series ends.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// MarkEnd marks the end of a series with one NoRecordedValue point.
-	MarkEnd bool `mapstructure:"mark_end"`
 	// Tier is true if nodes are distributed among several collectors, so that another collector may
 	// receive a node's samples for some time. The ends of series are then never marked, because a
 	// series may continue in another collector.
@@ -110,7 +108,6 @@ func createDefaultConfig() component.Config {
 		MemoryPressureThreshold: 0.9,
 		MaxSeries:               defaultMaxSeries,
 		IdleTimeout:             10 * time.Minute,
-		MarkEnd:                 true,
 		StartTimestamp:          true,
 		DeviceAttributes:        onPoints,
 		Passthrough:             passthroughLast,
@@ -244,7 +241,7 @@ func (c *Config) settings() window.Settings {
 	}
 	return window.Settings{
 		Window: c.Window, Grace: c.Grace, MaxGap: c.MaxGap,
-		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: c.MarkEnd && !c.Tier,
+		MaxSeries: c.MaxSeries, IdleTimeout: c.IdleTimeout, MarkEnd: !c.Tier,
 		KeepLast: c.Passthrough == passthroughLast,
 		Tier:     c.Tier,
 		ByDevice: c.DeviceAttributes == onResources,
