@@ -17,6 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // FindingsType is the name of the stage that evaluates the rules of findings.
@@ -100,7 +101,7 @@ func newFindingsStage(set connector.Settings, cfg *FindingsConfig) (*findingsSta
 	}, err
 }
 
-func (s *findingsStage) process(ctx context.Context, batch *pdatagpu.Batch) {
+func (s *findingsStage) process(ctx context.Context, batch *stage.Batch) {
 	now := time.Now()
 	for _, f := range batch.Frames {
 		s.tracker.Frame(f, now)

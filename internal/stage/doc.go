@@ -1,3 +1,4 @@
-// Package stage provides state for each node, with its own lock, and limits for the state of all
-// nodes together. The components that process frames use it.
+// Package stage contains what the components that compute on frames share: the batch of frames that a
+// stage processes, state for each node with its own lock, and limits for the state of all nodes
+// together. It does not depend on the Collector.
 package stage

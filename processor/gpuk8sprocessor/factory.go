@@ -7,7 +7,9 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/processor"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
@@ -21,7 +23,13 @@ func createMetrics(_ context.Context, set processor.Settings, config component.C
 	if err != nil {
 		return nil, err
 	}
-	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, pdatagpu.Sections(append(holders, accounts...)...))
+	f := pdatagpu.Sections(append(holders, accounts...)...)
+	process, order := f.Process, misplaced.New("gpu_k8s", set.Logger)
+	f.Process = func(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
+		order.Batch(a.Metrics)
+		return process(ctx, a)
+	}
+	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, f)
 }
 
 // NewStages returns gpu_k8s as two stages. The first stage, holders, adds the holders of devices

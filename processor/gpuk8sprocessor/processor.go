@@ -14,7 +14,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
@@ -36,7 +35,6 @@ type gpuK8s struct {
 	jobs           *jobs
 	// attribution contains the disabled metrics.
 	attribution gpudata.Attribution
-	order       *misplaced.Check
 	now         func() time.Time
 }
 
@@ -58,7 +56,6 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuK8s, error) {
 			limit: componenthelper.Limit{Component: set.ID.String(), Setting: "max_jobs", Value: cfg.MaxJobs, What: "batch jobs"},
 		},
 		attribution: gpudata.Attribution{Scope: scope, Disabled: cfg.Metrics.Disabled(emitted())},
-		order:       misplaced.New("gpu_k8s", set.Logger),
 		now:         time.Now,
 	}
 	p.sources = newSources(cfg, set.TelemetrySettings, p.tracker)
@@ -103,9 +100,8 @@ func (p *gpuK8s) section() pdatagpu.Section {
 }
 
 // process adds the holders of devices and the container series to the batch.
-func (p *gpuK8s) process(ctx context.Context, batch *pdatagpu.Batch) {
+func (p *gpuK8s) process(ctx context.Context, batch *stage.Batch) {
 	now := p.now()
-	p.order.Batch(batch.Metrics)
 	counted := p.attribute(batch.Frames, now)
 	batch.Settle(p.attribution.Scope, p.attribution.Disabled)
 	p.sweep(now)

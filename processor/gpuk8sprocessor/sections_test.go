@@ -22,6 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
@@ -30,7 +31,7 @@ import (
 // finds returns a stage that emits the finding "latched" with the given value for every device.
 func finds(latched float64) *pdatagpu.Processor {
 	everything := func(*signal.Metric) bool { return true }
-	return pdatagpu.NewStage(pdatagpu.Sections(pdatagpu.Section{Wants: everything, Process: func(_ context.Context, batch *pdatagpu.Batch) {
+	return pdatagpu.NewStage(pdatagpu.Sections(pdatagpu.Section{Wants: everything, Process: func(_ context.Context, batch *stage.Batch) {
 		for _, f := range batch.Frames {
 			for _, d := range f.Devices {
 				d.Samples.Add(gpudata.Sample{Metric: signal.GPUFinding, Own: signal.FindingLatched, Value: latched})

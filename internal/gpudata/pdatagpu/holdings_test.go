@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
@@ -78,7 +79,7 @@ func share(b *Batch) {
 		f.Share(&gpudata.Attribution{Scope: scope})
 	}
 	b.Settle(scope, nil)
-	b.sort()
+	b.Sort()
 	b.write(&Arrival{Metrics: b.Metrics})
 }
 
@@ -233,7 +234,7 @@ func TestPointsThatAreNotReplacedRemain(t *testing.T) {
 	b.Frames[0].Find("GPU-1").HoldersKnown = false
 	share(b)
 	assert.Equal(t, want, batch.lines())
-	assert.Equal(t, [Drops]int64{OutOfRange: 1, NoTime: 1}, b.Counts(everything).Dropped)
+	assert.Equal(t, [stage.Drops]int64{stage.OutOfRange: 1, stage.NoTime: 1}, b.Counts(everything).Dropped)
 }
 
 func TestOnlySeriesOfDevicesUsersAndProcessesHaveEnds(t *testing.T) {
@@ -245,7 +246,7 @@ func TestOnlySeriesOfDevicesUsersAndProcessesHaveEnds(t *testing.T) {
 	d := b.Frames[0].Find("GPU-1")
 	assert.Equal(t, []gpudata.Sample{{Metric: signal.HwPower, Ended: true}}, d.Samples.All())
 	assert.False(t, d.Observed)
-	assert.Equal(t, ReadCounts{Dropped: [Drops]int64{NoValue: 1}}, b.Counts(everything))
+	assert.Equal(t, stage.ReadCounts{Dropped: [stage.Drops]int64{stage.NoValue: 1}}, b.Counts(everything))
 }
 
 func TestANamespaceAloneIsNotAHolder(t *testing.T) {

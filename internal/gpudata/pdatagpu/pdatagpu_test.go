@@ -9,6 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
@@ -81,7 +82,7 @@ func TestARatioIsClampedOrDroppedWhereABatchIsRead(t *testing.T) {
 			}
 			if want < 0 {
 				assert.Empty(t, samples)
-				assert.EqualValues(t, 1, b.Counts(all).Dropped[Implausible])
+				assert.EqualValues(t, 1, b.Counts(all).Dropped[stage.Implausible])
 				return
 			}
 			require.Len(t, samples, 1)
@@ -96,28 +97,28 @@ func TestARatioIsClampedOrDroppedWhereABatchIsRead(t *testing.T) {
 func TestPointsThatAreNotObservationsAreDroppedWithAReason(t *testing.T) {
 	for name, tt := range map[string]struct {
 		point string
-		why   Drop
+		why   stage.Drop
 	}{
-		"a stale marker":                  {"10s {} gpu.process.count {hw.id=GPU-1} = stale", NoValue},
-		"no sample time":                  {"0s {} hw.power {hw.id=GPU-1} = 1", NoTime},
-		"not a number":                    {"10s {} hw.power {hw.id=GPU-1} = NaN", OutOfRange},
-		"infinite":                        {"10s {} hw.power {hw.id=GPU-1} = +Inf", OutOfRange},
-		"negative":                        {"10s {} hw.power {hw.id=GPU-1} = -1", OutOfRange},
-		"a holder with the value 0.5":     {"10s {k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 0.5", OutOfRange},
-		"no hw.id":                        {"10s {} hw.power {} = 1", NoDevice},
-		"not a GPU":                       {"10s {} hw.power {hw.id=nvme0, hw.type=disk_controller} = 1", NoDevice},
-		"a process without a PID":         {"10s {} process.gpu.memory.usage {hw.id=GPU-1} = 1", NoDevice},
-		"a holder point without a holder": {"10s {} gpu.device.holder {hw.id=GPU-1} = 1", NoHolder},
-		"a temperature below freezing":    {"10s {} hw.temperature {hw.id=GPU-1} = -1", Drops},
+		"a stale marker":                  {"10s {} gpu.process.count {hw.id=GPU-1} = stale", stage.NoValue},
+		"no sample time":                  {"0s {} hw.power {hw.id=GPU-1} = 1", stage.NoTime},
+		"not a number":                    {"10s {} hw.power {hw.id=GPU-1} = NaN", stage.OutOfRange},
+		"infinite":                        {"10s {} hw.power {hw.id=GPU-1} = +Inf", stage.OutOfRange},
+		"negative":                        {"10s {} hw.power {hw.id=GPU-1} = -1", stage.OutOfRange},
+		"a holder with the value 0.5":     {"10s {k8s.pod.name=a} gpu.device.holder {hw.id=GPU-1} = 0.5", stage.OutOfRange},
+		"no hw.id":                        {"10s {} hw.power {} = 1", stage.NoDevice},
+		"not a GPU":                       {"10s {} hw.power {hw.id=nvme0, hw.type=disk_controller} = 1", stage.NoDevice},
+		"a process without a PID":         {"10s {} process.gpu.memory.usage {hw.id=GPU-1} = 1", stage.NoDevice},
+		"a holder point without a holder": {"10s {} gpu.device.holder {hw.id=GPU-1} = 1", stage.NoHolder},
+		"a temperature below freezing":    {"10s {} hw.temperature {hw.id=GPU-1} = -1", stage.Drops},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var want [Drops]int64
-			if tt.why < Drops {
+			var want [stage.Drops]int64
+			if tt.why < stage.Drops {
 				want[tt.why] = 1
 			}
 			b := Read(goldentest.Points(t, tt.point, false), all)
 			assert.Equal(t, want, b.Counts(all).Dropped)
-			assert.Len(t, b.Frames, map[bool]int{true: 1, false: 0}[tt.why == Drops], "a dropped point adds no frame")
+			assert.Len(t, b.Frames, map[bool]int{true: 1, false: 0}[tt.why == stage.Drops], "a dropped point adds no frame")
 		})
 	}
 }

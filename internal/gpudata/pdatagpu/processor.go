@@ -150,7 +150,6 @@ func (a *Arrival) join(b *Batch) *Batch {
 		f.Sort()
 		f.MarkIncoming()
 	}
-	b.received = a.Frames
 	b.Frames = append(slices.Clone(a.Frames), b.read...)
 	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
 	return b

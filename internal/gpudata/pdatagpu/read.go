@@ -14,46 +14,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
-
-// Drop is why a point is not an observation.
-type Drop uint8
-
-const (
-	// NoValue points are stale markers or empty.
-	NoValue Drop = iota
-	// NoTime points have no sample time.
-	NoTime
-	// OutOfRange points have an impossible value: it is negative, NaN, infinite, or outside the
-	// metric's range.
-	OutOfRange
-	// NoDevice points do not name a GPU.
-	NoDevice
-	// NoHolder points are about a holder but do not name it.
-	NoHolder
-	// Implausible points have a ratio far outside [0, 1]. See [signal.Clamp].
-	Implausible
-	// Drops is the number of reasons.
-	Drops
-)
-
-// String returns the reason as it appears in self-metrics.
-func (d Drop) String() string {
-	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
-}
 
 // Batch is a batch of metrics with the frames that were read from it.
 type Batch struct {
+	stage.Batch
 	Metrics pmetric.Metrics
-	// Frames are sorted by time, oldest first. Their devices are sorted by ID.
-	Frames []*gpudata.Frame
 
-	// Frames that were read from the metrics, frames of the previous stage, and frames that sections
-	// appended.
-	read, received, appended []*gpudata.Frame
-
+	read   []*gpudata.Frame // frames that were read from the metrics
 	wants  func(*signal.Metric) bool
-	counts map[*signal.Metric]*ReadCounts // of wanted metrics; nil for metrics without counts
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
 	// resources contains the first Resource of each place and holder. holders contains the holders
@@ -65,41 +35,6 @@ type Batch struct {
 	// it comes from a holder's series.
 	described map[*gpudata.DeviceFrame]bool
 	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
-}
-
-// ReadCounts counts points that were not read as they are.
-type ReadCounts struct {
-	// Dropped counts the points that are not observations, by reason.
-	Dropped [Drops]int64
-	// Clamped counts the ratios that were clamped to [0, 1].
-	Clamped int64
-}
-
-// Counts returns the sum of the counts of some of the wanted metrics.
-func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
-	for m, c := range b.counts {
-		if !of(m) {
-			continue
-		}
-		sum.Clamped += c.Clamped
-		for d, n := range c.Dropped {
-			sum.Dropped[d] += n
-		}
-	}
-	return sum
-}
-
-// countsOf returns the counts of a metric, to be increased.
-func (b *Batch) countsOf(m *signal.Metric) *ReadCounts {
-	c := b.counts[m]
-	if c == nil {
-		c = &ReadCounts{}
-		if b.counts == nil {
-			b.counts = map[*signal.Metric]*ReadCounts{}
-		}
-		b.counts[m] = c
-	}
-	return c
 }
 
 type frameKey struct {
@@ -285,7 +220,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	for _, dp := range points.Of(m).All() {
 		drop, ok := in.point(r, s, dp, wanted)
 		if !ok && wanted {
-			in.batch.countsOf(s).Dropped[drop]++
+			in.batch.CountsOf(s).Dropped[drop]++
 		}
 	}
 }
@@ -307,17 +242,17 @@ func (in *input) exists(dp pmetric.NumberDataPoint) {
 }
 
 // point reads a point. If the point is not an observation, it returns false and the reason.
-func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why Drop, ok bool) {
+func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why stage.Drop, ok bool) {
 	v, clamped, why, ok := in.observes(r, s, dp)
 	if !ok {
-		if r == ofDevice && why == Implausible {
+		if r == ofDevice && why == stage.Implausible {
 			in.exists(dp) // the value is invalid
 		}
 		return why, false
 	}
 	attrs := dp.Attributes()
 	if r == ofProcess && Text(attrs, signal.ProcessPID) == "" {
-		return NoDevice, false
+		return stage.NoDevice, false
 	}
 	if r == ofProcess && isUnplaced(attrs) {
 		if wanted && !dp.Flags().NoRecordedValue() {
@@ -327,7 +262,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	}
 	d := in.device(int64(dp.Timestamp()), attrs)
 	if d == nil {
-		return NoDevice, false
+		return stage.NoDevice, false
 	}
 	if !in.known {
 		in.addSeries()
@@ -340,7 +275,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 		return 0, true
 	}
 	if clamped {
-		in.batch.countsOf(s).Clamped++
+		in.batch.CountsOf(s).Clamped++
 	}
 	sample := gpudata.Sample{Metric: s, Start: int64(dp.StartTimestamp()), Ended: ended, Value: v}
 	if len(s.Attributes) > 0 && r != ofProcess { // for process metrics, this attribute is the PID, which Process already contains
@@ -378,7 +313,7 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 // observes checks the time, the value, and the holder of a point. It returns the value, which is 0
 // if the series ends. If the point is not an observation, it returns false and the reason. It
 // clamps ratios to [0, 1].
-func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why Drop, ok bool) {
+func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why stage.Drop, ok bool) {
 	ended := dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
 	v, why, ok = Observation(dp)
 	plausible := true
@@ -387,33 +322,33 @@ func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) 
 	}
 	switch {
 	case ended && !hasTime(dp):
-		return 0, false, NoTime, false
+		return 0, false, stage.NoTime, false
 	case !ended && !ok:
 		return 0, false, why, false
 	case !plausible:
-		return 0, false, Implausible, false
+		return 0, false, stage.Implausible, false
 	case !ended && v < 0 && s != signal.HwTemperature:
-		return 0, false, OutOfRange, false
+		return 0, false, stage.OutOfRange, false
 	case (r == ofUser || r == ofHolding) && in.holder.IsZero():
-		return 0, false, NoHolder, false
+		return 0, false, stage.NoHolder, false
 	case r == ofHolding && v != 1:
-		return 0, false, OutOfRange, false
+		return 0, false, stage.OutOfRange, false
 	}
 	return v, clamped, 0, true
 }
 
 // Observation returns the value of a point, or false and the reason if the point has no value or no
 // sample time.
-func Observation(dp pmetric.NumberDataPoint) (v float64, why Drop, ok bool) {
+func Observation(dp pmetric.NumberDataPoint) (v float64, why stage.Drop, ok bool) {
 	v = points.Value(dp)
 	switch {
 	// The flag is checked first, because the value of a point with this flag reads as 0.
 	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
-		return 0, NoValue, false
+		return 0, stage.NoValue, false
 	case !hasTime(dp):
-		return 0, NoTime, false
+		return 0, stage.NoTime, false
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, OutOfRange, false
+		return 0, stage.OutOfRange, false
 	}
 	return v, 0, true
 }
@@ -494,13 +429,13 @@ func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 		return
 	}
 	in.batch.described[d] = own
-	said := descriptionOf(attrs)
+	description := descriptionOf(attrs)
 	if own {
-		d.Description, said = said, d.Description
+		d.Description, description = description, d.Description
 	} else {
-		said.Allocation = gpudata.Allocation{}
+		description.Allocation = gpudata.Allocation{}
 	}
-	d.Complete(&said)
+	d.Complete(&description)
 	if d.Parent == "" {
 		d.Parent = exporters.BoardOf(d.Device.ID())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // sampled contains device metrics, each with a value for the metric's own attribute.
@@ -138,7 +139,7 @@ func TestFramesThatAreWrittenAreReadAgain(t *testing.T) {
 		(&Writer{Scope: gpudata.NewScope("test", "")}).Write(given, md)
 		b := Read(md, func(*signal.Metric) bool { return true })
 		assert.ElementsMatch(t, described(given), described(b.Frames))
-		assert.Equal(t, [Drops]int64{}, b.Counts(everything).Dropped)
+		assert.Equal(t, [stage.Drops]int64{}, b.Counts(everything).Dropped)
 
 		// Samples that were read are incoming and must not be written again.
 		before := md.DataPointCount()
@@ -173,7 +174,7 @@ func TestPointsThatAreNotObservationsAreCounted(t *testing.T) {
 	point(signal.GPUDeviceHolder, "GPU-1", 1, 1)
 	point(signal.HwEnergy, "GPU-1", 1, -1) // not a wanted metric
 	b := Read(md, func(s *signal.Metric) bool { return s != signal.HwEnergy })
-	assert.Equal(t, [Drops]int64{NoTime: 1, OutOfRange: 1, NoDevice: 1, NoHolder: 1}, b.Counts(everything).Dropped)
+	assert.Equal(t, [stage.Drops]int64{stage.NoTime: 1, stage.OutOfRange: 1, stage.NoDevice: 1, stage.NoHolder: 1}, b.Counts(everything).Dropped)
 	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "temperatures may be below zero")
 }
 

@@ -9,16 +9,17 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
 // Section is a part of a component that adds to frames, such as the section power of gpu_k8s.
 type Section struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// Process adds samples, holders and frames to a batch. It must then call [Batch.Settle].
+	// Process adds samples, holders and frames to a batch. It must then call [stage.Batch.Settle].
 	// Process may be called concurrently. It must not use the batch after returning. A section that
 	// only starts and stops something for other sections has no Process.
-	Process func(context.Context, *Batch)
+	Process func(context.Context, *stage.Batch)
 	// Wants selects the metrics that Process uses. Frames may contain other metrics as well.
 	Wants func(*signal.Metric) bool
 }
@@ -55,36 +56,13 @@ func Sections(list ...Section) Functions {
 			b := a.join(Read(a.Own(), wants))
 			for _, s := range list {
 				if s.Process != nil {
-					s.Process(ctx, b)
-					b.sort()
+					s.Process(ctx, &b.Batch)
+					b.Sort()
 				}
 			}
 			return b.write(a), nil
 		},
 	}
-}
-
-// Append adds a frame to the batch.
-func (b *Batch) Append(f *gpudata.Frame) {
-	b.appended = append(b.appended, f)
-	b.Frames = append(b.Frames, f)
-}
-
-// Settle sets the scope of everything that was added since the last call, and removes samples of
-// disabled metrics from it.
-func (b *Batch) Settle(scope gpudata.Scope, disabled map[*signal.Metric]bool) {
-	for _, f := range b.Frames {
-		f.Settle(scope, disabled)
-	}
-}
-
-// sort restores the order of the batch, so that the next section does not depend on the order in
-// which this one added frames, devices, users and processes.
-func (b *Batch) sort() {
-	for _, f := range b.Frames {
-		f.Sort()
-	}
-	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
 }
 
 // write writes what sections added to frames that were read from metrics to the metrics. It returns
@@ -96,10 +74,10 @@ func (b *Batch) write(a *Arrival) []*gpudata.Frame {
 		b.writeAdded()
 	}
 	if a.Frames == nil {
-		(&Writer{}).Write(b.appended, a.Metrics)
+		(&Writer{}).Write(b.Appended(), a.Metrics)
 		return nil
 	}
-	frames := append(slices.Clone(a.Frames), b.appended...)
+	frames := append(slices.Clone(a.Frames), b.Appended()...)
 	slices.SortStableFunc(frames, (*gpudata.Frame).Compare)
 	return frames
 }

@@ -24,16 +24,16 @@ import (
 // dropMaxSeries is the reason for dropping a process or a container's value because max_series is
 // reached. It extends the reasons for dropping points.
 const (
-	dropMaxSeries = pdatagpu.Drops + iota
+	dropMaxSeries = stage.Drops + iota
 	numDropReasons
 )
 
 // dropReason is the reason for dropping a point, process, or value.
-type dropReason pdatagpu.Drop
+type dropReason stage.Drop
 
 // String returns the value of the self-metric's attribute.
 func (d dropReason) String() string {
-	if of := pdatagpu.Drop(d); of < pdatagpu.Drops {
+	if of := stage.Drop(d); of < stage.Drops {
 		return of.String()
 	}
 	return "no_room"
@@ -107,7 +107,7 @@ func (p *gpuBudget) shutdown(context.Context) error {
 const sweepEvery = time.Minute
 
 // process adds budgets, usage, and states to the batch. It does not change existing points.
-func (p *gpuBudget) process(ctx context.Context, batch *pdatagpu.Batch) {
+func (p *gpuBudget) process(ctx context.Context, batch *stage.Batch) {
 	now := time.Now()
 	counts := batch.Counts(wants)
 	of := &budgetBatch{gpuBudget: p, clamped: counts.Clamped}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
@@ -65,7 +65,7 @@ func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 			continue
 		}
 		if watts > maxWatts {
-			p.Dropped[pdatagpu.OutOfRange]++
+			p.Dropped[stage.OutOfRange]++
 			continue
 		}
 		boardFrame := f.Board(d)

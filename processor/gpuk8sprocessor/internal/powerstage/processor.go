@@ -73,7 +73,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 
 // process adds the power of boards, instances, containers, and processes. It does not modify
 // existing samples.
-func (p *gpuPower) process(ctx context.Context, b *pdatagpu.Batch) {
+func (p *gpuPower) process(ctx context.Context, b *stage.Batch) {
 	now := time.Now()
 	batch := powerBatch{gpuPower: p, ReadCounts: b.Counts(wants), shared: map[string]bool{}}
 	for _, f := range b.Frames {
@@ -90,7 +90,7 @@ func (p *gpuPower) process(ctx context.Context, b *pdatagpu.Batch) {
 // powerBatch is a batch with its counts.
 type powerBatch struct {
 	*gpuPower
-	pdatagpu.ReadCounts
+	stage.ReadCounts
 	frozen [split.NumSources]int64
 	// shared contains the devices of the frame whose power was divided among their holders.
 	shared map[string]bool
@@ -172,7 +172,7 @@ func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source spl
 
 // report adds the results of the batch to the self-metrics.
 func (p *powerBatch) report(ctx context.Context, now time.Time) {
-	componenthelper.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", p.Dropped[:])
+	componenthelper.CountBy[stage.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", p.Dropped[:])
 	if p.Clamped > 0 {
 		p.telemetry.ProcessorGpuPowerPointsClamped.Add(ctx, p.Clamped)
 	}

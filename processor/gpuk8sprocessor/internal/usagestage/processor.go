@@ -101,7 +101,7 @@ func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*
 }
 
 // process adds the usage of boards and containers. It does not modify existing samples.
-func (p *gpuUsage) process(ctx context.Context, batch *pdatagpu.Batch) {
+func (p *gpuUsage) process(ctx context.Context, batch *stage.Batch) {
 	now := time.Now()
 	of := &usageBatch{gpuUsage: p}
 	for _, f := range batch.Frames {
@@ -142,8 +142,8 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 }
 
 // report adds the results of the batch to the self-metrics.
-func (p *usageBatch) report(ctx context.Context, counts pdatagpu.ReadCounts, now time.Time) {
-	componenthelper.CountBy[pdatagpu.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", counts.Dropped[:])
+func (p *usageBatch) report(ctx context.Context, counts stage.ReadCounts, now time.Time) {
+	componenthelper.CountBy[stage.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", counts.Dropped[:])
 	componenthelper.CountBy[skipReason](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])
 	if p.skipped[countedBefore] > 0 && p.countedBeforeTrouble.ShouldLog(now) {
 		p.set.Logger.Error("The section usage of another gpu_k8s has already counted these GPUs. Their time is not counted again. " +

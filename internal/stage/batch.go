@@ -1,0 +1,105 @@
+package stage
+
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
+
+// Batch contains the frames that a stage processes together. They may belong to several nodes.
+type Batch struct {
+	// Frames are sorted by time, oldest first. Their devices are sorted by ID. Use Append to add
+	// frames.
+	Frames []*gpudata.Frame
+
+	appended []*gpudata.Frame
+	counts   map[*signal.Metric]*ReadCounts // nil for metrics without counts
+}
+
+// Append adds a frame to the batch.
+func (b *Batch) Append(f *gpudata.Frame) {
+	b.appended = append(b.appended, f)
+	b.Frames = append(b.Frames, f)
+}
+
+// Appended returns the frames that were added with Append.
+func (b *Batch) Appended() []*gpudata.Frame { return b.appended }
+
+// Settle sets the scope of everything that was added since the last call, and removes samples of
+// disabled metrics from it.
+func (b *Batch) Settle(scope gpudata.Scope, disabled map[*signal.Metric]bool) {
+	for _, f := range b.Frames {
+		f.Settle(scope, disabled)
+	}
+}
+
+// Sort restores the order of the batch, so that the next stage does not depend on the order in which
+// a stage added frames, devices, users and processes.
+func (b *Batch) Sort() {
+	for _, f := range b.Frames {
+		f.Sort()
+	}
+	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
+}
+
+// Drop is why a point is not an observation.
+type Drop uint8
+
+const (
+	// NoValue points are stale markers or empty.
+	NoValue Drop = iota
+	// NoTime points have no sample time.
+	NoTime
+	// OutOfRange points have an impossible value: it is negative, NaN, infinite, or outside the
+	// metric's range.
+	OutOfRange
+	// NoDevice points do not name a GPU.
+	NoDevice
+	// NoHolder points are about a holder but do not name it.
+	NoHolder
+	// Implausible points have a ratio far outside [0, 1]. See [signal.Clamp].
+	Implausible
+	// Drops is the number of reasons.
+	Drops
+)
+
+// String returns the reason as it appears in self-metrics.
+func (d Drop) String() string {
+	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
+}
+
+// ReadCounts counts the points that were not read as they are.
+type ReadCounts struct {
+	// Dropped counts the points that are not observations, by reason.
+	Dropped [Drops]int64
+	// Clamped counts the ratios that were clamped to [0, 1].
+	Clamped int64
+}
+
+// Counts returns the sum of the counts of some metrics. Only metrics that a stage wants are counted.
+func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
+	for m, c := range b.counts {
+		if !of(m) {
+			continue
+		}
+		sum.Clamped += c.Clamped
+		for d, n := range c.Dropped {
+			sum.Dropped[d] += n
+		}
+	}
+	return sum
+}
+
+// CountsOf returns the counts of a metric. The reader of the batch increases them.
+func (b *Batch) CountsOf(m *signal.Metric) *ReadCounts {
+	c := b.counts[m]
+	if c == nil {
+		c = &ReadCounts{}
+		if b.counts == nil {
+			b.counts = map[*signal.Metric]*ReadCounts{}
+		}
+		b.counts[m] = c
+	}
+	return c
+}
