@@ -259,7 +259,7 @@ func (s *pageSuite) TestMissingCellShowsTheDiagnosis() {
 	title := func(row int, column string) string { return eval[string](p, cell(row, column)+".title") }
 	assert.Equal(t, "DCGM_FI_PROF_SM_ACTIVE: DCGM's profiling does not work on this GPU.", title(3, "sm"))
 	assert.Equal(t, "DCGM_FI_PROF_PCIE_TX_BYTES, DCGM_FI_PROF_PCIE_RX_BYTES: DCGM's profiling does not work on this GPU.", title(3, "pcie"))
-	assert.Equal(t, "DCGM_FI_PROF_NVLINK_TX_BYTES: this model, partition or vendor does not have it.", title(3, "nvlink"))
+	assert.Equal(t, "DCGM_FI_PROF_NVLINK_TX_BYTES: this model, partition or vendor does not support it.", title(3, "nvlink"))
 	assert.Contains(t, title(3, "throttle"), "DCGM_FI_DEV_POWER_VIOLATION, DCGM_FI_DEV_THERMAL_VIOLATION, ")
 	assert.Contains(t, eval[string](p, cell(3, "sm")+".innerText"), "profiling does not work", "it is announced to screen readers")
 	assert.Contains(t, title(3, "xid"), "Usual reason: ", "there is no diagnosis")
@@ -283,7 +283,7 @@ func (s *pageSuite) TestMissingSignalsAreListedWithTheReason() {
 		"gpu.sm.occupancy DCGM_FI_PROF_SM_OCCUPANCY DCGM's profiling does not work on this GPU 1 of 7 nvidia3 on gpu-node-00",
 		"gpu.dram.active DCGM_FI_PROF_DRAM_ACTIVE DCGM's profiling does not work on this GPU 1 of 7 nvidia3 on gpu-node-00",
 		"gpu.pcie.throughput {transmit, receive} DCGM_FI_PROF_PCIE_TX_BYTES DCGM_FI_PROF_PCIE_RX_BYTES DCGM's profiling does not work on this GPU 1 of 7 nvidia3 on gpu-node-00",
-		"gpu.nvlink.throughput {transmit} DCGM_FI_PROF_NVLINK_TX_BYTES this model, partition or vendor does not have it 1 of 7 nvidia3 on gpu-node-00",
+		"gpu.nvlink.throughput {transmit} DCGM_FI_PROF_NVLINK_TX_BYTES this model, partition or vendor does not support it 1 of 7 nvidia3 on gpu-node-00",
 	}, rows)
 	p.run(chromedp.KeyEvent(kb.Escape))
 	p.until(`!document.getElementById("missing").open`)

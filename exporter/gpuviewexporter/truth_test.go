@@ -308,7 +308,7 @@ func (s *pageSuite) TestDevicesAreLostWithTheirExporterBeforeTheirWindowIsMissed
 	p.until(tile("lost") + ` === "8"`)
 	assert.Equal(t, "Live", text(p, "connection"))
 	p.input("search", "gpu-node-01")
-	assert.Equal(t, "http://10.0.0.1:9400/metrics gives no samples since "+pageTime(p, at.Add(-10*time.Second))+".", eval[string](p, cell(0, "sm")+".title"))
+	assert.Equal(t, "http://10.0.0.1:9400/metrics has exposed no samples since "+pageTime(p, at.Add(-10*time.Second))+".", eval[string](p, cell(0, "sm")+".title"))
 	assert.Contains(t, eval[string](p, cell(0, "device")+".innerText"), "until "+pageTime(p, at), "a part of it was observed")
 	p.input("search", "gpu-node-00")
 	assert.NotContains(t, eval[string](p, cell(0, "device")+".innerText"), "until")

@@ -39,8 +39,8 @@ type Exporter struct {
 	// Identify returns the device of a row, or the reason why the row is not about one of this
 	// exporter's devices.
 	Identify func(*Row) (Identity, Refusal)
-	// CalledExporter reports whether a container has the exporter's name.
-	CalledExporter func(Holder) bool
+	// IsExporter reports whether a container has the exporter's name.
+	IsExporter func(Holder) bool
 
 	// OfContainers is true if the rows describe containers on devices that other exporters expose.
 	// Such an exporter is not a second source of a device: its rows are matched to another
@@ -141,8 +141,8 @@ type PluginID struct {
 	Replica bool
 }
 
-// Understood reports whether the form of the id is known, so that it identifies a device.
-func (d *PluginID) Understood() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
+// IsKnown reports whether the form of the id is known, so that it identifies a device.
+func (d *PluginID) IsKnown() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
 
 // Refusal is the reason why a row is not about a device of the exporter.
 type Refusal uint8

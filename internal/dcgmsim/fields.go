@@ -195,7 +195,7 @@ var csv = []struct {
 	{swThermalTime, "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", counter, "Throttling duration due to the software thermal slowdown (in ns).", since45, 0},
 	{hwThermalTime, "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", counter, "Throttling duration due to the hardware thermal slowdown (in ns).", since45, 0},
 	{hwPowerBrakeTime, "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", counter, "Throttling duration due to the hardware power brake (in ns).", since45, 0},
-	{recoveryAction, "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", gauge, "What the driver wants to be done.", since45, 0},
+	{recoveryAction, "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", gauge, "Recovery action that the driver recommends.", since45, 0},
 	{xidWindow, "DCGM_EXP_XID_ERRORS_COUNT", gauge, "XID errors observed during the configured time window.", since45, 0},
 	{clockEventsWindow, "DCGM_EXP_CLOCK_EVENTS_COUNT", gauge, "Clock events observed during the configured time window.", since45, 0},
 	{xidTotal, "DCGM_EXP_XID_ERRORS_TOTAL", counter, "Total XID errors observed since exporter start.", since483, 0},

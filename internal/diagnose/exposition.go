@@ -307,7 +307,7 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)
-	if r.held && (text.Federated() && text.Of().CalledExporter(r.holder) || text.NamesTarget()) {
+	if r.held && (text.Federated() && text.Of().IsExporter(r.holder) || text.NamesTarget()) {
 		e.recordOwnPod(r)
 	}
 	if r.relayed = text.Relayed(); r.relayed {

@@ -46,7 +46,7 @@ var reasons = [NumReasons]struct {
 	NoProfiling:  {"no_profiling", "DCGM's profiling does not work on this GPU", false},
 	Frozen:       {"frozen", "0 although the GPU is busy: DCGM's profiler has stopped", false},
 	Unread:       {signal.ReasonUnread, "power, temperature and clock are 0: the driver cannot read the board", false},
-	Hardware:     {"hardware", "this model, partition or vendor does not have it", true},
+	Hardware:     {"hardware", "this model, partition or vendor does not support it", true},
 	Free:         {"free", "the device has no holder", true},
 	NoPodLabels:  {"no_pod_labels", "no row names the pod that holds the device", false},
 	UnknownScale: {"unknown_scale", "its scale or its capacity is unknown", false},

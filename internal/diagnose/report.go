@@ -299,7 +299,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 			continue
 		}
 		out = append(out, id)
-		if beside := dcgm.AdviceFor(id).Beside; beside != "" && e.scrape.best[field(beside)] == Unseen {
+		if beside := dcgm.AdviceFor(id).Companion; beside != "" && e.scrape.best[field(beside)] == Unseen {
 			out = append(out, field(beside))
 		}
 	}

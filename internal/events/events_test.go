@@ -383,12 +383,12 @@ func TestAnExporterThatStaysDownIsReportedAndItsDevicesAreNotLost(t *testing.T) 
 	require.Len(t, down, 1)
 	assert.Equal(t, ExporterDown, down[0].Name)
 	// An exporter that responds with an empty body is down, too.
-	assert.Equal(t, "The exporter at http://e gives no samples.", down[0].Body)
+	assert.Equal(t, "The exporter at http://e exposes no samples.", down[0].Body)
 	assert.Empty(t, up(130, false))
 	back := up(200, true)
 	require.Len(t, back, 1)
 	assert.Equal(t, ExporterUp, back[0].Name)
-	assert.Equal(t, "The exporter at http://e gives samples again.", back[0].Body)
+	assert.Equal(t, "The exporter at http://e exposes samples again.", back[0].Body)
 }
 
 // An agent without the node's name may scrape two exporters on that node.

@@ -14,8 +14,9 @@ import (
 type exporter struct {
 	Down int64 `json:",omitempty"` // when it went down, or 0 if it is up
 	Up   int64 `json:",omitempty"` // when it was up again
-	Said bool  `json:",omitempty"` // whether the event that it is down was sent
-	Time int64 `json:",omitempty"` // time of the newest sample
+	// Reported is true if the event that it is down was sent.
+	Reported bool  `json:"Said,omitempty"`
+	Time     int64 `json:",omitempty"` // time of the newest sample
 }
 
 // RecordResponse records that the frames are an exporter's response. If all frames are from one place,
@@ -75,18 +76,18 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 	event := Event{Time: sample, Place: p.at, Host: host, Own: [2]string{signal.URLFull, url}}
 	switch {
 	case up && e.Down != 0:
-		said := e.Said
+		reported := e.Reported
 		*e = exporter{Up: sample, Time: sample}
-		if !said {
+		if !reported {
 			return nil
 		}
-		event.Name, event.Body = ExporterUp, "The exporter at "+url+" gives samples again."
+		event.Name, event.Body = ExporterUp, "The exporter at "+url+" exposes samples again."
 	case !up && e.Down == 0:
 		e.Down = sample
 		return nil
-	case !up && !e.Said && sample-e.Down >= int64(t.set.LostAfter):
-		e.Said = true
-		event.Name, event.Severity, event.Body = ExporterDown, Warn, "The exporter at "+url+" gives no samples."
+	case !up && !e.Reported && sample-e.Down >= int64(t.set.LostAfter):
+		e.Reported = true
+		event.Name, event.Severity, event.Body = ExporterDown, Warn, "The exporter at "+url+" exposes no samples."
 	default:
 		return nil
 	}

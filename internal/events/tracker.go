@@ -57,20 +57,20 @@ type place struct {
 
 // device is the stored state of a board or an instance.
 type device struct {
-	Description gpudata.Description
-	holding     // the only known holder, or zero if there is not exactly one
-	Seen        int64
-	Lost        bool               `json:",omitempty"`
-	LostAt      int64              `json:",omitempty"` // time of the frame that showed the loss
-	Baseline    bool               `json:",omitempty"` // the next frame is a baseline because a clock was set back
-	Exporter    string             `json:",omitempty"` // url.full of the board's exporter, if known
-	Errors      map[string]*total  `json:",omitempty"` // by error.type
-	States      map[string]*state  `json:",omitempty"` // by metric
-	Throttles   map[string]*share  `json:",omitempty"` // by reason or violation
-	Throttle    string             `json:",omitempty"` // the metric that is used for throttling
-	Pressure    *share             `json:",omitempty"`
-	Profiles    map[string]profile `json:",omitempty"` // the board's instances by hw.id
-	Uncut       bool               `json:",omitempty"` // the layout is unknown because the board has not been read since its first frame
+	Description   gpudata.Description
+	holding       // the only known holder, or zero if there is not exactly one
+	Seen          int64
+	Lost          bool               `json:",omitempty"`
+	LostAt        int64              `json:",omitempty"` // time of the frame that showed the loss
+	Baseline      bool               `json:",omitempty"` // the next frame is a baseline because a clock was set back
+	Exporter      string             `json:",omitempty"` // url.full of the board's exporter, if known
+	Errors        map[string]*total  `json:",omitempty"` // by error.type
+	States        map[string]*state  `json:",omitempty"` // by metric
+	Throttles     map[string]*share  `json:",omitempty"` // by reason or violation
+	Throttle      string             `json:",omitempty"` // the metric that is used for throttling
+	Pressure      *share             `json:",omitempty"`
+	Profiles      map[string]profile `json:",omitempty"`      // the board's instances by hw.id
+	LayoutUnknown bool               `json:"Uncut,omitempty"` // because the board has not been read since its first frame
 	// HoldersKnown is true if the holders are known. If Holdings is then empty, the device is free.
 	HoldersKnown bool      `json:",omitempty"`
 	Holdings     []holding `json:",omitempty"`
@@ -345,14 +345,14 @@ func (c *frame) partition(id string, baseline bool) {
 		b.Profiles[inst] = profile{c.f.Time, name}
 	}
 	if unread && !cut {
-		b.Uncut = b.Uncut || baseline
+		b.LayoutUnknown = b.LayoutUnknown || baseline
 		for inst, p := range b.Profiles {
 			b.Profiles[inst] = profile{max(p.Seen, c.f.Time), p.Name}
 		}
 		return
 	}
-	if b.Uncut && !unread { // the first frame with the layout
-		baseline, b.Uncut = true, false
+	if b.LayoutUnknown && !unread { // the first frame with the layout
+		baseline, b.LayoutUnknown = true, false
 	}
 	var gone []string
 	for inst, p := range b.Profiles {

@@ -268,8 +268,8 @@ func nameOf(h Holder) Holder {
 	return h
 }
 
-// find returns the first user for which is(user, h) is true, or nil if there is none. It calls is
-// only for users with the same names as h.
+// find returns the first user for which is(user, h) is true, or nil if there is none. It
+// only evaluates users with the same names as h.
 func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
 	if x != nil {
 		users = x[nameOf(h)]

@@ -63,14 +63,14 @@ func (c *Check) Batch(md pmetric.Metrics) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	seen := look(md)
+	seen := contentOf(md)
 	c.sampled = c.sampled || seen.samples
 	switch {
 	case seen.window != "" && c.window != nil:
-		c.say(c.window.Reversed(), zap.String("received", seen.window))
+		c.report(c.window.Reversed(), zap.String("received", seen.window))
 	case seen.raw != "" && !c.sampled:
 		if c.raw++; c.raw >= rawBatches && c.synthesizer != nil {
-			c.say(c.synthesizer.Missing(), zap.String("received", seen.raw))
+			c.report(c.synthesizer.Missing(), zap.String("received", seen.raw))
 		}
 	case c.window == nil && (c.sampled || seen.window != ""):
 		c.decided.Store(true)
@@ -80,8 +80,8 @@ func (c *Check) Batch(md pmetric.Metrics) {
 	}
 }
 
-// say logs the problem and stops checking.
-func (c *Check) say(sentence string, received zap.Field) {
+// report logs the problem and stops checking.
+func (c *Check) report(sentence string, received zap.Field) {
 	c.decided.Store(true)
 	Warn(c.logger, sentence, received)
 }
@@ -117,7 +117,7 @@ func claimed(of *catalogue.Exporter, spelling catalogue.Spelling, resource pcomm
 	return of.Takes(spelling, row)
 }
 
-func look(md pmetric.Metrics) (seen content) {
+func contentOf(md pmetric.Metrics) (seen content) {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {

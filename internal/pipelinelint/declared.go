@@ -19,14 +19,14 @@ func (l *linter) declared(conf section) {
 			for _, id := range texts(pipelines[name], of) {
 				used[of+" "+id] = true
 				if !configures(conf, of, id) && (of == "processors" || !configures(conf, "connectors", id)) {
-					l.say(&stage{id: id, pipeline: name}, "it is in %s of the pipeline and is not configured, so the collector does not start. Add it to the section %[1]s, or remove it from the pipeline.", of)
+					l.report(&stage{id: id, pipeline: name}, "it is in %s of the pipeline and is not configured, so the collector does not start. Add it to the section %[1]s, or remove it from the pipeline.", of)
 				}
 			}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(at[section](conf, "processors"))) {
 		if !used["processors "+id] {
-			l.say(&stage{id: id}, "the processor is configured but in no pipeline: it does nothing. A later file may have replaced the list of processors. Add it to the list, or remove it.")
+			l.report(&stage{id: id}, "the processor is configured but in no pipeline: it does nothing. A later file may have replaced the list of processors. Add it to the list, or remove it.")
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(at[section](conf, "receivers"))) {

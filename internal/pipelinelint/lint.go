@@ -65,7 +65,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 	l.stored(paths)
 	for _, p := range paths {
 		if end := p.end(); end.kind == "gpu_events" && !takesLogs(conf, end.id) {
-			l.say(end, "%s is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [%[1]s].", end.id)
+			l.report(end, "%s is the receiver of no pipeline of logs: its records go nowhere, and the collector does not start. Add a pipeline logs with receivers: [%[1]s].", end.id)
 		}
 	}
 	l.stageLogs(conf, paths)
@@ -83,8 +83,8 @@ func (p path) known() bool {
 
 type linter struct{ findings []Finding }
 
-// say adds a finding, unless another path has the same one.
-func (l *linter) say(s *stage, format string, args ...any) {
+// report adds a finding, unless another path has the same one.
+func (l *linter) report(s *stage, format string, args ...any) {
 	l.add(Finding{Pipeline: s.pipeline, Component: s.id, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -104,7 +104,7 @@ func (l *linter) order(p path) {
 	for i := range pipelinerules.Orders {
 		o := &pipelinerules.Orders[i]
 		if first, second := p.index(o.First), p.index(o.Second); first > second && second >= 0 {
-			l.say(&p[first], "%s", o.Reversed())
+			l.report(&p[first], "%s", o.Reversed())
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (l *linter) once(p path) {
 	first := p.index(pipelinerules.Usage)
 	for i := range p[first+1:] {
 		if again := &p[first+1+i]; first >= 0 && again.kind == pipelinerules.Usage {
-			l.say(again, "%s is after %s, which has already counted the time of all GPUs, so it counts nothing. Remove one of the two.",
+			l.report(again, "%s is after %s, which has already counted the time of all GPUs, so it counts nothing. Remove one of the two.",
 				again.id, p[first].id)
 		}
 	}
@@ -148,7 +148,7 @@ func (l *linter) missing(p path, in input) {
 	}
 	for _, o := range rules {
 		if second := p.index(o.Second); lacks[o.First] == second {
-			l.say(&p[second], "%s", o.Missing())
+			l.report(&p[second], "%s", o.Missing())
 		}
 	}
 }
@@ -162,9 +162,9 @@ func (l *linter) times(p path, in input) {
 			continue
 		}
 		if value := p[at].duration(r.Setting, r.Default); !r.Allows(value, in.interval) {
-			l.say(&p[at], "%s", r.Sentence(value, p.source().id+" is read", in.interval))
+			l.report(&p[at], "%s", r.Sentence(value, p.source().id+" is read", in.interval))
 		} else if age := p.ageInWindows(at, in.interval); r.Component == "gpu_watchdog" && value < age {
-			l.say(&p[at], "%s", r.AgeSentence(value, age))
+			l.report(&p[at], "%s", r.AgeSentence(value, age))
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (l *linter) durations(p path) {
 			value = strconv.Quote(text)
 		}
 		if exists && value != nil {
-			l.say(s, "%s is %v: must be a duration with its unit, as in 15s.", setting, value)
+			l.report(s, "%s is %v: must be a duration with its unit, as in 15s.", setting, value)
 		}
 	}
 	if pipelinerules.Receivers[p.source().kind].Interval > 0 {
@@ -235,7 +235,7 @@ func (l *linter) ends(paths []path) {
 	for _, n := range needs {
 		if lacks[n] && !met[n] {
 			i := slices.IndexFunc(paths, func(p path) bool { return p.end().id == n.exporter })
-			l.say(paths[i].end(), "%s", n.rule.Missing())
+			l.report(paths[i].end(), "%s", n.rule.Missing())
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (l *linter) stored(paths []path) {
 				continue
 			}
 			if other, known := first[s.id]; known && other != s.pipeline {
-				l.say(s, "it has a storage and is also in %s. Each pipeline has its own instance, and only one of them can use the storage, so the collector does not start. Define a second one, such as %s/2.", other, s.kind)
+				l.report(s, "it has a storage and is also in %s. Each pipeline has its own instance, and only one of them can use the storage, so the collector does not start. Define a second one, such as %s/2.", other, s.kind)
 			} else {
 				first[s.id] = s.pipeline
 			}
@@ -264,7 +264,7 @@ func (l *linter) stageLogs(conf section, paths []path) {
 		s := p.source()
 		if sections, ok := s.settings["stages"].(section); ok {
 			if _, events := sections["gpu_events"]; events && !takesLogs(conf, s.id) {
-				l.say(s, "stages::gpu_events sends log records, but %[1]s is not in a logs pipeline, so the collector does not start. Add %[1]s to the receivers of a logs pipeline.", s.id)
+				l.report(s, "stages::gpu_events sends log records, but %[1]s is not in a logs pipeline, so the collector does not start. Add %[1]s to the receivers of a logs pipeline.", s.id)
 			}
 		}
 	}

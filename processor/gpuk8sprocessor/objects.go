@@ -121,7 +121,7 @@ func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.Co
 			id.Resource = d.Resource
 			likely := gpushare.LikelyOf(d.Resource)
 			switch {
-			case id.Understood(), cfg.ResourceNames.Has(d.Resource):
+			case id.IsKnown(), cfg.ResourceNames.Has(d.Resource):
 				r.Devices = append(r.Devices, id)
 			case cfg.OtherResourceNames.Has(d.Resource):
 			case likely == gpushare.LikelyGPU:

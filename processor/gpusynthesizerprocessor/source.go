@@ -26,8 +26,8 @@ func targetOf(attrs pcommon.Map) string {
 	for _, keys := range [...][2]string{{serviceInstance, serviceName}, {serverAddress, serverPort}} {
 		if v, ok := attrs.Get(keys[0]); ok {
 			target := v.AsString()
-			if beside, ok := attrs.Get(keys[1]); ok {
-				target += " " + beside.AsString()
+			if second, ok := attrs.Get(keys[1]); ok {
+				target += " " + second.AsString()
 			}
 			return target
 		}

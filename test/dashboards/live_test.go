@@ -60,7 +60,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	}
 	for _, r := range rules(t) {
 		// Some alerts cannot fire here. Without data or without the watchdog, all other checks
-		// would fail. The rules about containers need a shared device in every kind of trouble. The
+		// would fail. The rules about containers need shared devices with every simulated problem. The
 		// alert for idle GPUs needs an hour. The unit tests next to the rules cover these alerts.
 		if finding, ok := findingOf(r.Expr); ok {
 			// The simulated GPUs have none of these faults. The unit tests next to the rules let
@@ -108,7 +108,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		assert.Fail(t, "no data", where)
 	}
 
-	if *update { // a picture covers the whole story
+	if *update { // the pictures show all events of the simulation
 		until(t, agent, time.Until(begun.Add(story)), func() bool { return false })
 	}
 	draw(t, server, begun, time.Now())

@@ -56,12 +56,12 @@ func (p *prometheus) query(t *testing.T, expr string) []map[string]string {
 	return found
 }
 
-// way is an example that fills dashboards.
+// way is a way to send windows to Prometheus.
 type way struct {
 	backend  string // the file in examples/backends
 	exporter string
-	scraped  bool     // Prometheus reads a page of the collector
-	set      []string // settings of gpu_cluster, as the backend's file has them for gpu_window
+	scraped  bool     // true if Prometheus scrapes the collector
+	set      []string // settings of gpu_cluster; the backend's file has the same settings for gpu_window
 	files    []string
 }
 

@@ -41,7 +41,7 @@ type arena struct {
 	shares  []share
 	growing time.Time // zero before grow
 	started time.Time
-	faint   bool // the first scrape below the floor is the last one that succeeds
+	faint   bool // the exporter fails after the first scrape below the floor
 	silent  bool
 	stuck   bool   // the first response below the floor is repeated for every scrape
 	answer  string // the repeated response

@@ -51,7 +51,7 @@ type stage struct {
 
 	storage   string // directory that is kept across collectors
 	launch    func() // starts a collector
-	address   string // of its self-metrics
+	address   string // of the collector's self-metrics
 	collector *processtest.Process
 	evictions float64 // evictions that the API server granted before the test
 }

@@ -63,7 +63,7 @@ func command(t *testing.T, env map[string]string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// isolated makes a command run through alone.
+// isolated makes a command run in its own network namespace, through the function alone.
 func isolated(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	self, err := os.Executable()

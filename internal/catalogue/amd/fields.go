@@ -23,7 +23,7 @@ var Exporter = cat.New(cat.Exporter{
 	OwnsName:  ownsName,
 	Identify:  identify,
 	// The operator names the container default-metrics-exporter. The chart uses the release's name.
-	CalledExporter: func(h cat.Holder) bool {
+	IsExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
 	},
 	Hooks: cat.Hooks{

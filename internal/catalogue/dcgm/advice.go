@@ -31,8 +31,8 @@ type Advice struct {
 	// does not contain the field. Note is printed above the line and explains when to enable it.
 	Offered, Unlisted bool
 	Note              string
-	// Beside is a field that advice recommends in addition to this one.
-	Beside string
+	// Companion is a field that advice recommends in addition to this one.
+	Companion string
 
 	// Absent is the set of environments in which the field is known to be missing.
 	Absent Absence

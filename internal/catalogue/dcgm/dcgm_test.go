@@ -217,7 +217,7 @@ func TestContainersWithTheNameOfAnExporterAreRecognized(t *testing.T) {
 		{Job: "dcgm-exporter"}: false,
 		{}:                     false,
 	} {
-		assert.Equal(t, called, CalledExporter(h), h)
+		assert.Equal(t, called, IsExporter(h), h)
 	}
 }
 

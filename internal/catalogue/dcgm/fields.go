@@ -11,16 +11,16 @@ import (
 
 // Exporter is the table for NVIDIA's dcgm-exporter.
 var Exporter = cat.New(cat.Exporter{
-	Name:           "dcgm-exporter",
-	Vendor:         signal.VendorNVIDIA,
-	Groups:         fieldsOf(groups),
-	Signals:        held,
-	Gaps:           map[*signal.Metric]string{signal.GPUXGMIThroughput: "no xGMI", signal.K8sContainerGPUMemoryBudget: "from pods and schedulers"},
-	Labels:         labels,
-	BlankText:      blankText,
-	OwnsName:       func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },
-	Identify:       identify,
-	CalledExporter: CalledExporter,
+	Name:       "dcgm-exporter",
+	Vendor:     signal.VendorNVIDIA,
+	Groups:     fieldsOf(groups),
+	Signals:    held,
+	Gaps:       map[*signal.Metric]string{signal.GPUXGMIThroughput: "no xGMI", signal.K8sContainerGPUMemoryBudget: "from pods and schedulers"},
+	Labels:     labels,
+	BlankText:  blankText,
+	OwnsName:   func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },
+	Identify:   identify,
+	IsExporter: IsExporter,
 	// DCGM reports zeros for boards that it has not read yet.
 	Vitals: cat.Names(powerUsage, gpuTemp, smClock),
 	Hooks: cat.Hooks{
@@ -77,7 +77,7 @@ var groups = []group{
 		{cat.Field{Name: "DCGM_FI_DEV_DEC_UTIL", Unit: cat.Percent, Scope: cat.Board, Aliases: cat.Names("dcgm_dec_utilization"), Rescaled: in(cat.RatioOrPercent, "DCGM_FI_DEV_DEC_UTIL_RATIO"), Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskDecoder)}, Advice{Help: "Decoder utilization (in %).", Absent: UnderMIG}},
 	}},
 	{"Memory occupancy and pressure", []tableRow{
-		{cat.Field{Name: fbUsed, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_used"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_USED_BYTES"), Gives: memory}, Advice{Help: "Framebuffer memory used (in MiB).", Beside: fbRes}},
+		{cat.Field{Name: fbUsed, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_used"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_USED_BYTES"), Gives: memory}, Advice{Help: "Framebuffer memory used (in MiB).", Companion: fbRes}},
 		{cat.Field{Name: fbFree, Unit: cat.MiB, Aliases: cat.Names("dcgm_fb_free"), Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_FREE_BYTES")}, Advice{Help: "Framebuffer memory free (in MiB)."}},
 		{cat.Field{Name: fbRes, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_RESERVED_BYTES")}, Advice{Help: "Framebuffer memory reserved (in MiB)."}},
 		{cat.Field{Name: fbTotal, Unit: cat.MiB, Rescaled: in(cat.Byte, "DCGM_FI_DEV_FB_TOTAL_BYTES", "DCGM_FI_DEV_FB_CAPACITY_BYTES"), ZeroIsNone: true, Gives: memorySize}, Advice{Help: "Framebuffer memory (in MiB)."}},
@@ -106,10 +106,10 @@ var groups = []group{
 		{cat.Field{Name: "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"), Gives: cat.Gives(signal.HwErrors, "row_remap_correctable")}, Advice{Help: "Number of remapped rows for correctable errors.", Absent: InGuests}},
 		{cat.Field{Name: remapFailure, Unit: cat.Flag, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_ROW_REMAP_FAILED"), Health: cat.Flagged(cat.HealthFailed), Gives: slices.Concat(cat.Gives(signal.HwErrors, "row_remap_failure"), status)}, Advice{Help: "Whether remapping of rows has failed.", Absent: InGuests}},
 		{cat.Field{Name: remapPending, Unit: cat.Flag, Scope: cat.Board, Health: cat.Flagged(cat.HealthPredictedFailure)}, Advice{Help: "Whether a row is remapped at the next reset.", Absent: InGuests}},
-		{cat.Field{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Health: RecoveryHealth, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}}, Advice{Help: "What the driver wants to be done.", Offered: true, Note: "With DCGM 4.1 to 4.5, uncomment this line. In DCGM 4.6 and later, the name is DCGM_FI_DEV_GPU_RECOVERY_ACTION.", Absent: InGuests | OldExporters}},
+		{cat.Field{Name: recoveryAction, Unit: cat.None, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_GPU_RECOVERY_ACTION"), Health: RecoveryHealth, Gives: []cat.Signal{{Metric: signal.GPURecoveryAction, States: signal.Values(signal.RecoveryAction)}}}, Advice{Help: "Recovery action that the driver recommends.", Offered: true, Note: "With DCGM 4.1 to 4.5, uncomment this line. In DCGM 4.6 and later, the name is DCGM_FI_DEV_GPU_RECOVERY_ACTION.", Absent: InGuests | OldExporters}},
 		{cat.Field{Name: fabricHealth, Unit: cat.Mask, Kind: cat.Bits, Scope: cat.Board, Health: FabricHealth}, Advice{Help: "Health of the NVLink fabric.", Offered: true, Note: "With exporter 4.8.4 and later, uncomment this line for boards with an NVLink fabric.", Absent: InGuests | OldExporters}},
 		{cat.Field{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"), Gives: cat.Gives(signal.HwErrors, "pcie_replay")}, Advice{Help: "Total number of PCIe retries.", Absent: InGuests}},
-		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), Gives: nvlinkCRC}, Advice{Help: "Total number of NVLink flow-control CRC errors.", Beside: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", NVLinkGeneration: 3}},
+		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"), Gives: nvlinkCRC}, Advice{Help: "Total number of NVLink flow-control CRC errors.", Companion: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", NVLinkGeneration: 3}},
 		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total")}, Advice{Help: "Total number of NVLink data CRC errors.", NVLinkGeneration: 3}},
 		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"), Gives: nvlinkReplay}, Advice{Help: "Total number of NVLink retries.", NVLinkGeneration: 3}},
 		{cat.Field{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Aliases: cat.Names("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total"), Gives: nvlinkRecovery}, Advice{Help: "Total number of NVLink recovery errors.", NVLinkGeneration: 3}},

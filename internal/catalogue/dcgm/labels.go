@@ -136,11 +136,11 @@ func hasWord(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(" "+text+" ", " "+w+" ") })
 }
 
-// CalledExporter reports whether a container has the name of an exporter. Scrape configurations add
+// IsExporter reports whether a container has the name of an exporter. Scrape configurations add
 // the labels of the exporter's own pod to rows of GPUs without a holder. The name is used if no
 // other label identifies the scraped pod. The names are those in the static manifests and in the
 // operator. "exporter", the name in the Helm chart, is too general without the pod's name.
-func CalledExporter(h catalogue.Holder) bool {
+func IsExporter(h catalogue.Holder) bool {
 	container := cmp.Or(h.Container, h.Name)
 	switch container {
 	case "dcgm-exporter", "nvidia-dcgm-exporter":

@@ -73,9 +73,9 @@ func equalParts(vendor string) *catalogue.Exporter {
 	return nil
 }
 
-// Called reports whether a container has the name of an exporter.
-func Called(h catalogue.Holder) bool {
-	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.CalledExporter(h) })
+// IsExporter reports whether a container has the name of an exporter.
+func IsExporter(h catalogue.Holder) bool {
+	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.IsExporter(h) })
 }
 
 // agents are the names of monitoring agents other than exporters: DCGM itself, and agents that read
@@ -88,7 +88,7 @@ var agents = []string{
 // IsMonitoringAgent reports whether a container has the name of an exporter or another monitoring agent.
 // Such a container has access to every device but holds none.
 func IsMonitoringAgent(h catalogue.Holder) bool {
-	return Called(h) || slices.ContainsFunc(agents, func(agent string) bool {
+	return IsExporter(h) || slices.ContainsFunc(agents, func(agent string) bool {
 		return h.Container == agent || h.Name == agent || h.Pod == agent || strings.HasPrefix(h.Pod, agent+"-")
 	})
 }

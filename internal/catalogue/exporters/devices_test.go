@@ -31,9 +31,9 @@ func TestExportersOfEveryVendorAreRecognizedByName(t *testing.T) {
 	for _, h := range []catalogue.Holder{
 		{Pod: "dcgm-exporter-x7k2p", Container: "exporter"}, {Pod: "neuron-monitor-b2c"}, {Pod: "xpumd-9"}, {Pod: "tpu-device-plugin-4"},
 	} {
-		assert.True(t, Called(h), h)
+		assert.True(t, IsExporter(h), h)
 	}
-	assert.False(t, Called(catalogue.Holder{Namespace: "research", Pod: "llm-train", Container: "main"}))
+	assert.False(t, IsExporter(catalogue.Holder{Namespace: "research", Pod: "llm-train", Container: "main"}))
 }
 
 func TestMonitoringAgentsOnlyObserve(t *testing.T) {

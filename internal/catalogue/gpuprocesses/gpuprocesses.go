@@ -24,7 +24,7 @@ var Exporter = cat.New(cat.Exporter{
 	Identify: func(r *cat.Row) (cat.Identity, cat.Refusal) {
 		return cat.Identity{Board: r.Get(cat.RoleUUID)}, cat.Accepted
 	},
-	CalledExporter: func(h cat.Holder) bool {
+	IsExporter: func(h cat.Holder) bool {
 		return slices.ContainsFunc(usualNames, func(name string) bool {
 			return h.Container == name || h.Name == name || h.Pod == name || strings.HasPrefix(h.Pod, name+"-")
 		})

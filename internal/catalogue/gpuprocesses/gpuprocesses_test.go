@@ -42,6 +42,6 @@ func TestARowNamesAContainerOrABoardAndAlwaysAProcess(t *testing.T) {
 
 func TestTheExportersOwnPodsAreRecognizedByName(t *testing.T) {
 	for pod, want := range map[string]bool{"gpu-pod-exporter-x7z": true, "nvidia-gpu-exporter-abcde": true, "gpu-podded": false} {
-		assert.Equal(t, want, Exporter.CalledExporter(cat.Holder{Namespace: "monitoring", Pod: pod, Container: "c"}), pod)
+		assert.Equal(t, want, Exporter.IsExporter(cat.Holder{Namespace: "monitoring", Pod: pod, Container: "c"}), pod)
 	}
 }

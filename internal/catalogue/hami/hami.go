@@ -23,7 +23,7 @@ var Exporter = cat.New(cat.Exporter{
 	Identify: func(r *cat.Row) (cat.Identity, cat.Refusal) {
 		return cat.Identity{Board: r.Get(cat.RoleUUID)}, cat.Accepted
 	},
-	CalledExporter: func(h cat.Holder) bool {
+	IsExporter: func(h cat.Holder) bool {
 		return h.Container == "vgpu-monitor" || strings.HasPrefix(h.Pod, "hami-device-plugin") || strings.HasPrefix(h.Pod, "hami-scheduler")
 	},
 })

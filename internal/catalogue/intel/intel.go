@@ -19,11 +19,11 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:         gaps,
 	TurnOn:       "xpumd needs CAP_SYS_ADMIN for the load of engines, and root for temperatures and the memory's bandwidth.",
 
-	Claims:         claims,
-	Labels:         labels,
-	OwnsName:       func(name string) bool { return strings.HasPrefix(name, "hw.") || strings.HasPrefix(name, "hw_") },
-	Identify:       identify,
-	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
+	Claims:     claims,
+	Labels:     labels,
+	OwnsName:   func(name string) bool { return strings.HasPrefix(name, "hw.") || strings.HasPrefix(name, "hw_") },
+	Identify:   identify,
+	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
 })
 
 // groups is the table. Names are from OTLP, and aliases are from the Prometheus endpoint. Engines

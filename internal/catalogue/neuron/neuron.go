@@ -19,11 +19,11 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:         gaps,
 	TurnOn:       "neuroncore_counters and memory_used in the configuration of neuron-monitor. A node on which no process uses a Neuron device shows none of them.",
 
-	Claims:         func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }, // some of its names are not unique
-	Labels:         labels,
-	Identify:       identify,
-	CalledExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
-	Hooks:          cat.Hooks{Capacities: func(model string) cat.Capacities { return cat.Capacities{Memory: memory[model]} }},
+	Claims:     func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }, // some of its names are not unique
+	Labels:     labels,
+	Identify:   identify,
+	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
+	Hooks:      cat.Hooks{Capacities: func(model string) cat.Capacities { return cat.Capacities{Memory: memory[model]} }},
 })
 
 // groups is the table. A row describes a process (runtime_tag) on a core, or a process on all

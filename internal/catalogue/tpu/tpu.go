@@ -22,7 +22,7 @@ var Exporter = cat.New(cat.Exporter{
 	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // the exporter's metric names are common words
 	Labels:   labels,
 	Identify: identify,
-	CalledExporter: func(h cat.Holder) bool {
+	IsExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "tpu-device-plugin")
 	},
 	Hooks: cat.Hooks{Resolve: resolve},

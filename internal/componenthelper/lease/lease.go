@@ -66,8 +66,8 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	if err != nil {
 		return err
 	}
-	said := ""
-	tell := func(err error) {
+	reported := ""
+	report := func(err error) {
 		// An attempt makes several kinds of requests. Their errors differ in the kind of request,
 		// the object, and the connection. Only the reason from the API server, if any, is the same
 		// in all of them.
@@ -75,10 +75,10 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 		if err != nil {
 			problem = "error " + string(apierrors.ReasonForError(err))
 		}
-		if problem == said {
+		if problem == reported {
 			return
 		}
-		said = problem
+		reported = problem
 		if err != nil {
 			err = fmt.Errorf("lease %s/%s: %w", namespace, cfg.Name, err)
 		}
@@ -87,7 +87,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	for ctx.Err() == nil {
 		var elector *leaderelection.LeaderElector
 		elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock:            watchedLock{lock, tell},
+			Lock:            watchedLock{lock, report},
 			Name:            cfg.Name,
 			LeaseDuration:   cfg.LeaseDuration,
 			RenewDeadline:   cfg.RenewDeadline,

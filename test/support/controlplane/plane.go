@@ -217,8 +217,8 @@ func (p *Plane) ServiceAccountKubeConfig(t testing.TB, namespace, name string) s
 }
 
 // StopAPIServer stops the API server as in an outage: connections are closed, and its port refuses
-// new ones. etcd keeps the objects. StartAPIServer, or the end of the test, starts it again. No
-// other test may run at the same time.
+// new ones. etcd keeps the objects. StartAPIServer starts it again, as does the end of the
+// test. No other test may run at the same time.
 func (p *Plane) StopAPIServer(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.env.ControlPlane.APIServer.Stop())

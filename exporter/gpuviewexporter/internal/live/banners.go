@@ -119,7 +119,7 @@ func list(exporters []Exporter) Text {
 // end after the outage of its exporter started.
 func lostText(l *store.Loss) Text {
 	if l.URL != "" {
-		return Text{l.URL + " gives no samples since ", l.Since, "."}
+		return Text{l.URL + " has exposed no samples since ", l.Since, "."}
 	}
 	return nothingSince(l.Last)
 }

@@ -306,7 +306,7 @@ func TestDevicesThatLackTheSameSignalsShareADiagnosis(t *testing.T) {
 	assert.Equal(t, []int{0, 1}, document.Diagnoses[1].Lacks)
 	assert.Equal(t, []Missing{
 		{Metric: "gpu.sm.active", Fields: []string{"DCGM_FI_PROF_SM_ACTIVE"}, Text: "the exporter does not list the field"},
-		{Metric: "hw.power", Fields: []string{"DCGM_FI_DEV_POWER_USAGE"}, Text: "this model, partition or vendor does not have it", Lasting: true},
+		{Metric: "hw.power", Fields: []string{"DCGM_FI_DEV_POWER_USAGE"}, Text: "this model, partition or vendor does not support it", Lasting: true},
 	}, document.Missing)
 	assert.Equal(t, 1, *document.Lacking, "no setting gives the power")
 	assert.False(t, document.Diagnoses[2].Diagnosed)

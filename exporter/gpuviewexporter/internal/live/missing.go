@@ -201,21 +201,21 @@ func causeKeys() []string {
 // applies to all values of the metric's own attribute.
 func signalsOf(key string) []int {
 	metric, _, _ := strings.Cut(key, "{")
-	var exact, whole []int
+	var exact, anyPart []int
 	for i, s := range store.Diagnosed() {
 		for _, name := range append([]string{s.Metric.Name}, signal.Names(s.Feeds)...) {
 			if key == name || s.Part != "" && key == keyOf(name, s.Part) {
 				exact = append(exact, i)
 			}
 			if metric == name && s.Part == "" {
-				whole = append(whole, i)
+				anyPart = append(anyPart, i)
 			}
 		}
 	}
 	if exact != nil {
 		return exact
 	}
-	return whole
+	return anyPart
 }
 
 // numberSignals has the signals of each number.

@@ -40,7 +40,7 @@ func (b *builder) addAssignments() {
 // reservation pod reports. The reservation is used only if the kubelet lists no holder for the
 // device.
 func (b *builder) addReservation(a *podLife, h Holding) {
-	if !a.Reserved.Understood() {
+	if !a.Reserved.IsKnown() {
 		if b.sources.Listing.State == kube.Off {
 			b.addDisputed(a, UnknownID, "reservation of "+h.Namespace+"/"+h.Pod)
 		}

@@ -353,7 +353,7 @@ func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Hol
 	r.namesPod = r.holder.Pod != ""
 	if r.held {
 		r.held = r.relayed || !isTarget(labels, r.holder, target)
-		r.doubtful = target.Pod == "" && of.CalledExporter(r.holder)
+		r.doubtful = target.Pod == "" && of.IsExporter(r.holder)
 		if r.holder.Job != "" {
 			r.owner = gpudata.NewOwner(gpudata.Ownership{JobUser: labels.Get(catalogue.RoleJobUser), JobPartition: labels.Get(catalogue.RoleJobPartition)})
 		}
@@ -375,7 +375,7 @@ func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Hol
 	r.model, r.part = cmp.Or(is.Model, r.model), cmp.Or(is.Part, r.part)
 	if of.OfContainers {
 		r.migUUID, r.instance = labels.Get(catalogue.RoleMIGUUID), labels.Get(catalogue.RoleInstanceID)
-		r.held = r.held && !of.CalledExporter(r.holder) // the labels may name the scrape target
+		r.held = r.held && !of.IsExporter(r.holder) // the labels may name the scrape target
 		if of.OfProcesses {
 			r.process = processOf(labels, r.is.Board)
 		}

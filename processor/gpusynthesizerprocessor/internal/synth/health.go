@@ -61,20 +61,20 @@ func (e *emitter) health(s *catalogue.Signal) {
 	if a.device.Parent != nil {
 		return
 	}
-	worst, known, told := catalogue.HealthOK, false, false
+	worst, known, actionKnown := catalogue.HealthOK, false, false
 	a.eachPart(func(part *accumulator) { known = known || part.xidSeen })
 	for _, f := range a.device.of.Healths {
 		v, ok := a.get(f.ID)
 		if !ok {
 			continue
 		}
-		if health, tells := f.Health(v); tells {
+		if health, ok := f.Health(v); ok {
 			worst, known = max(worst, health), true
 			e.to.FailurePredicted = e.to.FailurePredicted || health == catalogue.HealthPredictedFailure
-			told = told || len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPURecoveryAction
+			actionKnown = actionKnown || len(f.Gives) > 0 && f.Gives[0].Metric == signal.GPURecoveryAction
 		}
 	}
-	if a.device.health.failed && !told {
+	if a.device.health.failed && !actionKnown {
 		worst = catalogue.HealthFailed
 	}
 	if !known {

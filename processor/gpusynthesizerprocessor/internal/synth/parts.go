@@ -60,9 +60,9 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 
 // sum is the state of a counter that is the sum of several counters.
 type sum struct {
-	time  int64 // of the last scrape
-	told  int64 // of the last scrape for which add returned a sum
-	parts map[partKey]counted
+	time    int64 // of the last scrape
+	lastSum int64 // time of the last scrape for which add returned a sum
+	parts   map[partKey]counted
 }
 
 // counted is the state of one of these counters: its last value, the baseline that is subtracted
@@ -102,7 +102,7 @@ func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float6
 			continue
 		case !known && !first:
 			p.base = v // the earlier increase was not observed
-		case known && rate && p.at < s.told:
+		case known && rate && p.at < s.lastSum:
 			p.base += v - p.last
 		case v < p.last:
 			p.base = 0 // the counter was reset
@@ -116,6 +116,6 @@ func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float6
 			return 0, false
 		}
 	}
-	s.told = at
+	s.lastSum = at
 	return total, true
 }

@@ -39,8 +39,8 @@ var acme = catalogue.New(catalogue.Exporter{
 		}
 		return catalogue.Identity{Board: board, Instance: r.Get(catalogue.RoleInstanceID)}, catalogue.Accepted
 	},
-	CalledExporter: func(catalogue.Holder) bool { return false },
-	Hooks:          catalogue.Hooks{InstanceID: func(board, instance string) string { return board + "/p" + instance }},
+	IsExporter: func(catalogue.Holder) bool { return false },
+	Hooks:      catalogue.Hooks{InstanceID: func(board, instance string) string { return board + "/p" + instance }},
 })
 
 // exposed is one row of an exporter.
