@@ -96,9 +96,39 @@ func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 // gpu_window sends the last values of the metrics that the watchdog uses, with their times. The
 // watchdog decides the same as from samples, with a delay of at most a window and its grace.
 func TestAWatchdogBehindGPUWindowDecidesTheSame(t *testing.T) {
+	behindWindows(t, func(g *guard, send func(time.Duration, card)) {
+		send(5*time.Minute, relaxed)
+		assert.Equal(t, map[string]int64{"no_telemetry": 1, "above_floor": 4}, g.counted(), "the first window ends after a minute")
+		send(3*time.Minute, pressed)
+		assert.Empty(t, g.api.evictions())
+		assert.EqualValues(t, 2, g.counted()["breach_pending"])
+		send(time.Minute, pressed)
+		assert.Equal(t, []string{"a"}, g.api.evictions())
+		assert.NotContains(t, g.counted(), "telemetry_stale")
+		assert.NotContains(t, g.counted(), "telemetry_missing")
+	})
+}
+
+// The values of a window keep the time of their samples. If samples end early in a window, the
+// watchdog finds that its data is stale, although the window is recent, and evicts no pod.
+func TestAWindowWithoutRecentSamplesLeadsToNoDecision(t *testing.T) {
+	behindWindows(t, func(g *guard, send func(time.Duration, card)) {
+		send(5*time.Minute, relaxed)
+		send(2*time.Minute, pressed)
+		assert.EqualValues(t, 1, g.counted()["breach_pending"])
+		send(30*time.Second, pressed) // no samples in the second half of the window
+		time.Sleep(5 * time.Minute)
+		assert.Empty(t, g.api.evictions())
+		assert.EqualValues(t, 0, g.counted()["evicted"])
+		assert.Positive(t, g.counted()["telemetry_stale"])
+	})
+}
+
+// behindWindows calls test with a watchdog behind gpu_window, both with default settings, on a fake
+// clock. send sends a sample of the card to gpu_window every 15 seconds.
+func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, card))) {
 	synctest.Test(t, func(t *testing.T) {
-		a := ownPods()
-		g := startGuard(t, a, componenttest.NewNopHost(), enforce)
+		g := startGuard(t, ownPods(), componenttest.NewNopHost(), enforce)
 		defer g.stop()
 		f := gpuwindowprocessor.NewFactory()
 		next, err := consumer.NewMetrics(g.consume)
@@ -107,21 +137,12 @@ func TestAWatchdogBehindGPUWindowDecidesTheSame(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
 		defer func() { require.NoError(t, p.Shutdown(context.WithoutCancel(t.Context()))) }()
-		send := func(d time.Duration, c card) {
+		time.Sleep(7 * time.Second) // samples and evaluations are at different times
+		test(g, func(d time.Duration, c card) {
 			for range int(d / (15 * time.Second)) {
 				require.NoError(t, p.ConsumeMetrics(t.Context(), c.metrics(time.Now())))
 				time.Sleep(15 * time.Second) // of the fake clock
 			}
-		}
-		time.Sleep(7 * time.Second) // samples and evaluations are at different times
-		send(5*time.Minute, relaxed)
-		assert.Equal(t, map[string]int64{"no_telemetry": 1, "above_floor": 4}, g.counted(), "the first window ends after a minute")
-		send(3*time.Minute, pressed)
-		assert.Empty(t, a.evictions())
-		assert.EqualValues(t, 2, g.counted()["breach_pending"])
-		send(time.Minute, pressed)
-		assert.Equal(t, []string{"a"}, a.evictions())
-		assert.NotContains(t, g.counted(), "telemetry_stale")
-		assert.NotContains(t, g.counted(), "telemetry_missing")
+		})
 	})
 }
