@@ -197,7 +197,7 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 }
 
 // readInstances returns the MIG devices that a scheduler recorded on the pod. Unreadable
-// annotations are ignored here and reported by the section budget.
+// annotations are ignored here. If budget or usage is configured, their reader reports them.
 func readInstances(p *corev1.Pod) []attribution.Instance {
 	if len(p.Annotations) == 0 {
 		return nil

@@ -44,6 +44,7 @@ var foreign = []string{
 	"gpu_cache_usage_perc", // in older vLLM releases
 	"gpu_forward",          // a removed component in the changelog
 	"gpu_power", "gpu_budget", "gpu_usage", "otelcol_processor_gpu_budget_series_refused",
+	"otelcol_processor_gpu_budget_declarations_unreadable", "otelcol_processor_gpu_usage_declarations_unreadable",
 	"gpu_memory_budget_utilization", // part of a recording rule's name
 }
 
