@@ -7,13 +7,14 @@ import (
 )
 
 // function is the state of a rule's function over one window. Its exported fields are stored, so
-// that the window survives a restart.
+// that the window survives a restart. The state does not contain the function's parameter, which the
+// rule passes to each call.
 type function interface {
 	// add adds a sample and reports whether it was accepted. It rejects impossible steps and
 	// samples that cannot be stored.
-	add(o observation) bool
+	add(o observation, parameter float64) bool
 	// result returns the value, or false if the function has no value.
-	result() (float64, bool)
+	result(parameter float64) (float64, bool)
 	// reset prepares the state for a new window.
 	reset()
 }
@@ -32,7 +33,7 @@ type functionKind struct {
 	name   string
 	counts bool // uses the increases of a counter instead of its values
 	ratio  bool // the result is always in [0, 1]
-	make   func(parameter float64) function
+	make   func() function
 }
 
 // Functions with a parameter.
@@ -42,13 +43,13 @@ const (
 )
 
 var functionKinds = []functionKind{
-	{name: "mean", make: func(float64) function { return &mean{} }},
-	{name: "max", make: func(float64) function { return &maximum{} }},
-	{name: ShareAtLeast, ratio: true, make: func(threshold float64) function { return &share{threshold: threshold} }},
-	{name: Quantile, make: func(q float64) function { return &quantile{quantile: q} }},
-	{name: "increase", counts: true, make: func(float64) function { return &increase{} }},
-	{name: "rate", counts: true, make: func(float64) function { return &rate{} }},
-	{name: "time_ratio", counts: true, ratio: true, make: func(float64) function { return &timeRatio{} }},
+	{name: "mean", make: func() function { return &mean{} }},
+	{name: "max", make: func() function { return &maximum{} }},
+	{name: ShareAtLeast, ratio: true, make: func() function { return &share{} }},
+	{name: Quantile, make: func() function { return &quantile{} }},
+	{name: "increase", counts: true, make: func() function { return &increase{} }},
+	{name: "rate", counts: true, make: func() function { return &rate{} }},
+	{name: "time_ratio", counts: true, ratio: true, make: func() function { return &timeRatio{} }},
 }
 
 // Functions returns the names of all functions.
@@ -67,13 +68,13 @@ type mean struct{ Mean, Samples float64 }
 
 // A running mean is used instead of a sum, because the mean of equal samples must be exactly that
 // value, and rounding must not cause the mean to exceed the maximum.
-func (f *mean) add(o observation) bool {
+func (f *mean) add(o observation, _ float64) bool {
 	f.Samples++
 	f.Mean += (o.value - f.Mean) / f.Samples
 	return true
 }
 
-func (f *mean) result() (float64, bool) { return f.Mean, f.Samples > 0 }
+func (f *mean) result(_ float64) (float64, bool) { return f.Mean, f.Samples > 0 }
 
 func (f *mean) reset() { *f = mean{} }
 
@@ -85,7 +86,7 @@ type maximum struct {
 	Observed bool
 }
 
-func (f *maximum) add(o observation) bool {
+func (f *maximum) add(o observation, _ float64) bool {
 	if !f.Observed || o.value > f.Greatest {
 		f.Greatest = o.value
 	}
@@ -93,29 +94,26 @@ func (f *maximum) add(o observation) bool {
 	return true
 }
 
-func (f *maximum) result() (float64, bool) { return f.Greatest, f.Observed }
+func (f *maximum) result(_ float64) (float64, bool) { return f.Greatest, f.Observed }
 
 func (f *maximum) reset() { *f = maximum{} }
 
 // share is the share of samples at or above a threshold.
 //
 //	avg_over_time((m >= bool 0.9)[1m:15s])
-type share struct {
-	threshold     float64
-	High, Samples float64
-}
+type share struct{ High, Samples float64 }
 
-func (f *share) add(o observation) bool {
-	if o.value >= f.threshold {
+func (f *share) add(o observation, threshold float64) bool {
+	if o.value >= threshold {
 		f.High++
 	}
 	f.Samples++
 	return true
 }
 
-func (f *share) result() (float64, bool) { return f.High / f.Samples, f.Samples > 0 }
+func (f *share) result(_ float64) (float64, bool) { return f.High / f.Samples, f.Samples > 0 }
 
-func (f *share) reset() { *f = share{threshold: f.threshold} }
+func (f *share) reset() { *f = share{} }
 
 // MaxQuantileSamples limits the samples of one series that a quantile stores in one window, which
 // use at most 64 KiB. The limit is sufficient for 2 hours with one sample per second, or for one
@@ -128,12 +126,11 @@ const MaxQuantileSamples = 1 << 13
 //
 //	quantile_over_time(0.95, m[1m])
 type quantile struct {
-	quantile float64
 	Samples  []float64 // in the order of arrival
 	Overflow bool      // some samples are not in Samples
 }
 
-func (f *quantile) add(o observation) bool {
+func (f *quantile) add(o observation, _ float64) bool {
 	if len(f.Samples) >= MaxQuantileSamples {
 		f.Overflow = true
 		return false
@@ -144,19 +141,19 @@ func (f *quantile) add(o observation) bool {
 
 // The result is limited to [low, high], so that the quantile of equal samples is exactly that
 // value.
-func (f *quantile) result() (float64, bool) {
+func (f *quantile) result(q float64) (float64, bool) {
 	if len(f.Samples) == 0 || f.Overflow {
 		return 0, false
 	}
 	// The order of arrival no longer matters, because nothing is added to a closed window.
 	slices.Sort(f.Samples)
-	rank := f.quantile * float64(len(f.Samples)-1)
+	rank := q * float64(len(f.Samples)-1)
 	below, weight := math.Modf(rank)
 	low, high := f.Samples[int(below)], f.Samples[int(math.Ceil(rank))]
 	return min(max(low*(1-weight)+high*weight, low), high), true
 }
 
-func (f *quantile) reset() { *f = quantile{quantile: f.quantile, Samples: f.Samples[:0]} }
+func (f *quantile) reset() { *f = quantile{Samples: f.Samples[:0]} }
 
 // increase is the sum of a counter's increases. It is 0 if the counter was observed and did not
 // increase.
@@ -167,7 +164,7 @@ type increase struct {
 	Observed bool
 }
 
-func (f *increase) add(o observation) bool {
+func (f *increase) add(o observation, _ float64) bool {
 	if !o.first {
 		f.Sum += o.increase
 	}
@@ -175,7 +172,7 @@ func (f *increase) add(o observation) bool {
 	return true
 }
 
-func (f *increase) result() (float64, bool) { return f.Sum, f.Observed }
+func (f *increase) result(_ float64) (float64, bool) { return f.Sum, f.Observed }
 
 func (f *increase) reset() { *f = increase{} }
 
@@ -187,7 +184,7 @@ type rate struct {
 	Elapsed int64
 }
 
-func (f *rate) add(o observation) bool {
+func (f *rate) add(o observation, _ float64) bool {
 	if !o.first {
 		f.Sum += o.increase
 		f.Elapsed += o.elapsed
@@ -195,7 +192,7 @@ func (f *rate) add(o observation) bool {
 	return true
 }
 
-func (f *rate) result() (float64, bool) {
+func (f *rate) result(_ float64) (float64, bool) {
 	return f.Sum / time.Duration(f.Elapsed).Seconds(), f.Elapsed > 0
 }
 
@@ -212,13 +209,13 @@ type timeRatio struct{ Rate rate }
 // values.
 const impossibleFactor = 1.05
 
-func (f *timeRatio) add(o observation) bool {
+func (f *timeRatio) add(o observation, _ float64) bool {
 	if !o.first && o.increase*float64(time.Second) > impossibleFactor*float64(o.still) {
 		return false
 	}
-	return f.Rate.add(o)
+	return f.Rate.add(o, 0)
 }
 
-func (f *timeRatio) result() (float64, bool) { return f.Rate.result() }
+func (f *timeRatio) result(_ float64) (float64, bool) { return f.Rate.result(0) }
 
 func (f *timeRatio) reset() { f.Rate.reset() }

@@ -138,7 +138,7 @@ func (in *Ingest) addSample(w *openWindow, s *Series, value float64) {
 			v, outside, _ = signal.Clamp(v) // v is plausible: see shape.plausible
 			clamped = clamped || outside
 		}
-		if !o.in(w).Function.add(observation{value: v}) {
+		if !o.key.Rule.add(o.in(w).Function, observation{value: v}) {
 			in.unkept++
 		}
 	}
@@ -166,7 +166,7 @@ func (in *Ingest) addIncrease(w *openWindow, s *Series, t, start int64, value fl
 	}
 	possible = true
 	for _, o := range s.outputs {
-		possible = o.in(w).Function.add(observation{
+		possible = o.key.Rule.add(o.in(w).Function, observation{
 			first: first, increase: (value - base) * o.key.Rule.scale, elapsed: t - previous, still: t - lastMoved,
 		}) && possible
 	}

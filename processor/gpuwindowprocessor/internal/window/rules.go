@@ -155,13 +155,13 @@ func (f *Filter) matches(a Attr) bool {
 	})
 }
 
-// newFunction returns the state of the rule's function in a new window.
-func (r *Rule) newFunction() function { return r.function.make(r.parameter) }
+// add adds a sample to the state of the rule's function. See function.
+func (r *Rule) add(f function, o observation) bool { return f.add(o, r.parameter) }
 
 // result returns the value of the rule's point. It returns false for a function without samples,
 // for a ratio without two consecutive samples, and for a value that the point cannot represent.
 func (r *Rule) result(f function) (v float64, ok bool) {
-	v, ok = f.result()
+	v, ok = f.result(r.parameter)
 	limit := math.MaxFloat64
 	if r.Integer {
 		limit = math.Nextafter(1<<63, 0)

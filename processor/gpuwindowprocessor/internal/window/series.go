@@ -313,7 +313,7 @@ func (o *output) in(w *openWindow) *outputWindow {
 	ow, isNew := o.windows.in(w)
 	switch {
 	case ow.Function == nil:
-		ow.Function = o.key.Rule.newFunction()
+		ow.Function = o.key.Rule.function.make()
 	case isNew:
 		ow.Function.reset()
 		ow.Extra = nil

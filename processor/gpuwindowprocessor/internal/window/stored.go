@@ -77,7 +77,7 @@ type storedWindow[T any] struct {
 
 func init() {
 	for i := range functionKinds {
-		gob.RegisterName(functionKinds[i].name, functionKinds[i].make(0))
+		gob.RegisterName(functionKinds[i].name, functionKinds[i].make())
 	}
 }
 
@@ -304,22 +304,11 @@ func (r *nodeRestorer) output(d *device, s *storedOutput) {
 	}
 	rule := r.rules[s.Rule]
 	o := &output{key: &outputKey{rule, s.Own}, lastSent: s.Left}
+	want := reflect.TypeOf(rule.function.make())
 	restoreWindows(r.Engine, &o.windows, slices.DeleteFunc(s.Windows, func(w storedWindow[outputWindow]) bool {
-		return !rule.continues(w.State.Function)
+		return reflect.TypeOf(w.State.Function) != want
 	}))
 	d.outputs = append(d.outputs, o)
-}
-
-// continues reports whether f is a state of the rule's function. If it is, continues sets the
-// rule's parameter in f.
-func (r *Rule) continues(f function) bool {
-	switch f := f.(type) {
-	case *share:
-		f.threshold = r.parameter
-	case *quantile:
-		f.quantile = r.parameter
-	}
-	return reflect.TypeOf(f) == reflect.TypeOf(r.newFunction())
 }
 
 func (r *nodeRestorer) series(d *device, stored *storedSeries) {

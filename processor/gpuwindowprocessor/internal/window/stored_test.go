@@ -35,6 +35,25 @@ func TestRestoredStateIsStoredUnchanged(t *testing.T) {
 	assert.Equal(t, drain(e, forever), drain(again, forever))
 }
 
+// The parameters of functions, such as a threshold, are not stored. They are settings.
+func TestFunctionsHaveTheSameResultsWithAndWithoutARestart(t *testing.T) {
+	values := []float64{0.95, 0.1, 0.92, 0.5}
+	samples := func(e *Engine, from, to int) *Engine {
+		for i := from; i < to; i++ {
+			feed(e, time.Duration(i+1)*10*time.Second, values[i])
+		}
+		return e
+	}
+	uninterrupted := samples(New(testSettings(), origin), 0, len(values))
+	stopped := samples(New(testSettings(), origin), 0, 2)
+	stopped.Stop()
+	restarted, err := Restore(testSettings(), origin.Add(25*time.Second), origin, states(stopped)...)
+	require.NoError(t, err)
+	samples(restarted, 2, len(values))
+	upTo := origin.Add(time.Minute)
+	assert.Equal(t, drain(uninterrupted, upTo), drain(restarted, upTo))
+}
+
 func TestWindowsSentAfterTheStateWasStoredAreNotSentAgain(t *testing.T) {
 	e := busy()
 	upTo := origin.Add(time.Minute)
