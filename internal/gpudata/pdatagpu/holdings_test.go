@@ -249,6 +249,23 @@ func TestOnlySeriesOfDevicesUsersAndProcessesHaveEnds(t *testing.T) {
 	assert.Equal(t, stage.ReadCounts{Dropped: [stage.Drops]int64{stage.NoValue: 1}}, b.Counts(everything))
 }
 
+// An increment is not the value of a counter. cumulative_to_delta may be before the component.
+func TestASumWithDeltaTemporalityPassesUnread(t *testing.T) {
+	batch := newTestBatch()
+	batch.add(node, gpudata.Holder{}, 1, signal.HwEnergy, "GPU-1", nil)
+	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
+	for p := range points.All(batch.Metrics) {
+		if p.Metric.Name() == signal.HwEnergy.Name {
+			p.Metric.Sum().SetAggregationTemporality(pmetric.AggregationTemporalityDelta)
+		}
+	}
+	want := batch.lines()
+	b := Read(batch.Metrics, everything)
+	assert.Equal(t, []gpudata.Sample{{Metric: signal.HwPower, Value: 1}}, b.Frames[0].Find("GPU-1").Samples.All())
+	share(b)
+	assert.Equal(t, want, batch.lines())
+}
+
 func TestANamespaceAloneIsNotAHolder(t *testing.T) {
 	attrs := pcommon.NewMap()
 	attrs.PutStr(signal.K8sNamespaceName, "ns")

@@ -79,8 +79,12 @@ func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	return b
 }
 
-// lookup returns a metric's entry in the table of signals if frames can contain its samples.
+// lookup returns a metric's entry in the table of signals if frames can contain its samples. Frames
+// have no increments, so they cannot contain Sums with delta temporality.
 func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
+	if m.Type() == pmetric.MetricTypeSum && m.Sum().AggregationTemporality() == pmetric.AggregationTemporalityDelta {
+		return nil, false
+	}
 	s, ok = signal.Lookup(m.Name())
 	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
 }
