@@ -190,18 +190,18 @@ type Signal struct {
 	Make func(set int, values []float64) (v float64, ok bool)
 	// Track returns a tracker for one device. It is set if By is ByTracker.
 	Track func() Tracker
-	// Lasting signals keep their set. After the last field of a set has had a value, later sets are
-	// ignored even while the fields are missing, because later sets measure something else. For
-	// counters, earlier sets are also ignored.
+	// Lasting is true if the sets measure different things, so that the signal must not fall back.
+	// After the last field of a set has had a value, the signal ignores later sets, even while
+	// fields of the set are missing. A counter also ignores earlier sets.
 	Lasting bool
 	// Bits produces one sample for each of the bits of a mask.
 	Bits []Bit
 	// States produces one sample per state: 1 for the state whose index is the value, 0 for the
 	// others.
 	States []string
-	// Capacity makes a ratio signal the ratio to the returned capacity, which depends on the board's model
-	// and on the values of With (NaN if there is none). 0 means unknown. If the signal is not a
-	// ratio, its value is the capacity while the fields have values.
+	// Capacity returns the capacity by which the value of a ratio signal is divided, or 0 if it is
+	// unknown. It depends on the board's model and on the values of the fields in With (NaN for a
+	// missing value). If the signal is not a ratio, the capacity replaces its value.
 	Capacity func(of *Capacities, with []float64) float64
 	With     []string
 	By       By

@@ -86,7 +86,7 @@ const (
 	RoleOldNamespace
 	// RoleOldContainer is the holder's container name under the alternative label names.
 	RoleOldContainer
-	// RolePID is the number of a process on the host.
+	// RolePID is the PID of a process on the host.
 	RolePID
 	// RoleOwn is the first of the roles that an exporter's package defines. Only that package reads
 	// them.
@@ -238,8 +238,8 @@ func (r *Row) Claimed() bool {
 	return true
 }
 
-// Holder is the holder in a row: a container of a pod; without a pod, a container by name or id;
-// without a container, a batch job.
+// Holder is the holder in a row. It is a container of a pod. If the row has no pod, it is a container
+// with a name or an ID. If the row has no container, it is a batch job.
 type Holder = gpudata.Holder
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)

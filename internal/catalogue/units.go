@@ -165,8 +165,8 @@ const (
 	ScalePercent
 )
 
-// Settle returns the scale that one value proves: a value above 1 can only be a percentage, and
-// percentages are integers. For an invalid value it returns ScaleUnknown.
+// Settle returns the scale that one value implies: a value above 1 can only be a percentage, and
+// percentages are integers. For an invalid value, it returns ScaleUnknown.
 func Settle(exposed float64) Scale {
 	switch {
 	case exposed > 1 && exposed <= traits[RatioOrPercent].max:
@@ -177,8 +177,8 @@ func Settle(exposed float64) Scale {
 	return ScaleUnknown
 }
 
-// Apply converts an exposed RatioOrPercent value to a fraction. It returns false if the scale
-// leaves the value ambiguous.
+// Apply converts an exposed RatioOrPercent value to a fraction. It returns false if the value is
+// ambiguous because the scale is unknown.
 func (s Scale) Apply(exposed float64) (float64, bool) {
 	switch s {
 	case ScalePercent:

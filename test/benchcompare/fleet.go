@@ -22,11 +22,11 @@ import (
 const gateways = 3
 
 // A tier is a number of gateways that are configured as in the chart. Replayed agents send to the
-// gateways, and the gateways send to a backend. Agents are distributed evenly. The hash that
-// selects a gateway costs the gateway nothing.
+// gateways, and the gateways send to a backend. Agents are distributed evenly and not by a hash. This
+// does not change the cost of a gateway, because agents compute the hash.
 type tier struct {
-	// nodes is the size of the fleet, and gateways is the number of gateways that share it. Only
-	// run of these gateways are started, each with its share.
+	// nodes is the size of the fleet, and gateways is the number of gateways that share it. run is
+	// the number of gateways that are started. Each gateway only receives its share of the fleet.
 	nodes, gateways, run int
 	interval             time.Duration
 }

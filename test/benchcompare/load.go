@@ -45,10 +45,10 @@ type value struct {
 // swing is the number of scrapes after which a gauge starts over.
 const swing = 8
 
-// newLoad renders nodes with eight GPUs and every simulated field enabled. Each GPU has mig
-// instances, or none if mig is
-//  0. interval is the time between scrapes. At each scrape, counters increase by as much as in that
-//     time, so that no counter is faster than the clock.
+// newLoad renders nodes with eight GPUs and every simulated field enabled. mig is the number of MIG
+// instances of each GPU, where zero means that the GPUs are not partitioned. interval is the time
+// between scrapes. At each scrape, counters increase by as much as in that time, so that no counter
+// is faster than the clock.
 func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.Style = dcgmsim.ScenarioPowerCapped, dcgmsim.Style45

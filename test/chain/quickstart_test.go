@@ -52,8 +52,8 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	cmd.Stderr = &s.stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	// Under nohup the script would inherit that SIGHUP is ignored. A signal that this process
-	// handles is not ignored in the script.
+	// If this process ignores SIGHUP, as under nohup, the script inherits that. Handling the signal
+	// here resets it to the default in the script.
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)

@@ -136,7 +136,7 @@ func overlay(lower, upper section) {
 	}
 }
 
-// place adds a component to a pipeline of exporter, as its processor, exporter or connector.
+// place adds a component of the given kind to the metrics pipeline in change.
 func place(change section, kind string) {
 	of, settings := "processors", section{}
 	switch kind {
@@ -165,8 +165,8 @@ func place(change section, kind string) {
 	pipeline[list] = append(pipeline[list].([]any), id)
 }
 
-// orderCases returns lists of components: the two of each rule about order, in both orders, and each one
-// alone.
+// orderCases returns lists of components. For each rule about order, it returns the rule's two
+// components in both orders, and each component alone.
 func orderCases() (lists [][]string) {
 	for _, o := range pipelinerules.Orders {
 		for _, kinds := range [][]string{{o.First, o.Second}, {o.Second, o.First}, {o.First}, {o.Second}} {
@@ -238,8 +238,8 @@ func TestTheChartRefusesTheIntervalsThatLintRefuses(t *testing.T) {
 	}
 }
 
-// settingIn returns a function that changes a setting of a rule where a configuration of an agent has
-// it, or nil if it has none.
+// settingIn returns a function that builds a change of a rule's setting. It returns nil if the
+// configuration does not have the dcgm receiver or the rule's component.
 func settingIn(config section, r pipelinerules.Interval) func(time.Duration) section {
 	component, inner, isSection := strings.Cut(r.Component, "::")
 	for _, path := range [][]string{
@@ -278,7 +278,7 @@ func TestTheWindowsOfGatewaysFitTheIntervalOfTheAgents(t *testing.T) {
 	render(t, "", append(slices.Clone(gateways), `dcgm.collection_interval="49s"`)...)
 }
 
-// The structure of pipelines is checked alike, too.
+// The chart and gpudoctor lint also agree on the structure of pipelines.
 func TestTheChartRefusesThePipelinesThatLintRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		of      string

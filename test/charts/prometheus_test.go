@@ -79,9 +79,9 @@ func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 	assert.Equal(t, map[string]int{"": 1, "a": 1, "b": 1}, holders)
 }
 
-// With gpu_window.flat_attributes, each point has the attributes of its place and holder, for a
-// backend that only uses a Resource's job and instance. The path of the backend's URL does not
-// matter.
+// With gpu_window.flat_attributes, each point also has the attributes of its location and its holder. A
+// backend needs this if it uses only a Resource's job and instance. The path of the backend's URL does
+// not matter.
 func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set  []string

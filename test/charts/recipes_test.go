@@ -14,8 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documented returns the arguments of helm for all values in the documentation, by where they are: each
-// block of values, each helm command, and each setting in a sentence.
+// documented returns helm's arguments for all values in the documentation and in the golden
+// directories. On a page, these are blocks of values, helm commands, and settings in sentences. The
+// keys are the locations of the values.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}

@@ -92,7 +92,7 @@ func addFields(t reflect.Type, properties map[string]any) {
 		switch {
 		case !field.IsExported() || name == "-" || strings.Contains(options, "remain"):
 		case name == "stages", name == "nvml" && t == reflect.TypeFor[dcgmreceiver.Config]():
-			// The chart has its own components for these and writes the pipeline itself.
+			// The chart configures these as separate components and renders the pipeline itself.
 		case name == "findings" && t == reflect.TypeFor[gpueventsconnector.Config]():
 			// The rules of the gpu_findings stage have their own section.
 		case strings.Contains(options, "squash"):

@@ -33,12 +33,12 @@ const (
 	fabricClass = "fabric.nvidia.com"
 	extended    = "nvidia.com/gpu"
 
-	// attached and broken are the conditions of devices behind a fabric. The scheduler binds a pod when
-	// its devices are attached, and gives up broken devices.
+	// attached and broken are conditions of devices behind a fabric. The scheduler binds a pod after
+	// its devices are attached. It deallocates broken devices.
 	attached = "Attached"
 	broken   = "Broken"
 
-	// monitor begins the names of the pods with administrative access. Without permission to read
+	// monitor is the name prefix of the pods with administrative access. Without permission to read
 	// claims, only these names show that the pods do not hold the devices.
 	monitor = "nvidia-dcgm-exporter-dra-"
 )
@@ -166,7 +166,7 @@ var events = []string{
 	migClass, migClass, fabricClass, fabricClass, dratest.AMD, dratest.Intel, controlplane.NVIDIADriver, "two devices",
 }
 
-// change draws an event.
+// change draws an event and applies it.
 func (c *claimCluster) change() {
 	if len(c.deck) == 0 {
 		c.deck = slices.Clone(events)
@@ -208,7 +208,8 @@ func tolerateAll() []resourcev1.DeviceToleration {
 	return []resourcev1.DeviceToleration{{Operator: resourcev1.DeviceTolerationOpExists}}
 }
 
-// create creates a pod with a claim of a class, or as the event says.
+// create creates the pods of an event and, if needed, their claim. An event with the name of a device
+// class creates a pod with a claim of that class.
 func (c *claimCluster) create(event, name string) {
 	pod := boundPod(c.namespace, name, "claim-"+strconv.Itoa(c.serial))
 	claim := newClaim(c.namespace, "claim-"+strconv.Itoa(c.serial), event == "administrative access")
@@ -223,7 +224,7 @@ func (c *claimCluster) create(event, name string) {
 		request.Count = 2
 	case "administrative access":
 		request.Tolerations = tolerateAll()
-		// The scheduler makes these pods wait for devices behind a fabric as well.
+		// Exclude devices behind a fabric, because these pods would also have to wait for them.
 		request.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `!("fabric" in device.attributes["gpu.nvidia.com"])`}}}
 		pod.Name = fmt.Sprintf(monitor+"%05d", c.serial)
 	case "existing claim", "stranger":
@@ -264,8 +265,8 @@ func (c *claimCluster) create(event, name string) {
 	c.plane.Create(c.t, pod)
 }
 
-// existing returns a claim that another pod can use, or nil. A claim that is reserved for a PodGroup is
-// returned only if it is wanted and its node has joined.
+// existing returns a claim that another pod can use, or nil. If ofGroup is true, the claim is reserved
+// for a PodGroup and its node has joined. Otherwise, the claim is not reserved for a PodGroup.
 func (c *claimCluster) existing(ofGroup bool) *resourcev1.ResourceClaim {
 	for _, claim := range c.claims() {
 		if isExtended(claim) || requestOf(claim).AdminAccess != nil || len(claim.OwnerReferences) > 0 {
@@ -300,8 +301,8 @@ func (c *claimCluster) changeRules() {
 	c.addRule(c.nodes[c.random.IntN(len(c.nodes))].name, fmt.Sprint("gpu-", c.random.IntN(4)), effects[c.rules%len(effects)])
 }
 
-// addRule adds a DeviceTaintRule for a device of a node. If the device must not be used anymore,
-// it deletes the pods that do not tolerate this, as the eviction controller does.
+// addRule adds a DeviceTaintRule for a device of a node. If the effect is NoExecute, addRule deletes
+// the pods that use the device and do not tolerate the taint, as the eviction controller does.
 func (c *claimCluster) addRule(pool, device string, effect resourcev1beta2.DeviceTaintEffect) {
 	c.serial++
 	c.seen[string(effect)]++
@@ -325,7 +326,7 @@ func (c *claimCluster) addRule(pool, device string, effect resourcev1beta2.Devic
 	}
 }
 
-// intolerant returns the devices of a pool that a claim has and that it loses if they are tainted.
+// intolerant returns the devices in a pool that are allocated to a claim without tolerations.
 func intolerant(claim *resourcev1.ResourceClaim, pool string) (devices []string) {
 	for _, r := range allocation(claim) {
 		if r.Pool == pool && len(r.Tolerations) == 0 {
@@ -342,7 +343,7 @@ func allocation(claim *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAlloc
 	return claim.Status.Allocation.Devices.Results
 }
 
-// evict taints a device that a pod has.
+// evict adds a DeviceTaintRule with the effect NoExecute for a device that a pod uses.
 func (c *claimCluster) evict() {
 	claims := c.claims()
 	for _, p := range c.pods() {
@@ -367,8 +368,8 @@ func (c *claimCluster) updateClaim(name string, change func(*resourcev1.Resource
 	}))
 }
 
-// report reports that the devices for which pods wait are attached, or that those of one claim are
-// broken, as their driver does.
+// report sets a condition of the devices for which pods wait, as their driver does. It sets attached
+// for the devices of all claims, and broken for the devices of one claim.
 func (c *claimCluster) report(condition string) {
 	for name, claim := range c.claims() {
 		if len(claim.Status.Devices) > 0 || !binds(claim) {
@@ -390,13 +391,13 @@ func (c *claimCluster) report(condition string) {
 	}
 }
 
-// binds reports whether the binding of a claim's pods depends on conditions of its devices.
+// binds reports whether a device of a claim has binding conditions.
 func binds(claim *resourcev1.ResourceClaim) bool {
 	return slices.ContainsFunc(allocation(claim), func(r resourcev1.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// delete deletes a pod. Its kubelet no longer lists it before that. The claim controller notices the
-// deletion at once or later.
+// delete removes a pod from the kubelet's list and then deletes it. The claim controller handles the
+// deletion immediately or later.
 func (c *claimCluster) delete(pod *corev1.Pod) {
 	for _, n := range c.nodes {
 		n.list(slices.DeleteFunc(n.listed, func(r kube.ContainerResources) bool { return r.Pod == pod.Name }))
@@ -407,9 +408,9 @@ func (c *claimCluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// collect removes the reservations for deleted pods, and for PodGroups without pods, as if these
-// groups were deleted. A claim that belongs to a deleted pod is deleted. Another claim without pods
-// is deallocated, is deleted or stays, at random.
+// collect removes the reservations for deleted pods, and for PodGroups without pods as if these groups
+// were deleted. It deletes claims that deleted pods own. For each other claim without pods, it randomly
+// deletes the claim, deallocates it, or keeps its allocation.
 func (c *claimCluster) collect() {
 	consumers, used := map[string]bool{}, map[string]bool{} // by UID or name of the group, and by name
 	for _, p := range c.pods() {
@@ -442,8 +443,8 @@ func (c *claimCluster) collect() {
 	}
 }
 
-// settle waits until the scheduler has tried to schedule every pod. A pod then has a node, or waits
-// for its devices, or does not fit.
+// settle waits until the scheduler has tried to schedule every pod. After that, each pod has a node,
+// waits for its devices, or is unschedulable.
 func (c *claimCluster) settle() {
 	require.Eventually(c.t, func() bool {
 		claims := c.claims()
@@ -510,13 +511,13 @@ func (c *claimCluster) missing() []string {
 	return slices.DeleteFunc(slices.Clone(situations), func(what string) bool { return c.seen[what] > 0 })
 }
 
-// check compares what each observer reports while nothing changes, and charges the time since the
-// previous check.
+// check pauses the scheduler and compares what each observer reports with the cluster's objects. It
+// also charges the time since the previous check.
 func (c *claimCluster) check(scheduler *processtest.Process, counted *replica) {
 	require.NoError(c.t, scheduler.Cmd.Process.Signal(syscall.SIGSTOP))
 	defer func() { require.NoError(c.t, scheduler.Cmd.Process.Signal(syscall.SIGCONT)) }()
 	look := func() map[string]float64 {
-		truth := c.look() // a request that the scheduler sent before may still arrive
+		truth := c.look() // read again each time, because earlier requests of the scheduler may still arrive
 		for _, n := range c.nodes {
 			n.list(n.listed)
 		}

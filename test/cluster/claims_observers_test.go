@@ -28,7 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// partitions are the partitions of gpu-1 with their memory slices, of which the board has seven.
+// partitions maps the partitions of gpu-1 to their numbers of memory slices. The board has seven slices.
 var partitions = map[string]int64{"gpu-1-mig-4g40gb-0-0": 4, "gpu-1-mig-3g40gb-0-4": 3}
 
 // claimNode is a node with its boards. gpu-0 is allocated as a whole. gpu-1 is allocated as a whole or
@@ -46,14 +46,14 @@ type claimNode struct {
 	kubelet   *kubelettest.Kubelet
 	observers map[string]*claimObserver
 
-	// The following describe the last look at the cluster.
+	// The method look sets the following fields.
 
 	// listed is what the kubelet lists, including administrative access.
 	listed []kube.ContainerResources
-	// nvidia is true if it lists devices of NVIDIA.
+	// nvidia is true if the kubelet lists devices of NVIDIA.
 	nvidia bool
-	// devices has the holders of each device that telemetry shows. Telemetry has nothing that
-	// identifies the devices of other vendors.
+	// devices contains the holders of each device in telemetry. Telemetry does not identify the
+	// devices of other vendors.
 	devices map[string]dratest.Verdict
 }
 
@@ -166,8 +166,8 @@ func (n *claimNode) id(driver, device string) string {
 	return n.boards[i]
 }
 
-// look reads the objects in the API, and derives what the kubelets list and who holds the devices. It
-// returns the values of gpu_cluster that are not zero.
+// look reads the objects in the API. From them, it determines what the kubelets list and which
+// containers hold the devices. It returns the expected values of gpu_cluster that are not zero.
 func (c *claimCluster) look() map[string]float64 {
 	claims, pods := c.claims(), c.pods()
 	for _, n := range c.nodes {
@@ -223,7 +223,7 @@ func (n *claimNode) look(c *claimCluster, claims map[string]*resourcev1.Resource
 	}
 }
 
-// lookForInstances creates and deletes the instances of the partitions.
+// lookForInstances creates the instances of allocated partitions and deletes the others.
 func (n *claimNode) lookForInstances(claims map[string]*resourcev1.ResourceClaim) {
 	allocated := map[string]bool{}
 	for _, claim := range claims {
@@ -307,9 +307,9 @@ func (c *claimCluster) recordSituations(claims map[string]*resourcev1.ResourceCl
 	}
 }
 
-// count returns the numbers of claims and their devices by class and state, without those for extended
-// resources and administrative access, the devices of each pod, and the devices in slices with their
-// taints from drivers and rules.
+// count returns three kinds of values: the numbers of claims and of their devices by class and state,
+// the devices of each pod, and the devices in slices with their taints from drivers and rules. It does
+// not count claims for extended resources or devices with administrative access.
 func (c *claimCluster) count(claims map[string]*resourcev1.ResourceClaim, pods []corev1.Pod) map[string]float64 {
 	counts := map[string]float64{}
 	boards := map[string]string{}   // the hw.id of the boards by pool and device
@@ -477,8 +477,8 @@ func (n *claimNode) telemetry(cluster string, now time.Time) pmetric.Metrics {
 	return md
 }
 
-// claimObserver is a running processor with the seconds that it must charge, and those that it has
-// charged.
+// claimObserver is a running processor. want contains the seconds that it must charge, and got contains
+// the seconds that it has charged.
 type claimObserver struct {
 	processor processor.Metrics
 	sink      *consumertest.MetricsSink

@@ -1,5 +1,5 @@
-// The control plane that tests run against, as binaries: etcd, kube-apiserver and
-// kube-scheduler. `make check` builds them once per version and machine.
+// This module provides the binaries of the control plane that the tests use: etcd,
+// kube-apiserver and kube-scheduler. `make check` builds them once per version and machine.
 module github.com/otelcol-gpu/otelcol-gpu/test/controlplane
 
 go 1.26.0
@@ -157,8 +157,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// k8s.io/kubernetes takes these from its own tree; elsewhere they are their published
-// modules, of the same release.
+// k8s.io/kubernetes replaces these modules with directories in its own repository. Other
+// modules must use the published modules of the same release.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3

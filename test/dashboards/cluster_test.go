@@ -38,7 +38,7 @@ const (
 	doubtfulGPU = "GPU-00000000-aaaa-4aaa-8aaa-000000000002"
 )
 
-// stage is a cluster with a situation for every alert, and the exporter on one of its nodes.
+// stage is a cluster with the conditions for every alert, and with an exporter on one of its nodes.
 type stage struct {
 	t         *testing.T
 	plane     *controlplane.Plane

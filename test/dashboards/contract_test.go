@@ -354,8 +354,8 @@ func alerts() map[string]bool {
 	return names
 }
 
-// Our self-metrics are in the generated documentation of the components, those of the Collector in
-// docs/troubleshooting.md. OTLP adds a suffix to counters.
+// Our self-metrics are documented in the components' metadata. docs/troubleshooting.md explains the
+// Collector's own self-metrics. Counters that are sent over OTLP get the suffix _total.
 func TestAlertsOnCollectorsReadMetricsThatTheDocumentationExplains(t *testing.T) {
 	explained := string(read(t, root+"/docs/troubleshooting.md"))
 	for _, m := range selfMetrics(t) {
@@ -506,8 +506,8 @@ func TestXIDAlertsUseTheCodesOfTheCatalog(t *testing.T) {
 	}
 }
 
-// `or` keeps both sides if their labels differ. A metric can only replace another one if the
-// matching ignores the labels that differ.
+// In PromQL, `or` returns the series of both sides if their labels differ. So one metric can replace
+// another one only if the matching ignores the labels that differ.
 func TestSamplesAreUsedOnlyIfNoCounterMeasuresThrottling(t *testing.T) {
 	const sampled, exact = "gpu_saturation_throttle_reason_ratio", "gpu_saturation_throttle_time_ratio"
 	promql := parser.NewParser(parser.Options{})

@@ -16,14 +16,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The story of the simulated GPUs takes a minute and triggers every alert. Two minutes are enough
-// for any starting phase.
+// The scenario of the simulated GPUs repeats every minute and triggers every alert. Two minutes contain
+// a complete scenario, regardless of when the test starts.
 const story = 2 * time.Minute
 
-// TestEveryQueryHasDataInARealPrometheus runs the agent with every component, the cluster receiver
-// and the watchdog, once for each example that writes to Prometheus. They read simulated GPUs and a
-// real API server and send to a real Prometheus each. Each panel and each variable of every dashboard
-// must return data in all of them, and each alert must become at least pending, with the names that
+// TestEveryQueryHasDataInARealPrometheus runs an agent with every component, the cluster receiver and
+// the watchdog for each example that writes to Prometheus. Each agent reads simulated GPUs and a real
+// API server, and writes to its own real Prometheus. In all of them, each panel and each variable of
+// every dashboard must return data. Each alert must become at least pending. This checks the names that
 // our pipeline actually writes.
 func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	begun := time.Now()
@@ -151,8 +151,8 @@ func needs(t *testing.T) map[string]string {
 	return found
 }
 
-// agent.yaml and a backend's file fill the dashboards that need nothing else. Only times are shorter
-// than in the examples.
+// With agent.yaml and a backend's file, the dashboards that need nothing else have data. The test
+// shortens the examples' intervals and changes nothing else.
 func TestTheExamplesFillTheDashboardsThatNeedNothingElse(t *testing.T) {
 	exporter := processtest.FreeAddress(t)
 	processtest.StartSimulator(t, exporter)

@@ -1,4 +1,4 @@
-// The helm command that the chart is tested with. `make check` builds it
+// This module provides the helm command that tests the chart. `make check` builds it
 // once per version and machine.
 module github.com/otelcol-gpu/otelcol-gpu/test/helm
 

@@ -58,7 +58,7 @@ func blankValue(v float64) bool {
 }
 
 // ownsName reports whether a name has the form of the exporter's names. Other exporters also use
-// such names, so claims must also return true.
+// such names, so a row belongs to the exporter only if claims also returns true.
 func ownsName(name string) bool {
 	name = strings.TrimPrefix(name, prefix)
 	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
@@ -120,9 +120,9 @@ func equalParts(reported string, seen int) int {
 	return seen
 }
 
-// identify returns the device of a row. The UUID identifies the device. Without a UUID, the board's
-// serial number and the partition identify it, and without these, host and index. The serial number
-// identifies the board of a partition. Without a serial number, that board is unknown.
+// identify returns the device of a row. It uses the first of these identifiers that the row has: the
+// UUID, the board's serial number and the partition, or the host and the index. The serial number
+// also identifies the board of a partition. Without a serial number, that board is unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, rolePartitioning))

@@ -27,8 +27,8 @@ type Advice struct {
 	// Listed is the field's name in that list if it differs from Name: not every version accepts
 	// Name.
 	Listed string
-	// If Offered is true, the list contains the line as a comment. If Unlisted is true, the list
-	// does not contain the field. Note is printed above the line and explains when to enable it.
+	// Offered is true if the list contains the line as a comment. Unlisted is true if the list does
+	// not contain the field. Note is printed above the line and explains when to enable it.
 	Offered, Unlisted bool
 	Note              string
 	// Companion is a field that advice recommends in addition to this one.

@@ -7,7 +7,7 @@ import cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 const BusyUtilization = 0.1
 
 // contradictions returns a function that drops zeros that other values of the device contradict:
-//   - DCGM reports no used and no free memory for boards that it has not read yet, and for some
+//   - DCGM reports 0 for both used and free memory of boards that it has not read yet, and of some
 //     boards after MIG was enabled.
 //   - After some XID errors, DCGM's profiler reports zeros until it is restarted.
 func contradictions(x *cat.Exporter) func(cat.Values) {

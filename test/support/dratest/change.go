@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Change draws the events before a given time. Telemetry and the sources are read after them.
+// Change draws the events before a given time and applies them. The caller reads telemetry and the
+// sources after that.
 func (w *World) Change(t *rapid.T, now time.Time) {
 	w.now = now
 	for _, p := range w.pods {
@@ -102,7 +103,7 @@ func (w *World) anyOther(t *rapid.T) *device {
 	return rapid.SampledFrom(others).Draw(t, "other node")
 }
 
-// leave removes the slices of a node, or publishes them again.
+// leave removes the slices of a node if left is true. Otherwise, it publishes them again.
 func (w *World) leave(node string, left bool) {
 	for _, d := range w.devices {
 		if d.pool == node {

@@ -34,8 +34,8 @@ func NewCharged() *Charged {
 	}}
 }
 
-// Charge charges an interval to the holders at its end. devices has the instances, and the boards
-// without instances, by hw.id. boards has all boards.
+// Charge charges an interval to the holders at its end. devices contains the instances and the boards
+// without instances, by hw.id. boards contains the hw.id of every board.
 func (c *Charged) Charge(devices map[string]Verdict, boards []string, passed time.Duration) {
 	nobody, cut := map[string]float64{}, map[string]float64{} // in sevenths of the board
 	for id, v := range devices {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The types of the conditions of claimed devices. Pods wait for the first one if the device binds,
-// and give up the device if it has the second one.
+// The types of the conditions of claimed devices. If a device has binding conditions, a pod is bound
+// after the device is attached, and loses the device if the device is broken.
 const (
 	attached = "Attached"
 	broken   = "Broken"
@@ -45,7 +45,7 @@ func (p *pod) awaits() bool {
 	return slices.ContainsFunc(p.binding(), func(r result) bool { return !r.isTrue(attached) })
 }
 
-// reports reports whether a device on which the pod's binding depends has a condition.
+// reports reports whether a condition is true for a device on which the pod's binding depends.
 func (p *pod) reports(condition string) bool {
 	return slices.ContainsFunc(p.binding(), func(r result) bool { return r.isTrue(condition) })
 }
@@ -68,12 +68,12 @@ func (r result) isTrue(condition string) bool {
 	return slices.ContainsFunc(*r.reported, func(c metav1.Condition) bool { return c.Type == condition && c.Status == metav1.ConditionTrue })
 }
 
-// Condition is a condition of a device of a claim. A condition for which pods wait is unknown until
-// a driver reports it.
+// Condition is a condition of a claimed device. The status of a condition for which pods wait is
+// unknown until a driver reports the condition.
 type Condition struct{ Claim, Driver, Pool, Device, Share, Type, Status, Role string }
 
-// Conditions returns the conditions of the devices of claims, except those with administrative
-// access, in any order.
+// Conditions returns the conditions of all claimed devices in any order. It omits devices with
+// administrative access.
 func (w *World) Conditions() (out []Condition) {
 	for _, c := range w.claims {
 		for _, r := range c.results {

@@ -64,12 +64,12 @@ func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKe
 	return devices, memory
 }
 
-// unlisted reports whether the device's pool is published only by half or not at all.
+// unlisted reports whether the device's pool is not published or only half of it is.
 func (w *World) unlisted(d *device) bool {
 	return d.left || w.hidden && d.driver == NVIDIA && d.pool == w.Node
 }
 
-// IncompletePools counts the pools of which only half is published.
+// IncompletePools returns the number of pools of which only half is published.
 func (w *World) IncompletePools() int64 {
 	if w.hidden {
 		return 1
@@ -80,8 +80,8 @@ func (w *World) IncompletePools() int64 {
 // PoolKey identifies the devices of a pool in a state.
 type PoolKey struct{ Driver, Pool, State string }
 
-// PoolStatus counts the devices in complete pools by whether they can be allocated. In pools with
-// shares or dynamic partitions, it is unknown which devices are available.
+// PoolStatus returns the numbers of allocated, unavailable and available devices in complete pools.
+// Pools with shares or dynamic partitions have no number of available devices, because it is unknown.
 func (w *World) PoolStatus() map[PoolKey]int64 {
 	out := map[PoolKey]int64{}
 	dependent := map[[2]string]bool{}
@@ -115,9 +115,8 @@ func (w *World) PoolStatus() map[PoolKey]int64 {
 	return out
 }
 
-// Taints returns the taints of devices in complete pools, and the number of these devices by the
-// strongest effect of their taints, or "" for devices without taints that have an effect. Equal taints
-// of a device count once.
+// Taints returns the distinct taints of the devices in complete pools. It also returns the number of
+// these devices by the strongest effect of their taints. The effect is "" if no taint has an effect.
 func (w *World) Taints() (taints []Taint, devices map[string]int64) {
 	devices = map[string]int64{}
 	for _, d := range w.devices {

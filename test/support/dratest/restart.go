@@ -21,8 +21,8 @@ func (w *World) restart(t *rapid.T) {
 	}
 }
 
-// boot restarts the node. Its pods are deleted or start again. The numbers of instances start again
-// as well, in another order.
+// boot restarts the node. All its pods are deleted, or all of them start again. The instances are
+// numbered again from 0, in another order.
 func (w *World) boot(t *rapid.T) {
 	w.generation++
 	drained := rapid.Bool().Draw(t, "drained")
@@ -46,8 +46,8 @@ func (w *World) boot(t *rapid.T) {
 	w.settle()
 }
 
-// rejoin replaces the node by one with another name. The pods and the slices of the old name are
-// deleted, or are still in the API.
+// rejoin replaces the node with a node that has another name. The pods and the slices of the old node
+// are deleted or remain in the API.
 func (w *World) rejoin(t *rapid.T) {
 	old := w.Node
 	w.names++

@@ -52,10 +52,10 @@ func drawOptions(t *rapid.T) Options {
 // World is the state of a cluster. Change advances it.
 type World struct {
 	Options
-	// Node is the current name of the observed node. It restarts, and can join again under another
-	// name. The other nodes of the cluster join and leave.
+	// Node is the current name of the observed node. The node can restart, and can join again under
+	// another name. The other nodes of the cluster join and leave.
 	Node string
-	// Starts counts the starts of the observer, whose memory ends with it.
+	// Starts is the number of times that the observer has restarted. A restart clears its memory.
 	Starts int
 
 	boards  []*board // of the observed node

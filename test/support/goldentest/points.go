@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// <time> {<resource>} <metric> {<attributes>} = <value>
+// pointForm matches <time> {<resource>} <metric> {<attributes>} = <value>.
 var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
 
 // Points parses points, one per line, and returns them in their order or backwards:

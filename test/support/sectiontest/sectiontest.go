@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 )
 
-// NewFactory returns a factory of processors that run a section of gpu_k8s alone. build creates the component from a Config of type C.
-// stage returns the component's scope and functions.
+// NewFactory returns a factory of processors that run a section of gpu_k8s alone. build creates the
+// component from a Config of type C. stage returns the component's scope and functions.
 func NewFactory[C, P any](
 	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,
 	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, pdatagpu.Functions),

@@ -1,4 +1,4 @@
-// Prints the layout that C gives the structures of nvml_abi.h.
+// Prints the C compiler's layout of the structures in nvml_abi.h.
 #include "nvml_abi.h"
 #include <stddef.h>
 #include <stdio.h>

@@ -1,37 +1,39 @@
-// A libnvidia-ml.so.1 that answers from a script. The script is the file "script"
-// in the folder of the library; nvmlInit reads it anew, and nvmlDeviceGetCount where it
-// is another file. Its lines:
+// A stub of libnvidia-ml.so.1 that returns scripted results. The script is the file "script"
+// in the directory of the library. nvmlInit reads it. nvmlDeviceGetCount reads it again if the
+// file was replaced. The script has these lines:
 //
-//   init rc=9 ms=20               nvmlInit fails with that code, takes so long
+//   init rc=9 ms=20               nvmlInit takes 20 ms and fails with code 9
 //   init crash=segv               nvmlInit ends the process: segv, abort, exit
-//   driver version=580.95.05      the driver's version; without the line 590.48.01
+//   driver version=580.95.05      the driver's version; the default is 590.48.01
 //   gpu key=value...              a board: uuid name serial minor migmode and, in NVML's units,
 //                                 total reserved free used util enc dec power limit energy temp
 //                                 sm mem reasons tx rx gen width violation ecc replays fabric (its state)
-//                                 fabrichealth fabricrc fabricversion (the newest known)
-//   field id=82 type=1 value=40   a field value of the last board; rc= its result, of
-//                                 which -1 leaves everything as the caller had it; the
-//                                 value none is all ones; link=3 answers to this scope
+//                                 fabrichealth fabricrc fabricversion (the newest supported version)
+//   field id=82 type=1 value=40   a field value of the last board; link=3 sets its scope;
+//                                 rc=N sets its result, where -1 leaves the caller's memory
+//                                 unchanged; value=none sets all bits of the value
 //   mig key=value...              a MIG device of the last board: uuid name index gi
 //                                 total reserved free used
-//   gpm id=1 value=40             the last board has GPM, which gives that value; gi=7 for
-//                                 that GPU instance; rc= its result, none is not a number
+//   gpm id=1 value=40             a GPM value of the last board, which then supports GPM; gi=7
+//                                 selects a GPU instance; rc=N sets the result of the value;
+//                                 value=none is NaN
 //   proc key=value...             a process of the last board: pid mem gi kind=c|g|m sm
-//   xid code=79                   an XID error of the last board, when the script is read: an
-//                                 event, where the board is watched then; gi=1 of that instance
-//   rule fn=nvmlX key=value...    calls of a function (* is every one): rc=N fails,
-//                                 ms=N takes so long; only on mig=0|1, on the board
-//                                 gpu=N, from the after-th call on
+//   xid code=79                   an XID error of the last board; it causes an event if the board
+//                                 is watched when the script is read; gi=1 names its GPU instance
+//   rule fn=nvmlX key=value...    changes calls of a function, or of every function if fn is *:
+//                                 rc=N makes them fail, and ms=N makes them take N ms; mig=0|1
+//                                 and gpu=N select calls by device; after=N selects calls from
+//                                 the N-th one on
 //
-// GPM gives values for two samples of one device that were read one after the other.
-// nvmlShutdown fails while there are samples or event sets. nvmlEventSetWait_v2 refuses to wait.
+// GPM returns values for two samples of the same device if the first one was read first.
+// nvmlShutdown fails while samples or event sets exist. nvmlEventSetWait_v2 requires a timeout of 0.
 //
-// Blanks in names are written as underscores. A value that a line lacks is not
-// supported. Every call is appended to the file "calls" when that file exists.
+// In names, underscores stand for spaces. A value that is missing in a line is not supported.
+// If the file "calls" exists, the name of every called function is appended to it.
 //
-// Compiled with OLD it has only what a library of the R450 series has; with
-// R535 the process lists have that series' layout, with STRANGE one of no driver's;
-// CUDA14 refuses what is deprecated in CUDA 13.
+// With the flag OLD, the library only has the functions of the R450 series. With R535, the
+// process lists have the layout of that series. With STRANGE, they have a layout that no driver
+// uses. With CUDA14, the functions that are deprecated in CUDA 13 fail.
 #define _GNU_SOURCE
 #include "nvml_abi.h"
 #include <dlfcn.h>
@@ -98,7 +100,7 @@ typedef struct { int gpu; unsigned int gi; unsigned long long code; } event;
 static event events[MAX_EVENTS];
 static int nevents;
 typedef struct { int watched[MAX_GPUS]; } event_set;
-static event_set *set; // the receiver needs one
+static event_set *set; // the receiver uses only one
 static long init_ms;
 
 // get copies the value of a key and reports whether the line has it.
@@ -148,7 +150,7 @@ static int read_script(void) {
     if (!f) return 9;
     struct stat info;
     if (!fstat(fileno(f), &info)) script = info.st_ino;
-    // Handles last as long as the library is initialised.
+    // Reuse the memory, because handles stay valid while the library is initialized.
     if (gpus) memset(gpus, 0, MAX_GPUS * sizeof *gpus);
     else gpus = calloc(MAX_GPUS, sizeof *gpus);
     ngpus = nrules = 0;
@@ -220,7 +222,7 @@ static int read_script(void) {
     return rc;
 }
 
-// enter is what every call begins with: the rules of the script.
+// enter records a call and applies the script's rules to it. API functions call it first.
 static int enter(const char *fn, const handle *h) {
     char path[512];
     snprintf(path, sizeof path, "%s/calls", folder);
@@ -265,7 +267,7 @@ API nvmlInit_v2(void) {
         gpus = NULL;
         return rc;
     }
-    // What the real one holds while it is initialised.
+    // Like the real library, keep a file open while the library is initialized.
     if (!inits++) driver = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return SUCCESS;
 }
@@ -454,7 +456,7 @@ LIST(nvmlDeviceGetGraphicsRunningProcesses, 'g', process_v1)
 API nvmlDeviceGetProcessUtilization(handle *h, process_sample *out, unsigned int *count, unsigned long long after) {
     ENTER(h);
     gpu *g = &gpus[h->gpu];
-    // The driver's clock stands at a million; its last sample period was that long.
+    // The driver's clock is fixed at 1,000,000 µs. The last sample period was equally long.
     const unsigned long long now = 1000000;
     unsigned int n = 0, room = *count;
     if (number(g->r.line, "migmode", 0)) return NOT_SUPPORTED;

@@ -1,5 +1,4 @@
-// The part of NVML's binary interface that the receiver uses: what a library
-// built for it has to look like from outside.
+// The part of NVML's ABI that the receiver uses. The stub library has the same ABI.
 #ifndef NVML_ABI_H
 #define NVML_ABI_H
 
@@ -46,7 +45,7 @@ typedef struct {
     unsigned int gpu_instance, compute_instance;
 } process_v2;
 
-// Before R535.98, under the name of _v3.
+// Functions with the suffix _v3 use this structure in R535 drivers before 535.98.
 typedef struct {
     unsigned int pid;
     unsigned long long memory;
