@@ -242,6 +242,6 @@ func (s *Signal) Feeds() []*signal.Metric {
 	return out
 }
 
-// PartXID stands for every error.type that starts with xid_, and for the point without error.type
-// that reports the absence of XIDs.
+// PartXID represents every error.type that starts with xid_, and the point without error.type that
+// reports the absence of XIDs.
 const PartXID = "xid"

@@ -207,7 +207,7 @@ func (r *Row) Set(name, value string) {
 	}
 }
 
-// IsWhole reports whether a text is a whole number without a sign.
+// IsWhole reports whether a text is an integer without a sign.
 func IsWhole(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }

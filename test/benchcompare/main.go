@@ -8,10 +8,10 @@
 //
 // CPU is the process's CPU time only, so other work on the machine has little effect; the machine's
 // load is printed with each run. All intervals and windows are shortened by a factor, which each
-// section states, so that a run takes minutes. This does not change the work per sample or
-// the bytes per window. However, CPU caches stay warm, so all CPU costs except those of the
-// scrape loops of the agent and the receiver are slightly too low. Effects that take hours are not
-// measured. In particular, the memory of Prometheus' head block is measured after only a few minutes.
+// section states, so that a run takes minutes. This does not change the work per sample or the bytes
+// per window. However, CPU caches stay warm, so all CPU costs except those of the scrape loops of the
+// agent and the receiver are slightly too low. Effects that take hours are not measured. In
+// particular, the memory of Prometheus' head block is measured after only a few minutes.
 //
 // A missed target is printed and does not change the exit status. The status is 1 if something
 // could not be measured, and 2 for invalid flags.

@@ -79,7 +79,7 @@ func mirror(name string, containers ...string) *corev1.Pod {
 	return p
 }
 
-// gives returns the kubelet's response for a container "main" with one device.
+// gives returns the kubelet's entry for a container "main" with one device.
 func (w *world) gives(pod, resource, id string) kube.ContainerResources {
 	return kube.ContainerResources{Namespace: w.namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: resource, ID: id}}}
 }

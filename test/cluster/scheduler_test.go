@@ -382,7 +382,7 @@ subjects:
 	r.eventually(want)
 	way.open(t)
 	require.NoError(t, plane.Admin().CoreV1().Pods(namespace).Delete(t.Context(), "waiting", *metav1.NewDeleteOptions(0)))
-	require.Eventually(t, func() bool { // connected and up to date: no pod requests the resource any more
+	require.Eventually(t, func() bool { // connected and up to date: no pod requests the resource anymore
 		return !slices.Contains(keys(r.last()), "k8s.gpu.pods nvidia.com/gpu queued")
 	}, 2*patience, poll)
 }

@@ -533,8 +533,8 @@ func TestSamplesAreUsedOnlyIfNoCounterMeasuresThrottling(t *testing.T) {
 	assert.Equal(t, 4, seen, "two alerts, two panels")
 }
 
-// The gate's query is in two files: once as it is, and once as a rule that returns 0 instead of no
-// result.
+// The gate's query is in two files: unchanged in one, and in the other as a rule that returns 0 instead
+// of no result.
 func TestBothFormsOfTheGateUseTheSameQuery(t *testing.T) {
 	keda, rule := gateQueries(t)
 	assert.Equal(t, strings.Fields("( "+keda+" ) or vector(0)"), strings.Fields(rule))

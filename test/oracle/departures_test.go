@@ -12,20 +12,20 @@ import (
 )
 
 // A departure is a rule of the output contract that makes a window differ from the result of the
-// plain query. Each one has the result of the plain query, the reason why ours differs, and a query
+// plain query. It contains the result of the plain query, the reason for the difference, and a query
 // that expresses the rule.
 type departure struct {
 	rule string
 	why  string
 	load string
 	of   key
-	// plain is the obvious query. "" stands for the definition.
+	// plain is the obvious query. "" means the definition.
 	plain string
-	// plainResult is the result of plain. NaN stands for NaN or no result.
+	// plainResult is the result of plain. NaN means NaN or no result.
 	plainResult float64
-	// form is the query that expresses the rule. "" stands for the definition.
+	// form is the query that expresses the rule. "" means the definition.
 	form string
-	// lookback is the lookback period of the query in form. 0 stands for Prometheus' default.
+	// lookback is the lookback period of the query in form. 0 means Prometheus' default.
 	lookback time.Duration
 	// want is the value of the window and of form.
 	want float64

@@ -31,9 +31,9 @@ type kind struct {
 // Prometheus covers every gap.
 const longest = 290 * time.Second
 
-// pace limits the increase of a random counter of nanoseconds, in per mille of the time. Exporters
-// that repeat values increase it by several steps at once. With slower counters, the increase is
-// still possible after any missed scrapes.
+// pace is the maximum increase of a random counter of nanoseconds, in per mille of the elapsed time. An
+// exporter that repeats values increases a counter by several steps at once. cachedPace is lower, so
+// that such an increase is possible in the observed time, even after missed scrapes.
 const (
 	pace       = 1000
 	cachedPace = 300

@@ -19,9 +19,9 @@ func ProfileSlices(profile string) int {
 	return int(m[1][0] - '0')
 }
 
-// The boards that support MIG, by words in the folded model name, with their compute slices. The
-// sources are the default configuration of the GPU operator's MIG manager and, for B300, NVIDIA's
-// user guide.
+// ofFourSlices and ofSevenSlices contain words in the folded model names of boards that support MIG
+// with four or seven compute slices. The sources are the default configuration of the GPU operator's
+// MIG manager and, for B300, NVIDIA's user guide.
 var (
 	ofFourSlices  = []string{"a30", "rtx pro 6000"}
 	ofSevenSlices = []string{"a100", "gh200", "h20", "h100", "h200", "gb200", "b200", "b300"}

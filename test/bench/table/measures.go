@@ -10,11 +10,11 @@ const (
 	window      = "gpuwindowprocessor.Benchmark"
 )
 
-// beside is a measure that is compared with a peer in the same run.
+// beside is a measure that is compared with the result of a peer, another benchmark in the same run.
 type beside struct {
 	what, ours, peer, unit string
-	// both, if not empty, names a benchmark that measures a cost of both sides. It is subtracted
-	// from each.
+	// both is a benchmark of a cost that both sides include, or "". Its result is subtracted from
+	// both.
 	both string
 	// most is the target: the highest ratio of our result to the peer's. 0 means no target.
 	most float64

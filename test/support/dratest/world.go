@@ -84,7 +84,7 @@ type boardKind int
 const (
 	whole   boardKind = iota
 	shares            // several claims may each have a share
-	static            // partitioned into instances beforehand
+	static            // partitioned into instances before the allocation
 	dynamic           // allocated as a unit or in partitions that only exist while they are allocated
 )
 

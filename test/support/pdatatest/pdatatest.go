@@ -28,7 +28,7 @@ func Frames(md pmetric.Metrics) ([]*gpudata.Frame, bool) {
 	for _, attributed := range []bool{false, true} {
 		frames := pdatagpu.Read(md, func(*signal.Metric) bool { return true }).Frames
 		for _, f := range frames {
-			if attributed { // then the number of holders is written as well
+			if attributed { // then the number of holders is also written
 				f.Share(&gpudata.Attribution{})
 			}
 			for _, d := range f.Devices {
