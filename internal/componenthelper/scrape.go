@@ -2,8 +2,9 @@ package componenthelper
 
 import "sync"
 
-// scrapeErrors has the errors of the exporters that fail now, by URL. Receivers in this process set
-// them. gpu.exporter.up only reports that an exporter fails, and gpu_view shows why.
+// scrapeErrors contains the last scrape error of each failing exporter, by URL. Receivers in this
+// process set the errors. gpu.exporter.up reports only that a scrape failed; gpu_view shows the
+// error.
 var scrapeErrors sync.Map
 
 // SetScrapeError records the error of the last scrape of an exporter. nil means that the scrape worked

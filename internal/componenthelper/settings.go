@@ -145,8 +145,9 @@ func changed(field string, given, decoded any) []error {
 	return errs
 }
 
-// mistyped returns an error for each value that a setting of type t does not accept. It is called after
-// decoding failed, because the errors of decoding name Go types and not what is allowed.
+// mistyped returns an error for each value that a setting of type t does not accept. It is called
+// after decoding has failed, because decoding errors contain Go types instead of the allowed
+// values.
 func mistyped(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // a list or a map
@@ -197,8 +198,9 @@ func mistyped(field string, given any, t reflect.Type) []error {
 	return errs
 }
 
-// shown returns a value of a wrong type for an error, or what it is if it may be a secret: a setting that
-// is one, or a text that may have a password.
+// shown returns a value of the wrong type for an error message. If the value may contain a secret,
+// shown returns a description of the value instead. This applies to secret settings and to strings
+// that may contain a password.
 func shown(given any, t reflect.Type) string {
 	text, isText := given.(string)
 	switch {

@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// LogAgainAfter is how long a trouble must be absent before it is logged again. It is longer than the time
-// between two scrapes, so that a trouble that occurs in every scrape is logged only once.
+// LogAgainAfter is how long a problem must be absent before it is logged again. It is longer than
+// the time between two scrapes, so that a problem that occurs in every scrape is logged only once.
 const LogAgainAfter = 10 * time.Minute
 
 // Trouble is a problem that may occur in every batch. The zero value is ready for use. It is safe
@@ -27,8 +27,8 @@ type Trouble struct {
 	last time.Time // when it last occurred; zero if never
 }
 
-// ShouldLog records that the trouble occurs now. It reports whether to log it, which is true the
-// first time and after the trouble was absent for [LogAgainAfter].
+// ShouldLog records that the problem occurred now. It reports whether to log the problem, which is
+// true the first time and after the problem was absent for [LogAgainAfter].
 func (t *Trouble) ShouldLog(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +37,7 @@ func (t *Trouble) ShouldLog(now time.Time) bool {
 	return !recent
 }
 
-// lasts reports whether the trouble occurred recently. The caller holds the lock.
+// lasts reports whether the problem occurred recently. The caller holds the lock.
 func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < LogAgainAfter }
 
 // Limit is a limit on what a component keeps. New items beyond the limit are refused.

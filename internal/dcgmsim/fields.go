@@ -108,10 +108,12 @@ type field struct {
 	convert func(number) number
 }
 
-// ofGPUs are missing if MIG is enabled. Other fields of the board are repeated for every instance.
+// ofGPUs are the quantities that are missing if MIG is enabled. All other quantities of the board
+// are repeated for every instance.
 var ofGPUs = []quantity{gpuUtil, memCopyUtil, encUtil, decUtil}
 
-// Conversions to the base units that DCGM 4.7 uses.
+// times returns a function that multiplies an integer by a factor. times, millijoules, and percent
+// convert values to the base units that DCGM 4.7 uses.
 func times(factor int64) func(number) number {
 	return func(n number) number { return integer(n.int * factor) }
 }

@@ -63,8 +63,8 @@ type board struct {
 	noise     float64 // corrected errors per hour without a fault
 
 	energy, corrected, rows, throttled float64
-	hot                                float64 // until when it is briefly throttled
-	quiet                              float64 // until when the profiler returns nothing
+	hot                                float64 // end of a brief throttling
+	quiet                              float64 // end of a period without profiling values
 	shown                              shown
 	shownAt                            float64 // 0 means never
 	pending                            bool
@@ -72,7 +72,7 @@ type board struct {
 	parts                              []*gpudata.DeviceFrame
 }
 
-// shown has the values that the exporter reports for a device.
+// shown contains the values that the exporter reports for a device.
 type shown struct {
 	load
 	watts, energy, sm, temp, throttled, corrected, rows float64
@@ -149,7 +149,8 @@ func (w *world) schedule() {
 	}
 }
 
-// free reports whether no job uses a device in a period, and no fault needs it.
+// free reports whether no job uses a device in a period, and no fault uses it in the period or
+// within 15 minutes of it.
 func (w *world) free(d int, begin, end float64) bool {
 	overlaps := func(devices []int, b, e float64) bool {
 		for _, o := range devices {
@@ -227,7 +228,7 @@ func (w *world) inject() {
 		}
 	case "latched_utilization":
 		f.devices = all[:1]
-		if f.variant == 0 { // somebody holds the device, without a process
+		if f.variant == 0 { // a pod holds the device but runs no process
 			w.processes, j.kind, j.devices = true, notebook, f.devices
 		}
 	case "frozen_telemetry":
@@ -249,7 +250,7 @@ func (w *world) inject() {
 	w.faults = append(w.faults, f)
 }
 
-// has returns the fault of a device that a rule must find at a time, or nil.
+// has returns the fault that the rule must find on device d at time t, or nil.
 func (w *world) has(rule string, d int, t float64) *fault {
 	for i := range w.faults {
 		if f := &w.faults[i]; f.rule == rule && t >= f.begin && t < f.end && slices.Contains(f.devices, d) {
@@ -271,7 +272,8 @@ func (w *world) jobOn(d int, t float64) (*job, int) {
 	return nil, 0
 }
 
-// idles returns the load of a device without work, whose context may keep the clocks up.
+// idles returns the load of a device without work. A CUDA context on the device may keep the clocks
+// high.
 func (w *world) idles(b *board, clock float64) load {
 	return load{power: b.idle / b.limit * w.between(0.985, 1.01), clock: clock, dram: 0.0001}
 }
@@ -285,7 +287,7 @@ func (w *world) waits(strength float64) load {
 	}
 }
 
-// does returns the load of a device at a time.
+// does returns the load of device d at time t.
 func (w *world) does(b *board, d int, t float64) load {
 	j, rank := w.jobOn(d, t)
 	if j == nil {
@@ -331,7 +333,7 @@ func (w *world) does(b *board, d int, t float64) load {
 	}
 }
 
-// down reports whether the exporter does not respond at a time.
+// down reports whether the exporter does not respond at time t.
 func (w *world) down(t float64) bool {
 	for _, g := range w.gaps {
 		if t >= g[0] && t < g[1] {

@@ -89,8 +89,8 @@ func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 	}
 }
 
-// count adds the errors and the remapped rows of a sample. A counter that falls has restarted from
-// zero. An increase of remapped rows counts for the period.
+// count adds the errors and the remapped rows of a sample. If a counter decreases, it has restarted
+// from zero. An increase of remapped rows counts for the period.
 func (m *memory) count(r *reading, dt, period float32) {
 	for i := range m.counts {
 		now, before := r[corrected+value(i)], m.counts[i]
@@ -114,8 +114,8 @@ func (m *memory) count(r *reading, dt, period float32) {
 	}
 }
 
-// collect stores what the evidence of spinning and slow_device needs from a sample, and deletes it
-// once a rule has no evidence.
+// collect stores the values of a sample that are needed for the evidence of spinning and
+// slow_device. It deletes the values of a rule that no longer has evidence.
 func (m *memory) collect(r *reading, now *[numRules]verdict, dt float32) {
 	switch {
 	case now[slow] == yes && m.lowered == nil:

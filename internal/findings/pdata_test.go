@@ -80,8 +80,9 @@ func TestFramesFromPointsHaveTheSameFindings(t *testing.T) {
 	}
 }
 
-// This is the only fact that the rules read from frames and that points do not have: hw.status has
-// only the worst state of a board. The finding stays unknown in points.
+// Frames contain one fact that the rules read and that points do not contain: a pending row remap
+// of a board with a worse state. In points, hw.status contains only the worst state of the board,
+// so the result of the rule is unknown.
 func TestFramesFromPointsHideAPendingRowRemapBehindAWorseStatus(t *testing.T) {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: start.UnixNano()}
 	d := f.Device("GPU-1")

@@ -95,7 +95,7 @@ func (s *score) judgeWorld(seed uint64) {
 	}
 }
 
-// isTrue reports whether a device had a fault at a time or shortly before it.
+// isTrue reports whether a device had a fault at time t or shortly before it.
 func (w *world) isTrue(rule, id string, t float64) bool {
 	for _, x := range w.faults {
 		after := 2 * w.every

@@ -47,14 +47,14 @@ var (
 	pending     = input(signal.HwStatus, signal.StatusPredictedFailure)
 	worse       = input(signal.HwStatus, signal.StatusDegraded, signal.StatusFailed) // these states hide pending
 	active      = input(signal.GPUClockEventActive, reasons...)
-	lowered     = input(signal.GPUClockEventTime, reasons...) // together with the next, of all causes
+	lowered     = input(signal.GPUClockEventTime, reasons...) // followed by the violations, so that they contain all causes
 	_           = input(signal.GPUClockThrottleTime, violations...)
 )
 
 // columns contains the columns of each metric by the metric's index. An index is faster than a map.
 var columns = make([][]column, len(signal.All())+1)
 
-var numValues value // in a reading
+var numValues value // number of values in a reading
 
 // column is the position of a sample in a reading. An empty own attribute matches all samples.
 type column struct {
@@ -72,8 +72,8 @@ func input(m *signal.Metric, owns ...string) (first value) {
 	return first
 }
 
-// Wants reports whether the rules read a metric. Frames have some metrics as holders and processes
-// instead of samples.
+// Wants reports whether the rules read a metric. In frames, some of these metrics are holders or
+// processes instead of samples.
 func Wants(m *signal.Metric) bool {
 	return columns[m.Index()] != nil || m == signal.GPUDeviceHolder || m == signal.GPUSharingClients || m == signal.GPUProcessCount
 }

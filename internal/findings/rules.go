@@ -135,9 +135,10 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait", m[0], m[3], v.r[limit], m[1], m[2])
 }
 
-// together returns the spinning devices of a workload on the node if they form one finding: all
-// devices of the workload spin, or all but one of at least three. The one that does not spin is
-// returned too. None of the others may have a finding yet.
+// together returns the spinning devices of a workload on the node if they form one finding. They
+// form one finding if all devices of the workload spin, or all but one of at least three. In the
+// second case, together also returns the device that does not spin. No other device of the workload
+// may already have a finding of spinning.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil
@@ -259,8 +260,8 @@ func slowEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s", v.r[smClock]/1e6, len(equals), middle/1e6, cause)
 }
 
-// loweredBy returns for how many seconds a cause lowered the clocks since the condition started, or
-// NaN if that is unknown.
+// loweredBy returns the number of seconds for which a cause lowered the clocks since the condition
+// started, or NaN if it is unknown.
 func (v *view) loweredBy(cause int) float64 {
 	return v.r[lowered+value(cause)] - float64(v.m.lowered[cause])
 }

@@ -207,7 +207,7 @@ func TestAFindingOfADeviceThatIsGoneEndsAfterAnHour(t *testing.T) {
 	assert.Equal(t, "1h10m0s end spinning G", got[1], "an hour after its last sample, in the next frame")
 }
 
-// at returns a frame of one spinning GPU at a second.
+// at returns a frame of one spinning GPU, s seconds after the epoch of the test.
 func at(s int64) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: epoch.Unix()*1e9 + s*1e9}
 	d := f.Device("G")

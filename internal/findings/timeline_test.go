@@ -57,7 +57,7 @@ func init() { //nolint:gochecknoinits // the names are those of the signal table
 	}
 }
 
-// timeline describes one node over time. Each line of its text is one of
+// timeline describes one node over time. Each line of its text has one of these forms:
 //
 //	every <duration>                     the time between two samples, 15s by default
 //	<time> <devices> <key>=<value> …     the state of the devices from then on
@@ -65,8 +65,8 @@ func init() { //nolint:gochecknoinits // the names are those of the signal table
 //
 // Devices are separated by commas. The value "-" means absent, and "+<n>" grows by n each second.
 // Other keys are holder=<pod>/<workload>, holder=nobody, holder=-, processes=<n>, model, parent,
-// predicted=true for a predicted failure that hw.status hides, and gone=true for a device without a row. For "all" devices, gap=true means that the exporter
-// does not respond.
+// predicted=true for a predicted failure that hw.status hides, and gone=true for a device without a
+// row. For "all" devices, gap=true means that the exporter does not respond.
 type timeline struct {
 	every   time.Duration
 	changes []change
@@ -241,7 +241,7 @@ func found(t *testing.T, text string) []string {
 	return lines
 }
 
-// samples returns the values of gpu.finding for a rule and a device at a time.
+// samples returns the values of gpu.finding for a rule and a device at the given time.
 func samples(t *testing.T, text, device, rule string, at time.Duration) []float64 {
 	t.Helper()
 	var out []float64

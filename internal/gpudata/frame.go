@@ -122,7 +122,7 @@ func (f *Frame) MarkIncoming() {
 }
 
 // Settle sets the scope of the samples that were added since the frame arrived, or since the last
-// Settle. Of these samples, it removes those of disabled metrics.
+// call of Settle. It removes the added samples whose metric is disabled.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
 }

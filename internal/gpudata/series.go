@@ -8,11 +8,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Attribution is gpu_k8s' decision about the holders of devices. If a frame has an attribution,
+// Attribution is the decision of gpu_k8s about the holders of devices. If a frame has an
+// attribution:
 //
 //   - the holders and their number are sent for each device with known holders,
-//   - the device samples in the frame at the time of the call are repeated for the sharers and converted to
-//     cAdvisor's metrics.
+//   - the device samples that the frame contained when [Frame.Share] was called are repeated for
+//     the sharers and converted to the metrics of cAdvisor.
 type Attribution struct {
 	// Disabled device metrics are not repeated, and disabled cAdvisor metrics are not sent.
 	Disabled map[*signal.Metric]bool

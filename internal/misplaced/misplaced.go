@@ -1,6 +1,6 @@
-// Package misplaced detects from the metrics that a component receives that its pipeline violates a rule
-// of package pipelinerules: gpu_synthesizer is missing before the component, or the component is after
-// gpu_window but needs samples.
+// Package misplaced examines the metrics that a component receives. It detects two violations of
+// the rules in package pipelinerules: gpu_synthesizer is missing before the component, or the
+// component needs samples but is after gpu_window.
 package misplaced
 
 import (
@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	// rawBatches is the number of batches with raw metrics and without any sample that proves a
-	// missing synthesizer. One is not enough: with `raw: keep` there are both, and a batch may have
-	// only a part.
+	// rawBatches is the number of batches with raw metrics that prove that gpu_synthesizer is
+	// missing, if no sample was received. One batch is not enough: with `raw: keep`, the component
+	// receives raw metrics and samples, and a batch may contain only some of them.
 	rawBatches = 3
 	// maxBatches is the number of other batches after which the pipeline counts as correct.
 	maxBatches = 100
 )
 
-// Check examines the batches of a component until they prove whether it is in the right place. A
-// wrong place is logged once, with the change that corrects it. It is safe for concurrent use.
+// Check examines the batches of a component until they show whether the component is in the right
+// place. If it is not, Check logs this once, with the change that corrects it. Check is safe for
+// concurrent use.
 type Check struct {
 	logger *zap.Logger
-	// The rules about the component. A nil rule does not exist.
+	// The rules about the component. A rule is nil if it does not exist.
 	synthesizer *pipelinerules.Order // gpu_synthesizer before the component
 	window      *pipelinerules.Order // the component before gpu_window
 

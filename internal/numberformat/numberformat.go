@@ -1,5 +1,5 @@
-// Package numberformat has the formats of the numbers that gpu_view's page and gpudoctor top show. A format is
-// a table, so that the page's JavaScript uses the same one.
+// Package numberformat contains the number formats of gpu_view's page and of gpudoctor top. A
+// format is a table, so that the page's JavaScript can use the same one.
 package numberformat
 
 import (
@@ -7,27 +7,29 @@ import (
 	"strconv"
 )
 
-// Step is how numbers below a bound are written.
+// Step is the format of numbers below a bound.
 type Step struct {
-	// Below is the bound, which does not belong to the step. The last step of a format has none (0).
+	// Below is the exclusive upper bound. It is 0 in the last step of a format, which has no bound.
 	Below float64 `json:"below,omitempty"`
 	// Factor converts a number to the unit. Digits is the number of decimals.
 	Factor float64 `json:"factor"`
 	Digits int     `json:"digits"`
-	// Unit follows the number. Short replaces it in a terminal, where the heading has the rest of the unit.
+	// Unit follows the number. Short replaces it in a terminal, where the heading contains the rest
+	// of the unit.
 	Unit  string `json:"unit"`
 	Short string `json:"-"`
 	// Text replaces the number and the unit.
 	Text string `json:"text,omitempty"`
 }
 
-// Format is a list of steps. The first one whose bound is above a number applies.
+// Format is a list of steps. The first step whose bound is above a number applies to the number.
 type Format []Step
 
 // aboveZero is the bound of the step for 0.
 const aboveZero = math.SmallestNonzeroFloat64
 
-// The formats. Ratios are fractions, rates are in bytes per second, sizes in bytes, and durations in seconds.
+// The formats. Ratios are fractions, rates are in bytes per second, sizes are in bytes, and
+// durations are in seconds.
 var (
 	Percent = Format{
 		{Below: aboveZero, Factor: 100, Unit: "%", Short: "%"},
@@ -64,7 +66,7 @@ var (
 	}
 )
 
-// All has the formats by name.
+// All contains the formats by name.
 var All = map[string]Format{
 	"percent": Percent, "rate": Rate, "size": Size, "power": Power, "celsius": Celsius, "frequency": Frequency, "count": Count, "errors": Errors,
 	"duration": Duration,
@@ -102,8 +104,8 @@ func (s *Step) write(v float64, unit string) string {
 		return s.Text
 	}
 	power := math.Pow10(s.Digits)
-	// The page does the same operations. strconv and toFixed alone round halves differently. The conversion
-	// prevents a fused multiplication and addition.
+	// The page performs the same operations, because strconv and toFixed round halves differently.
+	// The conversion to float64 prevents a fused multiply-add.
 	scaled := float64(v * s.Factor * power)
 	return strconv.FormatFloat(math.Floor(scaled+0.5)/power, 'f', s.Digits, 64) + unit
 }

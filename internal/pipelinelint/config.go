@@ -30,7 +30,7 @@ type stage struct {
 	id       string
 	pipeline string
 	settings section
-	once     bool // it runs in a receiver, which exists only once, whatever pipelines it is in
+	once     bool // it runs in a receiver, which exists once even if it is in several pipelines
 }
 
 // duration returns a setting, or its default if it is missing or invalid. The Collector reports

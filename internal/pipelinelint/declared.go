@@ -9,8 +9,8 @@ import (
 var kinds = []string{"receivers", "processors", "exporters"}
 
 // declared reports components of pipelines that are not configured, and configured components that
-// are in no pipeline. Exporters of the second kind are not reported, because they are common: a file
-// that is merged over another one replaces the list of exporters and cannot remove an exporter.
+// are in no pipeline. It does not report unused exporters, because they are common: a file that is
+// merged over another one replaces the list of exporters and cannot remove an exporter.
 func (l *linter) declared(conf section) {
 	used := map[string]bool{} // by kind and id
 	pipelines := at[section](conf, "service", "pipelines")

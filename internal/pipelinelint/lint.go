@@ -37,9 +37,9 @@ func (f *Finding) String() string {
 }
 
 // Lint returns the problems of the metrics pipelines in a parsed configuration, sorted by pipeline,
-// and the components of all pipelines that are not configured or not used.
-// It returns an error if there is no pipeline, or none with a component of this project, or if a part
-// that connects components has a wrong type.
+// and the components of all pipelines that are not configured or not used. It returns an error if
+// there is no pipeline, if no pipeline contains a component of this project, or if a part that
+// connects components has the wrong type.
 func Lint(conf map[string]any) ([]Finding, error) {
 	if err := shape(conf); err != nil {
 		return nil, err
@@ -128,9 +128,9 @@ func (p path) content(in input, position int) pipelinerules.Content {
 	return in.what
 }
 
-// missing reports components without a component that they need before them. Of several components
-// that need the same one, only the first on the path is reported. [linter.ends] reports exporters that
-// need more than samples.
+// missing reports components that need a component before them that the path lacks. If several
+// components need the same one, only the first of them on the path is reported. [linter.ends]
+// reports exporters that need more than samples.
 func (l *linter) missing(p path, in input) {
 	lacks := map[string]int{} // position by the missing type
 	var rules []*pipelinerules.Order
@@ -182,8 +182,8 @@ func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	return interval + p[at].duration("grace", pipelinerules.WindowGrace) + time.Second + p[at].duration("window", window)
 }
 
-// durations reports settings of the table of intervals that are not durations: their rules cannot be
-// checked.
+// durations reports settings in the table of intervals that are not durations, because their rules
+// cannot be checked.
 func (l *linter) durations(p path) {
 	check := func(s *stage, setting string) {
 		value, exists := s.settings[setting]
@@ -206,8 +206,8 @@ func (l *linter) durations(p path) {
 	}
 }
 
-// ends reports exporters that get samples and do not get what they need on any path. An exporter may
-// get other metrics as well, such as those of gpu_cluster.
+// ends reports exporters that receive samples but do not receive what they need on any path. An
+// exporter may also receive other metrics, such as those of gpu_cluster.
 func (l *linter) ends(paths []path) {
 	type need struct {
 		exporter string

@@ -97,7 +97,8 @@ func shape(conf section) error {
 	return errors.Join(errs...)
 }
 
-// described returns a value for an error, without a text that may have a password.
+// described returns a value for an error message. For a map, a list, or a string that may contain a
+// password, it returns a description instead.
 func described(value any) string {
 	switch value := value.(type) {
 	case section:

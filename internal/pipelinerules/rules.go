@@ -1,6 +1,7 @@
-// Package pipelinerules has the rules about the order of components in a pipeline and about the
-// time between samples. They are defined only here. `gpudoctor lint` and the Helm chart check
-// configurations against these tables, and running components check the metrics that they receive.
+// Package pipelinerules contains the rules about the order of components in a pipeline and about
+// the time between samples. The rules are defined only here. `gpudoctor lint` and the Helm chart
+// check configurations against these tables, and running components check the metrics that they
+// receive.
 package pipelinerules
 
 import (

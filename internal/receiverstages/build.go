@@ -122,7 +122,7 @@ func New(ctx context.Context, cfg *Config, set receiver.Settings, interval time.
 	return list, stages.Append(ctx, list, behind, owner, events, next)
 }
 
-// checkInterval logs the settings that do not allow the time between two samples.
+// checkInterval logs each setting that is too short for the time between two samples.
 func (c *Config) checkInterval(logger *zap.Logger, interval time.Duration) error {
 	conf := confmap.New()
 	if err := conf.Marshal(c); err != nil {

@@ -332,16 +332,16 @@ func Values(key string) []string {
 	return nil
 }
 
-// AttributeRole is what an attribute of a data point says.
+// AttributeRole is the effect of an attribute of a data point on the identity of series.
 type AttributeRole uint8
 
-// The roles of attributes. The last value of an attribute that describes something counts, and a
+// The roles of attributes. If an attribute describes something, its last value is used, and a
 // changed value does not start a new series.
 const (
 	DistinguishesSeries AttributeRole = iota // of one device
 	IdentifiesDevice
 	DescribesDevice // or its allocation
-	DescribesSample // and is sent with the last sample of the series
+	DescribesSample // sent with the last sample of the series
 )
 
 var attributeRoles = map[string]AttributeRole{
@@ -357,5 +357,6 @@ var attributeRoles = map[string]AttributeRole{
 	BudgetSource: DescribesSample, EventSource: DescribesSample,
 }
 
-// RoleOf returns the role of an attribute of data points. Attributes of users distinguish series.
+// RoleOf returns the role of an attribute of data points. An attribute without an entry, such as
+// one that a user added, distinguishes series.
 func RoleOf(key string) AttributeRole { return attributeRoles[key] }

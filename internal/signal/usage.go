@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// IdleShare defines idle: a device or a holder is idle in a time span if at least this share of the
+// IdleShare defines when a device or a holder is idle in a time span: at least this share of the
 // observed time was not used. The used share of a device in one window is the mean utilization. The
-// used share of a holder is the active part of the allocated time. If the utilization is not observed,
-// nothing is idle.
+// used share of a holder is the active part of the allocated time. If the utilization is not
+// observed, nothing is idle.
 const IdleShare = 0.95
 
 // Usage: board time by holder, in board equivalents.

@@ -85,8 +85,8 @@ func (w *Window) readFrom(samples *Metric) {
 	}
 }
 
-// Reads reports whether the window reads samples whose own attribute has the value part. part may
-// also be the start of the values, such as xid for xid_48.
+// Reads reports whether the window reads samples whose own attribute has a given value. part is
+// this value, or a part of it before an underscore, such as xid for xid_48.
 func (w *Window) Reads(part string) bool {
 	prefix, many := strings.CutSuffix(w.Only, "*")
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)

@@ -1,7 +1,7 @@
 // Package stages runs the processors of this project inside another component, one after another
-// and without converting to pdata in between. Their order does not depend on the order in the
-// configuration. gpu_synthesizer is not one of these stages, because it has such a section itself.
-// [receiverstages] puts it first.
+// and without conversions to pdata between them. Their order does not depend on the order in the
+// configuration. gpu_synthesizer is not one of these stages, because its own configuration contains
+// them. [receiverstages] runs it first.
 //
 // [receiverstages]: github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages
 package stages

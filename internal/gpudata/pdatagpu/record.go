@@ -21,7 +21,8 @@ func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 }
 
 // PutDevice writes the device to the attributes of a log record. If the record is about a single
-// user, pass the user as one to also write its strategy and allocation.
+// user, one is this user, and PutDevice also writes its strategy and allocation. Otherwise one is
+// nil.
 func PutDevice(attrs pcommon.Map, d *gpudata.DeviceFrame, one *gpudata.User) {
 	putDevice(attrs, d)
 	attrs.PutStr(signal.HardwareType, signal.TypeGPU)

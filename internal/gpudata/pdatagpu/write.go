@@ -18,8 +18,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// writeAdded writes the samples that were added to the frames after they were read to the batch's
-// metrics. Points are added to the batch's Resource for their place and holder, or to a new Resource.
+// writeAdded writes to the batch's metrics the samples that were added to the frames after the
+// frames were read. It adds points to the batch's Resource for their place and holder, or to a new
+// Resource.
 func (b *Batch) writeAdded() {
 	w := Writer{batch: b}
 	w.begin(b.Metrics, b.resources)
