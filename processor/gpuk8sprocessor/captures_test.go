@@ -47,7 +47,7 @@ func TestRecordedOutputs(t *testing.T) {
 			}
 			require.NotZero(t, made.DataPointCount())
 			series := map[string]map[string]bool{} // by device
-			named := map[[2]string]string{}        // Resource and device, and the device's board
+			named := map[[2]string]string{}        // the board of each device, by host and hw.id
 			eachPoint(made, func(resource, attrs pcommon.Map, metric, key string) {
 				id := text(attrs, signal.HardwareID)
 				switch {

@@ -25,7 +25,7 @@ const (
 	// about 60 series per GPU. Even with 16 GPUs per job, 1000 jobs have fewer series than
 	// gpu_window allows by default (2,000,000).
 	defaultMaxJobs = 1000
-	// waitForSources limits how long the start waits for the first answers of the sources.
+	// waitForSources limits how long start waits for the first answers of the sources.
 	waitForSources = 10 * time.Second
 	// history is how long past holders are kept for late samples.
 	history = 2 * time.Minute
@@ -188,8 +188,8 @@ func (c *Config) outsideKubernetes() bool {
 	return !c.Sources.PodResources.Enabled && !c.Sources.DRA.Enabled
 }
 
-// grace returns how long "nobody" stays valid after the kubelet's last answer. It covers a few
-// failed calls or a restart of the kubelet.
+// grace returns how long a device without holders counts as free after the kubelet's last answer.
+// It covers a few failed calls or a restart of the kubelet.
 func (c *Config) grace() time.Duration {
 	return max(3*c.Sources.PodResources.Interval, history)
 }

@@ -41,7 +41,7 @@ type jobMapping struct {
 	stopped chan struct{}
 }
 
-// reading contains the contents of the files at a time. It is empty if they could not be read.
+// reading contains the contents of the files at one time. It is empty if they could not be read.
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
@@ -68,7 +68,7 @@ func (j *jobMapping) start(ctx context.Context) {
 	if j == nil {
 		return
 	}
-	ctx, j.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when the start ends
+	ctx, j.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when start returns
 	j.stopped = make(chan struct{})
 	go func() {
 		defer close(j.stopped)
@@ -103,8 +103,8 @@ func (j *jobMapping) read(now time.Time) {
 	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
 }
 
-// jobsOn returns the jobs that hold a device at a time in nanoseconds, according to the files. A file
-// name without an instance applies to the board and not to its instances.
+// jobsOn returns the jobs that hold a device according to the files. at is in nanoseconds since the
+// epoch. A file name without an instance applies to the board and not to its instances.
 func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) []string {
 	number, ok := strings.CutPrefix(d.Name, "nvidia")
 	if j == nil || !ok || d.Device.Place().Node != j.node {

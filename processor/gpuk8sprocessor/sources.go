@@ -38,7 +38,7 @@ type sources struct {
 	logged map[string]bool
 	doubts doubts
 
-	maxStartWait time.Duration // limits how long the start waits for the first answers
+	maxStartWait time.Duration // limits how long start waits for the first answers
 
 	unsubscribe []func()
 	stop        context.CancelFunc // stops refreshing
@@ -99,7 +99,7 @@ func (s *sources) start(ctx context.Context, host component.Host) error {
 func (s *sources) run(ctx context.Context, host component.Host) {
 	s.host = host
 	if s.cache != nil {
-		s.cache.Need(s.kinds...) //nolint:contextcheck // informers continue after the start
+		s.cache.Need(s.kinds...) //nolint:contextcheck // informers continue after start returns
 	}
 	if s.kubelet != nil {
 		s.kubelet.Start()
@@ -116,7 +116,7 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 	if s.kubelet != nil {
 		s.unsubscribe = append(s.unsubscribe, s.kubelet.Subscribe(changed))
 		var running context.Context
-		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when the start ends
+		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when start returns
 		// Repeated answers are processed too. Between two equal answers, a new pod may have
 		// replaced a pod of the same name.
 		s.refreshing.Go(func() { componenthelper.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })

@@ -15,8 +15,8 @@ import (
 
 func label(name, value string) labels.Label { return labels.Label{Name: name, Value: value} }
 
-// Each recording has a list of texts that the output must contain, and a list of texts that it must
-// not contain.
+// Each recording has a list of strings that the output must contain, and a list of strings that it
+// must not contain.
 func TestRecordedOutputs(t *testing.T) {
 	expected := map[string]struct{ must, mustNot []string }{
 		"kops_l4_idle.prom": {

@@ -80,7 +80,8 @@ func newCentral(b *testing.B, stages string) *central {
 	return c
 }
 
-// withStages returns the processor with these stages, or without stages if the text is empty.
+// withStages returns the processor with these stages. If stages is empty, the processor has no
+// stages.
 func withStages(t testing.TB, stages string, next consumer.Metrics) *pdatagpu.Stages {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -114,8 +115,7 @@ var boardFields = func() (names []string) {
 }()
 
 // round scrapes every node once with four scrapers, on a number of cores. It returns the scrapes
-// per
-// second.
+// per second.
 func (c *central) round(b *testing.B, cores int) float64 {
 	b.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))

@@ -26,8 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// The outputs for recordings of other vendors' exporters must contain exactly these points. A text
-// that ends in = matches any value.
+// The outputs for recordings of other vendors' exporters must contain exactly these points. A
+// string that ends in = matches any value.
 func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	const (
 		mi300x   = "hw.id=a8ff74a1-0000-1000-807e-843c9b9a1d73,"
@@ -39,7 +39,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		inferentia = "hw.id=i-022af70542e30e040/neuron0,"
 		core       = "hw.id=i-022af70542e30e040/nc"
 	)
-	expected := map[string][][]string{ // texts in each point
+	expected := map[string][][]string{ // strings in each point
 		"amd_radeon_issue259.prom": {
 			{" hw.gpu.memory.usage ", radeon, "= 27262976 By"},
 			{" hw.gpu.memory.limit ", radeon, "= 25753026560 By"},

@@ -29,8 +29,7 @@ type writer struct {
 const maxBatchBytes = 3 << 20
 
 // writeBatch returns the first rows as one batch of at most maxBatchBytes, or the first row if it
-// is
-// larger than that. n is the number of rows in the batch.
+// is larger than that. n is the number of rows in the batch.
 func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
 	n = len(rows)
 	if w.fit > 0 {
@@ -99,8 +98,7 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 }
 
 // deviceAttrs are the decoded attributes of the devices of one batch. Copying a map to each point
-// is
-// faster than decoding its attributes.
+// is faster than decoding its attributes.
 type deviceAttrs map[window.Attrs]pcommon.Map
 
 func (d deviceAttrs) mapOf(row *window.Row) pcommon.Map {

@@ -91,7 +91,8 @@ func (b *builder) addAssigned(id string, h Holding) {
 	}
 }
 
-// addDisputed prevents "nobody" while a pod exists and its device cannot be matched.
+// addDisputed prevents devices from counting as free while a pod exists whose device cannot be
+// matched.
 func (b *builder) addDisputed(a *podLife, reason Reason, raw string) {
 	if a.heldUntil() == forever {
 		b.unmatched[raw] = reason

@@ -21,7 +21,7 @@ type Decision struct {
 	Holders []Holding
 }
 
-// Decide selects the source of a device's holders at a time, in this order: the kubelet or claims,
+// Decide selects the source of a device's holders at time t, in this order: the kubelet or claims,
 // schedulers' annotations as long as one of their pods exists, the exporter's labels, and the
 // processes on the device. A table entry without holders means that no pod holds the device. Jobs
 // and containers outside Kubernetes, which only labels and processes show, can still hold it. e may

@@ -103,8 +103,8 @@ func (l *sourceList) compare(o *sourceList) int {
 	return cmp.Compare(l.Processes, o.Processes)
 }
 
-// fresh reports whether a list applies at a time: it must not be older than two of its source's
-// intervals.
+// fresh reports whether a list applies at a sample time: it must not be older than two intervals of
+// its source.
 func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
 	limit := 2 * l.interval
 	if l.interval == 0 {

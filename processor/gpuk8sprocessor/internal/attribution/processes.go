@@ -34,8 +34,7 @@ type DeviceUsers struct {
 	Empty bool
 }
 
-// NewProcessLog returns an empty log. A list applies to samples taken at most
-// maxAge after it.
+// NewProcessLog returns an empty log. A list applies to samples taken at most maxAge after it.
 func NewProcessLog(maxAge time.Duration) *ProcessLog {
 	return &ProcessLog{maxAge: maxAge}
 }
@@ -66,8 +65,8 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	return &ProcessList{l.Time, devices}
 }
 
-// Users returns the last known users of a device at a time in nanoseconds, and whether the device
-// had no processes. The users must not be modified.
+// Users returns the last known users of a device at a sample time, and whether the device had no
+// processes. at is in nanoseconds since the epoch. The users must not be modified.
 func (l *ProcessLog) Users(id string, at int64) (users []gpudata.Holder, empty bool) {
 	for _, list := range l.lists {
 		if list != nil && list.Time <= at && at-list.Time <= int64(l.maxAge) {

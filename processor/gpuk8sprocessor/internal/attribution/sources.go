@@ -10,8 +10,8 @@ import (
 
 // Sources are the answers of all sources outside the telemetry at one time. The state of a source
 // is Synced, Stale (it answered earlier and fails now), or Off (it does not answer). The holders
-// from a stale source stay valid. Its "no holder" expires after the grace period, because the
-// device may have been allocated in the meantime.
+// from a stale source stay valid. If the source lists no holder for a device, the device counts as
+// free only until the grace period ends, because it may have been allocated in the meantime.
 type Sources struct {
 	// Listing is the kubelet's answer.
 	Listing Listing

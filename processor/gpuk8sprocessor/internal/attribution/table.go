@@ -35,13 +35,15 @@ type Entry struct {
 	// which predates the end of its pods.
 	released bool
 	sharing  string // from the node's label
-	// "Nobody" may be reported from after to until, in nanoseconds.
+	// A device without holders counts as free only from after to until, in nanoseconds since the
+	// epoch.
 	after, until int64
 }
 
-// Cut returns the entry for a board that has instances in a frame. It removes "nobody", which
-// applies to the board and not to its instances. Drivers can create and remove instances with each
-// allocation, so only the frame shows whether the board has instances at that time. e may be nil.
+// Cut returns the entry for a board that has instances in a frame. If the entry shows that nobody
+// holds the board, Cut makes the holders unknown, because this does not apply to the instances.
+// Drivers can create and remove instances with each allocation, so only the frame shows whether the
+// board has instances at that time. e may be nil.
 func (e *Entry) Cut() *Entry {
 	if e == nil || e.Source == "" || len(e.Holders) > 0 && !e.released {
 		return e
@@ -69,19 +71,20 @@ type builder struct {
 	join    *joiner
 	drivers []string
 	claims  map[podKey][]*ClaimedDevice // by the claim's namespace and name
-	until   int64                       // when "nobody" expires
+	until   int64                       // until when devices without holders count as free
 
 	t         *Table
 	unmatched map[string]Reason // device IDs that match no device
 	// listed are the devices that the kubelet lists without a holder.
 	listed map[string]bool
-	// disputed is the end of the last annotation that may refer to any board, or to any instance.
+	// disputed is when the last pod ends whose assigned device could not be matched. boards applies
+	// if the device may be any board, and instances if it may be any instance.
 	disputed struct{ boards, instances int64 }
 }
 
 // build creates the table from the sources. It resolves the holders to the pods that had their
-// names when the kubelet answered. grace is the time in nanoseconds for which "no holder" stays
-// valid after the kubelet stops answering.
+// names when the kubelet answered. grace is how long a device without holders counts as free after
+// the kubelet stops answering, in nanoseconds.
 func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, labeled map[DRADevice]string, drivers []string, grace int64) *Table {
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
@@ -186,7 +189,7 @@ func (b *builder) addHolder(id, source string, h Holding) {
 	}
 }
 
-// first returns the text that sorts first. An empty text means no value.
+// first returns the string that sorts first. An empty string means no value.
 func first(a, b string) string {
 	if a == "" {
 		return b

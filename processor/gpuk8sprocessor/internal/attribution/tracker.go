@@ -49,8 +49,8 @@ type trackerView struct {
 }
 
 // New returns an empty Tracker. It keeps old states for the duration history, because samples may
-// arrive late. "Nobody" stays valid for the duration grace after the kubelet's last answer. drivers
-// are the DRA drivers whose devices are GPUs.
+// arrive late. A device without holders counts as free for at most the duration grace after the
+// kubelet's last answer. drivers are the DRA drivers whose devices are GPUs.
 func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
 		history: int64(history), grace: int64(grace), drivers: drivers,
@@ -160,7 +160,8 @@ func (t *Tracker) rebuild() {
 	t.view.Store(v)
 }
 
-// Lookup returns the entry of a device at a time in nanoseconds, or nil.
+// Lookup returns the entry of a device at a sample time, or nil. at is in nanoseconds since the
+// epoch.
 func (t *Tracker) Lookup(id string, at int64) *Entry {
 	tables := t.view.Load().tables
 	for _, table := range slices.Backward(tables) {
@@ -171,9 +172,9 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 	return nil
 }
 
-// Pod returns the UID of the pod that has a name at a time in nanoseconds, or "" if it is unknown.
-// ended is true if the pod no longer holds any device, because its containers have ended or it was
-// deleted. uid is the UID that was exposed with the name, or "".
+// Pod returns the UID of the pod that had a name at a sample time, or "" if it is unknown. at is in
+// nanoseconds since the epoch. ended is true if the pod no longer holds any device, because its
+// containers have ended or it was deleted. uid is the UID that was exposed with the name, or "".
 func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ended bool) {
 	pods := t.view.Load().pods
 	if uid != "" {
@@ -201,7 +202,8 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 // Reserves reports whether a holder is a reservation pod, which does not use the device itself.
 func (t *Tracker) Reserves(h gpudata.Holder) bool { return t.view.Load().pods.reserves(h) }
 
-// HasEnded reports whether a pod is known to hold no device at a time in nanoseconds.
+// HasEnded reports whether a pod is known to hold no device at a sample time. at is in nanoseconds
+// since the epoch.
 func (t *Tracker) HasEnded(podUID string, at int64) bool {
 	u, ok := t.view.Load().users.byPod[podUID]
 	return ok && u.until <= at

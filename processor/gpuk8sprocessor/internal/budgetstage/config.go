@@ -25,7 +25,7 @@ type Config struct {
 	// Sources selects the sources of budgets.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// MaxAge is the maximum age of a list of processes and of the values of a container exporter.
-	// If two intervals of a source are shorter, that limit applies instead.
+	// If two intervals of the source are shorter than MaxAge, they are the limit instead.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is the largest allowed difference between the sum of the containers' usage and the
 	// device's usage.

@@ -74,7 +74,7 @@ func (r *Reader) start(context.Context, component.Host) error {
 	}
 	r.cache = cache
 	r.Changed()
-	r.cache.Need(r.Kinds()...) //nolint:contextcheck // the informers outlive the start
+	r.cache.Need(r.Kinds()...) //nolint:contextcheck // the informers continue after start returns
 	r.unsubscribe = r.cache.Subscribe(kube.Pods, r.Changed)
 	return nil
 }

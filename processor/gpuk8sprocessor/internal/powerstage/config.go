@@ -24,10 +24,10 @@ const (
 const maxWatts = 100_000
 
 // IdleConfig configures the idle power of boards, in W. The most specific setting is used, in the
-// order by_uuid, by_model, watts. If none applies, the learned power is used.
+// order by_uuid, by_model, watts. If no setting applies to a board, the lowest power that the board
+// drew while it was idle is used.
 type IdleConfig struct {
-	// Watts applies to every board. If no setting applies to a board, the lowest power that the
-	// board drew while it was idle is used.
+	// Watts is the idle power of every board without a more specific setting.
 	Watts *float64 `mapstructure:"watts"`
 	// ByUUID maps the hw.id of a board, such as GPU-5fd4…, to its idle power.
 	ByUUID map[string]*float64 `mapstructure:"by_uuid"`

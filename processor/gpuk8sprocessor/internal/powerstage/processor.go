@@ -36,7 +36,7 @@ type gpuPower struct {
 	kinds  [idle.NumKinds]atomic.Int64 // number of boards
 
 	state      *componenthelper.State // nil if no storage is configured
-	stopSaving func()                 // nil before the start
+	stopSaving func()                 // nil before start
 	ending     componenthelper.Ending
 }
 
@@ -152,7 +152,8 @@ func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source spl
 		h := &s.Holders[k]
 		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
 		if e, ok := p.addEnergy(pl, d.id(), h, t, now); ok {
-			// No attributes, because the way in which power is divided may have changed since the start.
+			// The sample has no attributes, because the way in which power is divided may have
+			// changed since e.Start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
 	}

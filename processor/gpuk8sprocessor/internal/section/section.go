@@ -18,7 +18,7 @@ type Shared struct {
 	Kubernetes kube.Config
 	// Storage is the storage extension for the state, or nil.
 	Storage *component.ID
-	// Metrics enables or disables single metrics by name.
+	// Metrics enables or disables individual metrics by name.
 	Metrics componenthelper.Metrics
 }
 

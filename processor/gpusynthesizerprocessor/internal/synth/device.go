@@ -54,8 +54,8 @@ type Device struct {
 		model      string
 		capacities catalogue.Capacities
 	}
-	// DRA is the allocation if all rows of the last scrape that name an allocation name the same
-	// one. Otherwise it is empty.
+	// DRA is the allocation that the rows of the last scrape name. It is empty if no row names an
+	// allocation, or if rows name different allocations.
 	DRA DRA
 	as  gpudata.Device // the device in frames
 
@@ -200,7 +200,7 @@ func (d *Device) describeBoard(instance *Device) {
 	set(&d.Serial, instance.Serial)
 }
 
-// set replaces the text unless the new text is empty.
+// set sets text to by unless by is empty.
 func set(text *string, by string) {
 	if by != "" {
 		*text = by

@@ -14,16 +14,16 @@ const lostAfter = int64(90 * time.Second)
 
 // health is the effect of XID errors on a board.
 type health struct {
-	// failed is true after an error that requires a reset, until that reset.
+	// failed is true from an error that requires a reset until that reset.
 	failed bool
 	// energy is the last value of the board's energy counter, which restarts with the driver.
 	energy float64
 }
 
-// readHealth marks the board as failed after an XID error, of the board or its instances, that only
-// a reset ends. It removes the mark after a reset. It reports whether the mark changed. before is
-// the time of the previous scrape of the place. readHealth must run before events are moved to the
-// board.
+// readHealth marks the board as failed if the board or one of its instances has an XID error that
+// only a reset clears. It removes the mark after a reset, and reports whether the mark changed.
+// before is the time of the previous scrape of the place. readHealth must run before events are
+// moved to the board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed

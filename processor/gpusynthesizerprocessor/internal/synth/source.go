@@ -344,10 +344,10 @@ func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Sou
 	return true, nil
 }
 
-// supersedes reports whether source x takes over a board from the present source kept. x must have
-// a higher rank. In addition, x must have appeared while the board was new, or kept must send
-// finished samples. The counters of both sources must be known: x was scraped at least twice, and
-// kept was scraped after the first of these scrapes.
+// supersedes reports whether source x takes over a board from the source kept, which is present. x
+// must have a higher rank. In addition, x must have appeared while the board was new, or kept must
+// send finished samples. The counters of both sources must be known: x was scraped at least twice,
+// and kept was scraped after the first scrape of x.
 func (c *claims) supersedes(x, kept *claim) bool {
 	return rank(*x, *kept) < 0 && x.dropped && x.last > x.first && kept.last > x.first &&
 		(x.first-c.first < settling || kept.source.ready)

@@ -8,8 +8,7 @@ import (
 )
 
 // scansPerTimeout is the number of searches for idle series within IdleTimeout. There is at least
-// one
-// search per window, because backends reject points that are too old.
+// one search per window, because backends reject points that are too old.
 const scansPerTimeout = 20
 
 // NextExpiry returns the wall clock time before which Expire need not be called.
@@ -108,11 +107,11 @@ func (s *Series) hasUnsentSamples() bool {
 const resolution = int64(time.Millisecond)
 
 // end ends a series and appends the rows that mark the end. Backends reject points that are out of
-// order. Therefore the end must be after the last point of the series that was sent, and before any
-// point of a later sample. The latter is ensured because the end is before the end of the newest
-// window that was closed when the series became idle. The time of the end does not depend on the
-// time of the search. If several series feed an output, the series that was seen last must end
-// last.
+// order. Therefore the time of the mark must be after the last point of the series that was sent,
+// and before any point of a later sample. The second condition holds because the mark is before the
+// end of the newest window that was closed when the series became idle. The time of the mark does
+// not depend on the time of the search. If several series feed an output, the series that was seen
+// last must end last.
 func (x *expiry) end(s *Series) {
 	e, d := x.e, s.device
 	closed := e.closedAt(s.Seen + e.idle)
