@@ -10,13 +10,13 @@ import (
 type Age uint8
 
 const (
-	// UnknownAge: the text contains no GPU row.
+	// UnknownAge means that the text contains no GPU row.
 	UnknownAge Age = iota
-	// Before335: older than exporter 3.3.7-3.5.0, which added pci_bus_id.
+	// Before335 is an exporter older than 3.3.7-3.5.0, which added pci_bus_id.
 	Before335
-	// Since335: exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
+	// Since335 is exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
 	Since335
-	// Since483: exporter 4.6.0-4.8.3 or later, which write the label hostname in lower case.
+	// Since483 is exporter 4.6.0-4.8.3 or later, which writes the label hostname in lowercase.
 	Since483
 )
 

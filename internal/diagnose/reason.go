@@ -24,7 +24,7 @@ const (
 	Unread
 	// Hardware signals do not exist for this model, this partition, or this vendor's exporter.
 	Hardware
-	// Free: the device has no holder.
+	// Free means that the device has no holder.
 	Free
 	// NoPodLabels signals need rows that name the pod that holds the device.
 	NoPodLabels

@@ -11,19 +11,20 @@ import (
 type State uint8
 
 const (
-	// Unseen: the field has no row.
+	// Unseen means that the field has no row.
 	Unseen State = iota
-	// Declared: the field has HELP or TYPE but no row.
+	// Declared means that the field has HELP or TYPE but no row.
 	Declared
-	// Blank: the row contains a sentinel, NaN, or an impossible number instead of a value.
+	// Blank means that the row contains a sentinel, NaN, or an impossible number instead of a
+	// value.
 	Blank
-	// Ambiguous: the field has a value, but the scrape does not determine the unit.
+	// Ambiguous means that the field has a value but the scrape does not determine the unit.
 	Ambiguous
-	// Stopped: the field is 0 because the profiler has stopped.
+	// Stopped means that the field is 0 because the profiler has stopped.
 	Stopped
-	// Zero: the value is 0.
+	// Zero means that the value is 0.
 	Zero
-	// Positive: the field has any other value.
+	// Positive means that the field has any other value.
 	Positive
 )
 

@@ -4,20 +4,20 @@ package exposition
 type Reason uint8
 
 const (
-	// ReasonSyntax: the line matches neither the strict nor the tolerant grammar.
+	// ReasonSyntax means that the line matches neither the strict nor the tolerant grammar.
 	ReasonSyntax Reason = iota
-	// ReasonValue: the series is valid, but the value is not a number.
+	// ReasonValue means that the series is valid but the value is not a number.
 	ReasonValue
-	// ReasonDuplicateSeries: an earlier line of the body has the same series.
+	// ReasonDuplicateSeries means that an earlier line of the body has the same series.
 	ReasonDuplicateSeries
-	// ReasonLineTooLong: the line is longer than MaxLine.
+	// ReasonLineTooLong means that the line is longer than MaxLine.
 	ReasonLineTooLong
-	// ReasonTooManyLabels: the series has more than MaxLabels labels.
+	// ReasonTooManyLabels means that the series has more than MaxLabels labels.
 	ReasonTooManyLabels
-	// ReasonLabelTooLong: a name is longer than MaxName, or a label value longer than
-	// MaxLabelValue.
+	// ReasonLabelTooLong means that a name is longer than MaxName, or that a label value is longer
+	// than MaxLabelValue.
 	ReasonLabelTooLong
-	// ReasonTimestamp: the sample's timestamp is outside the honored limits.
+	// ReasonTimestamp means that the sample's timestamp is outside the honored limits.
 	ReasonTimestamp
 
 	// NumReasons is the number of reasons.

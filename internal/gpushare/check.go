@@ -13,51 +13,53 @@ type Rule string
 // webhook (off by default), and "scheduler" is its deviceshare plugin, which checks the pod's
 // effective requests.
 const (
-	// VendorWithShare: a vendor's GPU and koordinator.sh GPU resources in one pod. Proposal rule 1;
-	// scheduler.
+	// VendorWithShare means that a pod requests both a vendor's GPU and koordinator.sh GPU
+	// resources. Proposal rule 1; scheduler.
 	VendorWithShare Rule = "vendor_with_share"
-	// MemoryWithRatio: gpu-memory and gpu-memory-ratio together. Proposal rule 2; webhook;
-	// scheduler.
+	// MemoryWithRatio means that gpu-memory and gpu-memory-ratio are requested together. Proposal
+	// rule 2; webhook; scheduler.
 	MemoryWithRatio Rule = "memory_with_ratio"
-	// CoreWithoutMemory: gpu-core without gpu-memory or gpu-memory-ratio. Proposal rule 3;
-	// scheduler.
+	// CoreWithoutMemory means that gpu-core is requested without gpu-memory or gpu-memory-ratio.
+	// Proposal rule 3; scheduler.
 	CoreWithoutMemory Rule = "core_without_memory"
-	// MemoryWithoutShared: gpu-memory or gpu-memory-ratio without gpu.shared. Proposal rule 4. The
-	// scheduler accepts it. The mutating webhook adds gpu.shared, so a stored pod breaks this rule
-	// only if that webhook is off.
+	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without
+	// gpu.shared. Proposal rule 4. The scheduler accepts it. The mutating webhook adds gpu.shared,
+	// so a stored pod breaks this rule only if that webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
-	// GPUWithShared: koordinator.sh/gpu and gpu.shared together. Webhook; scheduler.
-	GPUWithShared Rule = "gpu_with_shared"
-	// GPUZero: koordinator.sh/gpu is not above zero. Webhook.
-	GPUZero Rule = "gpu_zero"
-	// GPUNotMultipleOf100: koordinator.sh/gpu is above 100 and not a multiple of 100. Webhook;
+	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. Webhook;
 	// scheduler.
+	GPUWithShared Rule = "gpu_with_shared"
+	// GPUZero means that koordinator.sh/gpu is not above zero. Webhook.
+	GPUZero Rule = "gpu_zero"
+	// GPUNotMultipleOf100 means that koordinator.sh/gpu is above 100 and not a multiple of 100.
+	// Webhook; scheduler.
 	GPUNotMultipleOf100 Rule = "gpu_not_multiple_of_100"
-	// SharedZero: gpu.shared is not above zero. Webhook.
+	// SharedZero means that gpu.shared is not above zero. Webhook.
 	SharedZero Rule = "shared_zero"
-	// SharedWithoutMemory: gpu.shared without gpu-memory or gpu-memory-ratio
+	// SharedWithoutMemory means that gpu.shared is requested without gpu-memory or gpu-memory-ratio
 	// above zero. Webhook; scheduler.
 	SharedWithoutMemory Rule = "shared_without_memory"
-	// CoreNotMultipleOfShared: gpu-core is not divisible by gpu.shared. Webhook; scheduler.
+	// CoreNotMultipleOfShared means that gpu-core is not divisible by gpu.shared. Webhook;
+	// scheduler.
 	CoreNotMultipleOfShared Rule = "core_not_multiple_of_shared"
-	// RatioNotMultipleOfShared: gpu-memory-ratio is not divisible by gpu.shared. Webhook;
+	// RatioNotMultipleOfShared means that gpu-memory-ratio is not divisible by gpu.shared. Webhook;
 	// scheduler.
 	RatioNotMultipleOfShared Rule = "ratio_not_multiple_of_shared"
-	// CoreNotMultipleOf100: without gpu.shared, gpu-core is above 100 and not a multiple of 100.
-	// Scheduler.
+	// CoreNotMultipleOf100 means that gpu.shared is not requested and gpu-core is above 100 but not
+	// a multiple of 100. Scheduler.
 	CoreNotMultipleOf100 Rule = "core_not_multiple_of_100"
-	// RatioNotMultipleOf100: without gpu.shared, gpu-memory-ratio is above 100 and not a multiple
-	// of 100. Scheduler.
+	// RatioNotMultipleOf100 means that gpu.shared is not requested and gpu-memory-ratio is above
+	// 100 but not a multiple of 100. Scheduler.
 	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
-	// CoreOverDevice: gpu-core is above 100 per device of gpu.shared. Scheduler.
+	// CoreOverDevice means that gpu-core is above 100 per device of gpu.shared. Scheduler.
 	CoreOverDevice Rule = "core_over_device"
-	// RatioOverDevice: gpu-memory-ratio is above 100 per device of gpu.shared. Scheduler.
+	// RatioOverDevice means that gpu-memory-ratio is above 100 per device of gpu.shared. Scheduler.
 	RatioOverDevice Rule = "ratio_over_device"
-	// NPUOverDevice: a share of more than one Huawei NPU, or more than 100 points of its DVPP.
-	// Scheduler.
+	// NPUOverDevice means that a share of more than one Huawei NPU, or more than 100 points of its
+	// DVPP, is requested. Scheduler.
 	NPUOverDevice Rule = "npu_over_device"
-	// UnknownCombination: the scheduler's table does not contain the combination of names, and none
-	// of the rules above is broken. Scheduler.
+	// UnknownCombination means that the scheduler's table does not contain the combination of
+	// names, and none of the rules above is broken. Scheduler.
 	UnknownCombination Rule = "unknown_combination"
 )
 

@@ -38,18 +38,20 @@ type Phase uint8
 
 // The phases of a source. The last fetched data can be read in each of them.
 const (
-	// Off: not in use, because it is disabled, the kind was not requested, or the program does not
-	// run in a cluster. In the last case, Err is set.
+	// Off means that the source is not in use, because it is disabled, the kind was not requested,
+	// or the program does not run in a cluster. In the last case, Err is set.
 	Off Phase = iota
-	// Syncing: not complete yet. Err, if set, is the reason for the delay.
+	// Syncing means that the data is not complete yet. If Err is set, it is the reason for the
+	// delay.
 	Syncing
-	// Synced: complete and up to date.
+	// Synced means that the data is complete and up to date.
 	Synced
-	// Stale: complete at some time, but changes do not arrive now.
+	// Stale means that the data was complete at some time, but changes do not arrive now.
 	Stale
-	// Forbidden: the permission to list and watch, or to open the socket, is missing.
+	// Forbidden means that the permission to list and watch, or to open the socket, is missing.
 	Forbidden
-	// Absent: the server serves no supported version of the API, or the socket does not exist.
+	// Absent means that the server serves no supported version of the API, or that the socket does
+	// not exist.
 	Absent
 )
 

@@ -16,7 +16,7 @@
 //
 // # Valid, partial, invalid
 //
-// Valid: all holders of the device are known, and their usage adds up to the device's usage.
-// Partial: a value is missing. Invalid: the numbers contradict each other or the hardware. [Reason]
-// lists all reasons.
+// The usage is valid if all holders of the device are known and their usage adds up to the device's
+// usage. It is partial if a value is missing. It is invalid if the numbers contradict each other or
+// the hardware. [Reason] lists all reasons.
 package budget

@@ -18,25 +18,29 @@ type Reason uint8
 
 // The reasons.
 const (
-	// AddsUp: all holders are known, and the sum of their usage equals the device's usage within the tolerance.
+	// AddsUp means that all holders are known and that the sum of their usage equals the device's
+	// usage within the tolerance.
 	AddsUp Reason = iota
-	// HoldersUnknown: no source reports the holders of the device.
+	// HoldersUnknown means that no source reports the holders of the device.
 	HoldersUnknown
-	// DeviceUnknown: the device's usage is unknown.
+	// DeviceUnknown means that the device's usage is unknown.
 	DeviceUnknown
-	// UsageMissing: a holder's usage is unknown.
+	// UsageMissing means that a holder's usage is unknown.
 	UsageMissing
-	// Unexplained: the device's usage exceeds the sum of its users by more than the tolerance.
+	// Unexplained means that the device's usage exceeds the sum of its users by more than the
+	// tolerance.
 	Unexplained
-	// FalseZero: the usage of every user is 0, but the device is in use.
+	// FalseZero means that the usage of every user is 0 although the device is in use.
 	FalseZero
-	// AboveDevice: a value exceeds the size of the device.
+	// AboveDevice means that a value exceeds the size of the device.
 	AboveDevice
-	// SumAboveDevice: the sum of the users exceeds the device's usage by more than the tolerance.
+	// SumAboveDevice means that the sum of the users exceeds the device's usage by more than the
+	// tolerance.
 	SumAboveDevice
-	// DeadSlots: like SumAboveDevice, but the sum of only the holders does not exceed the device's usage.
+	// DeadSlots is like SumAboveDevice, but the sum of only the holders does not exceed the
+	// device's usage.
 	DeadSlots
-	// StaleSource: the users' usage is too old.
+	// StaleSource means that the users' usage is too old.
 	StaleSource
 
 	NumReasons
