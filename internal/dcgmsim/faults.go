@@ -2,8 +2,9 @@ package dcgmsim
 
 import "time"
 
-// Stories with a fault have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with it, and
-// 10 minutes without it.
+// faultBegins and faultEnds are the beats at which a fault begins and ends. Stories with a fault
+// have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with it, and 10 minutes without
+// it.
 const faultBegins, faultEnds = 10, 40
 
 // fault returns a curve with the value faulty during the fault and usual at all other times.

@@ -83,7 +83,7 @@ type story struct {
 	// frozen is on while the exporter repeats earlier values.
 	frozen gate
 
-	// Set by finish.
+	// The following fields are set by finish.
 	period     time.Duration
 	violations [violations]gate
 	xidCodes   []int

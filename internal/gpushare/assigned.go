@@ -48,8 +48,9 @@ func (a *Allocation) IsEntireDevice() bool {
 	return a.Core == 1 && (a.MemoryRatio == 1 || a.MemoryRatio == 0 && a.MemoryBytes == 0)
 }
 
-// onlyContainer returns the container that requests GPUs if there is exactly one, else "".
-// Koordinator allocates devices to the pod and does not name the container.
+// onlyContainer returns the only container that requests GPUs, or "" if no container or several
+// containers request them. Koordinator allocates devices to the pod and does not name the
+// container.
 func onlyContainer(pod *corev1.Pod) (only string) {
 	for _, c := range Containers(pod) {
 		if !requestsGPU(c) {
@@ -93,7 +94,8 @@ func Groups(pod *corev1.Pod) (groups []string) {
 }
 
 // GroupContainer returns the container of a pod that uses the shares of the pod's groups. This is
-// the container in the pod's annotation, or else the first app container, or "" if there is none.
+// the container in the pod's annotation or, without the annotation, the first app container.
+// GroupContainer returns "" if this container does not exist.
 func GroupContainer(pod *corev1.Pod) string {
 	name := pod.Annotations[kaiContainer]
 	if name == "" && len(pod.Spec.Containers) > 0 {

@@ -13,9 +13,9 @@ const (
 	volcanoMemory = "volcano.sh/vgpu-memory"
 )
 
-// positional returns the key of the annotation whose slots correspond to containers: HAMi's
-// annotation for NVIDIA devices if the pod has it, else for AMD devices, else Volcano's, else
-// HAMi's request.
+// positional returns the key of the annotation whose slots correspond to containers. It returns the
+// first of these annotations that the pod has: HAMi's for NVIDIA devices, HAMi's for AMD devices,
+// and Volcano's. If the pod has none of them, it returns the annotation with HAMi's request.
 func positional(annotations map[string]string) string {
 	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {
 		if _, ok := annotations[key]; ok {

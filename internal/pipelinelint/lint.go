@@ -171,8 +171,8 @@ func (l *linter) times(p path, in input) {
 
 // ageInWindows returns the maximum age of the newest sample that a component after gpu_window has,
 // or 0 if no gpu_window is before the component. The sample is up to an interval older than the end
-// of its window, the window is sent up to a second after its grace period, and the next window is
-// sent one window later.
+// of its window. The window is sent up to a second after its grace period. The next window is sent
+// one window later.
 func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	at := p.index("gpu_window")
 	if at < 0 || at > position {

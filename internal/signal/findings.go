@@ -65,7 +65,8 @@ type FindingRule struct {
 // Findings returns the rules in the order of the documentation. Callers must not modify them.
 func Findings() []FindingRule { return slices.Clone(findingRules) }
 
-// frozen_telemetry is evaluated first, because frozen values are not evidence for other rules.
+// findingRules contains the rules in the order of evaluation. frozen_telemetry is first, because
+// frozen values are not evidence for other rules.
 var findingRules = []FindingRule{
 	{
 		Name: FindingFrozen, Signals: []string{"hw.energy"},

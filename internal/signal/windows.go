@@ -33,7 +33,7 @@ type Window struct {
 	Label string
 	// Column is the header of the window's column in the page's table, or "" if it has none.
 	// Explain describes the column. Steps are the values at which the saturation color changes.
-	// Without steps, the column has the colors for utilization.
+	// Without steps, the column uses the colors for utilization.
 	Column, Explain string
 	Steps           []float64
 	// Always shows the column even if no device has a value. Other columns are shown only if a

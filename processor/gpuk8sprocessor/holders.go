@@ -174,7 +174,7 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	if reserved {
 		labels = nil
 	} else if len(labels) == 0 {
-		// With this mapping, the exporter would add labels for the jobs.
+		// An exporter that reads these files would add labels for the jobs.
 		for _, job := range p.mapping.jobsOn(d, f.Time) {
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
 			observed = observed || d.Observed

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// Exporters may list processes without a device. assignDevices moves such processes of a frame to
-// their devices. If a device has several lists, it keeps the best one.
+// assignDevices moves the processes of a frame that an exporter listed without a device to their
+// devices. If a device has several lists, assignDevices keeps the best one.
 func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {

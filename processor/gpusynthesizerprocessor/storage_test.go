@@ -229,7 +229,8 @@ func TestUnusableStateIsDropped(t *testing.T) {
 	}
 }
 
-// Otherwise, an error that was already counted would be counted again after the next restart.
+// If the write were not retried, an error that was already counted would be counted again after the
+// next restart.
 func TestAFailedWriteIsRetriedWithoutAnotherChange(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))

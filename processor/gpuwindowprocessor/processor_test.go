@@ -107,7 +107,8 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func until(at time.Duration) { time.Sleep(time.Until(bubbleStart.Add(at))) }
 
-// Otherwise, an error of a board without other samples for the rules would be lost.
+// If such metrics did not count, an error of a board without other samples for the rules would be
+// lost.
 func TestADeviceIsObservedByMetricsThatAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := new(consumertest.MetricsSink)

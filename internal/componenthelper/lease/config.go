@@ -28,7 +28,7 @@ type Config struct {
 	// Enabled is true if a replica needs the lease to lead. Otherwise every replica leads.
 	Enabled bool `mapstructure:"enabled"`
 	// Namespace is the namespace of the Lease. The default is the environment variable
-	// POD_NAMESPACE, or else the service account's namespace.
+	// POD_NAMESPACE or, if that is unset, the namespace of the service account.
 	Namespace string `mapstructure:"namespace"`
 	// Name is the Lease's name. Replicas with the same name compete.
 	Name string `mapstructure:"name"`

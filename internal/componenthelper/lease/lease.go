@@ -31,10 +31,10 @@ type Term struct {
 // Context returns a context that is done when the term ends.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// IsLeading reports whether the replica leads at the moment. It returns false for a nil Term.
+// IsLeading reports whether the replica leads now. It returns false for a nil Term.
 func (t *Term) IsLeading() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
-// LeadingValue returns 1 while the replica leads, and else 0, for self-metrics.
+// LeadingValue returns 1 while the replica leads and 0 otherwise, for self-metrics.
 func (t *Term) LeadingValue() int64 {
 	if t.IsLeading() {
 		return 1

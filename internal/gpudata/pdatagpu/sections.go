@@ -66,7 +66,7 @@ func Sections(list ...Section) Functions {
 }
 
 // write adds to the metrics what the sections added to the frames that were read from them. It
-// returns the frames for the next stage. The batch must not be used afterwards.
+// returns the frames for the next stage. The batch must not be used afterward.
 func (b *Batch) write(a *Arrival) []*gpudata.Frame {
 	if len(b.read) > 0 && b.read[0].Attribution != nil {
 		b.writeHoldings(b.read[0].Attribution)

@@ -83,7 +83,7 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 }
 
 // Consume runs the stages on metrics and on the rows of a scrape, which may be nil. If the first
-// stage does not read rows, they are converted to metrics. The metrics must not be used afterwards.
+// stage does not read rows, they are converted to metrics. The metrics must not be used afterward.
 // The item counters of the first stage count the input and output of the entire list.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}

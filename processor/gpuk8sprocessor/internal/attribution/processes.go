@@ -39,7 +39,7 @@ func NewProcessLog(maxAge time.Duration) *ProcessLog {
 	return &ProcessLog{maxAge: maxAge}
 }
 
-// Store stores a list, which must not change afterwards. Lists with the same time are merged,
+// Store stores a list, which must not change afterward. Lists with the same time are merged,
 // because one list can arrive in several batches.
 func (l *ProcessLog) Store(list *ProcessList) {
 	for i, old := range l.lists {

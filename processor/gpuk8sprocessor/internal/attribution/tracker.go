@@ -62,7 +62,7 @@ func New(history, grace time.Duration, drivers []string) *Tracker {
 
 // Update stores the current answers of the sources. The kubelet's answer applies from the time at
 // which it arrived. All other answers apply from now. The Tracker keeps references to s, which must
-// not change afterwards.
+// not change afterward.
 func (t *Tracker) Update(now time.Time, s Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

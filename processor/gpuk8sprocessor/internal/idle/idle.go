@@ -155,8 +155,8 @@ func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 	return l.learnFromRun(s.Until, expire) || changed
 }
 
-// If the run is long enough and the board was certainly idle during the run, learnFromRun learns
-// from the run and starts the next one.
+// learnFromRun learns from the run and starts the next one, if the run is long enough and the board
+// was certainly idle during the run. It returns the result of learn, or false if it does not learn.
 func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	r := l.run
 	if r.samples < runSamples || r.last-r.first < int64(runTime) || r.last > until {

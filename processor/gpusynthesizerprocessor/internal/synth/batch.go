@@ -60,7 +60,7 @@ func (s *Synthesizer) Begin(now time.Time) *Batch {
 	return b
 }
 
-// End ends the batch. The batch must not be used afterwards.
+// End ends the batch. The batch must not be used afterward.
 func (b *Batch) End() {
 	b.stats, b.conflict, b.changed = Stats{}, nil, nil
 	b.mu.Lock()

@@ -66,7 +66,7 @@ func Functions() []string {
 //	avg_over_time(m[1m])
 type mean struct{ Mean, Samples float64 }
 
-// A running mean is used instead of a sum, because the mean of equal samples must be exactly that
+// add uses a running mean instead of a sum, because the mean of equal samples must be exactly that
 // value, and rounding must not cause the mean to exceed the maximum.
 func (f *mean) add(o observation, _ float64) bool {
 	f.Samples++

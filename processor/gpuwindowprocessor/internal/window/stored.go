@@ -26,7 +26,7 @@ type stored struct {
 	// the node was stored.
 	Clock, Closed, LeftUpTo int64
 	// Complete is true if the node was stored by a clean shutdown, so that no samples arrived
-	// afterwards.
+	// afterward.
 	Complete bool
 	Absences absences
 	Shapes   []storedShape
