@@ -301,9 +301,9 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 	}
 }
 
-// recordHolder records the container that the row names. The exporter's own pod is never a holder:
-// the labels in a federated row may name the scrape target instead of a holder, which recordHolder
-// recognizes by the pod's name.
+// recordHolder records the container that the row names. The exporter's own pod is never a holder.
+// The labels in a federated row may name the scrape target instead of a holder. recordHolder
+// recognizes the target by the pod's name.
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)

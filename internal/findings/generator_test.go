@@ -36,8 +36,9 @@ type job struct {
 	begin, end float64
 	users      []*gpudata.User // of each device
 
-	// For training jobs: how often and for how long one rank saves or evaluates while the others
-	// wait, whether they wait in a kernel, and the share of pipeline bubbles.
+	// The following fields are for training jobs. After every pauseEvery, one rank saves or
+	// evaluates for the duration pause while the others wait. spinsInPause is true if the others
+	// wait in a kernel. bubbles is the share of pipeline bubbles.
 	pauseEvery, pause float64
 	spinsInPause      bool
 	bubbles           float64

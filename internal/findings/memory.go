@@ -3,8 +3,8 @@ package findings
 import "time"
 
 // fadeFactor is how much faster evidence decreases than it increases. One sample that does not meet
-// the condition does not end a finding, and a condition that holds for less than four fifths of the
-// time does not start one.
+// the condition does not end a finding. A condition that holds for less than four fifths of the
+// time does not start a finding.
 const fadeFactor = 4
 
 const numCauses = 23 // length of causes

@@ -227,9 +227,9 @@ func linkOf(v *view) float64 {
 	return math.NaN()
 }
 
-// slowEvidence returns "" if nothing explains the clock. Explanations are an active reason, a cause
-// that was active for a tenth of the time, and a PCIe link with fewer lanes or less capacity than
-// those of the equal devices.
+// slowEvidence adds the evidence for a slow clock to e and returns the text, or "" if nothing
+// explains the clock. Explanations are an active reason, a cause that was active for a tenth of the
+// time, and a PCIe link with fewer lanes or less capacity than those of the equal devices.
 func slowEvidence(v *view, e *gpudata.Finding) string {
 	equals := v.equals()
 	cause, throttled := "", 0.0

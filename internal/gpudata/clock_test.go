@@ -55,8 +55,8 @@ func TestLateSamplesBetweenNewerOnesNeverSetTimeBack(t *testing.T) {
 	}
 }
 
-// The expected verdicts are computed from all samples: a sample that is older than the newest one is behind, unless
-// only older samples have arrived for longer than the gap.
+// The expected verdicts are computed from all samples. A sample that is older than the newest one
+// is behind, unless only older samples have arrived for longer than the gap.
 func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Clock

@@ -172,8 +172,8 @@ const hamiEmpty = ",,0,0"
 // hamiAllocations parses UUID,TYPE,MiB,cores for each device. Slots are separated by semicolons.
 // MIG instances are matched by slot and device. hamiAllocations also returns the sorted slots that
 // contain a device, even if the device cannot be parsed. Without an allocation, it parses the
-// request (-to-allocate): HAMi writes both at the same time, and then removes each device from the
-// request when the device plugin has allocated it.
+// request (-to-allocate). HAMi writes both at the same time. When the device plugin has allocated a
+// device, HAMi removes the device from the request.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	key := positional(annotations)
 	value := annotations[key]

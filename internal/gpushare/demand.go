@@ -44,8 +44,8 @@ func Demands(r Requests) []Demand {
 
 // koordinator applies the mutating webhook's defaults and divides the request among devices like
 // the scheduler. The webhook and the scheduler differ if core is above 100 without gpu.shared and
-// without a ratio: the webhook requests one device per 100, and the scheduler alone would use one
-// device. In this case koordinator follows the webhook, which is on by default.
+// without a ratio. The webhook then requests one device per 100, but the scheduler alone would use
+// one device. In this case koordinator follows the webhook, which is on by default.
 //
 // The division is exact. The scheduler truncates to percentage points, but it rejects values that
 // are not divisible, so the results differ only for requests that break a rule.

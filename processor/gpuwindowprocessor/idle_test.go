@@ -32,8 +32,8 @@ func each(interval, from, to time.Duration) (out []arrival) {
 }
 
 // A series ends idle_timeout after its last scrape arrived. The time of its mark is the end of the
-// last window that closed before the series ended, or a later time if a point with that time was
-// sent.
+// last window that closed before the series ended. If a point with that time was sent, the mark has
+// a later time.
 func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tt := range map[string]struct {

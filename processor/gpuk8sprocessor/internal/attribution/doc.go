@@ -1,4 +1,4 @@
-// Package attribution decides which containers hold which device at which time.
+// Package attribution decides which containers hold a device at a given time.
 //
 // It does not depend on telemetry or on API objects. Callers pass the answers of the kubelet and
 // the API server, and the devices in the scrapes, as plain structs. A Tracker builds immutable

@@ -117,9 +117,9 @@ func (d *Device) isNamedBy(b *gpushare.Budget) bool {
 	return d.Board == "" && d.Name == "nvidia"+strconv.Itoa(b.Minor)
 }
 
-// allocatedDevices returns the devices of a budget that does not name any: the devices that are
-// allocated to the container or, for a budget of the pod, to the pod. If none is allocated, it
-// returns all devices.
+// allocatedDevices returns the devices to which a budget applies if it names no device. These are
+// the devices that are allocated to the container or, for a budget of the pod, to the pod. If no
+// device is allocated, allocatedDevices returns all devices.
 func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
 	var allocated []*Device
 	for _, d := range p.Devices {

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// usageMetrics contains the metrics that provide holders or utilization, or that show that the time
-// was already counted.
+// usageMetrics contains the metrics that this section reads: holders, utilization, findings about
+// the utilization, and the metric that shows that the time was already counted.
 var usageMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
 	signal.HwGPUUtilization: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,

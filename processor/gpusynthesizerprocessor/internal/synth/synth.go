@@ -407,9 +407,9 @@ func (s *node) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// holds reports whether a row names a holder. A pod that is named like an exporter is a holder only
-// if a receiver scraped the exporter directly, because the exporter's own labels do not name the
-// scrape target.
+// holds reports whether a row names a holder. The exporter's own labels do not name the scrape
+// target. Therefore a pod that is named like an exporter is a holder only if a receiver scraped the
+// exporter directly.
 func (s *node) holds(o *observation) bool {
 	r := o.row
 	if !r.held || !r.relayed && s.targets.has(r.holder) {

@@ -179,8 +179,8 @@ func (e *Engine) drop(i int) {
 	e.windows = slices.Delete(e.windows, i, i+1)
 }
 
-// ClosedUpTo returns the end of the newest window that is closed at the wall clock time now, and
-// whether a window that ends at or before it has not been fetched.
+// ClosedUpTo returns the end of the newest window that is closed at the wall clock time now.
+// pending is true if a window that ends at or before this time has not been fetched.
 func (e *Engine) ClosedUpTo(now time.Time) (end time.Time, pending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
