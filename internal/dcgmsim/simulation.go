@@ -226,7 +226,7 @@ func jobHolders(n, i int) []pod {
 	return nil
 }
 
-// The roles that the GPUs of the dra scenario play, in turn:
+// The roles of consecutive GPUs in the dra scenario:
 const (
 	draOnePod    = iota // held by one pod through a claim
 	draTwoPods          // held by two pods through one claim

@@ -87,7 +87,7 @@ func (v vendor) identify(g *gpu, n int) {
 }
 
 // measure is a family, or those rows of a family that have the same additional label. These
-// exporters expose counters as gauges, too.
+// exporters also expose counters as gauges.
 type measure struct {
 	name, help string
 	extra      []label

@@ -382,7 +382,7 @@ func TestAnExporterThatStaysDownIsReportedAndItsDevicesAreNotLost(t *testing.T) 
 	down := up(100, false)
 	require.Len(t, down, 1)
 	assert.Equal(t, ExporterDown, down[0].Name)
-	// An exporter that responds with an empty body is down, too.
+	// An exporter that responds with an empty body is also down.
 	assert.Equal(t, "The exporter at http://e exposes no samples.", down[0].Body)
 	assert.Empty(t, up(130, false))
 	back := up(200, true)

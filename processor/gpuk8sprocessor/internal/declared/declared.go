@@ -26,7 +26,7 @@ type Options struct {
 	Acquire func() (*kube.Cache, error)
 	// Budgets are the configured sources of budgets.
 	Budgets gpushare.BudgetOptions
-	// Claims is true if ResourceClaims are read, too.
+	// Claims is true if ResourceClaims are also read.
 	Claims bool
 	// Unreadable is called once for each pod with unreadable annotations.
 	Unreadable func(pod *corev1.Pod, err error)

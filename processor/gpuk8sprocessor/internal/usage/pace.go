@@ -2,8 +2,8 @@ package usage
 
 import "time"
 
-// maxRise limits by how much the time between two frames may exceed the time between their
-// arrivals. Delayed delivery of frames causes such differences.
+// maxRise is how far the time between two frames may exceed the time between their arrivals.
+// Delayed delivery of frames causes such differences.
 const maxRise = 30 * time.Second
 
 // minSetBack is the smallest backward clock step that is distinguished from a delay, if older

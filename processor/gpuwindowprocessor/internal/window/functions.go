@@ -204,9 +204,9 @@ func (f *rate) reset() { *f = rate{} }
 //	increase(m[1m] anchored) / 60
 type timeRatio struct{ Rate rate }
 
-// impossibleFactor is the maximum ratio of the increase of a counter of seconds to the elapsed
-// time. The time is measured since the last change of the counter, because exporters repeat cached
-// values.
+// impossibleFactor is the highest possible ratio between the increase of a counter of seconds and
+// the elapsed time. The time is measured since the last change of the counter, because exporters
+// repeat cached values.
 const impossibleFactor = 1.05
 
 func (f *timeRatio) add(o observation, _ float64) bool {
