@@ -235,17 +235,17 @@ func TestADamagedStorageFileIsRenamed(t *testing.T) {
 		change func(b []byte) []byte
 		aside  bool // always renamed; otherwise, that depends on the damaged part
 	}{
-		"empty":                 {func([]byte) []byte { return nil }, false},            // never written
-		"second half cut off":   {func(b []byte) []byte { return b[:len(b)/2] }, false}, // may have been free space
-		"cut off":               {func(b []byte) []byte { return b[:2*page] }, true},
-		"one meta page zero":    {func(b []byte) []byte { return cleared(b, 0, page) }, false},
-		"both meta pages zero":  {func(b []byte) []byte { return cleared(b, 0, 2*page) }, true},
-		"page 2 zero":           {func(b []byte) []byte { return cleared(b, 2*page, 3*page) }, false},
-		"page 3 zero":           {func(b []byte) []byte { return cleared(b, 3*page, 4*page) }, false},
-		"second half zero":      {func(b []byte) []byte { return cleared(b, len(b)/2, len(b)) }, false},
-		"every 97th byte wrong": {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // may only affect unused parts
-		"overwritten":           {func(b []byte) []byte { return noise(b, 0, 1) }, true},
-		"pages overwritten":     {func(b []byte) []byte { return noise(b, 2*page, 1) }, true},
+		"empty":                  {func([]byte) []byte { return nil }, false},            // never written
+		"second half cut off":    {func(b []byte) []byte { return b[:len(b)/2] }, false}, // may have been free space
+		"cut off":                {func(b []byte) []byte { return b[:2*page] }, true},
+		"one meta page zeroed":   {func(b []byte) []byte { return cleared(b, 0, page) }, false},
+		"both meta pages zeroed": {func(b []byte) []byte { return cleared(b, 0, 2*page) }, true},
+		"page 2 zeroed":          {func(b []byte) []byte { return cleared(b, 2*page, 3*page) }, false},
+		"page 3 zeroed":          {func(b []byte) []byte { return cleared(b, 3*page, 4*page) }, false},
+		"second half zeroed":     {func(b []byte) []byte { return cleared(b, len(b)/2, len(b)) }, false},
+		"every 97th byte wrong":  {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // may only affect unused parts
+		"overwritten":            {func(b []byte) []byte { return noise(b, 0, 1) }, true},
+		"pages overwritten":      {func(b []byte) []byte { return noise(b, 2*page, 1) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
