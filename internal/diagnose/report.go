@@ -285,7 +285,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:
 	case causeNoEvent:
-		// The field of the last error has a row only after the first error.
+		// The last-error field has no row before the first error.
 		if e.scrape.Clues.Age() >= Since483 {
 			return []catalogue.ID{xidCount, xidTotal}
 		}

@@ -46,7 +46,7 @@ func duration(value any, byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// path is the components that metrics pass from a receiver to an exporter. A connector belongs to
+// path lists the components that metrics pass through, from a receiver to an exporter. A connector belongs to
 // the pipeline that exports to it.
 type path []stage
 

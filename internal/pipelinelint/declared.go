@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// kinds are the lists of a pipeline, which are also the sections that configure their components.
+// kinds are the names of the component lists of a pipeline, and of the sections that configure the
+// components.
 var kinds = []string{"receivers", "processors", "exporters"}
 
 // declared reports components of pipelines that are not configured, and configured components that

@@ -1,7 +1,7 @@
 package signal
 
-// Signal is the name of a diagnosed metric. If the metric has an own attribute, its value follows
-// in braces: gpu.clock.throttle.time{power}.
+// Signal is the name of a diagnosed metric. If the metric has its own attribute, the attribute's
+// value follows in braces: gpu.clock.throttle.time{power}.
 const Signal = "signal"
 
 // ReasonUnread means that the device exists but the driver cannot read it.

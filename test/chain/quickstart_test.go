@@ -33,7 +33,7 @@ func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	cmd.Env = processtest.Environment(map[string]string{
 		"DCGMSIM_PORT": processtest.Port(t, listen), "VIEW_PORT": processtest.Port(t, page), "OTELCOL_GPU_BIN": processtest.Tool(t, "OTELCOL_GPU_BIN"),
 	})
-	// A separate process group replaces the terminal's foreground group.
+	// This process group stands in for the terminal's foreground group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, listen, page
 }

@@ -24,8 +24,8 @@ var allowedLimits = []string{
 	"gpu-core=100 gpu-memory=4Gi gpu.shared=2",
 }
 
-// drawSharePod draws a pod that the API server accepts without the webhooks, which requires that
-// every limit is an integer. In half of the pods, all containers have the same allowed limits. In
+// drawSharePod draws a pod that the API server accepts even without the webhooks: every limit is an
+// integer. In half of the pods, all containers have the same allowed limits. In
 // the others, the limits are arbitrary.
 func drawSharePod(t *rapid.T) *corev1.Pod {
 	onlyAllowed, allowed := rapid.Bool().Draw(t, "only allowed limits"), rapid.SampledFrom(allowedLimits).Draw(t, "limits")

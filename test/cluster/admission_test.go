@@ -111,8 +111,8 @@ func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	return found
 }
 
-// register makes the API server call the webhooks until the test ends. It waits until the server
-// does.
+// register makes the API server call the webhooks until the test ends. It waits for the first
+// calls.
 func (w *webhooks) register(policy string) {
 	w.t.Helper()
 	w.t.Cleanup(func() {

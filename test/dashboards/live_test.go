@@ -192,7 +192,7 @@ func findingOf(expr string) (string, bool) {
 	return finding, ok
 }
 
-// until calls done every second until it returns true or the time is over. The caller reports what
+// until calls done every second until done returns true or time runs out. The caller reports what
 // is missing.
 func until(t *testing.T, p *processtest.Process, within time.Duration, done func() bool) {
 	t.Helper()

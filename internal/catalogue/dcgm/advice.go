@@ -39,7 +39,7 @@ type Advice struct {
 	// NVLinkGeneration is the only generation of NVLink with the field; 0 means all.
 	NVLinkGeneration int
 
-	// The following fields are set from the field's name. Profiling fields need DCGM's profiler.
+	// These two are derived from the name of the DCGM field. Profiling fields need DCGM's profiler.
 	// NVLink fields only exist on boards with NVLink.
 	Profiling, NVLink bool
 }

@@ -18,7 +18,7 @@ import (
 //go:embed testdata
 var sources embed.FS
 
-// built contains the compiled libraries by flags.
+// built maps compiler flags to compiled libraries.
 var built = struct {
 	sync.Mutex
 	libraries map[string][]byte

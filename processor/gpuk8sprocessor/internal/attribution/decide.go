@@ -79,8 +79,8 @@ func unique(holders []Holding) []Holding {
 	return merge(holders)
 }
 
-// strategy returns how holders share a device. conflict is true if the device was assigned
-// exclusively to several pods.
+// strategy returns how holders share a device. conflict is true if several pods were
+// each assigned the whole device.
 func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	if len(holders) == 0 {
 		return "", false

@@ -8,7 +8,7 @@ import (
 )
 
 // scansPerTimeout is the number of searches for idle series within IdleTimeout. There is at least
-// one search per window, because backends reject points that are too old.
+// one search per window, so that end markers are not too old for backends.
 const scansPerTimeout = 20
 
 // NextExpiry returns the wall clock time before which Expire need not be called.

@@ -111,7 +111,7 @@ type Series struct {
 	description *description // of the last sample that was resolved
 	device      *device      // nil if the series was refused
 	outputs     []*output
-	next        *Series // the next series in the last batch, because batches repeat
+	next        *Series // the series after this one in the last batch, as a guess for the next batch
 	seq         uint64
 	ended       bool
 }
