@@ -127,7 +127,7 @@ func (s *State) Close(ctx context.Context) error {
 }
 
 // Restore calls use with each stored value, which is the only value or the value of each place.
-// Values that cannot be read, or that use rejects, are counted and logged in one line. The next
+// Values that are unreadable or rejected by use are counted and logged in one line. The next
 // [State.Save] replaces or deletes them.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
 	if !s.open() {

@@ -101,7 +101,7 @@ func TestAllDeviceDataOfTheKubeletIsRead(t *testing.T) {
 		}},
 	}, got)
 
-	// The parsed resources have the same result if the kubelet serves them again.
+	// If the kubelet serves the parsed resources, parsing them gives the same result.
 	kubelet.Set(got...)
 	kubelet.AwaitLists(t, 2)
 	again, _, _ := p.Snapshot()

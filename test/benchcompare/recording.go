@@ -67,7 +67,7 @@ func newRecording(body []byte) (*recording, error) {
 // devicePrefix is the prefix of a GPU's id.
 const devicePrefix = "GPU-"
 
-// places returns the offsets of text in body, plus an offset.
+// places returns the offsets of text in body, each increased by offset.
 func places(body, text []byte, offset int) []int {
 	var found []int
 	for from := 0; ; {

@@ -125,8 +125,8 @@ func selfMetrics(docs []document) []string {
 	return names
 }
 
-// vocabulary returns every name in a code span of docs/signals.md and docs/vendors.md, which are
-// generated from the code, with attributes also as Prometheus labels. It adds the names of
+// vocabulary returns each name in a code span of the generated docs/signals.md and docs/vendors.md.
+// For attributes, it also returns the Prometheus label. It adds the names of
 // self-metrics, the types of components, and the rules of the GPU share API.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()

@@ -250,7 +250,7 @@ func (w *holdingsWriter) repeat(p *seen) {
 	}
 }
 
-// copied returns the points of an output to which the points of a device metric are copied.
+// copied returns the points of an output that receive copies of the points of a device metric.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
 	if w.metric != m { // all points of one metric are visited in sequence
 		clear(w.copies)
