@@ -176,7 +176,8 @@ func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end i
 	return spans, 0, false
 }
 
-// closing reports whether line[i:] has a closing brace, after any blanks, followed by a value. end is the offset after the brace.
+// closing reports whether line[i:] has a closing brace, after any blanks, followed by a value. end
+// is the offset after the brace.
 func closing(line []byte, i int) (end int, ok bool) {
 	i = skipBlanks(line, i)
 	if i == len(line) || line[i] != '}' {

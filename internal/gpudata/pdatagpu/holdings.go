@@ -118,9 +118,9 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 		rm.ScopeMetrics().RemoveIf(func(sm pmetric.ScopeMetrics) bool {
 			metrics := sm.Metrics().Len()
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
-				s, ok := lookup(m)
+				s, ok := lookupName(m)
 				p := seen{in: &in, metric: m, signal: s, role: roles[s]}
-				if !ok || !look(&p) {
+				if !ok || isDelta(m) && p.role != ofDevice || !look(&p) { // increments of devices are repeated unread
 					return false
 				}
 				dps := points.Of(m)

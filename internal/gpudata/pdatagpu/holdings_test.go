@@ -250,7 +250,8 @@ func TestOnlySeriesOfDevicesUsersAndProcessesHaveEnds(t *testing.T) {
 }
 
 // An increment is not the value of a counter. cumulative_to_delta may be before the component.
-func TestASumWithDeltaTemporalityPassesUnread(t *testing.T) {
+func TestASumWithDeltaTemporalityIsRepeatedButNotRead(t *testing.T) {
+	pod := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	batch := newTestBatch()
 	batch.add(node, gpudata.Holder{}, 1, signal.HwEnergy, "GPU-1", nil)
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
@@ -259,11 +260,19 @@ func TestASumWithDeltaTemporalityPassesUnread(t *testing.T) {
 			p.Metric.Sum().SetAggregationTemporality(pmetric.AggregationTemporalityDelta)
 		}
 	}
-	want := batch.lines()
 	b := Read(batch.Metrics, everything)
-	assert.Equal(t, []gpudata.Sample{{Metric: signal.HwPower, Value: 1}}, b.Frames[0].Find("GPU-1").Samples.All())
+	d := b.Frames[0].Find("GPU-1")
+	assert.Equal(t, []gpudata.Sample{{Metric: signal.HwPower, Value: 1}}, d.Samples.All())
+	hold(d, pod, signal.SharingNone, gpudata.Allocation{})
 	share(b)
-	assert.Equal(t, want, batch.lines())
+	for _, of := range []string{"", "a"} {
+		attributesOf(t, batch.Metrics, signal.HwEnergy, of)
+	}
+	for p := range points.All(batch.Metrics) {
+		if p.Metric.Name() == signal.HwEnergy.Name {
+			assert.Equal(t, pmetric.AggregationTemporalityDelta, p.Metric.Sum().AggregationTemporality())
+		}
+	}
 }
 
 func TestANamespaceAloneIsNotAHolder(t *testing.T) {

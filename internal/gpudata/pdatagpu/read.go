@@ -80,13 +80,20 @@ func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 }
 
 // lookup returns a metric's entry in the table of signals if frames can contain its samples. Frames
-// have no increments, so they cannot contain Sums with delta temporality.
+// contain totals, so they cannot contain Sums with delta temporality.
 func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
-	if m.Type() == pmetric.MetricTypeSum && m.Sum().AggregationTemporality() == pmetric.AggregationTemporalityDelta {
-		return nil, false
-	}
+	s, ok = lookupName(m)
+	return s, ok && !isDelta(m)
+}
+
+// lookupName is like lookup but does not check the temporality.
+func lookupName(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	s, ok = signal.Lookup(m.Name())
 	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
+}
+
+func isDelta(m pmetric.Metric) bool {
+	return m.Type() == pmetric.MetricTypeSum && m.Sum().AggregationTemporality() == pmetric.AggregationTemporalityDelta
 }
 
 // PlaceOf returns the place in a Resource's attributes.
