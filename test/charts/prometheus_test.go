@@ -66,7 +66,7 @@ func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 				found = append(found, line)
 			}
 		}
-		return len(found) > 0
+		return len(found) >= 3 // the exporter adds the Resources of a batch one after another
 	}, agent)
 	agent.Stop(t)
 	holders := map[string]int{}
