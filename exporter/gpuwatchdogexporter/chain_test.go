@@ -127,6 +127,7 @@ func TestAWindowWithoutRecentSamplesLeadsToNoDecision(t *testing.T) {
 // behindWindows calls test with a watchdog behind gpu_window, both with default settings, on a fake
 // clock. send sends a sample of the card to gpu_window every 15 seconds.
 func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, card))) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := startGuard(t, ownPods(), componenttest.NewNopHost(), enforce)
 		defer g.stop()
