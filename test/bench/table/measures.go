@@ -26,7 +26,7 @@ var besides = []beside{
 	{"allocations from scrape to pdata, including the exporter", scrape + "dcgm", scrape + "prometheus", "allocs/sample", "", 1.0 / 10},
 	{"bytes allocated from scrape to pdata, including the exporter", scrape + "dcgm", scrape + "prometheus", "B/sample", "", 0},
 	{"CPU from scrape to pdata for ten exporters without a pause, including the exporters", many + "dcgm", many + "prometheus", "cpu-ns/sample", "", 1.0 / 8},
-	{"CPU for scrape, synthesizer and windows with the exporter, compared with only `prometheus`", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 2},
+	{"CPU from scrape to windows, including the exporter, compared with the scrape of `prometheus`", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "cpu-ns/sample", "", 1.0 / 2},
 	{"allocations for scrape, synthesizer and windows with the exporter", scrape + "dcgm-synthesizer-window", scrape + "prometheus", "allocs/sample", "", 0},
 	{"parser, compared with `textparse`", parser + "exposition", parser + "textparse", "cpu-ns/sample", "", 0},
 	{"parser, compared with `textparse` including labels", parser + "exposition", parser + "textparse-labels", "cpu-ns/sample", "", 0},
