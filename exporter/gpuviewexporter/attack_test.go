@@ -96,8 +96,8 @@ func TestConcurrentResponsesAreLimited(t *testing.T) {
 	})
 }
 
-// A page of another site cannot read our responses, but it could cause load and use up the
-// connections that our own pages need.
+// Scripts on other sites cannot read the exporter's responses, but their requests could cause load
+// and use up the connections that the exporter's own pages need.
 func TestOnLoopbackPagesOfOtherSitesAreRefused(t *testing.T) {
 	ask := func(base, path, site, mode string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
@@ -134,7 +134,7 @@ func TestUnfinishedRequestIsDisconnected(t *testing.T) {
 	assert.Positive(t, e.server.IdleTimeout)
 }
 
-// Names come from users who may create pods, and from the exporter's output.
+// Names come from users who are allowed to create pods, and from the output of GPU exporters.
 func (s *pageSuite) TestNamesAreNeverHTML() {
 	t := s.T()
 	const nasty = `<img src=x onerror="window.hit=1">"'</td></script><script>window.hit=1</script>`

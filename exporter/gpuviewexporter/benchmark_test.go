@@ -19,14 +19,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The design size of the view: 5,000 devices with one holder each and two hours
-// of 60 s windows.
+// The benchmarks use the size that the exporter is designed for: 5,000 devices with one holder
+// each, and two hours of 60 s windows.
 const (
 	manyDevices = 5000
 	manyWindows = 120
 )
 
-// carry fills an exporter with that data and returns its memory use in MB.
+// carry starts an exporter, fills it with data of that size, and returns the memory use of the data
+// in MB.
 func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	b.Helper()
 	heap := func() uint64 {
@@ -45,8 +46,8 @@ func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	return e, base, float64(heap()-before) / 1e6
 }
 
-// verdicts returns verdicts on every signal of n boards. One board in eight lacks the
-// signals that need profiling.
+// verdicts returns the verdicts on every signal of n boards. One in eight boards lacks the signals
+// that need profiling.
 func verdicts(at time.Time, n int) pmetric.Metrics {
 	b := newBatch(at, time.Minute)
 	for i := range n {
@@ -62,7 +63,7 @@ func verdicts(at time.Time, n int) pmetric.Metrics {
 	return b.md
 }
 
-// BenchmarkAllocation requests the last hour over a socket.
+// BenchmarkAllocation requests the allocations of the last hour over a socket.
 func BenchmarkAllocation(b *testing.B) {
 	_, base, _ := carry(b)
 	peer := client(b)
@@ -86,14 +87,15 @@ func BenchmarkAllocation(b *testing.B) {
 	})
 }
 
-// BenchmarkPages sends windows of all devices to 20 pages. It reports the CPU time of the process per window,
-// including the clients and without the consumption of the window, the size of a document and the CPU time of 20
-// requests for an unchanged document.
+// BenchmarkPages sends windows of all devices to 20 pages. It reports three figures: the CPU time
+// of the process per window, which includes the clients but not the consumption of the window; the
+// size of a document; and the CPU time of 20 requests for an unchanged document.
 //
-// These figures are the reason why pages ask for a whole document once a window. On two busy cores, a window of
-// 5,000 devices takes 137 ms of CPU time, and each page receives 1.1 MB (4.9 MB before compression); 20 requests for an
-// unchanged document take 2.5 ms. Before, the changes were pushed as server-sent events, with the same
-// devices: 297 ms, and 3.9 MB for each page. The longest task of a page at a new window took 11 ms instead of 16 ms
+// Because of these figures, pages request a whole document once per window. On two busy cores, a
+// window of 5,000 devices takes 137 ms of CPU time, and each page receives 1.1 MB (4.9 MB before
+// compression). 20 requests for an unchanged document take 2.5 ms. An earlier version pushed the
+// changes as server-sent events. With the same devices, a window took 297 ms, and each page
+// received 3.9 MB. The longest task of a page for a new window took 16 ms; it now takes 11 ms
 // (TestPageOfFiveThousandDevicesHasNoLongTasks).
 func BenchmarkPages(b *testing.B) {
 	const pages = 20
@@ -103,7 +105,7 @@ func BenchmarkPages(b *testing.B) {
 	get := func(tag string) (size int64, newTag string) {
 		request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, base+"/api/devices", http.NoBody)
 		require.NoError(b, err)
-		request.Header.Set("Accept-Encoding", "gzip") // as a browser, without decompression by the client
+		request.Header.Set("Accept-Encoding", "gzip") // like a browser; the client does not decompress the response
 		request.Header.Set("If-None-Match", tag)
 		answer, err := peer.Do(request)
 		require.NoError(b, err)
@@ -113,7 +115,8 @@ func BenchmarkPages(b *testing.B) {
 		return size, answer.Header.Get("Etag")
 	}
 	e.documents.age = documentAge
-	// measure returns the CPU time of one request of each page, and the sizes of the responses.
+	// measure sends one request per page. It returns the total CPU time and the total size of the
+	// responses.
 	measure := func(tag string) (spent time.Duration, sizes int64) {
 		before := cpuTime(b)
 		var all sync.WaitGroup
@@ -167,8 +170,8 @@ func fetch(b *testing.B, client *http.Client, url string) int64 {
 	return size
 }
 
-// BenchmarkConsume adds one window of all devices and reports the memory of two hours
-// of windows.
+// BenchmarkConsume adds one window of all devices. It also reports the memory use of two hours of
+// windows.
 func BenchmarkConsume(b *testing.B) {
 	e, _, megabytes := carry(b)
 	at := now()
@@ -181,8 +184,8 @@ func BenchmarkConsume(b *testing.B) {
 	b.ReportMetric(megabytes, "MB-kept")
 }
 
-// BenchmarkFirstPaint opens the page of all devices in a new browser each time and
-// reports the browser's timings since the start of the navigation.
+// BenchmarkFirstPaint opens the page with all devices, each time in a new browser. It reports the
+// browser's timings, measured from the start of the navigation.
 func BenchmarkFirstPaint(b *testing.B) {
 	_, base, _ := carry(b)
 	var paint, rows float64
@@ -198,8 +201,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 	b.ReportMetric(rows/float64(n), "ms-rows-shown")
 }
 
-// BenchmarkUpdate sends windows of all devices to an open page. It reports the longest time that one of them
-// blocked the page, as the page's CPU time and as wall clock time.
+// BenchmarkUpdate sends windows of all devices to an open page. It reports the longest time for
+// which a window blocked the page, as CPU time of the page and as wall clock time.
 func BenchmarkUpdate(b *testing.B) {
 	e, base, _ := carry(b)
 	p := open(b, startBrowser(b), base)

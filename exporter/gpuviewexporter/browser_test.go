@@ -37,8 +37,8 @@ type page struct {
 	requests []string
 }
 
-// chromium returns the browser for the tests: $OTELCOL_GPU_CHROMIUM, or one in PATH. Without a
-// browser it skips the test and reports the skip.
+// chromium returns the path of the browser for the tests: $OTELCOL_GPU_CHROMIUM, or a browser in
+// PATH. If there is no browser, chromium skips the test and reports the skip.
 func chromium(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("OTELCOL_GPU_CHROMIUM"); path != "" {
@@ -86,7 +86,7 @@ func open(t testing.TB, tab newTab, address string) *page {
 	return p
 }
 
-// pageSuite has the tests of the page. They share one browser.
+// pageSuite contains the tests of the page. They share one browser.
 type pageSuite struct {
 	suite.Suite
 	tab newTab
@@ -128,15 +128,15 @@ func (p *page) input(id, value string) {
 	p.run(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
 }
 
-// click calls click on the first element that matches a selector.
+// click calls the click method of the first element that matches a selector.
 func (p *page) click(selector string) {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
 }
 
-// press clicks with the mouse in the middle of the first element that matches a selector.
-// press, click and focus find the element with a script: an element that the library found
-// by node id may be replaced before it is used.
+// press clicks with the mouse in the middle of the first element that matches a selector. press,
+// click and focus use a script to find the element. If the chromedp library found an element by its
+// node ID, the page could replace the element before the library uses it.
 func (p *page) press(selector string) {
 	p.t.Helper()
 	at := eval[[]float64](p, fmt.Sprintf(`(e => { e.scrollIntoView({block: "nearest"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })(document.querySelector(%q))`, selector))
@@ -149,16 +149,18 @@ func (p *page) focus(selector string) {
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
 }
 
-// ask makes the page ask the server at most every 300 ms, as if it had become visible again.
+// ask makes the page send a request to the server, at most every 300 ms, as if the page had become
+// visible again.
 const ask = `performance.now() - (window.asked ?? -1000) > 300 && (window.asked = performance.now(), document.dispatchEvent(new Event("visibilitychange")))`
 
-// until waits until an expression is true. The page does not wait for the next window before it asks the server.
+// until waits until an expression is true. Meanwhile, it makes the page ask the server repeatedly,
+// so that the page does not wait for the next window.
 func (p *page) until(expression string) {
 	p.t.Helper()
 	p.wait("(" + ask + ", " + expression + ")")
 }
 
-// wait waits until an expression is true.
+// wait waits until an expression is true. Unlike until, it does not make the page ask the server.
 func (p *page) wait(expression string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p, 20*time.Second)
@@ -212,7 +214,8 @@ func (s *pageSuite) TestThePageHasARowForEachDeviceWithInstancesUnderTheirBoard(
 	assert.Contains(t, eval[string](p, `document.getElementById("demand").textContent`), "3 pods pending")
 }
 
-// gpudoctor top formats the same numbers in Go.
+// The command gpudoctor top must format the same numbers in the same way, but its formatter is
+// written in Go.
 func (s *pageSuite) TestPageFormatsTheExamplesOfNumberFormat() {
 	t := s.T()
 	content, err := os.ReadFile(filepath.Join("..", "..", "internal", "numberformat", "testdata", "examples.json"))
@@ -358,16 +361,17 @@ func (s *pageSuite) TestNewWindowDoesNotShiftTheLayout() {
 	p.until(cell(2, "utilization") + `.innerText.includes("12%")`)
 	assert.Contains(t, eval[string](p, cell(2, "throttle")+".innerText"), "77%")
 	assert.NotEqual(t, before, eval[string](p, cell(2, "utilization")+`.querySelector("path").getAttribute("d")`), "the curve goes on")
-	// The browser reports layout shifts with the next frames.
+	// The browser reports layout shifts in the next frames.
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
-	// A right-aligned number with one more digit starts farther to the left. No other shift is allowed.
+	// A right-aligned number that gains a digit starts farther to the left. No other shift is
+	// allowed.
 	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
 }
 
 func (s *pageSuite) TestDevicesAreSortedByTheSelectedColumn() {
 	t := s.T()
 	_, p := s.openFleet(8, false)
-	// The throttled ratio has several sources; the largest is shown.
+	// The throttle column shows the largest of several ratios.
 	for _, column := range []string{"dram", "power", "throttle"} {
 		for _, order := range []string{"descending", "ascending"} {
 			p.press(fmt.Sprintf(`th[data-column="%s"] button`, column))
@@ -439,8 +443,8 @@ func (s *pageSuite) TestPageLogsNoErrorsAndRequestsOnlyItsOrigin() {
 	}
 }
 
-// contrast returns the visible texts whose contrast with their background is below
-// the WCAG AA requirement for text.
+// contrast returns the visible texts whose contrast with their background is lower than WCAG AA
+// requires for text.
 const contrast = `(() => {
 	const parse = (c) => { const [r, g, b, a = 1] = c.match(/[\d.]+/g).map(Number); return {r, g, b, a}; };
 	const channel = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
@@ -482,7 +486,7 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 			p.run(chromedp.KeyEvent(kb.Escape))
 		}
 	}
-	// One row for each step of both scales.
+	// Each row shows one step of both color scales.
 	p.run(chromedp.Evaluate(visibleRows+`.slice(0, 9).forEach((r, i) => {
 		for (const c of r.cells) if (c.cellIndex > 2) c.className = ["u1", "u2", "u3", "u4", "s1", "s2", "s3", "s4", "error"][i];
 	})`, nil))
@@ -516,7 +520,7 @@ func (s *pageSuite) TestPageWithoutWindowsShowsWhatToCheck() {
 	p.until(`document.getElementById("empty").innerText.includes("No window has arrived yet")`)
 }
 
-// Before the first response, the page does not know whether windows are missing.
+// Before the first response, the page does not know whether the server has windows.
 func (s *pageSuite) TestPageMentionsNoWindowsBeforeTheFirstResponse() {
 	t := s.T()
 	_, base := serve(t, nop(), nil)

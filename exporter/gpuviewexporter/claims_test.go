@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// claimList has the claims of a cluster, as gpu_cluster sends them.
+// claimList contains the claims of a cluster, in the form that gpu_cluster sends.
 type claimList struct {
 	*batch
 	at time.Time
@@ -27,7 +27,8 @@ func newClaimList(at time.Time) *claimList {
 	return &claimList{b, at}
 }
 
-// reserve adds a device of a claim that a pod reserves. uuid is the key and value of the device's identity.
+// reserve adds a device that is allocated to a claim. The pod reserves the claim. uuid is the key
+// and the value of the attribute that identifies the device.
 func (c *claimList) reserve(claim, pod string, uuid ...string) *claimList {
 	c.onNode("node-1", "training", pod, "")
 	c.point = map[string]string{signal.ResourceClaimName: claim, signal.DeviceClassName: "gpu.nvidia.com", uuid[0]: uuid[1]}
@@ -35,8 +36,8 @@ func (c *claimList) reserve(claim, pod string, uuid ...string) *claimList {
 	return c
 }
 
-// held returns a window in which the pod "running" holds GPU-a, and nobody holds GPU-b and an instance of GPU-c. The
-// holders of GPU-d are unknown.
+// held returns a window in which the pod "running" holds GPU-a. No container holds GPU-b or an
+// instance of GPU-c. The holders of GPU-d are unknown.
 func held(at time.Time) pmetric.Metrics {
 	b := newBatch(at, time.Minute)
 	b.onNode("node-1").device("GPU-a").addPoint(signal.UtilizationAvg, 0.5).addPoint(signal.GPUSharingClients, 1)
@@ -74,7 +75,7 @@ func TestReservedClaimWhosePodDoesNotHoldItsDeviceIsShown(t *testing.T) {
 	document, _ := live.Build(e.store, at)
 	assert.Equal(t, []store.UnreservedClaims{{Class: "gpu.nvidia.com", Count: 2}}, document.Unreserved)
 
-	// Each list replaces the earlier one.
+	// Each list replaces the previous list.
 	consume(t, e, newClaimList(at.Add(time.Second)).reserve("second", "starting", signal.MIGUUID, "MIG-7").md)
 	assert.Equal(t, map[string][]string{"GPU-c/gi7": {"training/starting second"}}, reservedPods(e, at.Add(time.Second)))
 	consume(t, e, newClaimList(at.Add(2*time.Second)).md)
@@ -92,7 +93,7 @@ func TestClaimsOfAClusterWithoutANewListAreNotShown(t *testing.T) {
 	assert.Empty(t, document.Unreserved)
 }
 
-// gpu_cluster's clock is not the node's clock.
+// The clock of gpu_cluster can differ from the clock of the device's node.
 func TestClaimsDoNotHideThatTheClockOfANodeWasSetBack(t *testing.T) {
 	e := newTestExporter(t)
 	start := now().Add(-20 * time.Minute)

@@ -13,23 +13,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
-// maxLimit is the greatest value that max_devices and max_holders may have.
+// maxLimit is the largest allowed value of max_devices and max_holders.
 const maxLimit = 1_000_000
 
 // Config is the configuration of the exporter.
 type Config struct {
-	// HTTP configures the server of the page and the API. The default is
-	// localhost:9411 without TLS, authentication and CORS.
+	// HTTP configures the server for the page and the API. By default, the server listens on
+	// localhost:9411 without TLS, authentication or CORS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
-	// Retention is how long windows are stored, 1m to 168h.
+	// Retention is how long windows are stored, from 1m to 168h.
 	Retention time.Duration `mapstructure:"retention"`
-	// MaxDevices is the maximum number of boards and MIG instances. Points of additional
-	// devices are refused and counted.
+	// MaxDevices is the maximum number of boards and MIG instances. Points from additional devices
+	// are refused and counted.
 	MaxDevices int `mapstructure:"max_devices"`
-	// MaxHolders is the maximum number of pairs of a container and a device.
+	// MaxHolders is the maximum number of pairs of a container and a device that it holds.
 	MaxHolders int `mapstructure:"max_holders"`
-	// MaxClients is the maximum number of requests for the devices that are answered at the same time.
-	// Each may keep a document in memory until the client has read it.
+	// MaxClients is the maximum number of requests for devices that are answered concurrently. Each
+	// request can keep a document in memory until the client has read it.
 	MaxClients int `mapstructure:"max_clients"`
 	// StatsSummary enables /stats/summary.
 	StatsSummary bool `mapstructure:"stats_summary"`
@@ -65,7 +65,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// isAddress reports whether text is host:port. The host may be empty, which means all addresses.
+// isAddress reports whether text has the form host:port. An empty host means all addresses.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {

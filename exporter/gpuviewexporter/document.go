@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// documentAge is how long a document is used for all requests, so that many clients do not cause
-	// more work than one.
+	// documentAge is how long the exporter answers all requests with the same document. Many
+	// clients therefore do not cause more work than one client.
 	documentAge = time.Second
-	// Clients wait until the next window is expected, at least minWait and at most maxWait. overdueWait is
-	// the time to wait if the window should have arrived. A client then sees other changes, such as
-	// an exporter that fails, within maxWait.
+	// A client waits until the next window is expected, but at least minWait and at most maxWait.
+	// If the window is overdue, the client waits for overdueWait. A client therefore sees other
+	// changes, such as an exporter that fails, within maxWait.
 	minWait, overdueWait, maxWait = time.Second, 5 * time.Second, 15 * time.Second
 )
 
-// documents serves the state of the store as one document, which all clients share. The document is built
-// when a client asks for it. A client that already has it receives no body.
+// documents serves the state of the store as one document that all clients share. A request builds
+// the document if the current one is too old. A client that already has the current document
+// receives a response without a body.
 type documents struct {
 	store *store.Store
 	age   time.Duration // documentAge, except in tests
@@ -42,10 +43,11 @@ type documents struct {
 	sent, unchanged, refused atomic.Int64
 }
 
-// document is an encoded document. It is not changed after it was built.
+// document is an encoded document. It is immutable.
 type document struct {
 	text, compressed []byte
-	// tag is the ETag, a hash of the text. It is weak because both encodings have it.
+	// tag is the ETag, a hash of the text. It is a weak ETag, because the compressed and the
+	// uncompressed text have the same tag.
 	tag string
 }
 
@@ -72,8 +74,8 @@ func (d *documents) get(now time.Time) (current *document, wait time.Duration) {
 func newDocument(text []byte) *document {
 	hash := sha256.Sum256(text)
 	var compressed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestSpeed) // a constant valid level cannot fail
-	_, _ = w.Write(text)                                     // a buffer does not fail
+	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestSpeed) // the level is valid, so this cannot fail
+	_, _ = w.Write(text)                                     // writing to a buffer cannot fail
 	_ = w.Close()
 	return &document{text, compressed.Bytes(), `W/"` + hex.EncodeToString(hash[:12]) + `"`}
 }
@@ -84,7 +86,8 @@ func (d *documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Etag", current.tag)
 	h.Set("Vary", "Accept-Encoding")
-	// Caches of a single client may keep the document. The Date and the time to wait are those of the response.
+	// Only private caches may store the document. The Date header and max-age are specific to each
+	// response.
 	h.Set("Cache-Control", fmt.Sprintf("private, max-age=%d", int(wait.Seconds())))
 	if matches(r.Header.Get("If-None-Match"), current.tag) {
 		d.unchanged.Add(1)
@@ -103,8 +106,8 @@ func (d *documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// matches reports whether an If-None-Match header contains the tag. Proxies that recompress a body may
-// remove the W/ of a tag.
+// matches reports whether an If-None-Match header contains the tag. matches ignores the prefix W/,
+// because a proxy that recompresses a body may remove it.
 func matches(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		if one = strings.TrimSpace(one); one != "" && strings.TrimPrefix(one, "W/") == strings.TrimPrefix(tag, "W/") {
@@ -114,7 +117,7 @@ func matches(header, tag string) bool {
 	return false
 }
 
-// acceptsGzip reports whether an Accept-Encoding header contains gzip, except with a weight of 0.
+// acceptsGzip reports whether an Accept-Encoding header contains gzip with a weight greater than 0.
 func acceptsGzip(header string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		name, parameters, _ := strings.Cut(strings.TrimSpace(one), ";")

@@ -34,7 +34,7 @@ type viewExporter struct {
 	setBackWarning componenthelper.Trouble
 
 	server *http.Server
-	// address is the address of the listener.
+	// address is the listener's address.
 	address net.Addr
 	running sync.WaitGroup
 }
@@ -53,8 +53,8 @@ func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) 
 	return e, nil
 }
 
-// start opens the listener. It fails if the endpoint is unavailable, a certificate
-// cannot be read or an extension does not exist.
+// start opens the listener. It fails if the endpoint is unavailable, if a certificate cannot be
+// read, or if an extension does not exist.
 func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// observe exports the counts of the store and the requests as self-metrics.
+// observe exports the counts of the store and of the requests as internal metrics of the collector.
 func (e *viewExporter) observe() error {
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
@@ -101,7 +101,7 @@ func (e *viewExporter) observe() error {
 		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for i, n := range e.store.Stats().Points {
 				if n == 0 && store.Outcome(i) >= store.Implausible {
-					continue // Few sources have such ratios, so a zero count is not exported.
+					continue // Few sources send such ratios, so a count of zero is not exported.
 				}
 				o.Observe(int64(n), outcomes[i])
 			}
@@ -118,7 +118,7 @@ func (e *viewExporter) observe() error {
 	)
 }
 
-// consume stores a batch. It never returns an error: points that cannot be stored are counted.
+// consume stores a batch. It never returns an error. Points that cannot be stored are counted.
 func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	now := time.Now()
 	e.order.Batch(md)
@@ -143,7 +143,7 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	return nil
 }
 
-// shutdown waits for requests in progress until ctx is done.
+// shutdown waits until the requests in progress are complete or ctx is done.
 func (e *viewExporter) shutdown(ctx context.Context) error {
 	defer e.telemetry.Shutdown()
 	if e.server == nil {

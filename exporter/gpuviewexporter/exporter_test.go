@@ -32,7 +32,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// serve starts an exporter on a free loopback port. It stops at the end of the test.
+// serve starts an exporter on a free loopback port. The exporter stops at the end of the test.
 func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExporter, base string) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -42,7 +42,7 @@ func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExpo
 	}
 	e, err := newViewExporter(set, cfg)
 	require.NoError(t, err)
-	e.documents.age = 0 // Tests see each change at once.
+	e.documents.age = 0 // Tests see each change immediately.
 	require.NoError(t, e.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, e.shutdown(context.Background())) })
 	return e, "http://" + e.address.String()
@@ -50,7 +50,7 @@ func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExpo
 
 func nop() exporter.Settings { return exportertest.NewNopSettings(metadata.Type) }
 
-// client closes its connections at the end of the test.
+// client returns an HTTP client whose connections are closed at the end of the test.
 func client(t testing.TB) *http.Client {
 	t.Helper()
 	transport := &http.Transport{}
@@ -76,7 +76,7 @@ func consume(t testing.TB, e *viewExporter, md pmetric.Metrics) {
 	require.NoError(t, e.consume(t.Context(), md))
 }
 
-// now is the end of a window that has just closed.
+// now returns the end of a window that has just ended.
 func now() time.Time { return time.Now().Truncate(time.Second) }
 
 func TestAnAllocationIsServed(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAnAllocationIsServed(t *testing.T) {
 	}
 }
 
-// Series of a job repeat the device's values under a Resource without a pod.
+// The series of a job repeat the device's values in a Resource that has no pod.
 func TestJobSeriesAreNotDeviceSeries(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute).onNode("n1").device("GPU-1").addPoint(signal.UtilizationAvg, 0.5)
@@ -138,8 +138,9 @@ func TestPageMayNotLoadFromOtherSites(t *testing.T) {
 	}
 }
 
-// If a site makes its name resolve to loopback (DNS rebinding), the browser treats its page
-// as same-origin. Only the Host header reveals it.
+// A site can make its host name resolve to a loopback address (DNS rebinding). The browser then
+// treats the site's scripts and the exporter as same-origin. Only the Host header shows the
+// difference.
 func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 	ask := func(base, host string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/devices", http.NoBody)
@@ -159,7 +160,8 @@ func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 			"localhost.example:9411": http.StatusMisdirectedRequest, "127.0.0.1.example": http.StatusMisdirectedRequest,
 			"192.168.0.1:9411": http.StatusMisdirectedRequest, "0.0.0.0:9411": http.StatusMisdirectedRequest,
 		},
-		// If the exporter listens on other addresses, it cannot know its host names.
+		// If the exporter listens on an address that is not a loopback address, it cannot know its
+		// host names.
 		"0.0.0.0:0": {"gpu-view.monitoring.svc:9411": http.StatusOK},
 	} {
 		e, _ := serve(t, nop(), func(c *Config) { c.HTTP.NetAddr.Endpoint = endpoint })
@@ -186,7 +188,7 @@ func TestRequestsThatWriteAreRefused(t *testing.T) {
 func TestWasteIsQueriedByGroup(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	at := now()
-	for i := range 61 { // one of the two pods has idle time
+	for i := range 61 { // one of the two pods is idle for part of the time
 		b := newBatch(at.Add(time.Duration(i-60)*time.Minute), time.Minute)
 		b.onNode("n", "team", "sleeps", "main").device("GPU-1").addPoint(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false").addPoint(signal.K8sContainerGPUIdleTime, 60*float64(i), "false")
 		b.onNode("n", "team", "unknown", "main").device("GPU-2").addPoint(signal.K8sContainerGPUAllocatedTime, 60*float64(i), "false")
@@ -243,7 +245,7 @@ func TestEveryPointIsCountedOnce(t *testing.T) {
 	metadatatest.AssertEqualExporterGpuViewHolders(t, tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
 }
 
-// A source may send a percentage of a percentage, or the bits of a counter.
+// A source may multiply a percentage by 100 again, or send the raw bits of a counter.
 func TestImplausibleRatioIsNotShown(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })

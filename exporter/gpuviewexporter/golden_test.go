@@ -22,10 +22,10 @@ import (
 
 var update = flag.Bool("update", false, "write the files under testdata/golden")
 
-// noon is the end of the newest window of the goldens.
+// noon is the end of the newest window in the golden files.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// minutesBefore returns the window that ends n minutes before noon.
+// minutesBefore returns a batch for the window that ends n minutes before noon.
 func minutesBefore(n int) *batch {
 	return newBatch(noon.Add(-time.Duration(n)*time.Minute), time.Minute)
 }
@@ -35,8 +35,8 @@ const (
 	boardB = "GPU-bbbbbbbb-0000-0000-0000-000000000000"
 )
 
-// TestGolden fills a store and compares a response with the file of the same name
-// in testdata/golden. The clock is three seconds past noon.
+// TestGolden fills a store and compares each response with the file of the same name in
+// testdata/golden. The time of the requests is three seconds past noon.
 func TestGolden(t *testing.T) {
 	h100 := []string{signal.HardwareName, "nvidia0", signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
 	second := []string{signal.HardwareName, "nvidia1", signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
@@ -165,7 +165,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// assertSchema validates a response against allocation.schema.json. It supports the keywords
+// assertSchema validates a response against allocation.schema.json. It supports only the keywords
 // that this schema uses.
 func assertSchema(t *testing.T, answer []byte) {
 	t.Helper()
@@ -176,9 +176,9 @@ func assertSchema(t *testing.T, answer []byte) {
 	assert.Empty(t, violations(schema["$defs"].(map[string]any), schema, value, "$"))
 }
 
-// violations returns the paths at which a value violates a schema. It supports type, const,
-// minimum, maximum, format date-time, required, properties, additionalProperties, items
-// and $ref to $defs.
+// violations returns the paths of the values that violate a schema. It supports the keywords type,
+// const, minimum, maximum, format (date-time), required, properties, additionalProperties, items,
+// and $ref (to $defs).
 func violations(defs, schema map[string]any, value any, at string) []string {
 	if ref, ok := schema["$ref"].(string); ok {
 		return violations(defs, defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), value, at)

@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// groupRows returns the rows of the dialog's first table: cells separated by bars, lines of a cell by semicolons.
+// groupRows returns the rows of the first table in the dialog. Bars separate the cells of a row.
+// Semicolons separate the lines of a cell.
 const groupRows = `[...document.querySelector("#groups-body table").tBodies[0].rows].map(r => [...r.cells].map(c => c.innerText.trim().replace(/\s*\n\s*/g, ";")).join("|"))`
 
 func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
@@ -48,7 +49,8 @@ func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	assert.Equal(t, "3 of 4 boards", deviceCount(p), "a group shows its devices")
 }
 
-// The browser reports the closing of a dialog in a later task, and a window may arrive before it.
+// The browser reports that a dialog was closed in a later task. A window may arrive before that
+// task.
 func (s *pageSuite) TestGroupsThatWereClosedStayClosed() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -87,7 +89,8 @@ func (s *pageSuite) TestGroupsWithMostIdleGPUTimeAreListedFirst() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
-	// Two pods of a team are idle, one for an hour and one for longer. Another team trains.
+	// The pods of one team are idle: one pod for an hour and the other for longer. The other team
+	// trains.
 	for i := range 3 {
 		b := newBatch(at.Add(time.Duration(i-2)*time.Hour/2), time.Minute)
 		for pod, busy := range map[string][]float64{"trains": {1, 1, 1}, "sleeps-long": {0, 0, 0}, "sleeps": {0, 1, 0}} {
@@ -155,7 +158,7 @@ func (s *pageSuite) TestGroupOrderIsSelectableAndPartOfTheAddress() {
 	p.until(`!location.hash.includes("groups=")`)
 	p.input("search", "pod-a")
 	p.click("#by")
-	p.until(groupRows + `.length === 1`) // only devices that pass the filter
+	p.until(groupRows + `.length === 1`) // only devices that match the filter
 }
 
 func (s *pageSuite) TestTheDeviceThatDiffersMostOpens() {

@@ -16,38 +16,41 @@ import (
 // Response is the response to an allocation query.
 type Response struct {
 	Code int `json:"code"`
-	// Data has one set, keyed by the names of the allocations.
+	// Data has one element, which maps the name of each allocation to the allocation.
 	Data []map[string]*Allocation `json:"data"`
 }
 
-// Allocation describes the GPU use of a container, a pod, a namespace, a node or a
-// device over a time span.
+// Allocation describes the GPU usage of a container, pod, workload, namespace, claim, node or
+// device during a time span.
 type Allocation struct {
 	Name       string     `json:"name"`
 	Properties Properties `json:"properties"`
 	// Window is the requested time span.
 	Window Window `json:"window"`
-	// Start and End bound the windows that were combined; Minutes is the time between them.
+	// Start and End are the start and the end of the combined windows. Minutes is the time between
+	// Start and End.
 	Start   string  `json:"start"`
 	End     string  `json:"end"`
 	Minutes float64 `json:"minutes"`
-	// GPUAllocation combines all devices, GPUDevices lists them.
+	// GPUAllocation combines all devices. GPUDevices lists the devices.
 	GPUAllocation GPU   `json:"gpuAllocation"`
 	GPUDevices    []GPU `json:"gpuDevices"`
-	// GPUHours are the board hours that containers held, GPUIdleHours the idle part of them.
-	// GPUCost and GPUCostIdle are their costs in the currency of the price list. They are
-	// absent without usage counters.
+	// GPUHours is the time for which containers held boards, in board hours. GPUIdleHours is the
+	// idle part of that time. GPUCost and GPUCostIdle are the costs of GPUHours and GPUIdleHours in
+	// the currency of the price list. All four fields are absent if there are no usage counters.
 	GPUHours     *float64 `json:"gpuHours,omitempty"`
 	GPUIdleHours *float64 `json:"gpuIdleHours,omitempty"`
 	GPUCost      *float64 `json:"gpuCost,omitempty"`
 	GPUCostIdle  *float64 `json:"gpuCostIdle,omitempty"`
-	// GPUCostCurrency is the ISO 4217 code. With several currencies, it and the costs are absent.
+	// GPUCostCurrency is the ISO 4217 code of the currency. If there are several currencies,
+	// GPUCostCurrency and the costs are absent.
 	GPUCostCurrency string `json:"gpuCostCurrency,omitempty"`
-	// GPUIdleSince is when all devices became idle. It is absent if one of them is active.
+	// GPUIdleSince is the time since which all devices are idle. It is absent if a device is
+	// active.
 	GPUIdleSince string `json:"gpuIdleSince,omitempty"`
 }
 
-// Properties are the properties that all parts of an allocation have in common.
+// Properties contains the properties that all parts of an allocation share.
 type Properties struct {
 	Cluster   string `json:"cluster,omitempty"`
 	Node      string `json:"node,omitempty"`
@@ -61,18 +64,18 @@ type Properties struct {
 	Controller     string `json:"controller,omitempty"`
 }
 
-// Window is a time span, RFC 3339 in UTC.
+// Window is a time span. Its times are in UTC and in RFC 3339 format.
 type Window struct {
 	Start string `json:"start"`
 	End   string `json:"end"`
 }
 
-// GPU describes one device, or several combined. Fields are absent if they are unknown, were not
-// observed or differ between the devices. A value of 0 was observed.
+// GPU describes one device or a combination of several devices. A field is absent if its value is
+// unknown, was not observed, or differs between the devices. A value of 0 was observed.
 type GPU struct {
-	// ID, Parent, MIGProfile and MIGUUID are only set on the elements of gpuDevices:
-	// hw.id, the hw.id of a MIG instance's board, and the profile and UUID of the
-	// instance.
+	// ID, Parent, MIGProfile and MIGUUID are set only in the elements of gpuDevices. ID is the
+	// hw.id of the device. For a MIG instance, Parent is the hw.id of its board, and MIGProfile and
+	// MIGUUID are the profile and the UUID of the instance.
 	ID         string `json:"id,omitempty"`
 	Parent     string `json:"parent,omitempty"`
 	MIGProfile string `json:"migProfile,omitempty"`
@@ -91,18 +94,18 @@ type GPU struct {
 	Saturation Saturation `json:"saturation,omitempty"`
 }
 
-// Saturation has the fields of OpenCost's GPUSaturation in the order of the signal table.
-// Units are fractions, bytes per second and counts.
+// Saturation contains the fields of OpenCost's GPUSaturation in the order of the signal table. The
+// units are fractions, bytes per second and counts.
 type Saturation []Measure
 
-// Measure is a field of GPUSaturation. Its value is a number, or numbers keyed by the value of
-// the metric's own attribute.
+// Measure is one field of GPUSaturation. Its value is either a number or a map from the values of
+// the metric's own attribute to numbers.
 type Measure struct {
 	Name  string
 	Value any
 }
 
-// MarshalJSON encodes the measures as one object.
+// MarshalJSON encodes the measures as a single JSON object.
 func (s Saturation) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, m := range s {
@@ -119,7 +122,7 @@ func (s Saturation) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// Aggregates returns the values that the aggregate parameter may have, except labels of pods.
+// Aggregates returns the allowed values of the aggregate parameter, except pod labels.
 func Aggregates() []string {
 	return []string{byContainer, byPod, byWorkload, byNamespace, byClaim, byNode, byDevice}
 }
@@ -129,15 +132,16 @@ const (
 	byPod       = "pod"
 	byWorkload  = "workload"
 	byNamespace = "namespace"
-	// byClaim gathers the holders by the ResourceClaim that reserves the device for them.
+	// byClaim groups holders by the ResourceClaim that reserves the device for them.
 	byClaim  = "claim"
 	byNode   = "node"
 	byDevice = "device"
-	// byLabel is the prefix of the key of a pod label.
+	// byLabel is the prefix of an aggregate that is the key of a pod label.
 	byLabel = "label:"
 )
 
-// unallocated is OpenCost's name for the group of items that lack the aggregated property.
+// unallocated is OpenCost's name for the group of items that do not have the property of the
+// aggregate.
 const unallocated = "__unallocated__"
 
 // member is one series that belongs to a group.
@@ -145,14 +149,14 @@ type member struct {
 	place  store.Place
 	device *store.Device
 	series *store.Series
-	// hold is set on container series. holders are the holders whose spending counts.
+	// hold is set only for container series. holders are the holders whose spending is included.
 	hold    store.Hold
 	holders []*store.Holder
-	// from and to bound the ends of the windows to combine.
+	// from and to limit the windows to combine. The end of a window must be in (from, to].
 	from, to int64
 }
 
-// limitTo limits a member to the last span of its node.
+// limitTo limits a member to the last time span of the given length on its node.
 func (m *member) limitTo(v *store.View, span time.Duration) {
 	m.to = v.Now
 	if newest := v.NewestOf(m.device.Cluster, m.device.Node); newest > v.Now-int64(span) {
@@ -161,11 +165,11 @@ func (m *member) limitTo(v *store.View, span time.Duration) {
 	m.from = m.to - int64(span)
 }
 
-// Compute answers a query. It combines the windows that end within the last span before the
-// newest window of their node, or before now if that window is older than span. The clocks of
-// nodes differ, and a node whose clock is fast must not hide the other nodes. Containers, pods
-// and namespaces use container series, nodes and devices use device series. A device counts once
-// per pod or namespace, even if several of its containers hold it.
+// Compute answers a query. For each node, it combines the windows whose end is within span before
+// the end of the node's newest window. If the newest window is older than span, Compute uses the
+// current time instead of its end. The clocks of nodes differ, and a node whose clock is fast must
+// not hide the other nodes. Nodes and devices use device series. All other aggregates use container
+// series. Each device counts once per allocation, even if several containers hold the device.
 func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string) *Response {
 	out := map[string]*Allocation{}
 	s.Read(now, func(v *store.View) {
@@ -190,8 +194,8 @@ func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string
 
 func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 
-// group returns the series of each allocation by the allocation's name. Names include the
-// cluster if there are several.
+// group returns the series of each allocation, keyed by the allocation's name. If there are several
+// clusters, names include the cluster.
 func group(v *store.View, aggregate string) map[string][]member {
 	devices := v.Devices()
 	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
@@ -239,7 +243,7 @@ func group(v *store.View, aggregate string) map[string][]member {
 				add(m, h.Namespace, h.Pod)
 			case aggregate == byWorkload:
 				m.place.Container, m.place.Pod = "", ""
-				if h.Workload == "" { // The pod has no owner, or the owner is unknown.
+				if h.Workload == "" { // The pod has no owner, or its owner is unknown.
 					m.hold.WorkloadKind, m.hold.Workload = "Pod", h.Pod
 				}
 				add(m, h.Namespace, m.hold.WorkloadKind, m.hold.Workload)
@@ -252,8 +256,9 @@ func group(v *store.View, aggregate string) map[string][]member {
 	return out
 }
 
-// labelOf returns the value of a label of the holder's pod, or "". As in OpenCost's API, the key
-// may have underscores in place of characters that a Prometheus label name cannot have.
+// labelOf returns the value of a label of the holder's pod, or "". As in OpenCost's API, the label
+// key can contain underscores in place of the characters that are invalid in a Prometheus label
+// name.
 func labelOf(h *store.Holder, wanted string) (value string) {
 	for key, v := range h.Labels.All() {
 		if key == wanted {
@@ -275,8 +280,8 @@ func sanitize(key string) string {
 	}, key)
 }
 
-// allocate combines the windows and the spending of the members. It returns nil if there are
-// neither. from and to are the requested time span.
+// allocate combines the windows and the spending of the members. It returns nil if there are no
+// windows and no spending. from and to are the requested time span.
 func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a := &Allocation{}
 	total := &store.Summary{}
@@ -354,7 +359,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
 	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
 	a.GPUCostCurrency = spent.Currency.String()
-	for _, m := range included { // A node whose newest window is older starts earlier.
+	for _, m := range included { // A node whose newest window is older has an earlier time span.
 		from = min(from, m.from)
 	}
 	if since, ok := store.IdleSince(holders, from, to); ok {
@@ -365,8 +370,8 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	return a
 }
 
-// amount returns what was spent, divided by unit, or nil if the counter is missing.
-// The result is not rounded, so that the parts of an aggregate add up to the total.
+// amount returns the amount of a counter, divided by unit, or nil if the counter is missing. amount
+// does not round the result, so that the parts of an aggregate add up to the total.
 func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	if !s.Known[what] {
 		return nil
@@ -374,7 +379,7 @@ func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	return new(s.Amounts[what] / unit)
 }
 
-// common returns the value that all elements share, or "" if they differ.
+// common returns the value that all elements have in common, or "" if the values differ.
 func common[T any](all []T, of func(T) string) string {
 	first := of(all[0])
 	for _, t := range all[1:] {
@@ -385,9 +390,9 @@ func common[T any](all []T, of func(T) string) string {
 	return first
 }
 
-// shared reports whether containers share the device. It uses the sharing strategy of the
-// container series, or else the number of containers, and returns nil if neither is known.
-// A container that holds an instance does not share the board.
+// shared reports whether several containers share the device. It uses the sharing strategy of the
+// container series or, if there is none, the number of containers. It returns nil if both are
+// unknown. A container that holds a MIG instance does not share the board.
 func shared(v *store.View, members []member) *bool {
 	var known *bool
 	for _, m := range members {
@@ -406,7 +411,7 @@ func shared(v *store.View, members []member) *bool {
 	return known
 }
 
-// describe returns a GPU with the measured fields of a summary.
+// describe returns a GPU with the measured values from a summary.
 func describe(s *store.Summary) GPU {
 	g := GPU{
 		GPUUsageAverage: number(s, store.FieldOf(signal.UtilizationAvg, "")),
@@ -424,7 +429,7 @@ func describe(s *store.Summary) GPU {
 		for i, f := range store.FieldsOf(m) {
 			switch v := number(s, f); {
 			case v == nil:
-			case f.Value() == "" || len(names) > 1: // OpenCost has a separate field for each value.
+			case f.Value() == "" || len(names) > 1: // OpenCost has a separate field for each attribute value.
 				g.Saturation = append(g.Saturation, Measure{names[i], *v})
 			default:
 				values[f.Value()] = *v
@@ -446,7 +451,7 @@ func number(s *store.Summary, f store.Field) *float64 {
 	return new(round(v))
 }
 
-// round rounds to the seven significant digits of a float32. It divides or multiplies an
+// round rounds to seven significant digits, the precision of a float32. It divides or multiplies an
 // integer by an exact power of ten, so that 0.3 is encoded as 0.3.
 func round(v float64) float64 {
 	if v == 0 {
@@ -457,7 +462,8 @@ func round(v float64) float64 {
 		power := math.Pow10(-shift)
 		return math.Round(v/power) * power
 	}
-	// The power is exact up to 1e22. Numbers that need a larger power are negligible in every unit used here.
+	// The power is exact up to 1e22. A number that needs a larger power is negligible in every unit
+	// used here.
 	power := math.Pow10(min(shift, 22))
 	return math.Round(v*power) / power
 }

@@ -113,7 +113,7 @@ func TestSpanEndsNowIfTheWindowsAreOlder(t *testing.T) {
 	}
 }
 
-// The clock of one node is fast. The node is shown if the difference is at most a minute.
+// The clock of one node is fast. The node is included if its clock is at most one minute fast.
 func TestFastClockOfANodeHidesNoOtherNode(t *testing.T) {
 	for fast, want := range map[time.Duration][]string{
 		0: {"node-1", "node-2"}, 55 * time.Second: {"node-1", "node-2"}, 4 * time.Minute: {"node-1"},
@@ -221,7 +221,7 @@ func TestTheSummaryIsOfOneNode(t *testing.T) {
 	assert.Empty(t, empty.Pods)
 }
 
-// For every aggregate, the allocations add up to the total that all containers spent.
+// For every aggregate, the sum of the allocations equals the total spending of all containers.
 func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 100, MaxHolders: 1000})
@@ -249,7 +249,7 @@ func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 				}
 			}
 			m, _ := store.Lookup(signal.UtilizationAvg.Name)
-			if r.IntN(4) == 0 { // spending also counts without windows
+			if r.IntN(4) == 0 { // spending counts even without windows
 				continue
 			}
 			b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: 1})

@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// defaultSpan is the time span of a query without the window parameter.
+// defaultSpan is the time span of a query that has no window parameter.
 const defaultSpan = 10 * time.Minute
 
 // Query is a parsed request.
 type Query struct {
 	// Span is the time span of the windows to combine.
 	Span time.Duration
-	// Aggregate is one of Aggregates, or "label:" and the key of a pod label.
+	// Aggregate is one of the values of [Aggregates], or "label:" followed by the key of a pod
+	// label.
 	Aggregate string
 }
 
@@ -32,7 +33,7 @@ type ParameterError struct {
 
 func (e *ParameterError) Error() string { return e.Message }
 
-// badParameter returns the error for a value that is not allowed.
+// badParameter returns the error for a parameter with an invalid value.
 func badParameter(parameter, value, allowed string) *ParameterError {
 	return &ParameterError{
 		Code: 400, Message: fmt.Sprintf("%s must be %s, got %q", parameter, allowed, value),
@@ -40,10 +41,10 @@ func badParameter(parameter, value, allowed string) *ParameterError {
 	}
 }
 
-// ParseQuery parses the parameters window and aggregate of a raw query. OpenCost's
-// accumulate is accepted and ignored, because a response always has one set. Unknown,
-// unreadable and repeated parameters are errors, because ignoring a filter would
-// return wrong numbers.
+// ParseQuery parses the window and aggregate parameters of a raw query. It accepts and ignores
+// OpenCost's accumulate parameter, because a response always contains one set. ParseQuery returns
+// an error for an unknown, malformed or repeated parameter. If it ignored a filter, the response
+// would contain wrong numbers.
 func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 	q := Query{Span: min(defaultSpan, retention), Aggregate: byContainer}
 	values, err := url.ParseQuery(raw)
@@ -78,7 +79,7 @@ func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 
 const day = 24 * time.Hour
 
-// parseSpan parses a duration, including OpenCost's notation for days: 7d.
+// parseSpan parses a duration. It supports OpenCost's notation for days, such as 7d.
 func parseSpan(text string) (time.Duration, bool) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
@@ -88,7 +89,8 @@ func parseSpan(text string) (time.Duration, bool) {
 	return span, err == nil
 }
 
-// writeSpan formats multiples of a day as days and omits zero minutes and seconds.
+// writeSpan formats a duration. It formats a multiple of a day in days, and omits zero minutes and
+// seconds.
 func writeSpan(span time.Duration) string {
 	if span%day == 0 {
 		return strconv.Itoa(int(span/day)) + "d"

@@ -35,9 +35,9 @@ type SummaryContainer struct {
 	Accelerators []Accelerator `json:"accelerators"`
 }
 
-// Accelerator is a device that a container holds. The memory is the device's, in bytes.
-// DutyCycle is the percentage of the newest window in which the device was busy. Values that
-// were not observed are absent.
+// Accelerator is a device that a container holds. The memory is the whole device's memory, in
+// bytes. DutyCycle is the percentage of the newest window during which the device was busy. Values
+// that were not observed are absent.
 type Accelerator struct {
 	Make        string  `json:"make"`
 	Model       string  `json:"model"`
@@ -47,8 +47,9 @@ type Accelerator struct {
 	DutyCycle   *uint64 `json:"dutyCycle,omitempty"`
 }
 
-// Summarize returns the containers that hold devices of a node. An empty name selects the
-// only node. It is an error if there are several nodes or if the node is unknown.
+// Summarize returns the containers that hold devices on a node. If the name is empty, Summarize
+// uses the only node. It returns an error if the name is empty and there are several nodes, or if
+// the node is unknown.
 func Summarize(s *store.Store, now time.Time, node string) (*Summary, *ParameterError) {
 	out := &Summary{Pods: []SummaryPod{}}
 	var bad *ParameterError
@@ -68,7 +69,7 @@ func Summarize(s *store.Store, now time.Time, node string) (*Summary, *Parameter
 		out.Node.NodeName = node
 		pods := map[PodRef]int{}
 		for _, d := range devices {
-			// The holders and values of a lost device are unknown.
+			// The holders and the values of a lost device are unknown.
 			if d.Node != node || v.Lost(d) != nil {
 				continue
 			}

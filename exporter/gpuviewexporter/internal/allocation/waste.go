@@ -8,28 +8,30 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// maxWasters is the maximum number of rows of each list in a Waste.
+// maxWasters is the maximum length of each list in a Waste.
 const maxWasters = 50
 
-// Waste lists holders that did not use their GPUs during the retention.
+// Waste lists the idle time and the costs of groups and pods during the retention period.
 type Waste struct {
-	// From and To bound the retained time, in Unix seconds.
+	// From and To are the start and the end of the retention period, in Unix seconds.
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
-	// Groups are sorted by idle time, longest first. Holders are the pods that are idle now, starting with
-	// the pod that has been idle the longest. Counted and Idle are the lengths of the two lists before
-	// truncation. Total is the sum of all groups.
+	// Groups are sorted by idle time, longest first. Holders are the pods that are idle now, sorted
+	// so that the pod with the longest current idle period is first. Counted and Idle are the
+	// lengths of Groups and Holders before truncation. Total is the sum of all groups.
 	Groups  []Waster `json:"groups"`
 	Holders []Waster `json:"holders"`
 	Counted int      `json:"counted"`
 	Idle    int      `json:"idle"`
 	Total   Waster   `json:"total"`
-	// Currency is the currency of the costs. It is empty if there are no costs or several currencies.
+	// Currency is the currency of the costs. It is empty if there are no costs or if there are
+	// several currencies.
 	Currency string `json:"currency,omitempty"`
 }
 
-// Waster is one group or pod. Times are in board hours, costs in the currency of the price list.
-// Uncounted amounts and costs in several currencies are absent.
+// Waster is one group or one pod. Times are in board hours. Costs are in the currency of the price
+// list. An amount is absent if it was not counted. A cost is absent if there are several
+// currencies.
 type Waster struct {
 	Name      string   `json:"name"`
 	Devices   int      `json:"devices"`
@@ -38,12 +40,14 @@ type Waster struct {
 	Idle      *float64 `json:"idle,omitempty"`
 	Cost      *float64 `json:"cost,omitempty"`
 	CostIdle  *float64 `json:"costIdle,omitempty"`
-	// Since is when everything became idle, in Unix seconds. It is absent if something is active.
+	// Since is the time since which all devices are idle, in Unix seconds. It is absent if a device
+	// is active.
 	Since float64 `json:"since,omitempty"`
 	spent store.Spent
 }
 
-// Wasted returns the waste by workload, namespace, claim or node. It returns false for other aggregates.
+// Wasted returns the waste by workload, namespace, claim or node. For other aggregates, Wasted
+// returns false.
 func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok bool) {
 	if !slices.Contains([]string{byWorkload, byNamespace, byClaim, byNode}, aggregate) {
 		return nil, false
@@ -70,7 +74,7 @@ func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok boo
 	return out, true
 }
 
-// wasters returns the groups that have counted allocated time.
+// wasters returns the groups for which allocated time was counted.
 func wasters(v *store.View, aggregate string, from, to int64) []Waster {
 	out := []Waster{}
 	for name, members := range group(v, aggregate) {
