@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// windows sends consecutive one-minute windows with the given utilizations of two devices.
+// windows sends consecutive one-minute windows for two devices, with the given utilization values.
 func (s *pageSuite) windows(e *viewExporter, from int, a, b []float64) {
 	for i := range a {
 		w := newBatch(now().Add(time.Duration(from+i)*time.Minute), time.Minute)
@@ -55,7 +55,7 @@ func (s *pageSuite) TestTheOrderStaysWhileThePointerIsOnTheTable() {
 	assert.NotContains(t, deviceCount(p), "held")
 }
 
-// devices returns the ids of the rows.
+// devices returns the device ids of the visible rows.
 const devices = visibleRows + `.map(r => r.dataset.device)`
 
 func (s *pageSuite) TestPhoneShowsTheSortedColumnNextToTheDevice() {

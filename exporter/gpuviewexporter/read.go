@@ -33,7 +33,7 @@ func addBatch(batch *store.Batch, md pmetric.Metrics) {
 		d := resourceDevice
 		p.OwnAttributes(d.setAttribute)
 		point := store.Point{Metric: metric, Attribute: attribute, Reason: p.Own(signal.Reason), State: p.Own(signal.State), Start: p.Start, End: p.Time, Value: p.Value}
-		if metric.Attribute == signal.UsageEstimated { // A usage counter also has a currency.
+		if metric.Attribute == signal.UsageEstimated { // The point of a usage counter also has a currency.
 			copy(point.Currency[:], p.Own(signal.CostCurrency))
 		}
 		batch.Add(&place, d.id, &d.description, &d.hold, &point)
@@ -52,9 +52,10 @@ func placeOf(p *pdatagpu.Point) store.Place {
 	return place
 }
 
-// holderName returns the name of a holder outside Kubernetes: a batch job, a service or a container.
+// holderName returns the name of a holder outside Kubernetes, which is a batch job, a service or a
+// container.
 func holderName(h *gpudata.Holder) string {
-	const short = 12 // Container runtimes show this many digits of an id.
+	const short = 12 // Container runtimes display the first 12 digits of an id.
 	switch {
 	case h.Job != "":
 		return "job " + h.Job
@@ -64,7 +65,7 @@ func holderName(h *gpudata.Holder) string {
 	return h.ID[:min(len(h.ID), short)]
 }
 
-// deviceAttributes has the attributes of a device and of its holder.
+// deviceAttributes contains the attributes of a device and of its holder.
 type deviceAttributes struct {
 	id          string
 	description store.Description

@@ -12,7 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// deviceCount returns the text with the number of shown devices and of all devices.
+// deviceCount returns the text that contains the number of visible devices and the total number of
+// devices.
 func deviceCount(p *page) string { return eval[string](p, `document.getElementById("count").value`) }
 
 func (s *pageSuite) TestSearchMatchesEveryWordInDeviceNames() {

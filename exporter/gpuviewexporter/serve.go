@@ -22,15 +22,16 @@ var assets embed.FS
 var allocationSchema []byte
 
 const (
-	// maxResponses is the maximum number of concurrent responses other than the shared document: each is
-	// held in memory until the client has read it. maxQueueTime is how long other requests wait.
+	// maxResponses is the maximum number of concurrent responses, except for the shared document.
+	// Each of these responses is held in memory until the client has read it. maxQueueTime is how
+	// long additional requests wait.
 	maxResponses = 4
 	maxQueueTime = 10 * time.Second
 )
 
-// handler serves the page and the API. All requests are GET.
+// handler serves the page and the API. All requests use GET.
 func (e *viewExporter) handler() http.Handler {
-	web, _ := fs.Sub(assets, "web") // A constant valid path cannot fail.
+	web, _ := fs.Sub(assets, "web") // The path is a valid constant, so this cannot fail.
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(web))
 	windows := live.Windows()
@@ -59,8 +60,8 @@ func (e *viewExporter) handler() http.Handler {
 	return withSecurityHeaders(mux)
 }
 
-// limitConcurrency serves at most cap(slots) requests concurrently. It calls refuse for a request
-// that has waited longer than wait.
+// limitConcurrency serves at most cap(slots) requests concurrently. If a request has waited longer
+// than wait, limitConcurrency calls refuse for it.
 func limitConcurrency(slots chan struct{}, wait time.Duration, next http.HandlerFunc, refuse func(http.ResponseWriter)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -76,7 +77,7 @@ func limitConcurrency(slots chan struct{}, wait time.Duration, next http.Handler
 	}
 }
 
-// writeBusy responds that the client should retry later.
+// writeBusy writes a response that tells the client to retry later.
 func writeBusy(w http.ResponseWriter, message string) {
 	w.Header().Set("Retry-After", "30")
 	writeJSON(w, http.StatusServiceUnavailable, apiError{http.StatusServiceUnavailable, message})
@@ -88,7 +89,8 @@ type apiError struct {
 	Message string `json:"message"`
 }
 
-// withSecurityHeaders sets headers that forbid loading from other sites and embedding in frames.
+// withSecurityHeaders sets headers that prevent the page from loading content from other sites and
+// from being embedded in frames.
 func withSecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -106,14 +108,15 @@ func isLoopback(address net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// localOnly serves requests to localhost, a loopback address, or the host name in the
-// configuration. Any other Host comes from a site that made its name resolve to
-// loopback (DNS rebinding), so that the browser lets its scripts read the response.
-// TLS and authentication prevent that. Without them, only the Host header reveals it.
+// localOnly serves only requests whose Host header is localhost, a loopback address, or the host
+// name in the configuration. Any other Host is the name of a site that made its name resolve to a
+// loopback address (DNS rebinding). The browser would then allow the site's scripts to read the
+// response. TLS and authentication prevent this attack. Without them, only the Host header reveals
+// it.
 //
-// A cross-site request to a local name cannot read the response, but it would cause
-// load and use up the connections of pages. Unless CORS is configured, other sites
-// may therefore only link to the page.
+// A cross-site request to a local name cannot read the response, but it would cause load and use up
+// connections that pages need. Therefore, unless CORS is configured, other sites can only link to
+// the page.
 func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 	configured := hostName(e.cfg.HTTP.NetAddr.Endpoint)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,8 +134,8 @@ func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 	})
 }
 
-// hostName returns the host of host or host:port in lower case, without
-// brackets and trailing dot.
+// hostName returns the host name in an address of the form host or host:port. The result is in
+// lower case and has no brackets and no trailing dot.
 func hostName(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host
@@ -154,7 +157,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 }
 
 func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
-	// Invalid numbers become 0, which is no device: numbers start at 1.
+	// An invalid number is parsed as 0. No device has the number 0, because numbers start at 1.
 	number, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	history, ok := live.Trace(e.store, time.Now(), number)
 	if !ok {

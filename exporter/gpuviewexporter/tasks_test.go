@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// task is a task of the page from the browser's trace, in microseconds. On a busy machine it takes longer
-// than its CPU time.
+// task is a task of the page in the browser's trace. Times are in microseconds. On a busy machine,
+// the duration of a task is longer than its CPU time.
 type task struct {
 	Name     string
 	Phase    string  `json:"ph"`
@@ -26,7 +26,7 @@ type task struct {
 	Args     struct{ Name string }
 }
 
-// longest returns the task of the page with the most CPU time while f ran.
+// longest runs f and returns the task of the page that used the most CPU time in the meantime.
 func (p *page) longest(f func()) (longest task, n int) {
 	p.t.Helper()
 	listening, stop := context.WithCancel(p)
@@ -38,7 +38,7 @@ func (p *page) longest(f func()) (longest task, n int) {
 		case *tracing.EventDataCollected:
 			for _, raw := range e.Value {
 				var one task
-				if json.Unmarshal(raw, &one) == nil { // other events have other arguments
+				if json.Unmarshal(raw, &one) == nil { // events of other kinds have different arguments
 					events = append(events, one)
 				}
 			}
@@ -68,19 +68,19 @@ func (p *page) longest(f func()) (longest task, n int) {
 	return slices.MaxFunc(tasks, func(a, b task) int { return cmp.Compare(a.CPU, b.CPU) }), len(tasks)
 }
 
-// painted waits until the last change is on the screen.
+// painted waits until the latest change is visible on the screen.
 func (p *page) painted() {
 	p.t.Helper()
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)
 }
 
-// longTask is the page's own time, in milliseconds, above which a task is too long. In browsers, a
-// long task is one of 50 ms or more. The bound is twice that, because other work on the machine
-// shares the caches and slows the page.
+// longTask is the CPU time of the page, in milliseconds, above which the test considers a task too
+// long. Browsers define a long task as a task of 50 ms or more. The bound is twice as high, because
+// other processes on the machine share the CPU caches and slow down the page.
 const longTask = 100
 
-// The test asserts the CPU time of the page, because on a busy machine every task takes a long time by the
-// wall clock. It uses the shortest of three tries.
+// This test checks the CPU time of the page. The elapsed time would depend on the load of the
+// machine. The test uses the shortest of three attempts.
 func (s *pageSuite) TestPageOfFiveThousandDevicesHasNoLongTasks() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -107,8 +107,8 @@ func (s *pageSuite) TestPageOfFiveThousandDevicesHasNoLongTasks() {
 	}
 }
 
-// tasks returns the longest task of each step of a user, in milliseconds of CPU time. at is the end of the
-// newest window so far, or later.
+// tasks returns the longest task for each step that a user performs, in milliseconds of CPU time.
+// at is the end of the newest window so far, or a later time.
 func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string]float64 {
 	t := s.T()
 	p := s.open("about:blank")

@@ -7,11 +7,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// Text is a text with times. A [store.Time] is a time that clients show in their time zone. All other
-// elements are strings.
+// Text is a text that contains times. A [store.Time] element is a time that clients show in their
+// time zone. All other elements are strings.
 type Text []any
 
-// Banner is a message about the whole page.
+// Banner is a message that concerns the whole page.
 type Banner struct {
 	Title Text `json:"title"`
 	Text  Text `json:"text"`
@@ -20,11 +20,11 @@ type Banner struct {
 // State is a summary of the data.
 type State struct {
 	Text string `json:"text"`
-	// Live is true if current data is shown.
+	// Live is true if the page shows current data.
 	Live bool `json:"live,omitempty"`
 }
 
-// noNewData is the state if all devices are lost.
+// noNewData is the state when all devices are lost.
 var noNewData = State{Text: "Connected, no new data"}
 
 // maxListed is the maximum number of exporters that a banner lists.
@@ -44,7 +44,7 @@ func (d *Document) addBanners(v *store.View) {
 	}
 	allLost := lost > 0 && lost == len(d.Devices)
 	newest, step := v.Newest()
-	var downSince store.Time // the start of the newest outage
+	var downSince store.Time // the start of the most recent outage
 	for _, e := range x.Down {
 		downSince = max(downSince, e.Since)
 	}
@@ -93,7 +93,8 @@ func (d *Document) addBanners(v *store.View) {
 	}
 }
 
-// list returns the first exporters with the time since which they are down, or since which their results are stale.
+// list returns the first maxListed exporters. Each has the time since which it is down or its
+// results are stale.
 func list(exporters []Exporter) Text {
 	var out Text
 	for i, e := range exporters {
@@ -115,8 +116,8 @@ func list(exporters []Exporter) Text {
 	return out
 }
 
-// lostText returns why a device has no current data, or since when if the reason is unknown. The last window may
-// end after the outage of its exporter started.
+// lostText returns the reason why a device has no current data, or the time of the last data if the
+// reason is unknown. The last window may end after the exporter's outage started.
 func lostText(l *store.Loss) Text {
 	if l.URL != "" {
 		return Text{l.URL + " has exposed no samples since ", l.Since, "."}
@@ -128,7 +129,7 @@ func nothingSince(last store.Time) Text {
 	return Text{"Nothing since ", last, ": the device, its exporter or the connection is down."}
 }
 
-// grouped returns a number with a comma between groups of three digits.
+// grouped returns a number with commas between groups of three digits.
 func grouped(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

@@ -11,35 +11,40 @@ import (
 // historyPoints is the maximum number of points of a history.
 const historyPoints = 120
 
-// History has the retained data of one device.
+// History contains the retained data of one device.
 type History struct {
-	// End is the end of the last slot in Unix seconds, Slot the length of a slot in seconds.
+	// End is the end of the last slot, in Unix seconds. Slot is the length of a slot, in seconds.
 	End  float64 `json:"end"`
 	Slot float64 `json:"slot"`
-	// Values has the slots of each field of a document's Fields, oldest first. A slot has
-	// the highest value of its windows, or the lowest for coverage and samples. Null means
-	// absent. A field that was never observed is empty.
+	// Values contains one list of slots for each field in the document's Fields. The slots are
+	// sorted from oldest to newest. A slot contains the highest value of its windows or, for
+	// coverage and samples, the lowest value. Null means that the slot has no value. The list of a
+	// field that was never observed is empty.
 	Values []store.Numbers `json:"v"`
-	// Gauges has the slots of each gauge of a document's Gauges. Only power and temperature have values.
+	// Gauges contains one list of slots for each gauge in the document's Gauges. Only power and
+	// temperature have values.
 	Gauges []store.Numbers `json:"g"`
-	// Throttled has the largest share of time throttled in the slots, like [Device].Throttle. Sampled is true
-	// if all of them are shares of samples.
+	// Throttled contains, for each slot, the largest share of time during which the clocks were
+	// throttled, like the Throttle field of [Device]. Sampled is true if all these shares are
+	// shares of samples.
 	Throttled store.Numbers `json:"throttled"`
 	Sampled   bool          `json:"sampled"`
-	// XIDs are the increases of XID codes, Holders the time spans of the device's holders, oldest first.
+	// XIDs are the increases of XID counts. Holders are the time spans during which containers held
+	// the device. Both are sorted from oldest to newest.
 	XIDs    []store.Mark `json:"xids"`
 	Holders []store.Span `json:"holders"`
-	// Restarts are starts of the driver, detected as resets of the energy counter. Outages are time spans in
-	// which an exporter at the device's place did not answer. To is 0 if the outage has not ended.
+	// Restarts are the driver restarts, detected as resets of the energy counter. Outages are the
+	// time spans during which an exporter on the device's node did not answer. To is 0 if the
+	// outage has not ended.
 	Restarts []store.Restart `json:"restarts"`
 	Outages  []store.Outage  `json:"outages"`
 }
 
-// maxSpans is the maximum number of holder spans of a history. Older spans are omitted.
+// maxSpans is the maximum number of holder spans in a history. Older spans are omitted.
 const maxSpans = 256
 
-// Trace returns the history of the device with the given number, and false if there is
-// none.
+// Trace returns the history of the device with the given number. It returns false if there is no
+// such device.
 func Trace(s *store.Store, now time.Time, number uint64) (out *History, ok bool) {
 	s.Read(now, func(v *store.View) {
 		if d := v.Device(number); d != nil {
@@ -68,7 +73,7 @@ func history(v *store.View, d *store.Device) *History {
 	for i := range n {
 		at := slot(d.End(i))
 		if at < 0 {
-			continue // The value belongs to the slot before the first one.
+			continue // The value belongs to a slot before the first slot of the history.
 		}
 		for f := range store.NumFields {
 			if value := d.Value(i, f); value == value {
@@ -90,7 +95,8 @@ func history(v *store.View, d *store.Device) *History {
 	return out
 }
 
-// storeExtreme stores a value in its slot if it is the highest so far, or the lowest if lowest is true.
+// storeExtreme stores a value in its slot if it is the highest value of the slot so far. If lowest
+// is true, it stores the lowest value instead.
 func storeExtreme(values *store.Numbers, slots, at int, value float32, lowest bool) {
 	if *values == nil {
 		*values = slices.Repeat(store.Numbers{float32(math.NaN())}, slots)

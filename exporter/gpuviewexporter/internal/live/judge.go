@@ -5,11 +5,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Problem is a problem of a device that tiles and filters select.
+// Problem is a kind of problem that a device can have. The page has tiles and filters for problems.
 type Problem string
 
-// The problems of a device. A device is throttled or under memory pressure if it was for at least
-// ProblemShare of the window. Poor health is any state of hw.status that is worse than ok.
+// The following problems exist. A device has the problem Throttled or Pressure if the throttling or
+// the memory pressure lasted for at least ProblemShare of the window. Health is poor if hw.status
+// reports any state that is worse than ok.
 const (
 	Lost       Problem = "lost"
 	Throttled  Problem = "throttled"
@@ -19,21 +20,21 @@ const (
 	Found      Problem = "finding"
 )
 
-// ProblemShare is the share of a window from which throttling and memory pressure are problems.
+// ProblemShare is the share of a window at which throttling and memory pressure become problems.
 const ProblemShare = 0.1
 
-// The fields and gauges that judge reads.
+// These are the fields and gauges that judge reads.
 var (
 	pressure      = store.FieldOf(signal.MemoryPressureRatio, "")
 	xidErrors     = store.FieldOf(signal.XIDErrors, "")
 	power         = store.GaugeOf(signal.HwPower, "")
 	instancePower = store.GaugeOf(signal.GPUInstancePower, "")
-	// states are the gauges of hw.status, from the best to the worst state.
+	// states are the gauges of hw.status, sorted from the best state to the worst.
 	states = gauges(signal.HwStatus, signal.HardwareState)
 	found  = gauges(signal.GPUFinding, signal.Finding)
 )
 
-// namedGauge is the gauge of one value of a metric's own attribute.
+// namedGauge is the gauge for one value of a metric's own attribute.
 type namedGauge struct {
 	value string
 	gauge store.Gauge
@@ -47,7 +48,8 @@ func gauges(m *signal.Metric, attribute string) []namedGauge {
 	return out
 }
 
-// at returns a number of a list, and false if it is absent. The lists of a lost device are empty.
+// at returns a number from a list. It returns false if the number is absent. The lists of a lost
+// device are empty.
 func at[T ~uint8](numbers store.Numbers, i T) (v float64, ok bool) {
 	if int(i) >= len(numbers) {
 		return 0, false
@@ -56,11 +58,11 @@ func at[T ~uint8](numbers store.Numbers, i T) (v float64, ok bool) {
 	return v, v == v
 }
 
-// judge decides what follows from the numbers of a device: whether it is idle, its power, health,
-// findings and problems.
+// judge derives the idle state, power, health, findings and problems of a device from its numbers.
 func (d *Device) judge() {
 	if v, ok := at(d.Values, store.UtilizationAvg); ok {
-		// A float32 of 0.05 is the limit too, although it is slightly above the float64.
+		// Compare as float32. The float32 value nearest to 0.05 is slightly greater than the
+		// float64 value, but it must count as being at the limit.
 		d.Idle = new(float32(v) <= float32(1-signal.IdleShare))
 	}
 	watts := power

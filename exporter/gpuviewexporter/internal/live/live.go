@@ -1,5 +1,6 @@
-// Package live converts the store into the document that the page and gpudoctor top show: the newest
-// window, the state and the curves of each device, and everything that is decided about a device.
+// Package live converts the store into the document that the page and the command gpudoctor top
+// show. The document contains the newest window, the state and the curves of each device, and all
+// conclusions about the device.
 package live
 
 import (
@@ -18,51 +19,56 @@ import (
 // curvePoints is the maximum number of points of a curve.
 const curvePoints = 60
 
-// Document is the state of the store at one moment. It does not contain the time of the response, so
-// that it changes only if something to show changes.
+// Document is the state of the store at one moment. It does not contain the time of the response.
+// It therefore changes only if something that clients show changes.
 type Document struct {
-	// Newest and Window are the end and the length of the newest window, in seconds.
+	// Newest is the end of the newest window, in Unix seconds. Window is the length of that window,
+	// in seconds.
 	Newest float64 `json:"newest"`
 	Window float64 `json:"window"`
-	// Until is the time in Unix seconds after which all devices are lost unless new points arrive. A
-	// client that cannot get a newer document must not show numbers after it.
+	// Until is the time, in Unix seconds, after which all devices are lost unless new points
+	// arrive. If a client cannot get a newer document, it must not show numbers after Until.
 	Until float64 `json:"until"`
-	// CurvePoints is the number of the last points of each curve that lie within the stored time.
+	// CurvePoints is the number of points at the end of each curve that lie within the time range
+	// of the stored data.
 	CurvePoints int `json:"curvePoints"`
-	// Fields, Gauges and HolderGauges are the names of the numbers of a device's window, of a
-	// device and of a holder, by position.
+	// Fields are the names of the values in a device's window, Gauges are the names of a device's
+	// gauges, and HolderGauges are the names of a holder's gauges. Each name has the same position
+	// as its value.
 	Fields       []store.Name `json:"fields"`
 	Gauges       []store.Name `json:"gauges"`
 	HolderGauges []store.Name `json:"holderGauges"`
-	// Numbers are the names of the numbers that a Diagnosis explains: columns, and metrics with the value of
-	// their own attribute in braces. Diagnoses are the distinct diagnoses of the devices. Why and Missing
-	// are their texts.
+	// Numbers are the names of the numbers that a Diagnosis explains. Each name is a column or a
+	// metric, followed by the value of the metric's own attribute in braces. Diagnoses are the
+	// distinct diagnoses of the devices. Why and Missing contain the texts that the diagnoses refer
+	// to.
 	Numbers   []string    `json:"numbers"`
 	Diagnoses []Diagnosis `json:"diagnoses"`
 	Why       []Why       `json:"why"`
 	Missing   []Missing   `json:"missing"`
-	// Lacking is the number of signals that are missing and could be turned on. It is absent if
+	// Lacking is the number of missing signals that could be enabled. It is absent if
 	// gpu.signal.available is not received.
 	Lacking *int `json:"lacking,omitempty"`
 	// State and Banners are what clients show above the devices.
 	State   State    `json:"state"`
 	Banners []Banner `json:"banners"`
-	// XIDs describe the codes that the devices counted.
+	// XIDs describe the XID codes that were counted on the devices.
 	XIDs   []XIDText `json:"xids"`
 	Demand []Demand  `json:"demand"`
-	// Unreserved are the claims that have devices but no reservation. Their devices are unknown.
+	// Unreserved counts the claims that have devices but are not reserved for a pod. It is unknown
+	// which devices these claims have.
 	Unreserved []store.UnreservedClaims `json:"unreserved"`
-	// Exporters are the exporters that do not answer. Limits are the limits that refuse
-	// items, in gpu_view and in other components of the process.
+	// Exporters describes the exporters that do not answer. Limits are the limits that refuse
+	// items, both in gpu_view and in other components of the same process.
 	Exporters Exporters     `json:"exporters"`
 	Limits    []store.Limit `json:"limits"`
-	// Devices are sorted by cluster, node and name. The instances of a board follow it. It is the last
-	// field, because Encode adds the devices at the end.
+	// Devices are sorted by cluster, node and name. The instances of a board follow the board.
+	// Devices is the last field, because Encode appends the devices to the encoded document.
 	Devices []Device `json:"devices"`
 }
 
-// Encode returns the document as JSON. Each device has its own line, so that a browser can parse the
-// devices in small steps.
+// Encode returns the document as JSON. Each device is on its own line, so that a browser can parse
+// the devices in small steps.
 func (d *Document) Encode() []byte {
 	head := *d
 	head.Devices = []Device{}
@@ -77,19 +83,20 @@ func (d *Document) Encode() []byte {
 }
 
 func marshal(v any) []byte {
-	text, _ := json.Marshal(v) // these types cannot fail
+	text, _ := json.Marshal(v) // these types cannot cause an error
 	return text
 }
 
-// Exporters has the number of exporters and those with a problem.
+// Exporters contains the number of exporters and the exporters that have a problem.
 type Exporters struct {
-	// Total is the number of exporters with a recent result. Reported is true if any result arrived since
-	// the start. LastResult is when the last one arrived, in Unix seconds, if none arrives anymore.
+	// Total is the number of exporters with a recent result. Reported is true if any result has
+	// arrived since the start. If results no longer arrive, LastResult is the time at which the
+	// last result arrived, in Unix seconds.
 	Total      int        `json:"total"`
 	Reported   bool       `json:"reported"`
 	LastResult store.Time `json:"lastResult,omitempty"`
-	// Down are the exporters that do not answer. It is unknown whether those in Stale answer, because
-	// their results no longer arrive.
+	// Down are the exporters that do not answer. Stale are the exporters whose results no longer
+	// arrive. It is unknown whether they answer.
 	Down  []Exporter `json:"down"`
 	Stale []Exporter `json:"stale"`
 }
@@ -99,28 +106,29 @@ type Exporter struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	URL     string `json:"url"`
-	// Since is the time of the first failed scrape, or when the last result of a stale exporter
-	// arrived, in Unix seconds.
+	// Since is the time of the first failed scrape or, for a stale exporter, the time at which the
+	// last result arrived. It is in Unix seconds.
 	Since store.Time `json:"since"`
-	// Cause is the error of the last scrape. It is empty if another process scrapes the exporter.
+	// Cause is the error from the last scrape. It is empty if another process scrapes the exporter.
 	Cause string `json:"cause,omitempty"`
 }
 
-// XIDText is the meaning of an XID code and the recommended action.
+// XIDText describes the meaning of an XID code and the recommended action.
 type XIDText struct {
 	Code    int    `json:"code"`
 	Meaning string `json:"meaning"`
 	Action  string `json:"action"`
-	// Advice is the action and its conditions.
+	// Advice is the recommended action and the conditions under which it applies.
 	Advice string `json:"advice"`
 }
 
-// Demand is the scheduler's view of one Kubernetes resource. Old is true if it has not been updated for
-// two minutes.
+// Demand is the scheduler's view of one Kubernetes resource. Old is true if the view has not been
+// updated for maxDemandAge.
 type Demand struct {
 	store.ResourceDemand
 	Old bool `json:"old,omitempty"`
-	// Warn is true if pods wait, or if more is requested than allocatable.
+	// Warn is true if pods are pending or if the requested amount is greater than the allocatable
+	// amount. It is false if the view is old.
 	Warn bool `json:"warn,omitempty"`
 }
 
@@ -130,14 +138,15 @@ type Loss struct {
 	Why Text `json:"why"`
 }
 
-// maxDemandAge is the age after which the scheduler's view is old.
+// maxDemandAge is the age above which the scheduler's view is old.
 const maxDemandAge = 2 * time.Minute
 
-// Device is one row of the page. A lost device has no numbers, holders and verdicts, because they are
-// unknown.
+// Device is one row of the page. For a lost device, numbers, holders and verdicts are absent,
+// because they are unknown.
 type Device struct {
 	Number uint64 `json:"n"`
-	// Board is the number of the board of an instance, or 0 if the board is unknown.
+	// Board is the number of the board to which a MIG instance belongs, or 0 if the board is
+	// unknown.
 	Board   uint64 `json:"board,omitempty"`
 	ID      string `json:"id"`
 	Parent  string `json:"parent,omitempty"`
@@ -148,36 +157,41 @@ type Device struct {
 	Profile string `json:"profile,omitempty"`
 	// Vendor is the manufacturer.
 	Vendor string `json:"vendor,omitempty"`
-	// End and Length are those of the device's newest window in seconds, or 0 if
-	// it has none. Values are the values of that window.
+	// End is the end of the device's newest window, in Unix seconds, and Length is the length of
+	// that window, in seconds. Both are 0 if the device has no window. Values are the values in
+	// that window.
 	End    float64       `json:"end"`
 	Length float64       `json:"len"`
 	Values store.Numbers `json:"v"`
 	Gauges store.Numbers `json:"g"`
-	// Lost is why the device has no current data, or absent if it has.
+	// Lost is the reason why the device has no current data. It is absent if the device has current
+	// data.
 	Lost *Loss `json:"lost,omitempty"`
-	// Problems are the problems of the device, in the order of the constants.
+	// Problems are the problems of the device, in the order of the Problem constants.
 	Problems []Problem `json:"problems,omitempty"`
-	// Idle is whether the device was idle in the window, see [signal.IdleShare]. It is absent if the
-	// utilization was not observed.
+	// Idle is true if the device was idle in the window, as defined by [signal.IdleShare]. It is
+	// absent if the utilization was not observed.
 	Idle *bool `json:"idle,omitempty"`
 	// Power is the power of a board, or the active power of an instance, in watts.
 	Power *float32 `json:"power,omitempty"`
 	// Health is the worst state that hw.status reports, or empty if it is unknown.
 	Health string `json:"health,omitempty"`
-	// Findings are what gpu_findings found. It is absent if gpu_findings does not run.
+	// Findings are the findings that gpu_findings reports for the device. It is absent if
+	// gpu_findings does not run.
 	Findings []string `json:"findings,omitzero"`
-	// Throttle is absent if nothing was observed. XIDs are sorted by urgency.
+	// Throttle is absent if throttling was not observed. XIDs are sorted by urgency, most urgent
+	// first.
 	Throttle *store.Throttle `json:"throttle,omitempty"`
 	XIDs     []store.XID     `json:"xids,omitempty"`
-	// Curves are the utilization, memory occupancy and throttling, with one character per
-	// point, oldest first.
+	// Curves are the curves of utilization, memory occupancy and throttling. A curve has one
+	// character per point, sorted from oldest to newest.
 	Curves  []string `json:"curves"`
 	Holders []Holder `json:"holders,omitempty"`
-	// Reserved are the claims of the device whose pods do not hold it. It is empty if the holders are unknown.
+	// Reserved are the claims that the device is allocated to and whose pods do not hold it.
+	// Reserved is empty if the holders are unknown.
 	Reserved []store.Claim `json:"reserved,omitempty"`
-	// Diagnosis is the position of the device's diagnosis in Diagnoses, counted from 1. A lost device has
-	// none.
+	// Diagnosis is the 1-based position of the device's diagnosis in Diagnoses. A lost device has
+	// no diagnosis.
 	Diagnosis int `json:"diagnosis,omitempty"`
 }
 
@@ -195,7 +209,7 @@ type Holder struct {
 	Gauges   store.Numbers `json:"g"`
 }
 
-// Build returns the state of the store, and the time when its next window is expected.
+// Build returns the state of the store, and the time at which its next window is expected.
 func Build(s *store.Store, now time.Time) (out *Document, expected time.Time) {
 	out = &Document{
 		Fields: store.FieldNames, Gauges: store.GaugeNames[:store.ContainerMemoryUsage], HolderGauges: store.GaugeNames[store.ContainerMemoryUsage:],
@@ -225,7 +239,7 @@ func (d *Document) read(v *store.View) {
 	}
 	slot, points := slot(devices, newest, step)
 	d.CurvePoints = points
-	// If no window arrives anymore, the curves end before their right edge.
+	// If no new windows arrive, the curves end to the left of the right edge.
 	curvesEnd := max(seconds(newest), seconds(v.Now)-3*slot)
 	codes := map[int]bool{}
 	diagnoses := newDiagnoses(d)
@@ -235,7 +249,7 @@ func (d *Document) read(v *store.View) {
 			partitioned[boardOf(device)] = true
 		}
 	}
-	boards := map[string]uint64{} // by id, of the current node
+	boards := map[string]uint64{} // by board id, for the current node
 	var until int64
 	for i, device := range devices {
 		row := describe(v, device)
@@ -267,10 +281,10 @@ type board struct{ cluster, node, id string }
 
 func boardOf(d *store.Device) board { return board{d.Cluster, d.Node, cmp.Or(d.Parent, d.ID)} }
 
-// sortDevices sorts devices by cluster, node, the name of the board, and id. Numbers in names are
-// compared by value. The instances of a board follow it.
+// sortDevices sorts devices by cluster, node, board name and id. Numbers in names are compared by
+// their numeric value. The instances of a board follow the board.
 func sortDevices(devices []*store.Device) {
-	// Each board needs one name, even if only its instances are here or their names differ.
+	// Use one name for each board, even if only the board's instances exist or their names differ.
 	names := map[board]string{}
 	for _, d := range devices {
 		b := boardOf(d)
@@ -289,12 +303,13 @@ func sortDevices(devices []*store.Device) {
 			return cmp.Or(compareNames(a.cluster, b.cluster), compareNames(a.node, b.node),
 				compareNames(cmp.Or(names[a], a.id), cmp.Or(names[b], b.id)), compareNames(a.id, b.id))
 		}
-		// A board has no parent and comes first.
+		// A board has no parent, so it comes before its instances.
 		return cmp.Or(cmp.Compare(len(x.Parent), len(y.Parent)), compareNames(x.ID, y.ID))
 	})
 }
 
-// compareNames is a total order: names that differ only in leading zeros are not equal.
+// compareNames defines a total order. Names that differ only in leading zeros are therefore not
+// equal.
 func compareNames(a, b string) int {
 	if a == b {
 		return 0
@@ -302,8 +317,8 @@ func compareNames(a, b string) int {
 	return cmp.Or(natural.Compare(a, b), cmp.Compare(a, b))
 }
 
-// maxResultAge is the age after which results about exporters count as missing. It is added to
-// the length of a window, because results may arrive once per window.
+// maxResultAge is the age above which a result about an exporter no longer counts. The length of a
+// window is added to maxResultAge, because results may arrive only once per window.
 const maxResultAge = 15 * time.Second
 
 // exporters returns the exporters that do not answer or whose results are stale.
@@ -365,8 +380,8 @@ func describe(v *store.View, d *store.Device) Device {
 	return out
 }
 
-// reserved returns the claims of a device whose pods do not hold it. A claim of a running pod has a holder. If the
-// holders are unknown, the pods may hold the device.
+// reserved returns the claims that the device is allocated to and whose pods do not hold it. If the
+// holders are unknown, reserved returns nil, because the pods may hold the device.
 func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 	if _, known := v.Gauge(d, store.SharingClients); !known {
 		return nil
@@ -376,8 +391,9 @@ func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 	})
 }
 
-// slot returns the seconds per point and the number of points that the stored time fills. The
-// width is the window's length, doubled until the stored time fits.
+// slot returns the number of seconds per point, and the number of points that the stored data
+// fills. The width is the length of a window, doubled until all stored data fits into curvePoints
+// points.
 func slot(devices []*store.Device, newest int64, step time.Duration) (width float64, points int) {
 	oldest := newest
 	for _, d := range devices {
@@ -389,7 +405,7 @@ func slot(devices []*store.Device, newest int64, step time.Duration) (width floa
 	return width, min(curvePoints, 1+int(math.Ceil(seconds(newest)/width)-math.Ceil(seconds(oldest)/width)))
 }
 
-// double doubles a width until n of them cover a span of nanoseconds.
+// double doubles a width until n times the width is at least span, in nanoseconds.
 func double(width time.Duration, n int, span int64) time.Duration {
 	for width*time.Duration(n) < time.Duration(span) {
 		width *= 2
@@ -397,11 +413,12 @@ func double(width time.Duration, n int, span int64) time.Duration {
 	return width
 }
 
-// alphabet has one character for each of the 62 levels of a ratio. A dash means absent.
+// alphabet contains one character for each of the 62 levels of a ratio. A dash in a curve means
+// that the value is absent.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// curves returns the highest value of each slot. The last slot contains the window that ends
-// at newest.
+// curves returns the curves of a device. Each point is the highest value in its slot. The last slot
+// contains the window that ends at newest.
 func curves(d *store.Device, newest, slot float64) []string {
 	var levels [3][curvePoints]float32
 	for c := range levels {

@@ -10,21 +10,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Diagnosis has the reasons for missing numbers. Devices that lack the same signals share one.
+// Diagnosis contains the reasons why numbers are missing. Devices with the same reasons share one
+// Diagnosis.
 type Diagnosis struct {
-	// Diagnosed is true if gpu.signal.available is received for the device.
+	// Diagnosed is true if gpu.signal.available was received for the device.
 	Diagnosed bool `json:"diagnosed,omitempty"`
-	// Why has a position in the document's Why for each of its Numbers.
+	// Why contains, for each element of the document's Numbers, a position in the document's Why.
 	Why []int `json:"why"`
-	// Lacks are the positions in the document's Missing of the signals that the exporter does not provide.
+	// Lacks are positions in the document's Missing. They refer to the metrics that the exporter
+	// does not provide.
 	Lacks []int `json:"lacks,omitempty"`
 }
 
 // Why is the reason why a device has no value of a number.
 type Why struct {
 	Text string `json:"text"`
-	// Never is true if the device cannot have the number, so that its details omit the number. Elsewhere
-	// is true if the board or its instances have the number instead.
+	// Never is true if the device cannot have the number. Its details then omit the number.
+	// Elsewhere is true if the number is measured for the board or its instances instead.
 	Never     bool `json:"never,omitempty"`
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
@@ -32,24 +34,25 @@ type Why struct {
 // Missing is a metric that exporters do not provide for some devices, for one reason.
 type Missing struct {
 	Metric string `json:"metric"`
-	// Parts are the values of the metric's own attribute that are missing. It is empty if the metric has no such
-	// attribute.
+	// Parts are the values of the metric's own attribute for which the metric is missing. It is
+	// empty if the metric has no such attribute.
 	Parts []string `json:"parts,omitempty"`
 	// Fields are the exporter fields that the metric needs.
 	Fields []string `json:"fields,omitempty"`
 	Text   string   `json:"text"`
-	// Lasting is true if no setting changes this.
+	// Lasting is true if no setting can make the metric available.
 	Lasting bool `json:"lasting,omitempty"`
 }
 
-// number is a number of a device, or all numbers of a column, with the reasons why it may be missing.
+// number is one number of a device or one column, which can show several numbers. It contains the
+// reasons why the number may be missing.
 type number struct {
 	name string
-	// onBoard is the reason for instances if only boards have the number. onInstances is the reason for
-	// boards with instances if only instances have it.
+	// onBoard is the reason for a MIG instance if only boards have the number. onInstances is the
+	// reason for a board with MIG instances if only the instances have the number.
 	onBoard, onInstances string
-	// metrics are the metrics whose verdicts apply, with the values of their own attributes. usual is the
-	// reason if there is no verdict.
+	// metrics are the metrics whose verdicts apply, with the values of their own attributes. usual
+	// is the reason if there are no verdicts on these metrics.
 	metrics []string
 	usual   string
 	// usualOfInstance replaces usual for MIG instances.
@@ -95,7 +98,8 @@ var numbers = func() []number {
 		return columns[slices.IndexFunc(columns, func(n number) bool { return n.name == name })]
 	}
 	out := columns
-	// add adds a line of the details. Its reasons are those of a column, but only verdicts on its own metric apply.
+	// add adds a line to the details. The line has the same reasons as the column like, but only
+	// the verdicts on its own metric apply.
 	add := func(key string, like number) {
 		like.name, like.metrics = key, []string{key}
 		out = append(out, like)
@@ -125,7 +129,7 @@ var numbers = func() []number {
 				}
 			}
 			keys := windowKeys(&described)
-			if len(keys) > 1 { // a column of all values
+			if len(keys) > 1 { // a column that shows all values
 				like.name, like.metrics = w.Name, keys
 				out = append(out, like)
 			}
@@ -165,7 +169,7 @@ func numberNames() []string {
 	return out
 }
 
-// keyOf returns a metric with the value of its own attribute in braces.
+// keyOf returns the name of a metric, followed by the value of its own attribute in braces.
 func keyOf(metric, value string) string {
 	if value == "" {
 		return metric
@@ -197,8 +201,8 @@ func causeKeys() []string {
 	return out
 }
 
-// signalsOf returns the positions of the signals from which a number is computed. A signal without a part
-// applies to all values of the metric's own attribute.
+// signalsOf returns the positions of the signals from which a number is computed. A signal that has
+// no part applies to all values of the metric's own attribute.
 func signalsOf(key string) []int {
 	metric, _, _ := strings.Cut(key, "{")
 	var exact, anyPart []int
@@ -218,7 +222,7 @@ func signalsOf(key string) []int {
 	return anyPart
 }
 
-// numberSignals has the signals of each number.
+// numberSignals contains the signals of each number.
 var numberSignals = func() [][]int {
 	out := make([][]int, len(numbers))
 	for i, n := range numbers {
@@ -233,7 +237,7 @@ var numberSignals = func() [][]int {
 	return out
 }()
 
-// circumstances are what the reasons of a device depend on.
+// circumstances contains the facts about a device that determine its reasons.
 type circumstances struct {
 	verdicts                                string // one byte for each signal, or empty
 	hasWindow, held, instance, hasInstances bool
@@ -255,7 +259,8 @@ func (c *circumstances) verdict(i int) store.Verdict {
 	return store.Verdict(c.verdicts[i])
 }
 
-// reason returns why a signal is missing, and false if it is available or has no verdict.
+// reason returns the reason why a signal is missing. It returns false if the signal is available or
+// has no verdict.
 func (c *circumstances) reason(i int) (diagnose.Reason, bool) {
 	v := c.verdict(i)
 	if v < store.Missing {
@@ -277,7 +282,8 @@ type diagnoses struct {
 	known    map[circumstances]int
 	whys     map[Why]int
 	missing  map[string]int
-	// lacking has the signals that could be turned on, with the reason why they are missing.
+	// lacking contains the missing signals that could be enabled, and the reasons why they are
+	// missing.
 	lacking map[signalReason]bool
 }
 
@@ -290,7 +296,7 @@ func newDiagnoses(d *Document) *diagnoses {
 	return &diagnoses{d, map[circumstances]int{}, map[Why]int{}, map[string]int{}, map[signalReason]bool{}}
 }
 
-// add returns the position of a device's diagnosis, counted from 1.
+// add returns the 1-based position of a device's diagnosis.
 func (x *diagnoses) add(c circumstances) int {
 	if at, ok := x.known[c]; ok {
 		return at
@@ -313,8 +319,8 @@ func (x *diagnoses) add(c circumstances) int {
 	return x.known[c]
 }
 
-// addMissing adds the metrics that the exporter does not provide to the document, and returns their
-// positions. The labels of a holder are not missing on a free device or on a device with a known holder.
+// addMissing adds the metrics that the exporter does not provide to the document. It returns their
+// positions. It ignores missing labels of a holder if the device is free or its holder is known.
 func (x *diagnoses) addMissing(c *circumstances) []int {
 	var order []string
 	byReason := map[string]*Missing{}
@@ -356,7 +362,7 @@ func (x *diagnoses) addMissing(c *circumstances) []int {
 	return out
 }
 
-// why returns why a device has no value of a number.
+// why returns the reason why a device has no value for a number.
 func (c *circumstances) why(at int) Why {
 	n := &numbers[at]
 	switch {
@@ -391,7 +397,8 @@ func (c *circumstances) why(at int) Why {
 	return Why{Text: c.listReasons(lacking), Never: lasting == judged}
 }
 
-// listReasons returns a line for each reason, with all its fields or its first signal.
+// listReasons returns one line per reason. Each line contains all exporter fields of the signals
+// with that reason or, if there are no fields, the first signal.
 func (c *circumstances) listReasons(lacking []int) string {
 	var order []diagnose.Reason
 	fields, names := map[diagnose.Reason][]string{}, map[diagnose.Reason]string{}

@@ -15,30 +15,30 @@ import (
 // Window describes a windowed metric of the signal table for the page.
 type Window struct {
 	Metric string `json:"metric"`
-	// Format is the name of the number's format.
+	// Format is the name of the format in which the page shows the number.
 	Format string `json:"format"`
-	// Values are the values of its own attribute.
+	// Values are the values of the metric's own attribute.
 	Values []string `json:"values"`
-	// Label, Column, Explain, Steps and Always are copied from the table.
+	// Label, Column, Explain, Steps and Always are copied from the signal table.
 	Label   string    `json:"label"`
 	Column  string    `json:"column"`
 	Explain string    `json:"explain"`
 	Steps   []float64 `json:"steps,omitempty"`
 	Always  bool      `json:"always"`
-	// First is the first windowed metric of the same sample metric.
+	// First is the first windowed metric that is computed from the same sample metric.
 	First string `json:"first"`
-	// Max is the metric with the highest sample, or empty.
+	// Max is the windowed metric that contains the highest sample, or "".
 	Max string `json:"max"`
 	// board is true if the metric is measured for the board and not for MIG instances.
 	board bool
-	// fields are the exporter fields that the metric usually needs, empty if no NVIDIA exporter
-	// provides it. profiling is true if these fields need profiling.
+	// fields are the exporter fields that the metric usually needs. It is empty if no NVIDIA
+	// exporter provides the metric. profiling is true if these fields need profiling.
 	fields    []string
 	profiling bool
 }
 
-// Expired is what a page shows if it cannot get a newer document in time. The time in Why is 0.
-// The page replaces it with the end of the device's last window.
+// Expired is what a page shows if it cannot get a newer document in time. The time in Why is 0, and
+// the page replaces it with the end of the device's last window.
 type Expired struct {
 	State State `json:"state"`
 	Why   Text  `json:"why"`
@@ -50,8 +50,8 @@ var findingNames = map[string]string{
 	"frozen_telemetry": "values do not change",
 }
 
-// Windows returns a JavaScript module with everything that the page shows and that does not depend on the
-// devices: the windowed metrics that have a line or a column, formats, limits and names.
+// Windows returns a JavaScript module with the content of the page that does not depend on the
+// devices: the windowed metrics that have a line or a column, and the formats, limits and names.
 func Windows() []byte {
 	list := []Window{}
 	for _, samples := range signal.All() {
@@ -79,7 +79,7 @@ func Windows() []byte {
 	return out
 }
 
-// describeWindow describes a windowed metric of a sample metric.
+// describeWindow describes a windowed metric that is computed from a sample metric.
 func describeWindow(samples *signal.Metric, w *signal.Window) Window {
 	out := Window{
 		Metric: w.Name, Values: []string{""}, First: samples.Windows[0].Name,
@@ -96,15 +96,16 @@ func describeWindow(samples *signal.Metric, w *signal.Window) Window {
 	return out
 }
 
-// Cause is a cause of throttling, as measured by one metric, for the page.
+// Cause describes a cause of throttling for the page, as measured by one metric.
 type Cause struct {
-	// Key is the metric with the cause in braces.
+	// Key is the name of the metric, followed by the cause in braces.
 	Key string `json:"key"`
 	// Value is the value of the metric's own attribute, and Name is its name on the page.
 	Value string `json:"value"`
 	Name  string `json:"name"`
 	How   string `json:"how"`
-	// Usual is true for NVIDIA's causes. The page shows other causes only if they have a value.
+	// Usual is true for the causes that NVIDIA boards report. The page shows other causes only if
+	// they have a value.
 	Usual bool `json:"usual"`
 }
 
@@ -122,7 +123,7 @@ func causes() []Cause {
 		for _, f := range store.FieldsOf(m.metric) {
 			v := f.Value()
 			if m.metric == signal.ThrottleTimeRatio && v == "hw_slowdown" {
-				continue // has no exact counter
+				continue // this reason has no exact counter
 			}
 			isUsual := slices.Contains(usual, v) && (m.metric == signal.ThrottleViolationRatio || v != "power" && v != "thermal")
 			out = append(out, Cause{Key: m.metric.Name + "{" + v + "}", Value: v, Name: words.Replace(v), How: m.how, Usual: isUsual})

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// claimKey identifies a device that is allocated to a ResourceClaim, and a pod that reserves the claim.
+// claimKey identifies a combination of a ResourceClaim, a device that is allocated to the claim,
+// and a pod that reserves the claim.
 type claimKey struct{ cluster, claimUID, podUID, deviceID, migUUID string }
 
 // Claim is a ResourceClaim that a pod reserves.
@@ -18,7 +19,7 @@ type Claim struct {
 	Pod       string `json:"pod"`
 }
 
-// claimState is a claim with the node of its device, if known.
+// claimState is a claim and the node of its device, if the node is known.
 type claimState struct {
 	Claim
 	node string
@@ -28,10 +29,11 @@ type claimState struct {
 // classKey identifies a DeviceClass.
 type classKey struct{ cluster, class string }
 
-// addClaim stores a device of a claim. gpu_cluster sends all claims at the same time, so older ones no longer exist.
+// addClaim stores a device that is allocated to a claim. gpu_cluster sends all claims with the same
+// time. Claims with an older time no longer exist.
 func (b *Batch) addClaim(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
 	if id == "" && d.MIGUUID == "" || hold.Claim == "" {
-		return Ignored // It is unknown which device this is.
+		return Ignored // It is unknown which device or which claim this is.
 	}
 	key := claimKey{place.Cluster, p.Attribute, place.PodUID, id, d.MIGUUID}
 	c := b.s.claims[key]
@@ -50,7 +52,8 @@ func (b *Batch) addClaim(place *Place, id string, d *Description, hold *Hold, p 
 	return Accepted
 }
 
-// addClaimCount stores the number of claims of a DeviceClass that have devices but no reservation.
+// addClaimCount stores the number of claims of a DeviceClass that have devices but are not reserved
+// for a pod.
 func (b *Batch) addClaimCount(cluster string, p *Point) Outcome {
 	if p.Attribute == "" || p.State != unreservedState {
 		return Ignored
@@ -71,7 +74,7 @@ func (b *Batch) addClaimCount(cluster string, p *Point) Outcome {
 	return Accepted
 }
 
-// unreservedState is the state of claims that have devices but no reservation.
+// unreservedState is the state of claims that have devices but are not reserved for a pod.
 const unreservedState = "allocated"
 
 func (s *Store) setClaimsAt(cluster string, at int64) {
@@ -94,13 +97,15 @@ func (s *Store) forgetClaims(cluster string) {
 	delete(s.claimsAt, cluster)
 }
 
-// isCurrent reports whether a reading is recent and from the newest list of claims of its cluster.
+// isCurrent reports whether the time of a reading is recent and is the time of the cluster's newest
+// list of claims.
 func (v *View) isCurrent(cluster string, at int64) bool {
 	_, ok := v.fresh(Reading{at: at})
 	return ok && at == v.s.claimsAt[cluster]
 }
 
-// Claims returns the reserved claims of the device, sorted by name. A claim's cluster or node may be unknown.
+// Claims returns the reserved claims that the device is allocated to, sorted by name. The cluster
+// or node of a claim may be unknown.
 func (v *View) Claims(d *Device) []Claim {
 	if v.claims == nil {
 		v.claims = map[string][]placedClaim{}
@@ -128,20 +133,22 @@ func (v *View) Claims(d *Device) []Claim {
 	return slices.Compact(out)
 }
 
-// placedClaim is a claim with its cluster.
+// placedClaim is a claim and its cluster.
 type placedClaim struct {
 	cluster string
 	*claimState
 }
 
-// UnreservedClaims is the number of claims of a DeviceClass that have devices but no reservation.
+// UnreservedClaims contains the number of claims of a DeviceClass that have devices but are not
+// reserved for a pod.
 type UnreservedClaims struct {
 	Cluster string `json:"cluster,omitempty"`
 	Class   string `json:"class"`
 	Count   int    `json:"count"`
 }
 
-// UnreservedClaims returns the DeviceClasses with such claims, sorted by cluster and name.
+// UnreservedClaims returns the number of these claims for each DeviceClass, sorted by cluster and
+// class name.
 func (v *View) UnreservedClaims() []UnreservedClaims {
 	out := []UnreservedClaims{}
 	for key, r := range v.s.unreserved {

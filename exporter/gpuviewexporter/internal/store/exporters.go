@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// The result of an exporter is stale after three intervals plus minStaleTime, because points
-	// may wait in queues. After only one result, the interval is unknown, and the result is stale
-	// after maxUnknownInterval.
+	// A result of an exporter is stale after three scrape intervals plus minStaleTime. The extra
+	// time is needed because points may wait in queues. The interval is unknown until the second
+	// result. Until then, the result is stale after maxUnknownInterval.
 	minStaleTime       = int64(15 * time.Second)
 	maxUnknownInterval = int64(90 * time.Second)
 )
@@ -20,21 +20,23 @@ type exporterKey struct{ cluster, node, url string }
 
 // Exporter is the state of one exporter, from gpu.exporter.up.
 type Exporter struct {
-	// Cluster and Node are empty if the receiver does not know them.
+	// Cluster and Node are empty if the receiver that scrapes the exporter does not know them.
 	Cluster, Node string
 	// URL is the scraped endpoint.
 	URL string
-	// Up is whether the exporter answered the last scrape. Since is the first scrape with this
-	// result and At the last one, in Unix nanoseconds of the collector's clock.
+	// Up is true if the exporter answered the last scrape. Since is the time of the first scrape
+	// with this result. At is the time of the last scrape. Both are in Unix nanoseconds of the
+	// collector's clock.
 	Up        bool
 	Since, At int64
-	// ReceivedAt is when the last result arrived, by the clock of gpu_view.
+	// ReceivedAt is the time at which the last result arrived, by the clock of gpu_view.
 	ReceivedAt int64
 	// Stale is true if gpu.exporter.up no longer arrives, because the exporter is no longer scraped
-	// or its samples are lost. It is then unknown whether the exporter answers. OthersAnswer is true if
-	// another exporter of the same node answers. [View.Exporters] sets both.
+	// or its samples are lost. In that case, it is unknown whether the exporter answers.
+	// OthersAnswer is true if another exporter on the same node answers. [View.Exporters] sets both
+	// fields.
 	Stale, OthersAnswer bool
-	// interval is the time between the last two scrapes, 0 before the second one.
+	// interval is the time between the last two scrapes. It is 0 before the second scrape.
 	interval int64
 	outages  []Outage
 }
@@ -77,8 +79,8 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	return Accepted
 }
 
-// Ended deletes the state of an exporter after a point without a value, for example when
-// another exporter replaces it. Device series end by time instead.
+// Ended deletes the state of an exporter when a point without a value ends its series, for example
+// because another exporter replaces it. Device series end when their points are too old instead.
 func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	key := exporterKey{place.Cluster, place.Node, attribute}
 	if _, known := b.s.exporters[key]; known && m.metricKind == exporterKind {
@@ -86,13 +88,13 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	}
 }
 
-// forgetExporters deletes exporters without a recent result, because they are no longer
+// forgetExporters deletes the exporters that have no recent result, because they are no longer
 // scraped.
 func (s *Store) forgetExporters(now int64) {
 	maps.DeleteFunc(s.exporters, func(_ exporterKey, e *Exporter) bool { return now-e.ReceivedAt > s.stale() })
 }
 
-// Exporters returns the exporters with a recent result, sorted by place and URL.
+// Exporters returns the exporters that have a recent result, sorted by place and URL.
 func (v *View) Exporters() []Exporter {
 	if v.exporters != nil {
 		return v.exporters
@@ -120,12 +122,13 @@ func (v *View) Exporters() []Exporter {
 	return v.exporters
 }
 
-// LastExporterPoint returns when the last gpu.exporter.up of any exporter arrived, in Unix nanoseconds, or 0
-// if none did.
+// LastExporterPoint returns the time at which the last gpu.exporter.up point of any exporter
+// arrived, in Unix nanoseconds. It returns 0 if no such point has arrived.
 func (v *View) LastExporterPoint() int64 { return v.s.exporterPointAt }
 
-// failing returns the exporter whose failure explains why a device of the node has no data, or nil. It
-// is an exporter of the node if no other exporter of the node answers, or any exporter if all fail.
+// failing returns the exporter whose failure explains why a device on the node has no data, or nil.
+// If an exporter on the node fails and no other exporter on the node answers, failing returns that
+// exporter. If all exporters fail, failing can return any of them.
 func (v *View) failing(cluster, node string) *Exporter {
 	all := v.Exporters()
 	for _, e := range v.down {

@@ -2,7 +2,7 @@ package store
 
 import "strconv"
 
-// Time is in Unix nanoseconds. In JSON it is in seconds.
+// Time is a time in Unix nanoseconds. It is encoded in JSON as seconds.
 type Time int64
 
 // MarshalJSON implements json.Marshaler.
@@ -10,10 +10,10 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(t)/1e9, 'f', -1, 64), nil
 }
 
-// Numbers is an array of numbers in which NaN means absent. In JSON absent is null.
+// Numbers is a list of numbers. NaN means that a number is absent. It is encoded in JSON as null.
 type Numbers []float32
 
-// MarshalJSON writes six significant digits, which is enough for readers.
+// MarshalJSON writes each number with six significant digits, which is sufficient for display.
 func (n Numbers) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, 2+8*len(n))
 	out = append(out, '[')
@@ -33,16 +33,16 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// Name identifies a field or gauge: a metric and the value of its own attribute.
+// Name identifies a field or a gauge by its metric and the value of the metric's own attribute.
 type Name struct {
 	Metric string `json:"metric"`
 	Value  string `json:"value,omitempty"`
 }
 
-// The names of the fields and gauges.
+// FieldNames and GaugeNames are the names of the fields and of the gauges.
 var (
-	FieldNames = names(fields)    // by Field
-	GaugeNames = names(gauges[:]) // by Gauge
+	FieldNames = names(fields)    // indexed by Field
+	GaugeNames = names(gauges[:]) // indexed by Gauge
 )
 
 func names(sources []fieldSource) []Name {

@@ -1,18 +1,19 @@
 package store
 
-// Limit is a limit that refuses points.
+// Limit is a limit above which points are refused.
 type Limit struct {
 	// Component is the id of the component that enforces the limit.
 	Component string `json:"component"`
-	// Setting is the setting that raises the limit. It is empty if the limit is fixed.
+	// Setting is the name of the setting that can raise the limit. It is empty if the limit is a
+	// constant.
 	Setting string `json:"setting,omitempty"`
-	// Limit is the maximum number of items, Of is their kind.
+	// Limit is the maximum number of items. Of is the kind of these items.
 	Limit int    `json:"limit"`
 	Of    string `json:"of"`
 }
 
-// The indexes of the limits of a store. Settings determine the limits of devices and holders. The other limits
-// are constants that no healthy fleet reaches.
+// The following constants are the indexes of a store's limits. The settings determine the limits
+// for devices and holders. The other limits are constants that no healthy fleet reaches.
 const (
 	deviceLimit = iota
 	holderLimit
@@ -24,13 +25,13 @@ const (
 )
 
 const (
-	// maxResources limits the Kubernetes resource names.
+	// maxResources limits the number of Kubernetes resource names.
 	maxResources = 1000
-	// maxExporters limits the exporters whose state is stored.
+	// maxExporters limits the number of exporters whose state is stored.
 	maxExporters = 10_000
-	// maxCodes limits the XID codes of one device.
+	// maxCodes limits the number of XID codes per device.
 	maxCodes = 64
-	// maxClaims limits the devices of claims.
+	// maxClaims limits the number of devices of claims.
 	maxClaims = 50_000
 )
 
@@ -45,8 +46,8 @@ func limits(s Settings) [numLimits]Limit {
 	}
 }
 
-// refuse records that a limit refused a point. It reports the first refusal, and the first one
-// after each period without refusals.
+// refuse records that a limit refused a point. The first refusal, and the first refusal after each
+// period without refusals, is added to the limits that Reached returns.
 func (b *Batch) refuse(limit int) Outcome {
 	if last := b.s.refused[limit]; last == 0 || b.now-last > b.s.stale() {
 		b.reached = append(b.reached, b.s.limits[limit])

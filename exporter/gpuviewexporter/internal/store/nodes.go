@@ -6,16 +6,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// nodeKey identifies a node. An empty node stands for the cluster.
+// nodeKey identifies a node. An empty node name means the cluster itself.
 type nodeKey struct{ cluster, node string }
 
-// nodeState is the state of a node's clock.
+// nodeState contains the state of a node's clock.
 type nodeState struct {
 	key   nodeKey
-	clock gpudata.Clock // observes the newest point of each batch
+	clock gpudata.Clock // observes the time of the newest point in each batch
 	// newest is the end of the newest window.
 	newest int64
-	// batch is the time of the newest point of the current batch, or 0.
+	// batch is the time of the node's newest point in the current batch, or 0.
 	batch int64
 }
 
@@ -40,8 +40,9 @@ func (b *Batch) observe(place *Place, p *Point) {
 	}
 }
 
-// observeNodes advances the clocks of the batch's nodes. If all points of a node stay older than
-// its newest one, its clock was set back. Its stored data is then in the future and is deleted.
+// observeNodes updates the clocks of the nodes in the batch. If all new points of a node stay older
+// than the node's newest point, the node's clock was set back. The times of the node's stored data
+// are then in the future, so observeNodes deletes the data.
 func (b *Batch) observeNodes() {
 	for _, n := range b.nodes {
 		if n.clock.Observe(n.batch, b.wall, b.s.staleAfter()) == gpudata.SetBack {
@@ -75,7 +76,7 @@ func (s *Store) forgetNode(n *nodeState) {
 	s.swept = min(s.swept, s.newest)
 }
 
-// sweepNodes deletes nodes without stored data.
+// sweepNodes deletes the nodes that have no stored data.
 func (s *Store) sweepNodes() {
 	used := map[nodeKey]bool{}
 	for key := range s.devices {

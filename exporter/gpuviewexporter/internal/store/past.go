@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// track is the history of a gauge. It keeps the highest value per window length.
+// track contains the history of a gauge. It keeps the highest value for each window length.
 type track struct {
-	ends   []int64 // of the values, in Unix nanoseconds
+	ends   []int64 // times of the values, in Unix nanoseconds
 	values []float32
 }
 
@@ -26,8 +26,8 @@ func (t *track) expire(oldest int64) {
 	t.ends, t.values = slices.Delete(t.ends, 0, i), slices.Delete(t.values, 0, i)
 }
 
-// Past calls f with the stored values of a gauge and their times in Unix nanoseconds, oldest
-// first. Only power and the GPU temperature have a history.
+// Past calls f for each stored value of a gauge and its time in Unix nanoseconds, oldest first.
+// Only power and the GPU temperature have a history.
 func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
 	if g < numTracked {
 		for i, at := range d.tracks[g].ends {
@@ -45,7 +45,7 @@ type Span struct {
 	To        Time   `json:"to"`
 }
 
-// Spans returns the time spans in which containers held the device, sorted by start. A missing
+// Spans returns the time spans during which containers held the device, sorted by start. A missing
 // window ends a span.
 func (d *Device) Spans() []Span {
 	out := []Span{}

@@ -2,18 +2,18 @@ package store
 
 import "slices"
 
-// maxRestarts limits the restarts of one device and the outages of one exporter that are stored.
+// maxRestarts limits the number of stored restarts per device and of stored outages per exporter.
 const maxRestarts = 64
 
-// Restart is a start of a device's driver, after which the energy counter restarts at 0. After is the time of the
-// last point before the restart, By the time of the first point after it.
+// Restart is a restart of a device's driver. The driver's energy counter starts at 0 again. After
+// is the time of the last point before the restart. By is the time of the first point after it.
 type Restart struct {
 	After Time `json:"after"`
 	By    Time `json:"by"`
 }
 
-// energyCounter tracks a board's energy counter. Only a decrease by more than half counts as a restart, because
-// the counter appears to decrease slightly if two collectors send it.
+// energyCounter tracks a board's energy counter. Only a decrease by more than half counts as a
+// restart. If two collectors send the counter, it can appear to decrease slightly.
 type energyCounter struct {
 	at       int64
 	value    float64
@@ -34,8 +34,8 @@ func (e *energyCounter) expire(oldest int64) {
 	e.restarts = slices.DeleteFunc(e.restarts, func(r Restart) bool { return int64(r.By) <= oldest })
 }
 
-// Restarts returns the starts of the device's driver within the retention, oldest first. For a MIG instance it
-// returns those of its board.
+// Restarts returns the restarts of the device's driver during the retention period, oldest first.
+// For a MIG instance, it returns the restarts of its board.
 func (v *View) Restarts(d *Device) []Restart {
 	if board := v.s.devices[deviceKey{d.Cluster, d.Node, d.Parent}]; board != nil {
 		d = board
@@ -43,16 +43,16 @@ func (v *View) Restarts(d *Device) []Restart {
 	return append([]Restart{}, d.energy.restarts...)
 }
 
-// Outage is a time span in which an exporter did not answer. It starts with the first failed scrape and ends with
-// the next successful one. To is 0 if the exporter does not answer yet.
+// Outage is a time span during which an exporter did not answer. It starts at the first failed
+// scrape and ends at the next successful scrape. To is 0 if the outage has not ended.
 type Outage struct {
 	URL  string `json:"url"`
 	From Time   `json:"from"`
 	To   Time   `json:"to"`
 }
 
-// Outages returns the time spans in which exporters at the device's place did not answer. They are sorted by
-// exporter, then oldest first. Only exporters with a recent result are included.
+// Outages returns the outages of the exporters on the device's node. They are sorted by exporter
+// and then by time, oldest first. Only exporters that have a recent result are included.
 func (v *View) Outages(d *Device) []Outage {
 	out := []Outage{}
 	for _, e := range v.Exporters() {

@@ -7,11 +7,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Field is a column of a series: a windowed metric and one value of its own
+// Field identifies a column of a series. It is a windowed metric with one value of the metric's own
 // attribute.
 type Field uint8
 
-// fold is how the values of several windows are combined.
+// fold defines how the values of several windows are combined.
 type fold uint8
 
 const (
@@ -23,16 +23,17 @@ const (
 	sum
 )
 
-// fieldSource is the metric of a field.
+// fieldSource contains the metric of a field or gauge and a value of the metric's own attribute.
 type fieldSource struct {
 	metric *signal.Metric
-	// value is a value of the metric's own attribute, or empty if it has none.
+	// value is a value of the metric's own attribute, or "" if the metric has no such attribute.
 	value string
 	fold  fold
 }
 
-// fields are the coverage and the samples of each window, followed by the windows of the signal
-// table in its order, with one field for each value of their own attribute.
+// fields are the fields of a window. The first two are the coverage and the number of samples. They
+// are followed by the windowed metrics of the signal table, in the order of the table, with one
+// field for each value of a metric's own attribute.
 var fields = func() []fieldSource {
 	out := []fieldSource{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
 	for _, samples := range signal.All() {
@@ -62,7 +63,8 @@ var fields = func() []fieldSource {
 // NumFields is the number of fields.
 var NumFields = Field(len(fields))
 
-// FieldOf returns the field of a windowed metric and a value of its own attribute.
+// FieldOf returns the field of a windowed metric with the given value of the metric's own
+// attribute.
 func FieldOf(m *signal.Metric, value string) Field {
 	i := slices.IndexFunc(fields, func(s fieldSource) bool { return s.metric == m && s.value == value })
 	if i < 0 {
@@ -71,7 +73,7 @@ func FieldOf(m *signal.Metric, value string) Field {
 	return Field(i)
 }
 
-// The fields that calculations use.
+// Calculations use the following fields.
 var (
 	Coverage       = FieldOf(signal.WindowCoverage, "")
 	Samples        = FieldOf(signal.WindowSamples, "")
@@ -79,7 +81,7 @@ var (
 	MemoryAvg      = FieldOf(signal.MemoryUtilizationAvg, "")
 )
 
-// FieldsOf returns the fields of a windowed metric, one for each value of its own
+// FieldsOf returns the fields of a windowed metric, one for each value of the metric's own
 // attribute.
 func FieldsOf(m *signal.Metric) []Field {
 	var out []Field
@@ -94,10 +96,11 @@ func FieldsOf(m *signal.Metric) []Field {
 // Value returns the value of the metric's own attribute, or "".
 func (f Field) Value() string { return fields[f].value }
 
-// Gauge is a metric whose last value is stored.
+// Gauge identifies a metric whose last value is stored.
 type Gauge uint8
 
-// gauges are the gauges of a device, followed by those of a container. The first numTracked have a history.
+// gauges are the gauges of a device, followed by the gauges of a container. The history of the
+// first numTracked gauges is stored.
 var gauges = [...]fieldSource{
 	{metric: signal.HwPower},
 	{metric: signal.HwTemperature, value: signal.LocationGPU},
@@ -128,14 +131,15 @@ var gauges = [...]fieldSource{
 	{metric: signal.K8sContainerGPUUtilization},
 }
 
-// numTracked is the number of gauges whose history is stored.
+// numTracked is the number of gauges whose history is stored. They are the first elements of
+// gauges.
 const numTracked = 2
 
 // NumGauges is the number of gauges.
 const NumGauges = Gauge(len(gauges))
 
-// The gauges that calculations use. ContainerMemoryUsage and the gauges after it belong to a
-// container.
+// Calculations use the following gauges. ContainerMemoryUsage and the gauges after it are the
+// gauges of a container.
 var (
 	MemoryUsage          = GaugeOf(signal.HwGPUMemoryUsage, "")
 	MemoryLimit          = GaugeOf(signal.HwGPUMemoryLimit, "")
@@ -143,7 +147,7 @@ var (
 	ContainerMemoryUsage = GaugeOf(signal.K8sContainerGPUMemoryUsage, "")
 )
 
-// GaugeOf returns the gauge of a metric and a value of its own attribute.
+// GaugeOf returns the gauge of a metric with the given value of the metric's own attribute.
 func GaugeOf(m *signal.Metric, value string) Gauge {
 	i := slices.IndexFunc(gauges[:], func(s fieldSource) bool { return s.metric == m && s.value == value })
 	if i < 0 {
@@ -152,17 +156,17 @@ func GaugeOf(m *signal.Metric, value string) Gauge {
 	return Gauge(i)
 }
 
-// Demand is a metric of the scheduler's view. Its last value is stored for each Kubernetes
-// resource name.
+// Demand identifies a metric of the scheduler's view. The last value of the metric is stored for
+// each Kubernetes resource name.
 type Demand uint8
 
-// The metrics of the scheduler's view.
+// These are the metrics of the scheduler's view.
 const (
 	PendingPods Demand = iota
 	PendingUnits
 	RequestedRatio
 	OldestAge
-	// NumDemands is the number of these metrics.
+	// NumDemands is the number of Demand constants.
 	NumDemands
 )
 
@@ -173,22 +177,22 @@ var demands = [NumDemands]*signal.Metric{
 	OldestAge:      signal.K8sGPUPendingOldestAge,
 }
 
-// Verdict is the value of gpu.signal.available for one signal of a device. A verdict of Missing
-// or higher is Missing plus the number of the reason.
+// Verdict is the verdict on one signal of a device, from gpu.signal.available. A missing signal is
+// encoded as Missing plus the number of the reason.
 type Verdict uint8
 
-// The verdicts.
+// The following verdicts exist.
 const (
-	// Unknown signals have no point: signals are not diagnosed, or the signal is measured at
-	// another level (the board or its instances).
+	// Unknown means that the signal has no point. Either signals are not diagnosed, or the signal
+	// is measured at another level (for the board or for its instances).
 	Unknown Verdict = iota
-	// Given signals are available.
+	// Given means that the signal is available.
 	Given
-	// Missing signals are unavailable for an unknown reason.
+	// Missing means that the signal is unavailable for an unknown reason.
 	Missing
 )
 
-// diagnosed are the signals whose verdicts are stored. Optional signals are omitted.
+// diagnosed are the signals whose verdicts are stored. Optional signals are not included.
 var diagnosed = slices.DeleteFunc(diagnose.Signals(), func(s *diagnose.Signal) bool { return s.Optional })
 
 // Diagnosed returns the signals whose verdicts are stored, in the order of [View.Verdicts]. The
@@ -212,22 +216,24 @@ const (
 	demandKind
 	// holderKind metrics only report who holds a device.
 	holderKind
-	// verdictKind metrics are verdicts on one signal.
+	// verdictKind metrics contain a verdict on one signal.
 	verdictKind
 	// exporterKind metrics report whether an exporter answers.
 	exporterKind
 	// errorKind metrics count errors of a device by type.
 	errorKind
-	// spendingKind metrics count what a container spends.
+	// spendingKind metrics count the spending of a container.
 	spendingKind
-	// energyKind is a counter that restarts with the device's driver.
+	// energyKind is the kind of the energy counter, which restarts when the device's driver
+	// restarts.
 	energyKind
-	// claimKind metrics are devices of claims. claimCountKind metrics count claims by state.
+	// claimKind metrics report the devices of claims. claimCountKind metrics report the number of
+	// claims by state.
 	claimKind
 	claimCountKind
 )
 
-// Lookup returns how the points of a metric are stored, and false if they are not.
+// Lookup returns how the points of a metric are stored. It returns false if they are not stored.
 func Lookup(name string) (*Metric, bool) {
 	m, ok := metrics[name]
 	return m, ok

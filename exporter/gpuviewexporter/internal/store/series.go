@@ -7,14 +7,14 @@ import (
 
 var absent = float32(math.NaN())
 
-// Series contains the windows of one device, or of one container on one device, sorted by end. A
-// column is nil until it has a value.
+// Series contains the windows of one device, or of one container on one device. The windows are
+// sorted by their end. A column is nil until it has a value.
 type Series struct {
 	// ends are the ends of the windows in Unix nanoseconds.
 	ends []int64
-	// lengths are their lengths in seconds.
+	// lengths are the lengths of the windows in seconds.
 	lengths []float32
-	columns [][]float32 // by Field; nil before the first value
+	columns [][]float32 // indexed by Field; a column is nil before its first value
 }
 
 // Len returns the number of windows.
@@ -26,7 +26,7 @@ func (s *Series) End(i int) int64 { return s.ends[i] }
 // Length returns the length of window i in seconds.
 func (s *Series) Length(i int) float32 { return s.lengths[i] }
 
-// Value returns a value of window i, NaN if it is absent.
+// Value returns the value of a field in window i, or NaN if it is absent.
 func (s *Series) Value(i int, f Field) float32 {
 	if len(s.columns) == 0 || s.columns[f] == nil {
 		return absent
@@ -43,8 +43,8 @@ func (s *Series) Values(i int) Numbers {
 	return out
 }
 
-// row returns the index of the window with the given end. It creates the window if
-// necessary, after deleting the windows that end at oldest or before.
+// row returns the index of the window with the given end. If the window does not exist, row creates
+// it and deletes the windows that end at or before oldest.
 func (s *Series) row(end int64, length float32, oldest int64) int {
 	if n := len(s.ends); n > 0 && s.ends[n-1] == end {
 		return n - 1
@@ -78,7 +78,7 @@ func (s *Series) set(i int, f Field, v float32) {
 	s.columns[f][i] = v
 }
 
-// expire deletes the windows that end at oldest or before.
+// expire deletes the windows that end at or before oldest.
 func (s *Series) expire(oldest int64) {
 	i := s.firstAfter(oldest)
 	if i == 0 {
@@ -99,19 +99,19 @@ func (s *Series) firstAfter(t int64) int {
 	return i
 }
 
-// Summary combines several windows, possibly of several devices.
+// Summary is a combination of several windows, possibly of several devices.
 type Summary struct {
 	// Start is the start of the earliest window and End the end of the latest one, in Unix
 	// nanoseconds.
 	Start, End int64
-	// Observed is the observed time and Length the total time of the windows in seconds,
-	// added up over devices.
+	// Observed is the observed time of the windows, and Length is their total length. Both are in
+	// seconds and are summed over all devices.
 	Observed, Length float64
-	acc              []accumulator // by Field
+	acc              []accumulator // indexed by Field
 }
 
-// accumulator holds a weighted sum and its weight, or a maximum or a plain sum.
-// A weight of 0 means that nothing was observed.
+// accumulator contains a weighted sum and its weight, a maximum, or a plain sum. A weight of 0
+// means that nothing was observed.
 type accumulator struct{ value, weight float64 }
 
 func (a *accumulator) add(f Field, o accumulator) {
@@ -128,15 +128,15 @@ func (a *accumulator) add(f Field, o accumulator) {
 }
 
 // unobserved is the weight of a window that has samples but no observed time, as a share of the
-// window's length. It is negligible next to the weight of any other window, but sufficient if
-// there is no other window.
+// window's length. Compared with the weight of any other window, it is negligible. If there is no
+// other window, it is sufficient.
 const unobserved = 1e-9
 
-// Summarize combines the windows of one device that end in (firstAfter, to]. Windows are
-// weighted by observed time, which is coverage times length, or the full length if the
-// coverage is unknown. If several series are given, they belong to containers that hold
-// the device. Each repeats the device's windows, so each window counts once, from the
-// first series that has it.
+// Summarize combines the windows of one device that end in (firstAfter, to]. The weight of a window
+// is its observed time: coverage times length, or the full length if the coverage is unknown. If
+// several series are given, they are the series of containers that hold the device. Each series
+// repeats the device's windows. Each window therefore counts only once, from the first series that
+// contains it.
 func Summarize(firstAfter, to int64, series ...*Series) *Summary {
 	out := &Summary{acc: make([]accumulator, NumFields)}
 	for n, s := range series {
@@ -185,7 +185,7 @@ func Summarize(firstAfter, to int64, series ...*Series) *Summary {
 	return out
 }
 
-// Merge adds the windows of another device.
+// Merge adds the summary of another device's windows.
 func (s *Summary) Merge(o *Summary) {
 	if o.Length == 0 {
 		return
@@ -204,8 +204,8 @@ func (s *Summary) Merge(o *Summary) {
 	}
 }
 
-// Value returns the combined value of a field: the mean over observed time, the
-// maximum or the sum. It returns false if no window has a value.
+// Value returns the combined value of a field. Depending on the field, this is the mean weighted by
+// observed time, the maximum or the sum. Value returns false if no window has a value.
 func (s *Summary) Value(f Field) (float64, bool) {
 	if len(s.acc) == 0 || s.acc[f].weight == 0 {
 		return 0, false

@@ -8,10 +8,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Spending is a usage counter of gpu_k8s for a container on a device.
+// Spending identifies a usage counter that gpu_k8s maintains for a container on a device.
 type Spending uint8
 
-// The counters: seconds of a board, and their costs in the currency of the price list.
+// The counters are times in board seconds and the costs of these times in the currency of the price
+// list.
 const (
 	AllocatedTime Spending = iota
 	ActiveTime
@@ -30,13 +31,13 @@ var spendings = [NumSpendings]*signal.Metric{
 	CostIdle:      signal.K8sContainerGPUCostIdle,
 }
 
-// Currency is an ISO 4217 code, zero if there is none.
+// Currency is an ISO 4217 code. The zero value means that there is no currency.
 type Currency [3]byte
 
-// severalCurrencies marks a sum of amounts in several currencies, which is meaningless.
+// severalCurrencies marks a sum of amounts in different currencies. Such a sum is meaningless.
 var severalCurrencies = Currency{'*', '*', '*'}
 
-// String returns the code, or "" if there is none or several.
+// String returns the code, or "" if there is no currency or more than one.
 func (c Currency) String() string {
 	if c == (Currency{}) || c == severalCurrencies {
 		return ""
@@ -44,15 +45,15 @@ func (c Currency) String() string {
 	return string(c[:])
 }
 
-// Spent has the amount of each counter. An amount is unknown if its counter is missing, or if it
-// is money in several currencies.
+// Spent contains the amount of each counter. An amount is unknown if its counter is missing, or if
+// it is a cost and there are several currencies.
 type Spent struct {
 	Amounts  [NumSpendings]float64
 	Known    [NumSpendings]bool
 	Currency Currency
 }
 
-// Add adds another amount of each counter.
+// Add adds the amounts of o.
 func (s *Spent) Add(o Spent) {
 	for i := range o.Amounts {
 		s.Amounts[i] += o.Amounts[i]
@@ -75,21 +76,22 @@ func (s *Spent) addCurrency(c Currency) {
 	}
 }
 
-// spentHistory has the increases of a container's counters on a device within the retention, sorted by
-// the time of their points, oldest first.
+// spentHistory contains the increases of a container's counters on a device during the retention
+// period. They are sorted by the times of their points, oldest first.
 type spentHistory struct {
 	counters  map[spentKey]counter
 	increases []increase
 }
 
-// spentKey identifies a counter. Estimated time and each currency have separate counters.
+// spentKey identifies a counter. Estimated and measured times are separate counters, and each
+// currency has a separate counter.
 type spentKey struct {
 	what      Spending
 	estimated bool
 	currency  Currency
 }
 
-// counter is the last point of a counter. Times are in Unix nanoseconds.
+// counter contains the last point of a counter. Times are in Unix nanoseconds.
 type counter struct {
 	start, at int64
 	value     float64
@@ -100,8 +102,8 @@ type increase struct {
 	spent Spent
 }
 
-// addPoint adds a point of a counter. What was counted before the store started has no known time,
-// so it is not an increase.
+// addPoint adds a point of a counter. It does not store amounts that were counted before the store
+// started, because the times of these amounts are unknown.
 func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64) {
 	key := spentKey{what, p.Attribute == "true", p.Currency}
 	last, known := s.counters[key]
@@ -132,13 +134,13 @@ func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64
 
 func (g increase) compare(at int64) int { return cmp.Compare(g.at, at) }
 
-// expire deletes the increases at oldest or before.
+// expire deletes the increases whose time is at or before oldest.
 func (s *spentHistory) expire(oldest int64) {
 	n, _ := slices.BinarySearchFunc(s.increases, oldest+1, increase.compare)
 	s.increases = slices.Delete(s.increases, 0, n)
 }
 
-// Spent returns what the container spent on the device in (from, to].
+// Spent returns the amounts that the container spent on the device in (from, to].
 func (h *Holder) Spent(from, to int64) (sum Spent) {
 	for _, g := range h.spent.increases {
 		if from < g.at && g.at <= to {
@@ -148,13 +150,16 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 	return sum
 }
 
-// holderTimeout is how much older a container's last count may be than the newest count of any container.
-// If it is older than that, the container no longer counts as a holder.
+// holderTimeout is the maximum difference between the time of the newest count of any container and
+// the time of a container's last count. If the difference is greater, the container no longer
+// counts as a holder.
 const holderTimeout = int64(5 * time.Minute)
 
-// IdleSince returns when everything that the containers hold became idle, in Unix nanoseconds. This is
-// the end of the last interval in (from, to] that was not idle, or of the first interval. IdleSince returns
-// false if a container was active in its newest interval or if the counters are missing.
+// IdleSince returns the time since which all devices that the containers hold have been idle, in
+// Unix nanoseconds. For each container, this is the end of the last interval in (from, to] in which
+// it was active. If it was never active, it is the end of its first interval. IdleSince returns the
+// latest of these times. It returns false if a container was active in its newest interval or if
+// counters are missing.
 func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
 	var gainsByHolder [][]increase
 	var newest int64

@@ -12,16 +12,16 @@ import (
 )
 
 func TestSpendingIsTheIncreaseOfTheCounters(t *testing.T) {
-	const begin = 1_000_000 // seconds, when the store began
+	const begin = 1_000_000 // the time at which the store began, in seconds
 	type point struct {
-		start, at int64 // seconds after begin
+		start, at int64 // in seconds after begin
 		value     float64
 		estimated string
 	}
 	for _, tt := range []struct {
 		name   string
 		points []point
-		want   float64 // after second 0, until second 600
+		want   float64 // the amount from second 0 to second 600
 	}{
 		{"a counter that began before the store counts from its first point", []point{{-500, 60, 400, "false"}, {-500, 120, 460, "false"}}, 60},
 		{"a counter that began since counts from 0", []point{{30, 60, 30, "false"}, {30, 120, 90, "false"}}, 90},
@@ -75,7 +75,8 @@ func TestSpendingExpiresWithTheRetention(t *testing.T) {
 }
 
 func TestIdleSince(t *testing.T) {
-	// holder returns a holder with one increase per minute. Each argument is an idle share, or "-" if it is not counted.
+	// holder returns a holder with one increase per minute. Each argument is the idle share of one
+	// minute, or "-" if nothing was counted in the minute.
 	holder := func(idle ...string) *Holder {
 		h := &Holder{}
 		for i, share := range idle {
@@ -95,7 +96,7 @@ func TestIdleSince(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		holders []*Holder
-		want    int64 // in minutes, 0 for none
+		want    int64 // in minutes; 0 means that the devices are not idle
 	}{
 		{"since the last active interval", []*Holder{holder("1", "0.2", "1", "1")}, 2},
 		{"a whole idle time begins with what is known", []*Holder{holder("1", "1", "1")}, 1},

@@ -13,34 +13,35 @@ import (
 )
 
 const (
-	// defaultWindowLength is the assumed length of a window without a start time.
+	// defaultWindowLength is the assumed length of a window that has no start time.
 	defaultWindowLength = time.Minute
-	// minStaleAge is the age at which a gauge or the scheduler's view becomes stale, unless
-	// three windows are longer.
+	// minStaleAge is the minimum age at which a gauge or the scheduler's view becomes stale. If the
+	// length of three windows is greater, that length is used instead.
 	minStaleAge = 5 * time.Minute
-	// maxWindowLength is the maximum length of a window. An earlier start time is ignored.
+	// maxWindowLength is the maximum length of a window. A start time that would make the window
+	// longer is ignored.
 	maxWindowLength = 7 * 24 * time.Hour
-	// minDelayTolerance is the delay that a window may always have before its device is lost.
-	// If the newest window had a longer delay, that delay is tolerated, up to
+	// minDelayTolerance is the arrival delay that is tolerated for every window before its device
+	// is lost. If the delay of the newest window was longer, that delay is tolerated, up to
 	// maxDelayTolerance.
 	minDelayTolerance = 10 * time.Second
 	maxDelayTolerance = 2 * time.Minute
 )
 
-// Settings are the limits of the store.
+// Settings contains the limits of the store.
 type Settings struct {
 	// Retention is how long windows are stored.
 	Retention time.Duration
 	// MaxDevices is the maximum number of boards and MIG instances.
 	MaxDevices int
-	// MaxHolders is the maximum number of pairs of a container and a device.
+	// MaxHolders is the maximum number of pairs of a container and a device that it holds.
 	MaxHolders int
 }
 
 // Outcome is the result of adding a point.
 type Outcome uint8
 
-// Each point has one outcome. A clamped point is counted as Clamped in addition.
+// Each point has one outcome. A clamped point is also counted as Clamped.
 const (
 	// Accepted points are stored.
 	Accepted Outcome = iota
@@ -52,11 +53,11 @@ const (
 	Old
 	// Future points are more than a minute ahead of the clock.
 	Future
-	// Refused points belong to a device or container above the limit.
+	// Refused points belong to a device or container that exceeds a limit.
 	Refused
-	// Implausible points have a ratio that is far out of range.
+	// Implausible points contain a ratio that is far outside its range.
 	Implausible
-	// Clamped points had a ratio that was clamped to [0, 1].
+	// Clamped points contained a ratio that was clamped to [0, 1].
 	Clamped
 	// Outcomes is the number of outcomes.
 	Outcomes
@@ -66,14 +67,14 @@ func (o Outcome) String() string {
 	return [Outcomes]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible", "clamped"}[o]
 }
 
-// Place is the origin of a point, from its Resource. Namespace, Pod, PodUID and
-// Container are empty on device series.
+// Place is the origin of a point, as described by its Resource. Namespace, Pod, PodUID and
+// Container are empty for device series.
 type Place struct {
 	Cluster, Node, Namespace, Pod, PodUID, Container string
 }
 
-// Description contains the attributes of a device. An empty field is unknown. A known value
-// replaces an older one.
+// Description contains the attributes of a device. An empty field means that the value is unknown.
+// A newer value replaces an older value, unless the newer value is unknown.
 type Description struct {
 	// Parent is the hw.id of the board of a MIG instance.
 	Parent     string
@@ -85,7 +86,7 @@ type Description struct {
 }
 
 // Hold contains the attributes of a container's use of a device: the sharing strategy, the
-// ResourceClaim and DeviceClass, and the workload and labels of its pod.
+// ResourceClaim and the DeviceClass, and the workload and labels of the container's pod.
 type Hold struct {
 	Sharing, Claim, Class, WorkloadKind, Workload string
 	Labels                                        gpudata.Labels
@@ -109,31 +110,31 @@ func (h *Hold) update(n *Hold) {
 	updateText(&h.Labels, n.Labels)
 }
 
-// updateText replaces a text if the newer one is not empty.
+// updateText replaces a text with the newer text, unless the newer text is empty.
 func updateText[T ~string](text *T, newer T) {
 	if newer != "" && newer != *text {
-		// Clone the text, because it may share the memory of a large scrape.
+		// Clone the text. Otherwise, it could keep the memory of a whole scrape in use.
 		*text = T(strings.Clone(string(newer)))
 	}
 }
 
-// Point is one data point of a metric that Lookup returns.
+// Point is one data point of a metric that [Lookup] knows.
 type Point struct {
 	Metric *Metric
-	// Attribute is the value of the metric's own attribute. Reason is why a signal is
+	// Attribute is the value of the metric's own attribute. Reason is the reason why a signal is
 	// missing.
 	Attribute, Reason string
-	// State is the state of counted claims.
+	// State is the state of the claims that the point counts.
 	State string
 	// Currency is the currency of an amount of money.
 	Currency Currency
-	// Start and End are the point's times in Unix nanoseconds. Start is 0 if the point
-	// has none.
+	// Start and End are the times of the point in Unix nanoseconds. Start is 0 if the point has no
+	// start time.
 	Start, End int64
 	Value      float64
 }
 
-// Reading is a value and its time in Unix nanoseconds. A time of 0 means no value.
+// Reading is a value and its time in Unix nanoseconds. A time of 0 means that there is no value.
 type Reading struct {
 	at    int64
 	value float64
@@ -141,9 +142,9 @@ type Reading struct {
 
 // Device is a board or a MIG instance on one node.
 type Device struct {
-	// Number identifies the device. Numbers are not reused.
+	// Number identifies the device. Numbers are never reused.
 	Number uint64
-	// Cluster and Node are the device's location, ID is its hw.id.
+	// Cluster and Node are the device's location. ID is the hw.id of the device.
 	Cluster, Node, ID string
 	Description
 	Series
@@ -154,7 +155,7 @@ type Device struct {
 	energy  energyCounter
 	// delay is the time between the newest window's end and its arrival, in nanoseconds.
 	delay int64
-	// verdicts are indexed by signal. judged is the time of their scrape in Unix
+	// verdicts are indexed by signal. judged is the time of the scrape that they belong to, in Unix
 	// nanoseconds.
 	verdicts []Verdict
 	judged   int64
@@ -162,7 +163,7 @@ type Device struct {
 	newestPoint int64
 }
 
-// Holder is a container that holds a device.
+// Holder is a container that holds a device or held it during the retention period.
 type Holder struct {
 	Place
 	Hold
@@ -176,7 +177,7 @@ type deviceKey struct{ cluster, node, id string }
 
 type resourceKey struct{ cluster, resource string }
 
-// Store keeps windows. It is safe for concurrent use.
+// Store stores windows and the last values of other metrics. It is safe for concurrent use.
 type Store struct {
 	settings Settings
 
@@ -184,28 +185,29 @@ type Store struct {
 	devices map[deviceKey]*Device
 	nodes   map[nodeKey]*nodeState
 	demand  map[resourceKey]*[NumDemands]Reading
-	// exporters contains the exporters from gpu.exporter.up. exporterPointAt is when the last such
-	// point arrived.
+	// exporters contains the exporters that gpu.exporter.up reports. exporterPointAt is the time at
+	// which the last point of that metric arrived.
 	exporters       map[exporterKey]*Exporter
 	exporterPointAt int64
-	// claims are the devices of claims. claimsAt is the time of each cluster's newest list of claims.
+	// claims are the devices of claims. claimsAt contains the time of the newest list of claims for
+	// each cluster.
 	claims     map[claimKey]*claimState
 	unreserved map[classKey]*Reading
 	claimsAt   map[string]int64
 	holders    int
 	numbers    uint64
-	// newest is the end of the newest window, step its length.
+	// newest is the end of the newest window, and step is the length of that window.
 	newest    int64
 	step      time.Duration
 	swept     int64
 	startedAt int64 // the time of the first batch, by the wall clock
 	stats     Stats
-	// refused contains the last time at which each limit refused a point.
+	// refused contains, for each limit, the last time at which it refused a point.
 	limits  [numLimits]Limit
 	refused [numLimits]int64
 }
 
-// Stats are the counts of the store.
+// Stats contains counts of the store's items and points.
 type Stats struct {
 	// Devices and Holders are the numbers of stored items.
 	Devices, Holders int
@@ -231,14 +233,14 @@ func (s *Store) Stats() Stats {
 	return out
 }
 
-// Batch adds points to the store. It holds the store's lock until End.
+// Batch adds points to the store. It holds the store's lock until End is called.
 type Batch struct {
 	s       *Store
 	wall    time.Time
 	now     int64
 	oldest  int64
-	node    *nodeState   // of the last point
-	nodes   []*nodeState // of all points
+	node    *nodeState   // the node of the last point
+	nodes   []*nodeState // the nodes of all points
 	reached []Limit
 	ahead   bool
 	setBack bool
@@ -262,24 +264,25 @@ func (b *Batch) End() {
 	b.s.mu.Unlock()
 }
 
-// Ahead reports whether points of the batch were dropped because they are too far ahead of
+// Ahead reports whether points in the batch were dropped because their times are too far ahead of
 // the clock.
 func (b *Batch) Ahead() bool { return b.ahead }
 
-// SetBack reports whether the data of a node was deleted because a clock was set back. It is valid after End.
+// SetBack reports whether a node's data was deleted because the node's clock was set back. The
+// result is valid after End.
 func (b *Batch) SetBack() bool { return b.setBack }
 
 // Count counts points that were not added.
 func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 
-// Add adds a point of the device with the given hw.id. An empty id means a point about
-// the cluster. hold applies to points of a container.
+// Add adds a point for the device with the given hw.id. An empty id means that the point is about
+// the cluster. hold applies only to points of a container.
 func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
 	outcome := b.add(place, id, d, hold, p)
 	b.s.stats.Points[outcome]++
 	switch {
 	case outcome != Accepted || p.Metric.metricKind == exporterKind: // exporters expire by arrival time, not by their node's clock
-	case p.Metric.metricKind == claimKind: // has the time of gpu_cluster, not of the device's node
+	case p.Metric.metricKind == claimKind: // the point has the time of gpu_cluster, not of the device's node
 		b.observe(&Place{Cluster: place.Cluster}, p)
 	default:
 		b.observe(place, p)
@@ -287,7 +290,7 @@ func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Poin
 }
 
 func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
-	// Columns and responses use float32. A value that overflows it counts as no value.
+	// Columns and responses use float32. A value that overflows float32 is treated as no value.
 	if v := float64(float32(p.Value)); math.IsNaN(v) || math.IsInf(v, 0) {
 		return NoValue
 	}
@@ -368,8 +371,9 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	return Accepted
 }
 
-// judge stores a verdict. A later scrape replaces all verdicts of an earlier one. If it has no verdict on
-// a signal, the board or its instances now have the signal instead.
+// judge stores a verdict. The first verdict of a newer scrape deletes all verdicts of the previous
+// scrape. If the newer scrape has no verdict on a signal, the signal is now measured at another
+// level (for the board or for its instances).
 func (d *Device) judge(index uint8, p *Point) {
 	switch {
 	case p.End < d.judged:
@@ -441,7 +445,7 @@ func (b *Batch) addDemand(cluster string, p *Point) Outcome {
 	return Accepted
 }
 
-// sweep deletes everything that has no point after oldest.
+// sweep deletes all items that have no point after oldest.
 func (s *Store) sweep(oldest int64) {
 	for key, d := range s.devices {
 		for place, h := range d.holders {

@@ -19,7 +19,7 @@ func testStore() *Store {
 	return New(Settings{Retention: 2 * time.Hour, MaxDevices: 2, MaxHolders: 2})
 }
 
-// addPoint adds one point at the wall clock time now and returns its outcome.
+// addPoint adds one point when the wall clock time is now. It returns the outcome.
 func addPoint(t testing.TB, s *Store, now time.Time, place Place, id string, metric *signal.Metric, attribute string, end time.Time, value float64) Outcome {
 	t.Helper()
 	m, ok := Lookup(metric.Name)
@@ -231,7 +231,8 @@ func TestCurrentHoldersHeldTheDeviceInItsNewestWindow(t *testing.T) {
 	})
 }
 
-// windowsOf returns a series of windows with the given values of a field and coverages.
+// windowsOf returns a series whose windows have the given values for a field and the given
+// coverages.
 func windowsOf(f Field, length float32, values, coverages []float32) *Series {
 	s := &Series{}
 	for i := range values {
@@ -279,8 +280,8 @@ func TestAWindowOfADeviceThatSeveralContainersHoldCountsOnce(t *testing.T) {
 	assert.Equal(t, 180.0, sum.Observed)
 }
 
-// TestMergingEqualsOneLongWindow splits a history into windows in two ways. The means,
-// maxima and counts over all windows must be equal.
+// TestMergingEqualsOneLongWindow splits a history into windows in two different ways. The mean,
+// maximum and count over all windows must be equal in both cases.
 func TestMergingEqualsOneLongWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "windows")
@@ -306,7 +307,7 @@ func TestMergingEqualsOneLongWindow(t *testing.T) {
 		long.set(row, FieldOf(signal.UtilizationMax, ""), float32(highest))
 		long.set(row, FieldOf(signal.XIDErrors, ""), float32(count))
 
-		// Summarize all windows at once, and as two spans that are then merged.
+		// Summarize all windows at once. Then summarize two spans and merge the results.
 		cut := epoch.Add(time.Duration(rapid.IntRange(0, n).Draw(t, "cut")) * time.Minute).UnixNano()
 		end := epoch.Add(time.Duration(n) * time.Minute).UnixNano()
 		merged := Summarize(epoch.UnixNano(), cut, fine)

@@ -6,18 +6,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Throttle is the largest share of a window in which clocks were throttled.
+// Throttle describes the largest share of a window during which the clocks were throttled.
 type Throttle struct {
 	// Ratio is NaN if nothing was observed.
 	Ratio float32 `json:"ratio"`
-	// By is the policy or the reason of the throttling.
+	// By is the policy or the reason that caused the throttling.
 	By string `json:"by"`
-	// Sampled is true if Ratio is a share of samples, because the exporter has no exact
-	// counter for this reason.
+	// Sampled is true if Ratio is a share of samples. Such a ratio is used if the exporter has no
+	// exact counter for the reason.
 	Sampled bool `json:"sampled,omitempty"`
 }
 
-// measure contains the fields of one reason: its exact counter and its share of samples.
+// measure contains the two fields of a reason: its exact counter and its share of samples.
 type measure struct{ exact, sampled Field }
 
 func violation(policy string) Field { return FieldOf(signal.ThrottleViolationRatio, policy) }
@@ -28,14 +28,15 @@ func reason(name string) measure {
 	return measure{FieldOf(signal.ThrottleTimeRatio, name), sampled(name)}
 }
 
-// policy is a policy that lowers clocks, with its reasons.
+// policy contains a policy that lowers clocks, and the reasons that belong to the policy.
 type policy struct {
 	violation Field
 	reasons   []measure
 }
 
-// policies are NVIDIA's policies. The counter of a policy is exact and covers all its reasons. Without
-// it, the reason's exact counter is used, or else the share of samples.
+// policies are NVIDIA's policies. A policy's counter is exact and covers all reasons of the policy.
+// Without this counter, the exact counter of each reason is used. If that is also missing, the
+// share of samples is used.
 var policies = []policy{
 	{violation("power"), []measure{reason("sw_power_cap"), reason("hw_power_brake")}},
 	{violation("thermal"), []measure{reason("sw_thermal"), reason("hw_thermal")}},
@@ -45,12 +46,12 @@ var policies = []policy{
 
 var (
 	slowdown = sampled("hw_slowdown")
-	// explained are the reasons that also set the hardware slowdown bit.
+	// explained are the reasons for which the hardware slowdown bit is also set.
 	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
 )
 
-// otherPolicies and otherReasons are the policies and reasons of other vendors. These policies do
-// not cover any of the reasons.
+// otherPolicies and otherReasons are the policies and reasons of other vendors. A policy in
+// otherPolicies does not cover any reason.
 var otherPolicies, otherReasons = func() (fields []Field, reasons []measure) {
 	known := []Field{slowdown}
 	for _, p := range policies {
@@ -72,11 +73,11 @@ var otherPolicies, otherReasons = func() (fields []Field, reasons []measure) {
 	return fields, reasons
 }()
 
-// Throttled returns the largest share of window i in which clocks were throttled.
+// Throttled returns the largest share of window i during which the clocks were throttled.
 //
-// The hardware slowdown has no counter. Its bit is also set during a thermal slowdown
-// and a power brake, which have their own fields. Only the share of samples that these
-// two do not explain counts as hardware slowdown.
+// Hardware slowdown has no counter. The hardware slowdown bit is also set during a thermal slowdown
+// and a power brake, which have their own fields. Only the share of samples that these two reasons
+// do not explain counts as hardware slowdown.
 func (s *Series) Throttled(i int) Throttle {
 	best := Throttle{Ratio: absent}
 	consider := func(f Field, ratio float32, sampled bool) bool {

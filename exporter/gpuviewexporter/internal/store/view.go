@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// View is the store at one moment. A View and everything that it returns are read-only
-// and valid only until the function that received the View returns.
+// View is the state of the store at one moment. A View and everything that its methods return are
+// read-only. They are valid only until the function that received the View returns.
 type View struct {
 	s *Store
 	// Now is the time of the view in Unix nanoseconds.
 	Now int64
 
 	exporters []Exporter               // the result of Exporters, or nil before the first call
-	down      []*Exporter              // those of them that do not answer
-	claims    map[string][]placedClaim // the current claims by hw.id or MIG UUID, or nil before the first call of Claims
+	down      []*Exporter              // the elements of exporters that do not answer
+	claims    map[string][]placedClaim // the current claims by hw.id or MIG UUID; nil before the first call of Claims
 }
 
 // Read calls f with the state of the store. now is the wall clock time.
@@ -29,11 +29,11 @@ func (s *Store) Read(now time.Time, f func(*View)) {
 // Retention returns how long windows are stored.
 func (v *View) Retention() time.Duration { return v.s.settings.Retention }
 
-// Newest returns the end of the newest window in Unix nanoseconds, 0 if there
-// is none, and the window's length.
+// Newest returns the end of the newest window in Unix nanoseconds, and the length of that window.
+// The end is 0 if there is no window.
 func (v *View) Newest() (end int64, step time.Duration) { return v.s.newest, v.s.step }
 
-// Devices returns the devices with a point within the retention, sorted by number.
+// Devices returns the devices that have a point within the retention period, sorted by number.
 func (v *View) Devices() []*Device {
 	out := make([]*Device, 0, len(v.s.devices))
 	for _, d := range v.s.devices {
@@ -45,8 +45,7 @@ func (v *View) Devices() []*Device {
 	return out
 }
 
-// Holders returns the containers that held the device within the retention, sorted
-// by name.
+// Holders returns the containers that held the device during the retention period, sorted by name.
 func (d *Device) Holders() []*Holder {
 	return slices.SortedFunc(maps.Values(d.holders), func(a, b *Holder) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
@@ -54,20 +53,22 @@ func (d *Device) Holders() []*Holder {
 	})
 }
 
-// NewestPoint returns the time of the device's newest point in Unix nanoseconds.
+// NewestPoint returns the time of the newest point of the device in Unix nanoseconds.
 func (d *Device) NewestPoint() int64 { return d.newestPoint }
 
-// Due returns the time in Unix nanoseconds after which the device is lost unless a new point
-// arrives, even if its exporter answers. The next window may end two intervals after the newest one, and
-// may have the same delay. A device without windows is lost when its gauges are stale.
+// Due returns the time, in Unix nanoseconds, after which the device is lost unless a new point
+// arrives. This also applies if the device's exporter answers. Due allows the next window to end
+// two intervals after the newest window and to have the same arrival delay. A device without
+// windows is lost when its gauges become stale.
 func (v *View) Due(d *Device) int64 {
 	n := d.Len()
 	if n == 0 {
 		return d.newestPoint + v.s.stale()
 	}
 	every := int64(float64(d.Length(n-1)) * 1e9)
-	// If windows without samples are missing in between, the interval is the shorter of
-	// the last two gaps, because a single gap may be an outage.
+	// If windows without samples are not sent, the gaps between windows are longer than a window.
+	// Use the shorter of the last two gaps as the interval, because a single long gap may be an
+	// outage.
 	if n > 1 {
 		gap := d.End(n-1) - d.End(n-2)
 		if n > 2 {
@@ -78,19 +79,21 @@ func (v *View) Due(d *Device) int64 {
 	return d.End(n-1) + 2*every + max(int64(minDelayTolerance), min(d.delay, int64(maxDelayTolerance)))
 }
 
-// Loss is why a device has no current data.
+// Loss describes why a device has no current data.
 type Loss struct {
-	// Last is the end of the device's last window, or the time of its last point if it has no window.
+	// Last is the end of the device's last window, or the time of its last point if the device has
+	// no window.
 	Last Time `json:"last"`
-	// URL is the exporter that fails, and Since the time of the first failed scrape. They are empty
-	// if the reason is unknown.
+	// URL is the URL of the exporter that fails. Since is the time of the first failed scrape. Both
+	// are empty if the reason for the loss is unknown.
 	URL   string `json:"url,omitempty"`
 	Since Time   `json:"since,omitempty"`
 }
 
-// Lost returns why the device has no current data, or nil if it has. A device is lost if no new point
-// arrives in time. If its exporter fails, the device is lost one window after the first failed scrape,
-// unless a window that ends later has arrived.
+// Lost returns the reason why the device has no current data, or nil if the device has current
+// data. A device is lost if no new point arrives in time. If the device's exporter fails, the
+// device is lost one window length after the first failed scrape, unless a newer point than that
+// has arrived.
 func (v *View) Lost(d *Device) *Loss {
 	loss := &Loss{Last: Time(d.newestPoint)}
 	length := int64(v.s.step)
@@ -109,18 +112,21 @@ func (v *View) Lost(d *Device) *Loss {
 	return nil
 }
 
-// stale is the age in nanoseconds at which a value is no longer current.
+// stale returns the age, in nanoseconds, at which a value is no longer current.
 func (s *Store) stale() int64 { return int64(s.staleAfter()) }
 
 func (s *Store) staleAfter() time.Duration { return max(minStaleAge, 3*s.step) }
 
-// Gauge returns the last value of a gauge of the device, and false if there is no recent one.
+// Gauge returns the last value of a gauge of the device. It returns false if there is no recent
+// value.
 func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
 
-// Gauges returns the recent values of the device's gauges, which precede ContainerMemoryUsage.
+// Gauges returns the recent values of the device's gauges, which are all gauges before
+// ContainerMemoryUsage.
 func (v *View) Gauges(d *Device) Numbers { return v.numbers(d.gauges[:ContainerMemoryUsage]) }
 
-// HolderGauges returns the recent values of the container's gauges, starting with ContainerMemoryUsage.
+// HolderGauges returns the recent values of the container's gauges, which are ContainerMemoryUsage
+// and all gauges after it.
 func (v *View) HolderGauges(h *Holder) Numbers { return v.numbers(h.gauges[ContainerMemoryUsage:]) }
 
 func (v *View) numbers(readings []Reading) Numbers {
@@ -138,8 +144,8 @@ func (v *View) fresh(r Reading) (float64, bool) {
 	return r.value, r.at != 0 && v.Now-r.at <= v.s.stale()
 }
 
-// Verdicts returns the device's verdict for each signal of [Diagnosed], or nil if there is no
-// recent one.
+// Verdicts returns the device's verdicts, one for each signal in [Diagnosed]. It returns nil if
+// there are no recent verdicts.
 func (v *View) Verdicts(d *Device) []Verdict {
 	if _, ok := v.fresh(Reading{at: d.judged}); !ok {
 		return nil
@@ -157,8 +163,7 @@ func (v *View) Device(number uint64) *Device {
 	return nil
 }
 
-// IsCurrentHolder reports whether the container held the device in the device's newest
-// window.
+// IsCurrentHolder reports whether the container held the device in the newest window of the device.
 func (v *View) IsCurrentHolder(d *Device, h *Holder) bool {
 	at := d.newestPoint
 	if n := d.Len(); n > 0 {
@@ -171,13 +176,13 @@ func (v *View) IsCurrentHolder(d *Device, h *Holder) bool {
 type ResourceDemand struct {
 	Cluster  string  `json:"cluster,omitempty"`
 	Resource string  `json:"resource"`
-	Values   Numbers `json:"v"` // by Demand
-	// At is the time of the newest value, Due the time until which it is current.
+	Values   Numbers `json:"v"` // indexed by Demand
+	// At is the time of the newest value. Due is the time until which the values are current.
 	At  Time `json:"at"`
 	Due Time `json:"due"`
 }
 
-// Demand returns the recent values of the scheduler's view for each cluster and resource.
+// Demand returns the recent values of the scheduler's view for each pair of cluster and resource.
 func (v *View) Demand() []ResourceDemand {
 	out := []ResourceDemand{}
 	for key, readings := range v.s.demand {
@@ -192,8 +197,8 @@ func (v *View) Demand() []ResourceDemand {
 	return out
 }
 
-// Expected returns the time in Unix nanoseconds when the next window should have arrived from all
-// nodes, or 0 if there is no window.
+// Expected returns the time, in Unix nanoseconds, by which the next window of every node should
+// have arrived. It returns 0 if there is no window.
 func (v *View) Expected() int64 {
 	if v.s.newest == 0 {
 		return 0

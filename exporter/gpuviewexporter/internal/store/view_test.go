@@ -15,7 +15,8 @@ func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * fl
 func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// ends are the ends of one-minute windows, delay is the time from a window's end to its arrival.
+		// ends are the ends of one-minute windows. delay is the time between the end of a window
+		// and its arrival.
 		ends  []float64
 		delay float64
 		due   float64
@@ -55,7 +56,7 @@ func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
 	}
 }
 
-// addExporterUp adds whether an exporter answered, and returns whether the point was accepted.
+// addExporterUp adds a point of gpu.exporter.up. It returns whether the point was accepted.
 func addExporterUp(t *testing.T, s *Store, node, url string, when time.Time, value float64) bool {
 	t.Helper()
 	m, ok := Lookup(signal.GPUExporterUp.Name)
@@ -74,7 +75,7 @@ func TestAnExporterIsDownSinceTheFirstScrapeThatFailed(t *testing.T) {
 	addExporterUp(t, s, "node-1", url, at(15), 1)
 	addExporterUp(t, s, "node-1", url, at(30), 0)
 	addExporterUp(t, s, "node-1", url, at(45), 0)
-	addExporterUp(t, s, "node-1", url, at(20), 1) // the value arrives late
+	addExporterUp(t, s, "node-1", url, at(20), 1) // this point arrives late
 	want := Exporter{
 		Node: "node-1", URL: url, Since: at(30).UnixNano(), At: at(45).UnixNano(), ReceivedAt: at(45).UnixNano(), interval: int64(15 * time.Second),
 	}
@@ -107,7 +108,7 @@ func TestResultOfAnExporterIsStaleThreeScrapesAfterTheLast(t *testing.T) {
 	assert.False(t, stale(at(60)), "results arrive again")
 }
 
-// A collector's clock may be minutes slow, and up to one minute fast.
+// The clock of a collector may be several minutes slow, or up to one minute fast.
 func TestStaleResultsDoNotDependOnTheCollectorsClock(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	m, _ := Lookup(signal.GPUExporterUp.Name)
@@ -128,12 +129,12 @@ func TestStaleResultsDoNotDependOnTheCollectorsClock(t *testing.T) {
 	}
 }
 
-// A window that started before the exporter failed stays valid for the length of a window.
+// A window that started before the exporter failed remains valid for the length of one window.
 func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	for _, tt := range []struct {
 		name string
-		// up are further results at the second 50, by place and URL.
+		// up contains additional results at second 50, keyed by place and URL.
 		up   map[[2]string]float64
 		lost bool
 	}{
@@ -163,7 +164,7 @@ func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
 	}
 }
 
-// Without the node's own exporter, the failure of all exporters explains the loss.
+// If no exporter on the device's own node is known, the device is lost only if all exporters fail.
 func TestADeviceOfAnotherNodeIsLostIfAllExportersFail(t *testing.T) {
 	s := testStore()
 	addPoint(t, s, at(60), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)

@@ -11,16 +11,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// maxIncreases limits the increases that are stored for one device.
+// maxIncreases limits the number of increases that are stored per device.
 const maxIncreases = 256
 
-// XID has the counts of one XID code of a device, from hw.errors.
+// XID contains the counts of one XID code for a device, from hw.errors.
 type XID struct {
 	Code int `json:"code"`
-	// Count is the increase within the device's newest window.
+	// Count is the increase during the device's newest window.
 	Count float64 `json:"count"`
-	// Total is the count since Since, which is 0 if it is unknown. Last is the time of the last
-	// increase, 0 if none was observed.
+	// Total is the count since Since. Since is 0 if the start of the count is unknown. Last is the
+	// time of the last increase, or 0 if no increase was observed.
 	Total float64 `json:"total"`
 	Since Time    `json:"since"`
 	Last  Time    `json:"last"`
@@ -33,23 +33,24 @@ type Mark struct {
 	Count float64 `json:"count"`
 }
 
-// xids has the XID counts of a device and their recent increases.
+// xids contains the XID counts of a device and their recent increases.
 type xids struct {
-	// newestPoint is the time of the newest point of hw.errors, previousPoint the time of the
-	// previous one.
+	// newestPoint is the time of the newest point of hw.errors. previousPoint is the time of the
+	// point before it.
 	newestPoint, previousPoint int64
 	codes                      map[int]*xidCount
 	increases                  []Mark
 }
 
-// xidCount is the last point of a code. Times are in Unix nanoseconds.
+// xidCount contains the last point for an XID code. Times are in Unix nanoseconds.
 type xidCount struct {
 	start, at, last int64
 	value           float64
 }
 
-// xidCode returns the code of an XID error type. A point without a type reports that
-// XID errors are counted; its code is 0. For other errors, xidCode returns false.
+// xidCode returns the XID code of an error type. A point without an error type reports that XID
+// errors are counted; xidCode returns 0 for it. For errors that are not XID errors, xidCode returns
+// false.
 func xidCode(errorType string) (int, bool) {
 	if errorType == "" {
 		return 0, true
@@ -64,9 +65,10 @@ func (x *xids) full(code int) bool {
 	return code > 0 && x.codes[code] == nil && len(x.codes) >= maxCodes
 }
 
-// count adds a cumulative count; step is the length of a window. The first value of a code
-// counts as an increase only if the counter started after the device's previous point or
-// within one window length. Otherwise it includes errors from an unknown time.
+// count adds a point with a cumulative count. step is the length of a window. The first value of a
+// code counts as an increase only if the counter started after the device's previous point, or at
+// most one window length before the point. Otherwise, the value includes errors that occurred at an
+// unknown time.
 func (x *xids) count(code int, p *Point, step time.Duration) {
 	if p.End > x.newestPoint {
 		x.previousPoint, x.newestPoint = x.newestPoint, p.End
@@ -102,13 +104,14 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 	x.increases = append(x.increases, Mark{Time(p.End), code, grown})
 }
 
-// expire deletes codes without a point after oldest, and increases up to oldest.
+// expire deletes codes that have no point after oldest. It also deletes increases at or before
+// oldest.
 func (x *xids) expire(oldest int64) {
 	maps.DeleteFunc(x.codes, func(_ int, c *xidCount) bool { return c.at <= oldest })
 	x.increases = slices.DeleteFunc(x.increases, func(m Mark) bool { return int64(m.At) <= oldest })
 }
 
-// XIDs returns the XID codes that the device has counted, sorted by code.
+// XIDs returns the counts of all XID codes of the device, sorted by code.
 func (d *Device) XIDs() []XID {
 	var from, to Time
 	if n := d.Len(); n > 0 {
@@ -129,7 +132,7 @@ func (d *Device) XIDs() []XID {
 	return out
 }
 
-// Marks returns the increases of XID codes within the retention, oldest first.
+// Marks returns the increases of XID counts during the retention period, oldest first.
 func (d *Device) Marks() []Mark {
 	out := append([]Mark{}, d.xids.increases...)
 	slices.SortStableFunc(out, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
