@@ -23,8 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// The watchdog must support the output of the budget section of gpu_k8s. In the test, HAMi reports
-// the usage and limits of two pods that share a GPU.
+// The watchdog must be able to use the output of the budget section of gpu_k8s. In this test, HAMi
+// reports the usage and the limits of two pods that share a GPU.
 func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := gpuk8sprocessor.NewFactory(), &consumertest.MetricsSink{}
@@ -109,8 +109,8 @@ func TestAWatchdogBehindGPUWindowDecidesTheSame(t *testing.T) {
 	})
 }
 
-// The values of a window keep the time of their samples. If samples end early in a window, the
-// watchdog finds that its data is stale, although the window is recent, and evicts no pod.
+// The values in a window keep the times of their samples. If samples stop early in a window, the
+// watchdog detects that its data is stale, even though the window is recent. It then evicts no pod.
 func TestAWindowWithoutRecentSamplesLeadsToNoDecision(t *testing.T) {
 	behindWindows(t, func(g *guard, send func(time.Duration, card)) {
 		send(5*time.Minute, relaxed)
@@ -124,8 +124,9 @@ func TestAWindowWithoutRecentSamplesLeadsToNoDecision(t *testing.T) {
 	})
 }
 
-// behindWindows calls test with a watchdog behind gpu_window, both with default settings, on a fake
-// clock. send sends a sample of the card to gpu_window every 15 seconds.
+// behindWindows runs test with a watchdog that receives the output of gpu_window. Both use their
+// default settings and a fake clock. send sends a sample of the card to gpu_window every 15
+// seconds.
 func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, card))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,11 +139,11 @@ func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, ca
 		require.NoError(t, err)
 		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
 		defer func() { require.NoError(t, p.Shutdown(context.WithoutCancel(t.Context()))) }()
-		time.Sleep(7 * time.Second) // samples and evaluations are at different times
+		time.Sleep(7 * time.Second) // samples and evaluations must occur at different times
 		test(g, func(d time.Duration, c card) {
 			for range int(d / (15 * time.Second)) {
 				require.NoError(t, p.ConsumeMetrics(t.Context(), c.metrics(time.Now())))
-				time.Sleep(15 * time.Second) // of the fake clock
+				time.Sleep(15 * time.Second) // by the fake clock
 			}
 		})
 	})

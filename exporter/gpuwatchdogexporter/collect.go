@@ -14,9 +14,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sharedBudgetOf returns the key of the shared budget to which budget belongs, or "" if it belongs
-// to none. gpu_k8s divides the budget of a pod among its devices, and the budget of a claim among
-// its pods. Budgets from exporters may also apply to all devices of a pod.
+// sharedBudgetOf returns the key of the shared budget to which budget belongs, or "" if budget is
+// not part of a shared budget. gpu_k8s divides the budget of a pod among the pod's devices, and the
+// budget of a claim among the claim's pods. A budget from an exporter may also apply to all devices
+// of a pod.
 func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
@@ -42,12 +43,12 @@ const (
 	outcomes
 )
 
-// String returns the outcome as the self-metric names it.
+// String returns the name of the outcome in the internal metrics.
 func (o outcome) String() string {
 	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }
 
-// add processes a batch and counts the points by outcome.
+// add processes a batch and returns the number of points for each outcome.
 func (c *collection) add(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +62,9 @@ func (c *collection) add(md pmetric.Metrics, now time.Time) (counts [outcomes]in
 	return counts
 }
 
-// usedMetrics are the metrics that the watchdog uses. The value is true if it uses the containers'
-// series, and false if it uses the devices' series, which are repeated for each holder.
+// usedMetrics contains the metrics that the watchdog uses. The value is true if the watchdog uses
+// the series of containers. It is false if the watchdog uses the series of devices, which are
+// repeated for each holder.
 var usedMetrics = map[string]bool{
 	signal.GPUMemoryHeadroom.Name:         false,
 	signal.HwGPUMemoryUsage.Name:          false,
@@ -75,7 +77,7 @@ var usedMetrics = map[string]bool{
 	signal.ProcessGPUMemoryUsage.Name:       true,
 }
 
-// point processes a point of a metric in usedMetrics.
+// point processes a point of a metric that is in usedMetrics.
 func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	key := decide.Device{Node: p.Place.Node, ID: p.Text(signal.HardwareID)}
 	if key.Node == "" || key.ID == "" || usedMetrics[p.Metric] == p.Holder.IsZero() {
@@ -98,7 +100,7 @@ func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	d := c.devices[key]
 	if p.Metric == signal.ProcessGPUMemoryUsage.Name {
 		if d == nil {
-			return ignored // the processes of unknown devices are ignored
+			return ignored // processes on unknown devices are ignored
 		}
 		return d.processes.add(p.Holder.UID, sampled)
 	}
@@ -132,8 +134,8 @@ func (c *collection) addEnergy(board decide.Device, joules float64, sampled time
 	return accepted
 }
 
-// bytes converts a value to bytes. An invalid number becomes negative, which decide treats as
-// impossible.
+// bytes converts a value to a number of bytes. It converts an invalid value to a negative number,
+// which the decide package treats as impossible.
 func bytes(v float64) int64 {
 	if math.IsNaN(v) || math.Abs(v) >= 1<<62 {
 		return -1
@@ -157,14 +159,15 @@ func (d *deviceState) add(p *pdatagpu.Point, at time.Time) outcome {
 	default:
 		d.watched = true
 		if bytes(p.Value) != 1 {
-			return accepted // not the current state
+			return accepted // the point does not describe the current state
 		}
 		f.setState(attribution(p.Own(signal.State)), p.Own(signal.Reason))
 	}
 	return accepted
 }
 
-// attribution parses the name of a state. An unknown state prevents evictions.
+// attribution parses the name of an attribution state. It treats an unknown state as invalid, which
+// prevents evictions.
 func attribution(state string) decide.Attribution {
 	switch state {
 	case "valid":

@@ -19,7 +19,7 @@ import (
 
 var t0 = time.Date(2026, 6, 2, 8, 0, 0, 0, time.UTC)
 
-// each calls f for every point of the metric.
+// each calls f for every point of the metric of.
 func each(md pmetric.Metrics, of *signal.Metric, f func(pcommon.Resource, pmetric.NumberDataPoint)) {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
@@ -49,7 +49,7 @@ func holders(s *decide.Sample) map[string][2]int64 {
 	return found
 }
 
-// The counter belongs to the board and also applies to its MIG instances.
+// The energy counter belongs to the board, but it also applies to the board's MIG instances.
 func TestSampleAgeFollowsTheEnergyCounter(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	energy := func(at time.Time, joules float64, node, pod string) {
@@ -300,7 +300,8 @@ func TestSpareOfAPodBudgetOnSeveralDevices(t *testing.T) {
 	}
 }
 
-// Two pods with one claim share a budget. They are over it only if the sum of their usage is.
+// Two pods share the budget of a claim. They are over their budget only if the sum of their usage
+// exceeds it.
 func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := card{free: 900, used: map[string]int64{"a": 5000, "b": 1000, "c": 500}, budget: map[string]int64{"a": 3000, "b": 3000, "c": 3000}}.metrics(t0)

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Values of action.
+// These are the values of the action setting.
 const (
 	actionEvict  = "evict"  // uses the Eviction API, which respects PodDisruptionBudgets
 	actionDelete = "delete" // deletes the pod and ignores PodDisruptionBudgets
@@ -27,23 +27,24 @@ const (
 	minInterval = time.Second
 	// maxActionsLimit is the largest valid max_actions_per_hour.
 	maxActionsLimit = 20
-	// maxDuration is the longest valid cool-down or age. Together with the limit on actions, it
-	// limits the size of the record in the Lease.
+	// maxDuration is the longest valid cool-down, pod age or data age. Together with the limit on
+	// actions, it limits the size of the record in the Lease.
 	maxDuration = 24 * time.Hour
 )
 
 // CooldownConfig configures how long the watchdog waits after an action.
 type CooldownConfig struct {
-	// Device is the time until the next action on the same device.
+	// Device is the minimum time between two actions on the same device.
 	Device time.Duration `mapstructure:"device"`
-	// Owner is the time until the next action on a pod with the same owner, on any node.
+	// Owner is the minimum time between two actions on pods with the same owner, on any node.
 	Owner time.Duration `mapstructure:"owner"`
 }
 
 // OvershootConfig configures how far a pod must be over its budget. Both conditions must be met.
 type OvershootConfig struct {
-	// Bytes is the minimum overshoot in bytes for each of the pod's processes on the device. The
-	// device's memory includes a CUDA context per process, which a budget usually does not include.
+	// Bytes is the minimum overshoot in bytes. It applies per process of the pod on the device,
+	// because the device's memory usage includes a CUDA context for each process, and a budget
+	// usually does not include these contexts.
 	Bytes kube.Bytes `mapstructure:"bytes"`
 	// Ratio is the minimum overshoot as a fraction of the budget.
 	Ratio float64 `mapstructure:"ratio"`
@@ -53,9 +54,10 @@ type OvershootConfig struct {
 type BudgetsConfig struct {
 	// Sources are the values of gpu.memory.budget.source for which pods may be evicted.
 	Sources []string `mapstructure:"sources"`
-	// Annotation is the pod annotation that declares budgets whose source is annotation, as in the
-	// budget section of gpu_k8s. The watchdog reads the annotation again before it evicts a pod. If
-	// it is empty, the watchdog uses the budget in telemetry.
+	// Annotation is the key of the pod annotation that declares budgets whose source is annotation.
+	// It has the same meaning as in the budget section of gpu_k8s. The watchdog reads the
+	// annotation again before it evicts a pod. If Annotation is empty, the watchdog uses the budget
+	// from telemetry.
 	Annotation string `mapstructure:"annotation"`
 }
 
@@ -65,27 +67,29 @@ type Config struct {
 	DryRun bool `mapstructure:"dry_run"`
 	// Interval is the time between two evaluations.
 	Interval time.Duration `mapstructure:"interval"`
-	// Floor is the free memory of a device below which an evaluation is a breach.
+	// Floor is an amount of free memory. An evaluation is a breach if the device has less free
+	// memory than Floor.
 	Floor kube.Bytes `mapstructure:"floor"`
-	// ClearFloor is the free memory at which a breach ends.
+	// ClearFloor is the amount of free memory at or above which a breach ends.
 	ClearFloor kube.Bytes `mapstructure:"clear_floor"`
-	// Breaches is how many consecutive evaluations must be breaches before an action.
+	// Breaches is the number of consecutive evaluations that must be breaches before the watchdog
+	// acts.
 	Breaches int `mapstructure:"breaches"`
 	// Cooldown is the time after an action during which no other action is allowed.
 	Cooldown CooldownConfig `mapstructure:"cooldown"`
-	// MaxActionsPerHour is the maximum number of actions per hour by all watchdogs that share a
-	// record.
+	// MaxActionsPerHour is the maximum number of actions per hour, summed over all watchdogs that
+	// share a record.
 	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
-	// MinPodAge is how long a pod must have been running.
+	// MinPodAge is the minimum time that a pod must have been running before it may be evicted.
 	MinPodAge time.Duration `mapstructure:"min_pod_age"`
 	// Namespaces are the namespaces in which pods may be evicted. If it is empty, no pod may be
 	// evicted.
 	Namespaces []string `mapstructure:"namespaces"`
 	// OwnerKinds are the kinds of controllers whose pods may be evicted.
 	OwnerKinds []string `mapstructure:"owner_kinds"`
-	// MaxPriority is the highest priority of a pod that may be evicted.
+	// MaxPriority is the highest priority that a pod may have to be evicted.
 	MaxPriority int64 `mapstructure:"max_priority"`
-	// MaxDataAge is the maximum age of a sample that may cause an action.
+	// MaxDataAge is the maximum age of a sample that the watchdog may act on.
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`
 	// MinOvershoot is how far a pod must be over its budget.
 	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
@@ -97,7 +101,7 @@ type Config struct {
 	LeaderElection lease.Config `mapstructure:"leader_election"`
 	// SharedRecord configures the Lease in which all watchdogs in the cluster record their actions.
 	SharedRecord lease.RecordConfig `mapstructure:"shared_record"`
-	// Storage is the storage extension that keeps breach counts, cool-downs, and the hourly cap
+	// Storage is the storage extension that preserves breach counts, cool-downs and the hourly cap
 	// across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 	// Kubernetes configures the connection to the API server.
@@ -120,8 +124,8 @@ func createDefaultConfig() component.Config {
 		MaxPriority:       1_000_000_000, // the highest priority that users can set; system classes have higher priorities
 		MaxDataAge:        90 * time.Second,
 		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
-		// Controllers that replace an evicted pod. Jobs are not included: a Job may count an
-		// eviction as a failure, and many operators then end the job.
+		// These controllers replace an evicted pod. Jobs are not included. A Job may count an
+		// eviction as a failure, and many operators then stop the job.
 		OwnerKinds:     []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
 		Budgets:        BudgetsConfig{Sources: sourceNames(declaredOnly)},
 		Action:         actionEvict,

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxDevices is the maximum number of devices. Points of further devices are refused.
+	// maxDevices is the maximum number of devices. Points from additional devices are refused.
 	maxDevices = 50_000
 	// maxHolders is the maximum number of containers per device.
 	maxHolders = 1_000
-	// maxSpare limits the unused part of a budget, so that sums do not overflow.
+	// maxSpare limits the unused part of a budget, so that sums of these parts do not overflow.
 	maxSpare = 1 << 45
-	// contradicted replaces a reading with two different values for the same time. decide treats it
-	// as impossible.
+	// contradicted is the value of a reading for which two different values with the same time
+	// arrived. The decide package treats it as impossible.
 	contradicted = -1
 	// forgetAfter is the number of max_data_age periods without data after which a device is
 	// deleted.
 	forgetAfter = 5
 )
 
-// The parts of a frame.
+// These flags identify the parts of a frame.
 const (
 	hasHeadroom = 1 << iota
 	hasUsage
@@ -37,15 +37,16 @@ const (
 	complete = hasHeadroom | hasUsage | hasLimit | hasState
 )
 
-// frame contains the readings of a device at one time, without holders.
+// frame contains the readings of a device at one time. It does not contain the readings of the
+// device's holders.
 type frame struct {
 	decide.Sample
 	has    int
 	reason string // reason of the attribution state
 }
 
-// set stores a value. If the series already has another value, set records a conflict and keeps the
-// first value.
+// set stores the value of a series in the frame. If the frame already contains a different value
+// for the series, set records a conflict and keeps the first value.
 func (f *frame) set(part int, field *int64, value int64) {
 	if f.has&part != 0 {
 		f.Conflict = f.Conflict || *field != value
@@ -72,8 +73,8 @@ type holderState struct {
 	sharedBudget string
 }
 
-// deviceState is the state of a device. The parts of a frame may arrive in several batches, so the
-// previous frame is kept until the current one is complete.
+// deviceState is the state of a device. The parts of a frame may arrive in several batches.
+// Therefore, the previous frame is kept until the current frame is complete.
 type deviceState struct {
 	current, previous frame
 	holders           map[gpudata.Holder]*holderState
@@ -83,17 +84,17 @@ type deviceState struct {
 	watched bool
 }
 
-// processList contains the number of processes of each pod on a device at one time, by pod UID.
+// processList contains the number of processes on a device at one time, keyed by pod UID.
 type processList struct {
 	at   time.Time
 	pods map[string]int
 }
 
-// add counts a process in a process list, whose entries all have the same sample time.
+// add counts one process. All entries in a process list have the same sample time.
 func (l *processList) add(uid string, at time.Time) outcome {
 	switch {
 	case uid == "":
-		return ignored // a process outside pods
+		return ignored // a process that does not belong to a pod
 	case at.Before(l.at):
 		return old
 	case at.After(l.at):
@@ -107,19 +108,20 @@ func (l *processList) add(uid string, at time.Time) outcome {
 }
 
 // energyCounter is the energy counter of a board. It increases as long as the board has power and
-// is being read.
+// the exporter reads the board.
 type energyCounter struct {
 	joules        float64
 	at, changedAt time.Time // times of the newest sample, and of the first sample with this value
 }
 
-// boardOf returns the board of a MIG instance, or the argument if it is a board.
+// boardOf returns the board of a MIG instance. If the argument is a board, boardOf returns it
+// unchanged.
 func boardOf(d decide.Device) decide.Device {
 	d.ID, _, _ = strings.Cut(d.ID, "/")
 	return d
 }
 
-// frame returns the frame for a sample time, or nil if there are newer frames.
+// frame returns the frame for a sample time. It returns nil if the device already has newer frames.
 func (d *deviceState) frame(at time.Time) *frame {
 	switch {
 	case at.Equal(d.current.At):
@@ -143,14 +145,14 @@ type collection struct {
 
 	mu      sync.Mutex
 	devices map[decide.Device]*deviceState
-	energy  map[decide.Device]*energyCounter // by board
+	energy  map[decide.Device]*energyCounter // keyed by board
 }
 
 func newCollection(maxAge time.Duration) *collection {
 	return &collection{maxAge: maxAge, devices: map[decide.Device]*deviceState{}, energy: map[decide.Device]*energyCounter{}}
 }
 
-// deviceSample is a device with its newest sample, which is nil if there is none.
+// deviceSample is a device and its newest sample. The sample is nil if there is none.
 type deviceSample struct {
 	deviceState decide.Device
 	sample      *decide.Sample
@@ -162,8 +164,8 @@ func (c *collection) samples(now time.Time) []deviceSample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]deviceSample, 0, len(c.devices))
-	spare := map[string]int64{}     // unused memory by budget
-	annotated := map[string]int64{} // by pod UID
+	spare := map[string]int64{}     // unused memory, keyed by shared budget
+	annotated := map[string]int64{} // keyed by pod UID
 	maps.DeleteFunc(c.energy, func(_ decide.Device, e *energyCounter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
 		newest := d.current.At
@@ -209,8 +211,8 @@ func (c *collection) samples(now time.Time) []deviceSample {
 	return all
 }
 
-// spare is the unused part of a container's share of a budget. If the usage is unknown, spare
-// returns 0.
+// spare returns the unused part of a container's share of a shared budget. If the usage is unknown,
+// it returns 0.
 func (h *holderState) spare() int64 {
 	if h.sharedBudget == "" || h.budget.Bytes <= 0 {
 		return 0
@@ -218,8 +220,8 @@ func (h *holderState) spare() int64 {
 	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
 }
 
-// setSpare sets the unused part of each pod's shared budgets: the part on other devices and in
-// other pods.
+// setSpare sets, for each pod on the device, the unused part of the pod's shared budgets on other
+// devices and in other pods.
 func (c *collection) setSpare(o deviceSample, spareByBudget map[string]int64) {
 	if o.sample == nil {
 		return
@@ -267,7 +269,8 @@ func (c *collection) count() int64 {
 	return n
 }
 
-// clear deletes all devices, because sample times from before a clock change are meaningless.
+// clear deletes all devices. After the clock has changed, the times of earlier samples are
+// meaningless.
 func (c *collection) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

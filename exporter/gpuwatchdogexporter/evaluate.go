@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is the maximum difference between the wall clock and the monotonic clock between
-// two evaluations. A larger difference means that the wall clock was set.
+// clockTolerance is the maximum difference between the time that passed between two evaluations by
+// the wall clock and by the monotonic clock. A larger difference means that the wall clock was set.
 const clockTolerance = 5 * time.Second
 
 // evaluate evaluates every device. If the evaluation was complete, it updates the heartbeat.
@@ -37,8 +37,8 @@ func (w *watchdog) evaluate(ctx context.Context) {
 	}
 }
 
-// evaluateAll evaluates all devices. It returns a reason if no device was evaluated, and an error
-// if an evaluation failed.
+// evaluateAll evaluates all devices. If no device was evaluated, it returns the reason. If an
+// evaluation failed, it returns an error.
 func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time.Time) (decide.Reason, error) {
 	if step.Abs() >= clockTolerance {
 		w.logger.Warn("The clock was set. Breach counts restart.", zap.Duration("by", step))
@@ -92,8 +92,8 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 	return "", nil
 }
 
-// evaluateDevices reports whether all evaluations were complete, and returns the errors of those
-// that were not.
+// evaluateDevices reports whether all evaluations were complete. It also returns the errors of the
+// evaluations that failed.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []deviceSample, now time.Time) (bool, error) {
 	var problems []error
 	complete, records := true, 0
@@ -120,8 +120,8 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 	return complete, errors.Join(problems...)
 }
 
-// evaluateDevice evaluates a device and carries out the decision. It returns an error if either
-// fails.
+// evaluateDevice evaluates a device and carries out the decision. It returns an error if the
+// evaluation or the action fails.
 func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *deviceSample, now time.Time) (decide.Decision, error) {
 	before := decide.State{Breach: w.memory.breaches[o.deviceState], Actions: w.memory.actions}
 	in := decide.Input{Device: o.deviceState, Sample: o.sample, Pods: map[string]decide.Pod{}}
@@ -143,7 +143,8 @@ func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *devi
 			return d, fmt.Errorf("pod %s/%s: %w", v.Namespace, v.Pod, err)
 		case d.Reason == decide.NoPermission && w.checkNamespace(ctx, d.Victim.Namespace, now):
 			continue
-		// Other watchdogs may have withdrawn an action, or recorded that a shortage has ended.
+		// Other watchdogs may have withdrawn an action or recorded the end of a shortage in the
+		// meantime.
 		case w.record != nil && d.Reason.Recorded() && !w.recordRead.Equal(now):
 			if w.readRecord(ctx, now) == nil {
 				continue
@@ -167,9 +168,9 @@ func (w *watchdog) updateState(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
-// act carries out the decision unless writing the record failed. The action is written to the
-// record and the storage before the eviction. A crash in between then only causes an unnecessary
-// cool-down, not an eviction without a cool-down.
+// act carries out the decision, unless writing to the record failed. It stores the action in the
+// record and in the storage before it evicts the pod. If the process crashes in between, this
+// causes an unnecessary cool-down, but never an eviction without a cool-down.
 func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
 ) (decide.Decision, error) {
@@ -198,7 +199,7 @@ func (w *watchdog) act(
 		w.checkNamespace(ctx, d.Victim.Namespace, now)
 	}
 	if !done && recordErr == nil {
-		// If this fails, the old action only delays other watchdogs.
+		// If this fails, the action that remains in the record only delays other watchdogs.
 		if recordErr := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Without(all, action) }); recordErr != nil {
 			w.logger.Warn("The shared record still contains an action that was not carried out.", zap.Error(recordErr))
 		}
@@ -214,7 +215,7 @@ func (w *watchdog) forget(all []deviceSample) {
 	}
 	gone := func(device decide.Device) bool { return !present[device] }
 	maps.DeleteFunc(w.reasons, func(device decide.Device, _ decide.Reason) bool { return gone(device) })
-	// After a restart, a device may not have sent data yet.
+	// After a restart, a device may not have sent data yet, so keep its breach for some time.
 	longest := w.cfg.Interval + w.cfg.MaxDataAge
 	maps.DeleteFunc(w.memory.breaches, func(device decide.Device, b decide.Breach) bool {
 		return gone(device) && w.lastTick.Sub(b.LastAt) > longest

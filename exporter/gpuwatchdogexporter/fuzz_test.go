@@ -10,8 +10,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
 
-// Any content of the storage and the lease is either rejected, or can be evaluated and stored
-// again. It never causes an eviction of a pod whose state was not read.
+// The watchdog either rejects the content of the storage and of the lease, or it can evaluate it
+// and store it again. No content causes the eviction of a pod whose state was not read from the API
+// server.
 func FuzzMemory(f *testing.F) {
 	state := newEvaluationState()
 	at := time.Unix(1_700_000_000, 0).UTC()

@@ -51,11 +51,11 @@ const (
 type api struct {
 	*fake.Clientset
 	mu      sync.Mutex
-	denied  map[string]bool // missing permissions, as "create pods/eviction" or "get pods in ai"
-	roles   bool            // permissions are granted per namespace and not cluster-wide
+	denied  map[string]bool // missing permissions, such as "create pods/eviction" or "get pods in ai"
+	roles   bool            // whether permissions are granted per namespace and not cluster-wide
 	evicted []policyv1.Eviction
-	refusal error            // error for evictions
-	failing map[string]error // errors for requests, by "get pods" or "* leases"
+	refusal error            // error that evictions return
+	failing map[string]error // errors that requests return, keyed by verb and resource, such as "get pods" or "* leases"
 }
 
 func newAPI(pods ...*corev1.Pod) *api {
@@ -104,7 +104,7 @@ func (a *api) set(change func()) {
 	change()
 }
 
-// evictions returns the pods for which evictions were requested.
+// evictions returns the names of the pods for which an eviction was requested.
 func (a *api) evictions() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,7 +151,7 @@ type guard struct {
 	api       *api
 	telemetry *componenttest.Telemetry
 	logs      *observer.ObservedLogs
-	offset    atomic.Int64 // added to its clock
+	offset    atomic.Int64 // added to the guard's clock
 }
 
 func enforce(cfg *Config) {
@@ -203,7 +203,7 @@ func (g *guard) stop() {
 	require.NoError(g.t, g.telemetry.Shutdown(ctx))
 }
 
-// counted counts the evaluations by reason.
+// counted returns the number of evaluations for each reason.
 func (g *guard) counted() map[string]int64 {
 	g.t.Helper()
 	counts := map[string]int64{}
@@ -287,7 +287,7 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	}
 	for _, pod := range slices.Sorted(maps.Keys(c.used)) {
 		ms := resource(pod)
-		add(ms, signal.HwGPUMemoryUsage, 1) // the device's value, repeated for its holder
+		add(ms, signal.HwGPUMemoryUsage, 1) // the device's usage, repeated on the Resource of its holder
 		add(ms, signal.K8sContainerGPUMemoryUsage, c.used[pod]*mib)
 		if b, ok := c.budget[pod]; ok {
 			add(ms, signal.K8sContainerGPUMemoryBudget, b*mib, signal.BudgetSource, cmp.Or(c.source, "koordinator"))
@@ -299,11 +299,11 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	return md
 }
 
-// pressed is a device with little free memory on which pod a is far over its budget and pod b is
-// within its budget.
+// pressed is a device with little free memory. Its pod "a" is far over its budget, and its pod "b"
+// is within its budget.
 var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// relaxed is a device with enough free memory and the same pods.
+// relaxed is a device with enough free memory and the same pods as pressed.
 var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
 // sendEachInterval advances the fake clock and sends a sample every ten seconds.

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// stateKey is the only key in the storage.
+	// stateKey is the only key in the storage extension.
 	stateKey = "state"
 	// stateVersion is the version of the stored format.
 	stateVersion = 1
-	// recordKey is the annotation of the Lease in which all watchdogs record their actions.
+	// recordKey is the key of the Lease annotation in which all watchdogs record their actions.
 	recordKey = "otelcol-gpu/watchdog-actions"
 )
 
@@ -41,13 +41,14 @@ type storedState struct {
 	Actions     []decide.Action `json:"actions"`
 }
 
-// hasOpenAction reports whether an action on the device has not ended its shortage yet.
+// hasOpenAction reports whether there is an action on the device that has not yet ended its
+// shortage.
 func (m *evaluationState) hasOpenAction(device decide.Device) bool {
 	return slices.ContainsFunc(m.actions, func(a decide.Action) bool { return a.Device == device && !a.Ended })
 }
 
-// encode returns the stored format. It omits devices without a breach, except devices with an
-// action whose shortage has not ended.
+// encode returns the state in the stored format. It omits a device that has no breach, unless there
+// is an action on the device that has not yet ended its shortage.
 func (m *evaluationState) encode() []byte {
 	s := storedState{Version: stateVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {

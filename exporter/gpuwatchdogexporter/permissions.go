@@ -12,13 +12,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// recheckAfter is the number of intervals after which namespaces with a missing permission are
+// recheckAfter is the number of intervals after which the namespaces with a missing permission are
 // checked again.
 const recheckAfter = 5
 
 // missingPermissions contains the namespaces in which a permission is missing. The watchdog checks
 // all namespaces once per term and whenever a request is forbidden. It checks a namespace with a
-// missing permission again at intervals, and when it chooses a pod in this namespace.
+// missing permission again at intervals, and also when it selects a pod in this namespace.
 type missingPermissions struct {
 	missing    map[string]string // the missing permission by namespace
 	checkedAt  time.Time         // when all namespaces with a missing permission were last checked
@@ -77,7 +77,7 @@ func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now tim
 	w.denied.checkedNow[namespace] = now
 	missing, err := w.cluster.Missing(ctx, []string{namespace})
 	if err != nil || missing[namespace] == w.denied.missing[namespace] {
-		return false // the error of the request is reported instead
+		return false // the error of the actual request is reported instead
 	}
 	for other, permission := range w.denied.missing {
 		if other != namespace {

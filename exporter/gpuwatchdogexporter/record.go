@@ -11,7 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
 
-// readRecord reads the actions of all watchdogs. It does nothing if there is no record.
+// readRecord reads the recorded actions of all watchdogs. It does nothing if the shared record is
+// disabled.
 func (w *watchdog) readRecord(ctx context.Context, now time.Time) error {
 	if w.record == nil {
 		return nil
@@ -39,9 +40,9 @@ func (w *watchdog) decode(text string) []decide.Action {
 	return actions
 }
 
-// writeRecord decides again with the newest record and writes the action to it. If several
-// watchdogs decide at the same time, each one reads the actions that others have written. It writes
-// nothing if there is no action.
+// writeRecord makes the decision again with the newest record, and writes the action to the record.
+// If several watchdogs decide at the same time, each of them therefore considers the actions that
+// the others have already written. If there is no action, writeRecord writes nothing.
 func (w *watchdog) writeRecord(
 	ctx context.Context, before decide.State, in decide.Input, now time.Time,
 ) (after decide.State, d decide.Decision, err error) {
@@ -90,8 +91,8 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 	return err
 }
 
-// recordEnded records that the watchdog's own actions have ended a shortage, so that pods with the
-// same owner may be evicted again on any node. If the write fails, the next evaluation retries it.
+// recordEnded records that the watchdog's own actions have ended a shortage. Pods with the same
+// owner may then be evicted again on any node. If the write fails, the next evaluation retries it.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 	actions := w.memory.actions
 	if w.record == nil || !decide.Unrecorded(actions, w.recorded) {

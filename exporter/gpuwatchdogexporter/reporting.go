@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Reasons of the Kubernetes Events about a decision.
+// These are the reasons of the Kubernetes Events about decisions.
 const (
 	eventEvicted = "GPUMemoryEviction"        // the pod is evicted
 	eventDryRun  = "GPUMemoryEvictionDryRun"  // the pod would be evicted
@@ -23,8 +23,8 @@ const (
 // maxRecords is the maximum number of log records per evaluation of all devices.
 const maxRecords = 100
 
-// writeEvent writes a Kubernetes Event about a decision. While an eviction keeps failing, or while
-// the pods of an owner are excluded, it writes only one Event.
+// writeEvent writes a Kubernetes Event about a decision. It writes only one Event while an eviction
+// fails repeatedly, or while the pods of an owner are excluded.
 func (w *watchdog) writeEvent(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
 	var name, message string
 	details := fmt.Sprintf("uses %s of GPU memory with a budget of %s; device %s has %s free, and the floor is %s",
@@ -60,8 +60,8 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, componenthelper.With("reason", string(reason)))
 }
 
-// shouldLog reports whether to log a decision: the device is below the floor, or the reason has
-// changed.
+// shouldLog reports whether to log a decision. A decision is logged if the device is below the
+// floor or if the reason has changed.
 func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {

@@ -19,8 +19,8 @@ import (
 
 func shared(cfg *Config) { cfg.SharedRecord.Enabled = true }
 
-// fleet returns the given number of nodes, each with its own watchdog and a pod that is over its
-// budget. owner returns the Deployment of a node's pod.
+// fleet returns the given number of nodes. Each node has its own watchdog and one pod that is over
+// its budget. owner returns the Deployment that owns the pod on a node.
 func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(*Config)) (*api, []*guard) {
 	t.Helper()
 	var pods []*corev1.Pod
@@ -37,7 +37,7 @@ func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(
 	return a, guards
 }
 
-// liveAll advances the fake clock. Each node has its own pods. The watchdogs evaluate at the same
+// liveAll advances the fake clock. Each node has its own pods. All watchdogs evaluate at the same
 // time.
 func liveAll(d time.Duration, c card, guards []*guard) {
 	for range int(d / (30 * time.Second)) {
@@ -99,7 +99,8 @@ func TestHourlyCapIsPerCluster(t *testing.T) {
 	})
 }
 
-// A PodDisruptionBudget rejects one watchdog's eviction. The other watchdogs must not wait for it.
+// A PodDisruptionBudget rejects the eviction of one watchdog. The other watchdogs must not wait
+// because of this action.
 func TestARejectedEvictionIsRemovedFromTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 3, func(int) string { return "svc" })
@@ -129,8 +130,8 @@ func TestNoEvictionWithoutARecord(t *testing.T) {
 	})
 }
 
-// A new process without a storage extension, or on another node, reads earlier actions from the
-// record.
+// A new process that has no storage extension, or that runs on another node, reads the earlier
+// actions from the record.
 func TestRecordIsReadAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 1, func(int) string { return "svc" })
@@ -190,7 +191,7 @@ func TestNamespaceWithoutPermissionDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
-// The process list of the nvml receiver provides the number of processes.
+// The process list from the nvml receiver contains the number of processes.
 func TestThreeCUDAContextsAreNotOvershoot(t *testing.T) {
 	for processes, want := range map[int]string{1: "evicted", 3: "below_min_overshoot"} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
-// The parts of the component status.
+// These are the parts of the component status.
 const (
 	statusLease      = "lease"
 	statusEvaluation = "evaluation"
@@ -90,8 +90,8 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 	}, nil
 }
 
-// start fails if a kubeconfig cannot be read or the storage extension does not exist. It does not
-// fail if the API server is unreachable.
+// start returns an error if a kubeconfig cannot be read or if the storage extension does not exist.
+// It does not return an error if the API server is unreachable.
 func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	w.status.Host = host
 	if err := w.restore(ctx, host); err != nil {
@@ -144,8 +144,8 @@ func (w *watchdog) observe() error {
 	)
 }
 
-// consume processes a batch. It never returns an error, because points that cannot be used are
-// counted.
+// consume processes a batch. It never returns an error. Points that cannot be used are counted
+// instead.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md)
 	counts := w.samples.add(md, w.clock())
@@ -210,7 +210,7 @@ func (w *watchdog) report(part string, err error) {
 }
 
 // shutdown waits for the evaluation in progress, stores the state, and releases the lease, so that
-// another replica takes over immediately. If ctx ends first, it returns the error of ctx.
+// another replica can take over immediately. If ctx ends first, shutdown returns the error of ctx.
 func (w *watchdog) shutdown(ctx context.Context) error {
 	defer w.telemetry.Shutdown()
 	if w.cache == nil {

@@ -111,7 +111,7 @@ func TestEvictionResponses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal   error
 		reason    string
-		again     bool // whether the next evaluation repeats the eviction
+		again     bool // whether the next evaluation retries the eviction
 		event     string
 		heartbeat bool
 	}{
@@ -231,7 +231,7 @@ func TestTheHeartbeatStopsWhileARequirementIsMissing(t *testing.T) {
 	}
 }
 
-// A request without a response uses the time of the evaluation.
+// A request that receives no response uses up the time of the evaluation.
 func TestUnavailableAPIServerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -264,8 +264,8 @@ func TestWatchdogRecovers(t *testing.T) {
 	})
 }
 
-// If data stops arriving, it is stale after max_data_age. A device that does not return is deleted,
-// so that a removed node does not cause a permanent alert.
+// If no new data arrives, the data is stale after max_data_age. A device that does not return is
+// deleted, so that the removal of a node does not cause a permanent alert.
 func TestMissingDeviceIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -463,8 +463,8 @@ func TestClockChangeRestartsBreachCountsAndKeepsCooldowns(t *testing.T) {
 	})
 }
 
-// If the clock is set forward slightly, earlier breaches might still count as consecutive. If it is
-// set back, all earlier samples are newer than later ones.
+// If the clock is set forward slightly, earlier breaches could still count as consecutive. If it is
+// set back, all earlier samples appear newer than later samples.
 func TestDataFromBeforeAClockChangeIsIgnored(t *testing.T) {
 	for _, step := range []time.Duration{2 * clockTolerance, -10 * time.Minute} {
 		t.Run(step.String(), func(t *testing.T) {

@@ -72,7 +72,7 @@ func (r *replica) stop() {
 	require.NoError(r.t, r.telemetry.Shutdown(ctx))
 }
 
-// counted returns the number of evaluations with a reason.
+// counted returns the number of evaluations with the given reason.
 func (r *replica) counted(reason string) int64 {
 	m, err := r.telemetry.GetMetric("otelcol_gpu_watchdog_evaluations")
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *replica) heartbeat() float64 {
 	return m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value
 }
 
-// use is a pod with its memory use and its declared budget, in MiB.
+// use contains a pod, its memory usage and its declared budget. Sizes are in MiB.
 type use struct {
 	pod          *corev1.Pod
 	used, budget int64
@@ -136,7 +136,7 @@ func pressure(uses ...use) pmetric.Metrics {
 	return md
 }
 
-// until sends telemetry to the replicas until a condition is true.
+// until repeatedly sends telemetry to the replicas until the condition is true.
 func until(t *testing.T, md func() pmetric.Metrics, condition func() bool, replicas ...*replica) {
 	t.Helper()
 	require.Eventually(t, func() bool {

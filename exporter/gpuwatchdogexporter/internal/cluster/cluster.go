@@ -22,10 +22,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// ProtectedLabel on a pod, with any value, prevents its eviction.
+// ProtectedLabel is a label that prevents the eviction of a pod. The value of the label does not
+// matter.
 const ProtectedLabel = "otelcol-gpu/protected"
 
-// CallTimeout limits a request to the API server.
+// CallTimeout is the timeout of a request to the API server.
 const CallTimeout = 10 * time.Second
 
 // eventSource is the component name in Events.
@@ -41,14 +42,14 @@ type Options struct {
 	Budgets gpushare.BudgetOptions
 }
 
-// Cluster sends requests to the API server. It reads a pod by name when a decision depends on the
-// pod. A cache of all pods would be less current and would require permission to list pods.
+// Cluster sends requests to the API server. It reads a pod by name when a decision depends on that
+// pod. A cache of all pods would be less current, and would require the permission to list pods.
 type Cluster struct {
 	client  kubernetes.Interface
 	options Options
 
-	// Evict posts an eviction once. Tests replace it, because the fake client cannot post
-	// evictions.
+	// Evict posts an eviction once. Tests replace this function, because the fake client cannot
+	// post evictions.
 	Evict func(ctx context.Context, e *policyv1.Eviction) error
 }
 
@@ -57,8 +58,8 @@ func New(client kubernetes.Interface, o Options) *Cluster {
 	return &Cluster{client: client, options: o, Evict: evictOnce(client)}
 }
 
-// evictOnce returns a function that posts an eviction without retries. After a response with
-// Retry-After, client-go would wait and retry for minutes.
+// evictOnce returns a function that posts an eviction and does not retry it. If the API server
+// responds with a Retry-After header, client-go would otherwise wait and retry for minutes.
 func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Eviction) error {
 	return func(ctx context.Context, e *policyv1.Eviction) error {
 		return client.CoreV1().RESTClient().Post().Namespace(e.Namespace).Resource("pods").Name(e.Name).SubResource("eviction").
@@ -85,9 +86,9 @@ func (o *Options) permissions() []permission {
 	return needed
 }
 
-// Missing maps each namespace that lacks a permission to the missing permission, such as "create
-// pods/eviction". For several namespaces, it first checks whether the permissions are granted in
-// all namespaces of the cluster. If not, it checks each of the given namespaces.
+// Missing returns the missing permission, such as "create pods/eviction", for each namespace in
+// which a permission is missing. If there are several namespaces, Missing first checks whether the
+// permissions are granted cluster-wide. If they are not, it checks each of the given namespaces.
 func (c *Cluster) Missing(ctx context.Context, namespaces []string) (map[string]string, error) {
 	missing := map[string]string{}
 	for _, p := range c.options.permissions() {
@@ -153,7 +154,7 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 		Owner:       owner, OwnerKind: kind,
 		Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}
-	// A budget that cannot be parsed counts as not declared, so the pod declares less than the
+	// A budget that cannot be parsed counts as not declared. The pod then declares less than the
 	// telemetry shows.
 	facts.Budgets, _ = gpushare.Budgets(pod, c.options.Budgets)
 	if pod.Status.StartTime != nil {
@@ -164,9 +165,9 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 	return facts
 }
 
-// owner returns the pod's controller as namespace/kind/name, and its kind. Both are empty if the
-// pod has no controller. For a Deployment's ReplicaSet it returns the Deployment, because each
-// rollout creates a new ReplicaSet.
+// owner returns the pod's controller in the form namespace/kind/name, and the kind of the
+// controller. Both are empty if the pod has no controller. If the controller is a ReplicaSet of a
+// Deployment, owner returns the Deployment, because each rollout creates a new ReplicaSet.
 func owner(pod *corev1.Pod) (owner, kind string) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil {
@@ -179,8 +180,8 @@ func owner(pod *corev1.Pod) (owner, kind string) {
 	return pod.Namespace + "/" + kind + "/" + name, kind
 }
 
-// Act evicts or deletes the pod if it still has the same UID. It returns the outcome, whether the
-// action may have been carried out, and an error if the action failed.
+// Act evicts or deletes the pod if the pod still has the same UID. It returns the outcome and
+// whether the action may have been carried out. If the action failed, it also returns an error.
 func (c *Cluster) Act(ctx context.Context, a *decide.Action) (_ decide.Reason, done bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -206,12 +207,12 @@ func (c *Cluster) Act(ctx context.Context, a *decide.Action) (_ decide.Reason, d
 		return decide.PodGone, false, err
 	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err), apierrors.IsMethodNotSupported(err):
 		return decide.ActionFailed, false, err
-	default: // unknown whether it was carried out
+	default: // it is unknown whether the action was carried out
 		return decide.ActionFailed, true, err
 	}
 }
 
-// Event writes an Event about a decision on the pod.
+// Event writes a Kubernetes Event about a decision. The Event refers to the pod.
 func (c *Cluster) Event(ctx context.Context, v *decide.Victim, node, reason, message string, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -34,7 +34,8 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	}
 }
 
-// A pod's name may have the maximum length of object names, which also limits the Event's name.
+// A pod's name may have the maximum length of object names. The name of the Event must not exceed
+// this length either.
 func TestEventNameIsValid(t *testing.T) {
 	client := fake.NewClientset()
 	c := New(client, Options{})

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// maxIneffective is the number of ineffective evictions after which an owner's pods are no
-	// longer evicted, because the shortage has another cause.
+	// maxIneffective is the number of ineffective evictions after which the pods of an owner are no
+	// longer evicted. The shortage then has another cause.
 	maxIneffective = 2
-	// ineffectivePeriod is the time after which ineffective evictions are ignored.
+	// ineffectivePeriod is the age above which ineffective evictions no longer count.
 	ineffectivePeriod = 24 * time.Hour
 )
 
@@ -23,8 +23,8 @@ func (a *Action) key() string {
 	return a.UID + "/" + a.At.UTC().Format(time.RFC3339Nano)
 }
 
-// Shift adds step to the times of the actions. Call it after the clock was set by step, so that the
-// length of cool-downs does not change.
+// Shift adds step to the times of the actions. Call it after the clock was set by step, so that
+// cool-downs do not become longer or shorter.
 func Shift(actions []Action, step time.Duration) []Action {
 	shifted := slices.Clone(actions)
 	for i := range shifted {
@@ -60,7 +60,7 @@ func Without(actions []Action, a Action) []Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(b Action) bool { return b.key() == a.key() })
 }
 
-// Prune returns the actions that a rule still needs. If an action's time is ahead of the clock,
+// Prune returns the actions that the rules still need. If the time of an action is in the future,
 // Prune sets it to now.
 func Prune(actions []Action, p Policy, now time.Time) []Action {
 	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
@@ -76,22 +76,23 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	return kept
 }
 
-// Unrecorded reports whether the watchdog's own actions have ended a shortage, but the record does
-// not show that yet.
+// Unrecorded reports whether one of the watchdog's own actions has ended a shortage, and the record
+// does not show this yet.
 func Unrecorded(own, recorded []Action) bool {
 	return slices.ContainsFunc(own, func(a Action) bool {
 		return a.Ended && slices.ContainsFunc(recorded, func(r Action) bool { return r.key() == a.key() && !r.Ended })
 	})
 }
 
-// history returns the actions to which the rules apply.
+// history returns all actions to which the rules apply, both the watchdog's own actions and the
+// recorded actions.
 func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
-// endedActions returns the watchdog's own actions, updated after a sample of the device. If the
-// device has been clear for the owner's cool-down, all actions on the device have ended the
-// shortage.
+// endedActions returns the watchdog's own actions after a sample of the device. If the device's
+// free memory has stayed at or above the clear floor for the owner's cool-down, endedActions marks
+// all actions on the device as having ended the shortage.
 func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {
@@ -110,7 +111,8 @@ func endedActions(s State, device Device, p Policy) []Action {
 	return Merge(s.Actions, ended)
 }
 
-// countSince counts the actions within the last d. Dry-run and real actions are counted separately.
+// countSince returns the number of actions during the last d that match. In a dry run, it counts
+// only dry-run actions; otherwise, it counts only real actions.
 func countSince(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
 	n := 0
 	for _, a := range actions {

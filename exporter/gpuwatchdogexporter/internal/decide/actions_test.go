@@ -11,8 +11,9 @@ import (
 )
 
 // days evaluates a device once per minute for the given number of minutes. It returns the minutes
-// of the evictions and the last reason. free returns the device's free memory in MiB for the
-// current minute and the minutes since the last eviction.
+// in which a pod was evicted, and the reason of the last evaluation. free returns the free memory
+// of the device in MiB. Its arguments are the current minute and the number of minutes since the
+// last eviction.
 func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int64) (evictions []int, last Reason) {
 	t.Helper()
 	var s State
@@ -82,7 +83,7 @@ func TestOwnerIsEvictedAtMostTwiceWithoutEffect(t *testing.T) {
 	})
 }
 
-// Other watchdogs have evicted pods of the same owner, or of other owners.
+// Other watchdogs have evicted pods of the same owner or of different owners.
 func TestActionsOfOtherWatchdogsCount(t *testing.T) {
 	other := func(node string, minutesAgo int, owner string) Action {
 		return Action{
@@ -115,7 +116,7 @@ func TestActionsOfOtherWatchdogsCount(t *testing.T) {
 	}
 }
 
-// A watchdog that restarts without a storage extension only has the record.
+// A watchdog that restarts without a storage extension knows earlier actions only from the record.
 func TestRecordedEvictionEndsTheShortageOnceTheDeviceIsClear(t *testing.T) {
 	recorded := []Action{
 		{ID: "1", At: t0.Add(-2 * time.Hour), Device: device, UID: "uid-1", Owner: "ai/Deployment/a"},
@@ -136,7 +137,7 @@ func TestRecordedEvictionEndsTheShortageOnceTheDeviceIsClear(t *testing.T) {
 	assert.False(t, Unrecorded(s.Actions, all), "after the end was recorded")
 }
 
-// For any records of two watchdogs, Merge is commutative and never shortens a cool-down.
+// For any two lists of recorded actions, Merge is commutative and never shortens a cool-down.
 func TestMergeIsCommutativeAndNeverShortensACooldown(t *testing.T) {
 	action := rapid.Custom(func(t *rapid.T) Action {
 		return Action{

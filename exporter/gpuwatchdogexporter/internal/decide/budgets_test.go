@@ -9,7 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// HAMi's limit excludes CUDA contexts, but NVML includes them (HAMi#952).
+// HAMi's limit does not include CUDA contexts, but the memory usage that NVML reports includes them
+// (HAMi#952).
 func TestPodAtItsHardLimitWithThreeProcessesIsNotEvicted(t *testing.T) {
 	sample := func(source gpushare.BudgetSource, processes int) *Sample {
 		h := holder("a", 11350, 10000) // three contexts of 450 MiB
@@ -58,8 +59,8 @@ func TestEachContainerThatUsesMemoryCountsAsAProcess(t *testing.T) {
 	assert.Equal(t, 2, d.Victim.Processes)
 }
 
-// The annotation was raised after the telemetry was read, or the telemetry is based on an old state
-// of the pod.
+// The user raised the value of the annotation after the telemetry was collected, or the telemetry
+// is based on an old state of the pod.
 func TestPodIsNotEvictedForARemovedBudget(t *testing.T) {
 	declares := func(source gpushare.BudgetSource, container string, mibs int64) gpushare.Budget {
 		return gpushare.Budget{Source: source, Container: container, Minor: -1, MemoryBytes: mibs * mib}

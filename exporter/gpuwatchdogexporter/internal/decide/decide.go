@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// FutureTolerance is how much the clocks of nodes may differ.
+	// FutureTolerance is the tolerated difference between the clocks of nodes.
 	FutureTolerance = 15 * time.Second
 
-	// rounding is the tolerance for the sum of used and free memory. Each value is rounded to MiB,
-	// and they are read at slightly different times.
+	// rounding is the tolerance for the sum of used and free memory. Both values are rounded to
+	// MiB, and they are read at slightly different times.
 	rounding = 64 << 20
-	// minReserve is an amount of memory that any driver may reserve.
+	// minReserve is the amount of reserved memory that is considered plausible for any driver.
 	minReserve = 1 << 30
 	// maxBytes is more memory than any device has.
 	maxBytes = 1 << 50
-	// minBudget is the smallest plausible budget. All sources use MiB or larger units, so a smaller
+	// minBudget is the smallest plausible budget. All sources use MiB or larger units. A smaller
 	// number probably lacks its unit.
 	minBudget = 1 << 20
 )
 
-// Evaluate evaluates a device. The caller carries out the Action of the decision. The new state
-// already contains the action, so that the caller can store it first. [Settle] then records the
-// result. If the reason is PodUnknown, the caller reads the Victim from the API server, adds it to
-// in.Pods, and evaluates again with the same state.
+// Evaluate evaluates a device. The caller carries out the Action of the decision. The returned
+// state already contains the action, so that the caller can store the state before it acts.
+// Afterward, [Settle] records the result. If the reason is PodUnknown, the caller reads the Victim
+// from the API server, adds it to in.Pods, and calls Evaluate again with the same state.
 func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	s, d, over := judge(s, in, p, now)
 	if d.Reason != "" {
@@ -52,7 +52,7 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 		if d.Victim == nil {
 			d.Victim, d.Reason = v, reason
 		}
-		// Memory is being released, or it is unknown whether it is.
+		// The pod's memory is being released, or this cannot be determined.
 		if reason == Terminating || reason == PodGone || reason == PodUnknown {
 			d.Victim, d.Reason = v, reason
 			return s, d
@@ -61,9 +61,9 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	return s, d
 }
 
-// Settle returns the state after the decision's action. An action that was or may have been carried
-// out ends the breach, so the next action needs Breaches evaluations again. An action that
-// certainly failed changes nothing, so the next evaluation may retry it.
+// Settle returns the state after the decision's action. If the action was carried out or may have
+// been carried out, the breach ends, and the next action requires Breaches breaching evaluations
+// again. If the action certainly failed, nothing changes, so the next evaluation may retry it.
 func Settle(s State, a Action, done bool) State {
 	if done {
 		s.Breach.Count, s.Breach.Over = 0, nil
@@ -73,8 +73,9 @@ func Settle(s State, a Action, done bool) State {
 	return s
 }
 
-// judge makes the part of the decision that does not depend on the pods' state. If this part has no
-// reason, it returns the pods that are over their budget, in the order of evaluation.
+// judge makes the part of the decision that does not depend on the state of the pods. If judge does
+// not determine a reason, it returns the pods that are over their budget, in the order in which
+// they are to be evaluated.
 func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victim) {
 	s.Actions = Prune(s.Actions, p, now)
 	d := Decision{Device: in.Device}
@@ -111,10 +112,10 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 	return s, d, enough
 }
 
-// follow updates the device's breach with a sample. It returns a reason, unless the pods must also
-// be evaluated.
+// follow updates the breach of the device with a sample. It returns a decision with a reason,
+// unless the pods must also be evaluated.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
-	// During a restart, the clock may have been set back or the floor may have changed.
+	// While the process restarted, the clock may have been set back or the floor may have changed.
 	if b.LastAt.After(now.Add(FutureTolerance)) || b.Floor != p.Floor {
 		b = Breach{Floor: p.Floor}
 	}
@@ -177,7 +178,7 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	return b, d
 }
 
-// doubt returns the reason why a sample suspends the decision, or "".
+// doubt returns the reason why the decision must be suspended after this sample, or "".
 func doubt(s *Sample, p Policy) Reason {
 	switch {
 	case impossible(s, p):
@@ -190,9 +191,10 @@ func doubt(s *Sample, p Policy) Reason {
 	return ""
 }
 
-// impossible reports whether a sample contradicts itself. It detects errors in a single series,
-// because the series depend on each other. The total is the used and free memory plus the small
-// amount that the driver reserves. The containers together do not use more memory than the device.
+// impossible reports whether the values in a sample contradict each other. It can detect an error
+// in a single series, because the series depend on each other: the total memory is the sum of the
+// used memory, the free memory and the small amount that the driver reserves, and the containers
+// together do not use more memory than the device.
 func impossible(s *Sample, p Policy) bool {
 	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
 		return true
@@ -213,21 +215,22 @@ func impossible(s *Sample, p Policy) bool {
 			return true
 		}
 	}
-	// An undetected deviation is smaller than the minimum overshoot.
+	// A deviation that is not detected here is smaller than the minimum overshoot.
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
-// current returns a container's reading if it has the time of the device's sample. An older reading
-// belongs to a container that has ended or is no longer in telemetry.
+// current returns the bytes of a container's reading, and whether the reading has the same time as
+// the device's sample. An older reading belongs to a container that has ended or is no longer in
+// telemetry.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
 
-// overBudget returns in over the pods that use more than their budget, largest overshoot first.
-// enforced contains pods that exceed a budget by at least the minimum overshoot if the source of
-// the budget is not in Policy.BudgetSources. unbudgeted is the memory that containers without a
-// budget use. For a pod, only containers with a budget count. A container with unknown usage counts
-// as 0, in favor of the pod.
+// overBudget returns three values. over contains the pods that use more than their budget, sorted
+// by overshoot, largest first. enforced contains the pods that exceed a budget by at least the
+// minimum overshoot, if the source of the budget is not in Policy.BudgetSources. unbudgeted is the
+// amount of memory that containers without a budget use. For a pod, only containers with a budget
+// count. If the usage of a container is unknown, it counts as 0, in favor of the pod.
 func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
 	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {
@@ -258,7 +261,7 @@ func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64)
 	return sorted(pods, s), enough(sorted(others, s), p), unbudgeted
 }
 
-// sorted returns the pods that are over their budget, largest overshoot first.
+// sorted returns the pods that are over their budget, sorted by overshoot, largest first.
 func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	for v := range maps.Values(pods) {
 		v.Processes = max(v.Processes, s.Processes[v.UID])
@@ -269,7 +272,7 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	slices.SortFunc(over, func(a, b Victim) int {
 		return cmp.Or(
 			-cmp.Compare(a.Overshoot, b.Overshoot),
-			cmp.Compare(a.Budget, b.Budget), // equal overshoots: largest relative to the budget first
+			cmp.Compare(a.Budget, b.Budget), // if the overshoots are equal, the pod with the largest overshoot relative to its budget comes first
 			strings.Compare(a.UID, b.UID),
 		)
 	})
@@ -277,8 +280,8 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 }
 
 // enough returns the pods that are over their budget by more than the minimum overshoot. The
-// minimum overshoot applies per process, because the device's memory includes a CUDA context for
-// each process, which a budget usually does not include.
+// minimum overshoot applies per process, because the device's memory usage includes a CUDA context
+// for each process, and a budget usually does not include these contexts.
 func enough(over []Victim, p Policy) []Victim {
 	return slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
 		least := float64(p.MinOvershoot) * float64(max(v.Processes, 1))

@@ -47,8 +47,8 @@ func card(at time.Time, free int64, holders ...Holder) *Sample {
 	return &Sample{At: at, Headroom: free, Usage: total - reserved - free, Limit: total, Attribution: Valid, Holders: holders}
 }
 
-// holder returns a container that uses and declares the given MiB. A negative number means not
-// observed.
+// holder returns a container with the given usage and budget in MiB. A negative number means that
+// the value was not observed.
 func holder(pod string, used, declared int64) Holder {
 	return Holder{
 		Holder: gpudata.Holder{Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main"},
@@ -56,7 +56,7 @@ func holder(pod string, used, declared int64) Holder {
 	}
 }
 
-// unseen removes the usage of a pod's container.
+// unseen removes the usage of the pod's container from the sample.
 func unseen(s *Sample, pod string) *Sample {
 	for i := range s.Holders {
 		if s.Holders[i].Pod == pod {
@@ -66,7 +66,7 @@ func unseen(s *Sample, pod string) *Sample {
 	return s
 }
 
-// undeclared removes the budget of a pod's container.
+// undeclared removes the budget of the pod's container from the sample.
 func undeclared(s *Sample, pod string) *Sample {
 	for i := range s.Holders {
 		if s.Holders[i].Pod == pod {
@@ -97,12 +97,12 @@ func victim(d Decision) string {
 	return d.Victim.Pod
 }
 
-// budget returns the value that gpushare reads from a container's resource limit.
+// budget returns the budget in bytes that gpushare reads from a container's resource limit.
 func budget(t *testing.T, quantity string) int64 {
 	t.Helper()
 	q, err := resource.ParseQuantity(quantity)
 	if err != nil {
-		return 0 // the API server rejects it
+		return 0 // the API server rejects this quantity
 	}
 	main := corev1.Container{Name: "main"}
 	main.Resources.Limits = corev1.ResourceList{"example.com/gpumem": q}
@@ -114,7 +114,7 @@ func budget(t *testing.T, quantity string) int64 {
 	return budgets[0].MemoryBytes / mib
 }
 
-// The rows are from the tests of the system on which this watchdog's rules are based.
+// The rows come from the tests of the system on which the rules of this watchdog are based.
 func TestTheEightRowsOfTheOriginalSystem(t *testing.T) {
 	evict := func(s *Sample) Decision {
 		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
@@ -170,7 +170,7 @@ func TestTheEightRowsOfTheOriginalSystem(t *testing.T) {
 	}
 }
 
-// These failures occurred in that system.
+// These failures occurred in the system on which the rules of this watchdog are based.
 func TestTheFourteenFailuresOfTheOriginalSystem(t *testing.T) {
 	over := func() Holder { return holder("a", 9000, 3000) }
 	evaluate := func(s *Sample, pods map[string]Pod, change ...func(*Policy)) Decision {
@@ -374,7 +374,7 @@ func TestUnlistedNamespaceIsSkippedWithoutReadingThePod(t *testing.T) {
 	assert.Equal(t, "a", victim(d))
 }
 
-// step is an evaluation at a given minute.
+// step is an evaluation at the given minute.
 type step struct {
 	minute int
 	sample func(at time.Time) *Sample
@@ -406,7 +406,7 @@ func TestOnlyConsecutiveBreachesCount(t *testing.T) {
 	}
 	first := func(time.Time) *Sample { return breach(t0) }
 	later := func(time.Time) *Sample { return breach(t0.Add(29 * time.Second)) }
-	// The exporter repeats old values, so the board's energy counter does not increase.
+	// The exporter repeats old values. The board's energy counter therefore does not increase.
 	frozen := func(at time.Time) *Sample {
 		s := breach(at)
 		s.Moved = t0
@@ -461,7 +461,7 @@ func TestBreachesSurviveARestart(t *testing.T) {
 	walk(t, restored, three, []step{{2, breach, Evicted}})
 }
 
-// The configuration may have changed during a restart.
+// The floor in the configuration may have changed during a restart.
 func TestBreachesOfAnotherFloorDoNotCount(t *testing.T) {
 	p := policy(func(p *Policy) { p.Breaches = 3 })
 	var s State

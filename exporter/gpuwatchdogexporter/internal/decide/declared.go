@@ -4,9 +4,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// declaresNoMore reports whether the pod that was just read declares no more than the budgets in
-// telemetry, which are based on an earlier state of the pod. It only compares annotations, because
-// resource requests and claim allocations cannot change while a pod is running.
+// declaresNoMore reports whether the pod, as just read from the API server, declares no more than
+// the budgets in telemetry. These budgets are based on an earlier state of the pod. declaresNoMore
+// compares only annotations, because resource requests and claim allocations cannot change while a
+// pod is running.
 func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
 	for i := range s.Holders {
@@ -41,8 +42,9 @@ func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	return true
 }
 
-// largest returns the largest budget from the source for the container, or for the pod if container
-// is empty. It returns 0 if there is no such budget. size is the memory of the device.
+// largest returns the largest budget from the source for the container. If container is empty, it
+// returns the largest budget for the pod. It returns 0 if there is no such budget. size is the
+// total memory of the device.
 func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container string, size int64) (bytes int64) {
 	for i := range budgets {
 		if b := &budgets[i]; b.Source == source && b.Container == container {
@@ -52,8 +54,8 @@ func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container 
 	return bytes
 }
 
-// deviceBudget returns the sum of the containers' budgets for one device from a scheduler's
-// annotation.
+// deviceBudget returns the sum of the containers' budgets on one device, as declared in a
+// scheduler's annotation.
 func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool, size int64) int64 {
 	sum := largest(budgets, source, "", size)
 	for container := range containers {
@@ -64,9 +66,9 @@ func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, conta
 	return sum
 }
 
-// podBudget returns the sum of the containers' budgets for all devices from the user's annotations.
-// Containers with a separate annotation have that budget. The other containers share the rest of
-// the pod's annotation.
+// podBudget returns the sum of the containers' budgets on all devices, as declared in the user's
+// annotations. A container that has its own annotation has that budget. The other containers share
+// the rest of the pod's annotation.
 func podBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
 	var sum int64
 	shared := false

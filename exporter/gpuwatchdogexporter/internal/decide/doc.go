@@ -1,6 +1,6 @@
-// Package decide makes the watchdog's decisions. It chooses at most one pod to evict, based on a
-// device's telemetry, its pods in the API server, and earlier decisions. It always returns a
-// reason. The package does no I/O, has no clock, and stores no state: [Evaluate] has no side
+// Package decide makes the watchdog's decisions. It selects at most one pod to evict, based on a
+// device's telemetry, the device's pods in the API server, and earlier decisions. It always returns
+// a reason. The package does no I/O, has no clock and stores no state. [Evaluate] has no side
 // effects.
 //
 // A pod is chosen only if all of these conditions are met:

@@ -21,7 +21,7 @@ const histories = 120_000
 
 // truth is the actual state of a device when it was sampled.
 type truth struct {
-	at       time.Time // by the clock at that time
+	at       time.Time // by the clock at the time of the sample
 	headroom int64
 	over     map[string]bool // by pod UID
 	sample   *Sample         // a sample without faults
@@ -35,16 +35,16 @@ type tenant struct {
 	context             int64 // memory that is part of the device's usage but not of the pod's
 }
 
-// evaluation is the recorded input of an evaluation of the device.
+// evaluation contains the input of one evaluation of the device.
 type evaluation struct {
 	origin *truth    // actual state of the sample, or nil
 	sound  bool      // whether the sample is on time and without faults
 	wall   time.Time // wall clock time
 }
 
-// history simulates a device and a watchdog whose telemetry, API server, clock, and process
-// sometimes fail. The expected results are computed from the actual states, never from the
-// watchdog's state.
+// history simulates a device and a watchdog. The telemetry, the API server, the clock and the
+// process sometimes fail. The expected results are computed from the actual states of the device,
+// never from the watchdog's state.
 type history struct {
 	r       *rand.Rand
 	p       Policy
@@ -144,7 +144,7 @@ func (h *history) advance() *truth {
 
 func (h *history) withProbability(p float64) bool { return h.r.Float64() < p }
 
-// observe returns the telemetry of the actual state, possibly with a fault.
+// observe returns the telemetry for the actual state. The telemetry may contain a fault.
 func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 	if !h.faults || h.withProbability(0.5) {
 		return now.sample, evaluation{origin: now, sound: true}
@@ -236,7 +236,7 @@ func (h *history) before(uid string, now Reading) Reading {
 	return now
 }
 
-// attribute sets the attribution as gpu_k8s would for wrong values.
+// attribute sets the attribution state that gpu_k8s would report for the values.
 func (h *history) attribute(s *Sample) {
 	sum := int64(0)
 	for _, holder := range s.Holders {
@@ -250,7 +250,7 @@ func (h *history) attribute(s *Sample) {
 	}
 }
 
-// facts returns the pods as the API server shows them.
+// facts returns the pods in the state that the API server reports.
 func (h *history) facts() map[string]Pod {
 	if h.faults && h.withProbability(0.05) {
 		return nil
@@ -362,8 +362,9 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 		return fmt.Errorf("%s may not be evicted: %+v", d.Action.Pod, pod)
 	}
 
-	// An eviction requires enough consecutive samples below the floor. Each must be fresh and
-	// distinct. Between them there must be no gap and no sample at or above the clear floor.
+	// An eviction requires enough consecutive samples below the floor. Each sample must be fresh
+	// and distinct. Between these samples, there must be no gap and no sample at or above the clear
+	// floor.
 	var low []*truth
 	for i := len(h.evaluations) - 1; i >= 0 && len(low) < h.p.Breaches; i-- {
 		e := h.evaluations[i]
@@ -398,9 +399,10 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	return nil
 }
 
-// Despite any faults and restarts, a pod is evicted only if the device was actually below the floor
-// for N evaluations and the pod was actually over its budget. Any one series may be wrong, together
-// with all series that are derived from it. A consistent error in all series cannot be detected.
+// With any faults and restarts, the watchdog evicts a pod only if the device was actually below the
+// floor for N evaluations and the pod was actually over its budget. Any one series may be wrong,
+// together with all series that are derived from it. A consistent error in all series cannot be
+// detected.
 func TestNoRandomHistoryCausesAWrongEviction(t *testing.T) {
 	n := uint64(histories)
 	if testing.Short() {
@@ -428,8 +430,8 @@ func TestNoRandomHistoryCausesAWrongEviction(t *testing.T) {
 	assert.Greater(t, evictions.Load(), int64(n/10), "some histories must have evictions")
 }
 
-// Without faults, a pod over its budget that keeps the device below the floor is evicted in the
-// N-th evaluation.
+// Without faults, if a pod over its budget keeps the device below the floor, it is evicted in the
+// Nth evaluation.
 func TestAGrowingPodIsEvictedInTheNthEvaluation(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		p := policy(func(p *Policy) { p.Breaches = n })

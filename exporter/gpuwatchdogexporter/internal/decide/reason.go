@@ -3,14 +3,14 @@ package decide
 // Reason is the outcome of an evaluation.
 type Reason string
 
-// Reasons of evaluations that require no action.
+// These are the reasons of evaluations that require no action.
 const (
 	AboveFloor    Reason = "above_floor"    // enough memory is free
 	BetweenFloors Reason = "between_floors" // the device was below the floor and has not reached the clear floor yet
 	NoNewSample   Reason = "no_new_sample"  // the sample was already evaluated, or is too close to the last evaluated one
 )
 
-// Reasons why no pod is evicted although the device is below the floor.
+// These are the reasons why no pod is evicted although the device is below the floor.
 const (
 	BreachPending       Reason = "breach_pending"         // the device was not below the floor in enough consecutive evaluations
 	WithinBudget        Reason = "within_budget"          // every pod is within its budget
@@ -34,7 +34,7 @@ const (
 	PodGone             Reason = "pod_gone"               // the pod in telemetry is gone, was replaced, or is on another node, so wait
 )
 
-// Reasons why the decision is suspended: the data is not sufficient.
+// These are the reasons why the decision is suspended because the data is not sufficient.
 const (
 	TelemetryMissing    Reason = "telemetry_missing"    // some or all of the device's series are missing
 	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
@@ -48,7 +48,7 @@ const (
 	ClockStep           Reason = "clock_step"           // the wall clock was set, so breach counts restart
 )
 
-// Reasons of evaluations that chose a pod.
+// These are the reasons of evaluations that selected a pod.
 const (
 	WouldEvict   Reason = "would_evict"   // dry run
 	Evicted      Reason = "evicted"       // the API server accepted the request
@@ -58,7 +58,8 @@ const (
 	StateUnsaved Reason = "state_unsaved" // the action could not be stored beforehand, so it was not carried out
 )
 
-// Reasons why no device was evaluated. For NoPermission, only the pod may be skipped.
+// These are the reasons why no device was evaluated. NoPermission may also mean that only one pod
+// was skipped.
 const (
 	NotLeader      Reason = "not_leader"      // another replica acts, or the lease cannot be acquired
 	NoTelemetry    Reason = "no_telemetry"    // no device is known
@@ -78,11 +79,11 @@ var complete = map[Reason]bool{
 	WouldEvict:         true, Evicted: true, Refused: true,
 }
 
-// Complete reports whether the evaluation was complete: the data was fresh, and an action would
-// have been possible. AttributionPartial is complete, because the data is available and only a part
-// of the memory cannot be attributed.
+// Complete reports whether the evaluation was complete, which means that the data was fresh and an
+// action would have been possible. An evaluation with AttributionPartial is complete, because the
+// data is available and only a part of the memory cannot be attributed.
 func (r Reason) Complete() bool { return complete[r] }
 
-// Recorded reports whether the reason depends on the records of other watchdogs, so that a newer
-// record may lead to another reason.
+// Recorded reports whether the reason depends on the records of other watchdogs. A newer record may
+// then lead to a different reason.
 func (r Reason) Recorded() bool { return r == OwnerCooldown || r == HourlyCap || r == Ineffective }

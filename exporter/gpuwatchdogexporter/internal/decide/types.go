@@ -13,7 +13,7 @@ type Device struct {
 	ID   string `json:"id"` // hw.id
 }
 
-// Reading is a number of bytes with its sample time. The zero Reading means not observed.
+// Reading is a number of bytes and its sample time. The zero value means that nothing was observed.
 type Reading struct {
 	Bytes int64
 	At    time.Time
@@ -43,17 +43,17 @@ type Sample struct {
 	Attribution            Attribution
 	Conflict               bool // a series had two different values at one time
 	Holders                []Holder
-	// Moved is the time of the last change of the board's energy counter, or zero without a
-	// counter. The readings may be as old as this.
+	// Moved is the time at which the board's energy counter last changed, or zero if there is no
+	// counter. The readings may be as old as this time.
 	Moved time.Time
-	// Spare maps pod UIDs to the unused part of the budgets that the pod shares: on its other
-	// devices, and in other pods with the same claim.
+	// Spare maps the UID of a pod to the unused part of the budgets that the pod shares. This part
+	// is on the pod's other devices, and in other pods with the same claim.
 	Spare map[string]int64
-	// Processes maps pod UIDs to the number of the pod's processes on the device. Pods that are in
-	// no process list have no entry.
+	// Processes maps the UID of a pod to the number of the pod's processes on the device. A pod
+	// that is not in any process list has no entry.
 	Processes map[string]int
-	// Annotated maps pod UIDs to the sum of the pod's budgets for all devices from the user's
-	// annotation.
+	// Annotated maps the UID of a pod to the sum of the pod's budgets on all devices, as declared
+	// in the user's annotation.
 	Annotated map[string]int64
 }
 
@@ -101,15 +101,15 @@ type Breach struct {
 	Over   map[string]int `json:"over,omitempty"`   // number of these evaluations in which a pod was over its budget, by pod UID
 	Doubt  Reason         `json:"doubt,omitempty"`  // why the last sample suspended the decision, or empty
 	Floor  int64          `json:"floor,omitempty"`  // the Policy.Floor during the count
-	// ClearSince is the time of the first sample at or above the clear floor after which no sample
-	// was below the floor. It is zero if the last sample was below the floor or was not usable.
+	// ClearSince is the time of the first sample at or above the clear floor since the last sample
+	// below the floor. It is zero if the last sample was below the floor or was not usable.
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
-// Action is an eviction. In a dry run, it was not carried out.
+// Action is an eviction. In a dry run, it is an eviction that was not carried out.
 type Action struct {
-	// ID identifies the action even if At was adjusted because the clock was set. Actions of
-	// earlier versions have no ID.
+	// ID identifies the action. It stays the same if At is adjusted because the clock was set.
+	// Actions of earlier versions have no ID.
 	ID        string    `json:"id,omitempty"`
 	At        time.Time `json:"at"`
 	Device    Device    `json:"device"`
@@ -118,14 +118,14 @@ type Action struct {
 	UID       string    `json:"uid"`
 	Owner     string    `json:"owner"`
 	DryRun    bool      `json:"dry_run,omitempty"`
-	// Ended is set when the shortage is over: the device's free memory stayed at or above the clear
-	// floor for the owner's cool-down after the action.
+	// Ended is true if the shortage is over. This means that the device's free memory stayed at or
+	// above the clear floor for the owner's cool-down after the action.
 	Ended bool `json:"ended,omitempty"`
 }
 
-// State is passed from one evaluation to the next. It contains the device's breach, the watchdog's
-// own actions on all its devices, and the actions that all watchdogs in the cluster recorded. It is
-// never modified in place.
+// State is passed from one evaluation to the next. It contains the breach of the device, the
+// watchdog's own actions on all devices, and the actions that all watchdogs in the cluster
+// recorded. It is never modified in place.
 type State struct {
 	Breach   Breach
 	Actions  []Action
@@ -139,8 +139,9 @@ type Input struct {
 	Pods   map[string]Pod // pods that were read from the API server, by the UID in telemetry
 }
 
-// Victim is a pod over its budget. Its numbers are sums over its containers on the device that have
-// a budget. The unused part of the same budget on other devices and in other pods is subtracted.
+// Victim is a pod that is over its budget. Its numbers are sums over its containers that are on the
+// device and have a budget. The unused part of the same budget on other devices and in other pods
+// is subtracted.
 type Victim struct {
 	Namespace, Pod, UID      string
 	Usage, Budget, Overshoot int64
