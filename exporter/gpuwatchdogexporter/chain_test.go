@@ -93,8 +93,9 @@ func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 	})
 }
 
-// gpu_window sends the last values of the metrics that the watchdog uses, with their times. The
-// watchdog decides the same as from samples, with a delay of at most a window and its grace.
+// gpu_window sends the last values of the metrics that the watchdog uses, together with the times of
+// these values. The watchdog makes the same decisions as it makes from samples. Its decisions are
+// delayed by at most the length of a window plus the grace period of gpu_window.
 func TestAWatchdogBehindGPUWindowDecidesTheSame(t *testing.T) {
 	behindWindows(t, func(g *guard, send func(time.Duration, card)) {
 		send(5*time.Minute, relaxed)

@@ -107,7 +107,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	}
 	w.cache = cache
 
-	ctx = context.WithoutCancel(ctx) // start's context ends when start returns.
+	ctx = context.WithoutCancel(ctx) // The context of start ends when start returns.
 	evaluating, stopEvaluating := context.WithCancel(ctx)
 	electing, stopTerm := context.WithCancel(ctx)
 	w.stopEvaluating, w.stopTerm = stopEvaluating, stopTerm

@@ -21,11 +21,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// The benchmarks use the reference load: 8 GPUs with 7 MIG instances each, and pod labels. The
-// comparison with the prometheus receiver is in test/bench.
+// The benchmarks use the reference load: 8 GPUs with 7 MIG instances each and with pod labels. The
+// directory test/bench contains the comparison with the prometheus receiver.
 
-// BenchmarkScrapeToPdata measures a scrape without the network: parsing the body and building the
-// batch.
+// BenchmarkScrapeToPdata measures a scrape without network access. It parses the body and builds
+// the batch.
 func BenchmarkScrapeToPdata(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	parser, batches := exposition.NewParser(), batchBuilder{version: "1.2.3"}
@@ -65,7 +65,7 @@ func (a staticResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(a)), Body: io.NopCloser(bytes.NewReader(a))}, nil
 }
 
-// The limit is 10% above the value when this test was written.
+// The limit is 10% above the number of allocations at the time when this test was written.
 func TestAllocationsOfAScrapeAreLimited(t *testing.T) {
 	f := opened(t, []string{"http://exporter:9400/metrics"}, nil)
 	f.fetcher.client = &http.Client{Transport: staticResponse(expositiontest.Node(8, 7))}

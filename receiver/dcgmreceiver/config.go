@@ -31,15 +31,16 @@ const (
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
-	minMemoryLimit        = 16 << 20 // the collector needs more, and a number without its unit MiB is smaller
+	minMemoryLimit        = 16 << 20 // the collector needs more than this, and a number without its unit MiB is less than this
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
 
-// URL is a URL that may contain a user and a password, which are hidden when the URL is printed.
+// URL is a URL that may contain a user name and a password. Both are hidden when the URL is
+// printed.
 type URL string
 
-// String returns the URL with [REDACTED] instead of user and password.
+// String returns the URL with [REDACTED] in place of the user name and the password.
 func (u URL) String() string {
 	shown := withoutUserInfo(string(u))
 	if scheme, host, found := strings.Cut(shown, "//"); found && shown != string(u) {
@@ -48,40 +49,40 @@ func (u URL) String() string {
 	return shown
 }
 
-// MarshalText implements encoding.TextMarshaler for code that prints configurations.
+// MarshalText implements encoding.TextMarshaler. Code that prints configurations uses it.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // Config is the configuration of the dcgm receiver.
 type Config struct {
-	// Endpoints are the URLs to scrape. The default path is /metrics. If there are none, the
+	// Endpoints are the URLs to scrape. The default path is /metrics. If Endpoints is empty, the
 	// receiver discovers exporters.
 	Endpoints []URL `mapstructure:"endpoints"`
 
 	// Discovery configures how exporters are discovered. It must not be set together with
-	// endpoints. The defaults are for an agent that scrapes the exporter of its own node.
+	// endpoints. The defaults are intended for an agent that scrapes the exporter on its own node.
 	Discovery configoptional.Optional[DiscoveryConfig] `mapstructure:"discovery"`
 
 	// CollectionInterval is the time between scrapes of an endpoint.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
-	// Timeout limits a scrape, from the request to the last byte of the body. It must not exceed
-	// CollectionInterval.
+	// Timeout is the maximum duration of a scrape, from the request to the last byte of the body.
+	// It must not exceed CollectionInterval.
 	Timeout time.Duration `mapstructure:"timeout"`
 
-	// StartJitter limits the random delay before the first scrape of each endpoint. The delay
+	// StartJitter is the maximum random delay before the first scrape of each endpoint. The delay
 	// spreads the scrapes over time. The default is CollectionInterval, but at most one hour.
 	StartJitter *time.Duration `mapstructure:"start_jitter"`
 
-	// MaxBodySize is the largest accepted body, in bytes after decompression.
+	// MaxBodySize is the maximum size of a body, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
 	// MemoryLimit is the size of the live heap, in bytes, above which scrapes are skipped. 0 means
 	// 80% of GOMEMLIMIT, or no limit if GOMEMLIMIT is not set.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
-	// HonorTimestamps uses the exporter's timestamps as sample times instead of the scrape time. It
-	// drops samples with impossible timestamps. It is meant for exporters that repeat old readings
-	// with their original timestamps.
+	// HonorTimestamps makes the receiver use the exporter's timestamps as sample times instead of
+	// the scrape time. The receiver then drops samples with impossible timestamps. This setting is
+	// intended for exporters that repeat old readings with their original timestamps.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 
 	// Stages run inside the receiver and exchange frames without converting them to pdata. Without
@@ -92,8 +93,8 @@ type Config struct {
 	// same stages as the exporters' samples.
 	NVML configoptional.Optional[nvmlreceiver.Config] `mapstructure:"nvml"`
 
-	// HTTP configures the HTTP client for all endpoints: TLS, authentication, headers, proxy,
-	// connections.
+	// HTTP configures the HTTP client for all endpoints, including TLS, authentication, headers,
+	// proxy and connections.
 	HTTP confighttp.ClientConfig `mapstructure:"http"`
 }
 
@@ -105,12 +106,12 @@ var (
 func createDefaultConfig() component.Config {
 	client := confighttp.NewDefaultClientConfig()
 	keepalive := confighttp.NewDefaultKeepaliveClientConfig()
-	// Do not limit idle connections, neither in total nor per host. If there were more endpoints
-	// than the limit allows, connections would be closed after each scrape.
+	// Do not limit the number of idle connections, neither in total nor per host. With more
+	// endpoints than the limit, connections would be closed after each scrape.
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
 	nvml := *nvmlreceiver.NewFactory().CreateDefaultConfig().(*nvmlreceiver.Config) //nolint:forcetypeassert // a factory returns its own Config
-	nvml.ProcessesOnly = true                                                       // each device must have only one source, which is the exporter
+	nvml.ProcessesOnly = true                                                       // each device must have only one source, and its source is the exporter
 	return &Config{
 		CollectionInterval: defaultCollectionInterval,
 		Timeout:            defaultTimeout,
@@ -165,7 +166,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// discovery returns the settings of discovery, which is used if no endpoints are configured.
+// discovery returns the settings for discovery. Discovery is used if no endpoints are configured.
 func (cfg *Config) discovery() DiscoveryConfig {
 	d := cfg.Discovery
 	return *d.GetOrInsertDefault()
@@ -184,8 +185,8 @@ func (cfg *Config) startJitter() time.Duration {
 	return min(cfg.CollectionInterval, maxStartJitter)
 }
 
-// parseEndpoint parses an entry of endpoints. Its errors do not contain the entry, which may
-// include a password.
+// parseEndpoint parses an element of endpoints. Its errors do not contain the element, because the
+// element may include a password.
 func parseEndpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -212,7 +213,7 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// publicURL returns u without user and password, for messages.
+// publicURL returns u without the user name and the password. The result is used in messages.
 func publicURL(u *url.URL) string {
 	public := *u
 	public.User = nil
@@ -227,7 +228,8 @@ func withoutUserInfos(texts []URL) []string {
 	return public
 }
 
-// withoutUserInfo removes the user and password from an endpoint that may not be a valid URL.
+// withoutUserInfo removes the user name and the password from an endpoint, even if the endpoint is
+// not a valid URL.
 func withoutUserInfo(text string) string {
 	at := strings.LastIndexByte(text, '@')
 	if at < 0 {

@@ -21,14 +21,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// discoveryTimeout is how long the receiver waits at startup for the pods from the API server
-// before it scrapes the fallback.
+// discoveryTimeout is how long the receiver waits at startup for the list of pods from the API
+// server. After this time, it scrapes the fallback.
 const discoveryTimeout = 10 * time.Second
 
 // errNoNodeName is the reason why an agent cannot find its exporter.
 var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + componenthelper.NodeNameEnv + " is not set")
 
-// discovery finds the exporters and runs one loop for each.
+// discovery finds the exporters and runs one scrape loop for each of them.
 type discovery struct {
 	cfg      DiscoveryConfig
 	receiver *dcgmReceiver
@@ -36,26 +36,27 @@ type discovery struct {
 
 	// selectors contains cfg.Selectors, followed by the selectors in cfg.Others.
 	selectors []labels.Selector
-	// caches contains one cache of the node's pods, or one cache per selector with scope cluster.
+	// caches contains one cache for the node's pods or, with scope cluster, one cache per selector.
 	// It is empty if discovery is off.
 	caches []*kube.Cache
 
-	mu      sync.Mutex // caches is only written before and after run
+	mu      sync.Mutex // caches is written only before and after run
 	targets map[scrapeTarget]*scrapeLoop
 }
 
-// scrapeTarget identifies what a loop scrapes: a node's exporter, or the fallback.
+// scrapeTarget identifies what a loop scrapes, which is either the exporter on a node or the
+// fallback.
 type scrapeTarget struct {
-	url      string // URL of a pod's exporter, or empty for the fallback
+	url      string // URL of the pod's exporter, or empty for the fallback
 	node     string
 	fallback bool
-	// honorTimestamps is true if the samples' own timestamps are used.
+	// honorTimestamps is true if the timestamps of the samples are used.
 	honorTimestamps bool
 }
 
 // scrapeLoop scrapes one target.
 type scrapeLoop struct {
-	endpoints []*endpoint // in the order in which they are tried
+	endpoints []*endpoint // in the order in which the loop tries them
 	stop      context.CancelFunc
 }
 
@@ -83,8 +84,9 @@ func (d *discovery) open() error {
 		d.selectors = append(d.selectors, selector)
 	}
 	if d.cfg.Scope == scopeNode {
-		// A node has few pods, and other components of the agent also watch them, so one watch for
-		// all selectors is enough. A central collector must not cache all pods of the cluster.
+		// A node has few pods, and other components of the agent also watch these pods. Therefore,
+		// one watch for all selectors is sufficient. A central collector must not cache all pods in
+		// the cluster.
 		o.NodeName, texts = d.cfg.NodeName, []string{""}
 	}
 	for _, text := range texts {
@@ -99,7 +101,8 @@ func (d *discovery) open() error {
 	return nil
 }
 
-// pods returns the pods that match each selector. settled is true if the lists are complete.
+// pods returns the pods that match each selector. settled is true if the lists are complete or will
+// not become complete soon.
 func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	settled = true
 	for _, c := range d.caches {
@@ -133,14 +136,14 @@ func (d *discovery) releaseLocked() {
 	d.caches = nil
 }
 
-// run starts and stops loops when the pods change, until scraping ends.
+// run starts and stops loops when the pods change. It returns when scraping ends.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
 	changed := componenthelper.NewNotice()
 	var unsubscribes []func()
 	for _, c := range d.caches {
 		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, changed.Notify))
-		c.Need(kube.Pods) //nolint:contextcheck // the cache may be shared and exists until its last release
+		c.Need(kube.Pods) //nolint:contextcheck // the cache may be shared, and it exists until its last user releases it
 	}
 	defer func() {
 		for _, unsubscribe := range unsubscribes {
@@ -200,10 +203,10 @@ func (d *discovery) ownNode() string {
 	return ""
 }
 
-// exporters returns one pod per node, because two exporters on a node would expose the same
-// devices. It uses the first selector that matches a pod on the node. If that selector matches
-// several pods, it returns the oldest, so that the target does not change while a replacement
-// starts.
+// exporters returns one pod per node, because two exporters on the same node would expose the same
+// devices. For each node, it uses the first selector that matches a pod. If this selector matches
+// several pods, exporters returns the oldest pod, so that the target does not change while a
+// replacement pod starts.
 func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	nodes := map[string]bool{}
 	var chosen []*corev1.Pod
@@ -225,7 +228,7 @@ func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	return chosen
 }
 
-// updateLoops starts and stops loops until there is one per target.
+// updateLoops starts and stops loops until there is one loop per target.
 func (d *discovery) updateLoops(scraping, consuming context.Context, targets map[scrapeTarget]*url.URL) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -256,7 +259,7 @@ func (d *discovery) updateLoops(scraping, consuming context.Context, targets map
 		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
 }
 
-// logFallback logs that the fallback is scraped, and the reason.
+// logFallback logs that the receiver scrapes the fallback, and the reason for this.
 func (d *discovery) logFallback(l *scrapeLoop) {
 	urls := []string{}
 	for _, e := range l.endpoints {
@@ -278,8 +281,8 @@ func (d *discovery) logFallback(l *scrapeLoop) {
 	d.receiver.settings.Logger.Info(message, zap.Strings("fallback", urls), reason)
 }
 
-// endpointsOf returns the endpoints of a target in the order of the attempts. A central collector
-// does not try localhost.
+// endpointsOf returns the endpoints of a target in the order in which they are tried. A central
+// collector does not try localhost.
 func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	if !t.fallback {
 		e := newEndpointOn(d.receiver, u, t.node)
@@ -297,14 +300,15 @@ func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	}
 	if d.cfg.Fallback != "" {
 		service, err := parseEndpoint(string(d.cfg.Fallback))
-		if err == nil { // Validate has checked the URL
+		if err == nil { // Validate has already checked the URL
 			endpoints = append(endpoints, newEndpoint(d.receiver, service))
 		}
 	}
 	return endpoints
 }
 
-// start starts a loop for the endpoints of one exporter. Without endpoints, the loop does nothing.
+// start starts a loop that scrapes the endpoints of one exporter. If there are no endpoints, the
+// loop does nothing.
 func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *scrapeLoop {
 	ctx, stop := context.WithCancel(scraping)
 	if len(endpoints) > 0 {
@@ -329,8 +333,9 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 	return &scrapeLoop{endpoints: endpoints, stop: stop}
 }
 
-// scrapeFirst scrapes the first endpoint that responds, without reporting that others failed. If no
-// endpoint responds, it reports the failure of the last one.
+// scrapeFirst tries the endpoints in order and stops at the first one that responds. It then does
+// not report the failures of the other endpoints. If no endpoint responds, it reports the failure
+// of the last one.
 func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	for i, e := range endpoints {
 		a := e.attempt(ctx)
@@ -352,7 +357,7 @@ func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	}
 }
 
-// cacheSize returns the total size of all endpoints' caches, or 0 without discovery.
+// cacheSize returns the total cache size of all endpoints. Without discovery, it returns 0.
 func (d *discovery) cacheSize() (size int64) {
 	if d == nil {
 		return 0
@@ -367,7 +372,8 @@ func (d *discovery) cacheSize() (size int64) {
 	return size
 }
 
-// observeEndpoints records the number of scraped exporters. The fallback counts as one.
+// observeEndpoints records the number of exporters that are scraped. The fallback counts as one
+// exporter.
 func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -384,8 +390,8 @@ func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	o.Observe(fallbacks, originFallback)
 }
 
-// observeState records the state of discovery, which is the worst state of any selector. Without
-// discovery it records nothing.
+// observeState records the state of discovery, which is the worst state of all selectors. Without
+// discovery, it records nothing.
 func (d *discovery) observeState(o metric.Int64Observer) {
 	if d != nil {
 		kube.State{Phase: d.phase()}.Observe(o)

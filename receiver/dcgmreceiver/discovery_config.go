@@ -16,26 +16,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// The values of discovery::scope.
+// These are the values of discovery::scope.
 const (
-	scopeNode    = "node"    // agent: the exporter of the agent's node
-	scopeCluster = "cluster" // central collector: the exporters of all nodes
+	scopeNode    = "node"    // for an agent: find the exporter on the agent's node
+	scopeCluster = "cluster" // for a central collector: find the exporters on all nodes
 )
 
-// DiscoveryConfig configures how exporters are found among the pods.
+// DiscoveryConfig configures how exporter pods are found.
 type DiscoveryConfig struct {
 	// Scope is node (default) or cluster.
 	Scope string `mapstructure:"scope"`
 
-	// NodeName is the agent's own node, for scope node. The default is the environment variable
-	// NODE_NAME. Without a node name, the receiver does not search for pods.
+	// NodeName is the name of the agent's node. It is used with scope node. The default is the
+	// value of the environment variable NODE_NAME. If there is no node name, the receiver does not
+	// search for pods.
 	NodeName string `mapstructure:"node_name"`
 
 	// Namespace limits the search. If it is empty, all namespaces are searched.
 	Namespace string `mapstructure:"namespace"`
 
 	// Selectors are label selectors for exporter pods, in order of preference. On each node, the
-	// first selector that matches a pod is used.
+	// receiver uses the first selector that matches a pod.
 	Selectors []string `mapstructure:"selectors"`
 
 	// PortName is the name of the container port to scrape. If PortName is empty or a pod has no
@@ -43,14 +44,14 @@ type DiscoveryConfig struct {
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
-	// Others are exporters for devices of other vendors, which are scraped as well.
+	// Others are exporters for devices from other vendors. The receiver scrapes them in addition.
 	Others []OtherExporter `mapstructure:"others"`
 
 	// Scheme is the scheme of the pods' URLs: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
 
-	// Fallback is the URL that is scraped if no pod is found, such as a service's URL. With scope
-	// node, localhost is tried first.
+	// Fallback is the URL that is scraped if no pod is found, such as the URL of a Service. With
+	// scope node, localhost is tried first.
 	Fallback URL `mapstructure:"fallback"`
 
 	// Kubernetes configures the connection to the API server. With auth_type none, the receiver
@@ -60,13 +61,14 @@ type DiscoveryConfig struct {
 
 // OtherExporter configures how another vendor's exporter pods are found.
 type OtherExporter struct {
-	// Selector is a label selector. A matching pod is used if one of its containers has a port with
-	// the number Port, which is then scraped. Pods in the host's network do not have to list their
-	// ports.
+	// Selector is a label selector. A matching pod is used if one of its containers declares the
+	// port number Port. The receiver then scrapes this port. Pods that use the host network do not
+	// have to declare their ports.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
 
-	// HonorTimestamps is Config.HonorTimestamps for this exporter.
+	// HonorTimestamps has the same meaning as Config.HonorTimestamps, but applies only to this
+	// exporter.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 }
 
@@ -76,8 +78,9 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
 		NodeName: componenthelper.NodeName(),
-		// The GPU operator, the exporter's Helm chart, the operator's exporter for devices that are
-		// allocated by DRA (which has this component label since release 26.7.2), and GKE.
+		// The selectors match the exporters of the GPU operator, the exporter's Helm chart, the GPU
+		// operator's exporter for devices that are allocated with DRA (which has this component
+		// label since release 26.7.2), and GKE.
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
 			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
@@ -91,7 +94,8 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS's neuron-monitor
 			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter
 			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},            // Intel's xpumd
-			// HAMi's vGPU monitor exposes the containers on boards of another exporter.
+			// HAMi's vGPU monitor exposes the containers that use boards. Another exporter exposes
+			// these boards.
 			{Selector: "app.kubernetes.io/component=hami-device-plugin", Port: 9394},
 		},
 		Scheme:     "http",
@@ -143,7 +147,7 @@ func (cfg *DiscoveryConfig) urlOf(host string, port int) *url.URL {
 	return &url.URL{Scheme: cfg.Scheme, Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: defaultPath}
 }
 
-// portOf returns the port of the pod to scrape.
+// portOf returns the port to scrape on the pod.
 func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	for i := range pod.Spec.Containers {
 		for _, port := range pod.Spec.Containers[i].Ports {
@@ -155,7 +159,7 @@ func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	return cfg.Port
 }
 
-// has reports whether a pod may belong to the exporter.
+// has reports whether a pod can belong to the exporter.
 func (o *OtherExporter) has(pod *corev1.Pod) bool {
 	none := true
 	for _, c := range pod.Spec.Containers {

@@ -50,7 +50,7 @@ func exporterPod(name, node, ip string) *corev1.Pod {
 	}
 }
 
-// discovering returns a receiver that finds pods through a fake client. If client is nil, there is
+// discovering returns a receiver that uses a fake client to find pods. If client is nil, there is
 // no API server.
 func discovering(t *testing.T, client *fake.Clientset, change func(*DiscoveryConfig)) *fixture {
 	t.Helper()
@@ -72,8 +72,8 @@ func discovering(t *testing.T, client *fake.Clientset, change func(*DiscoveryCon
 	return f
 }
 
-// lastUps returns the exporters in the batches since the given time, by URL, with their node and
-// the last value of gpu.exporter.up.
+// lastUps returns the exporters in the batches since the given time, keyed by URL. For each
+// exporter, it returns the node and the last value of gpu.exporter.up.
 func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState {
 	t.Helper()
 	states := map[string]exporterState{}
@@ -92,7 +92,7 @@ func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState
 	return states
 }
 
-// ended reports whether a batch ends gpu.exporter.up.
+// ended reports whether a batch ends the series of gpu.exporter.up.
 func ended(md pmetric.Metrics) bool {
 	for _, point := range points(md) {
 		return point.Flags().NoRecordedValue()
@@ -100,7 +100,7 @@ func ended(md pmetric.Metrics) bool {
 	return false
 }
 
-// ends returns the URLs of the exporters that are no longer scraped, sorted.
+// ends returns the sorted URLs of the exporters that are no longer scraped.
 func ends(t *testing.T, f *fixture) []string {
 	t.Helper()
 	var urls []string
@@ -119,9 +119,9 @@ type exporterState struct {
 	node string
 }
 
-// settle waits in a synctest bubble until each endpoint has been scraped twice, and returns before
-// a third scrape is possible. It returns the earliest possible time of the first scrape. The first
-// scrape may be later, after a poll of the cache.
+// settle waits in a synctest bubble until each endpoint has been scraped twice. It returns before a
+// third scrape is possible. It returns the earliest possible time of the first scrape. The first
+// scrape can happen later, after the cache has been polled.
 func settle() time.Time {
 	since := time.Now()
 	<-time.After(2*defaultCollectionInterval - time.Second)
@@ -186,7 +186,7 @@ func TestAgentUsesOneWatchForAllSelectors(t *testing.T) {
 					}
 				}
 				assert.Equal(t, want, watches)
-				if scope == scopeNode { // the watch of gpu_k8s, which shares the cache
+				if scope == scopeNode { // add the watch of gpu_k8s, which shares the cache
 					assert.Equal(t, []kube.Options{{Config: kube.NewDefaultConfig(), NodeName: ownNode}}, options)
 				}
 			})
@@ -250,7 +250,7 @@ func TestExporterPods(t *testing.T) {
 }
 
 func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
-	// other returns a pod of another vendor's exporter. If port is 0, the pod lists no port.
+	// other returns a pod of another vendor's exporter. If port is 0, the pod declares no port.
 	other := func(name, label, value, ip string, port int32) *corev1.Pod {
 		p := exporterPod(name, ownNode, ip)
 		p.Labels = map[string]string{label: value}
@@ -283,7 +283,7 @@ func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
 		f.start(t, &n)
 		settle()
 		require.NoError(t, f.Shutdown(t.Context()))
-		scraped := map[string]bool{} // value: whether the samples' own timestamps are used
+		scraped := map[string]bool{} // the value is true if the timestamps of the samples are used
 		for _, md := range f.sink.AllMetrics() {
 			_, url := exporterUpOf(t, md)
 			for m, point := range points(md) {
@@ -347,7 +347,7 @@ func TestPodChangesAreAppliedWithoutARestart(t *testing.T) {
 		<-time.After(time.Second)
 		assert.Equal(t, map[string]exporterState{"http://10.0.0.7:9401/metrics": {true, ownNode}}, lastUps(t, f, settle()))
 
-		// The exporter's pod is deleted, and its replacement has another address.
+		// The exporter's pod is deleted. Its replacement has a different address.
 		_, err = pods.Create(t.Context(), exporterPod("second", ownNode, "10.0.0.8"), metav1.CreateOptions{})
 		require.NoError(t, err)
 		require.NoError(t, pods.Delete(t.Context(), "first", metav1.DeleteOptions{}))

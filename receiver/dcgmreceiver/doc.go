@@ -1,5 +1,5 @@
 //go:generate mdatagen metadata.yaml
 
-// Package dcgmreceiver scrapes dcgm-exporter endpoints. It sends metric names and labels as
-// exposed, in one batch per scrape of an endpoint, and does not interpret fields.
+// Package dcgmreceiver scrapes dcgm-exporter endpoints. It sends metric names and labels without
+// changes, with one batch per scrape of an endpoint. It does not interpret exporter fields.
 package dcgmreceiver

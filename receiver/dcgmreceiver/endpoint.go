@@ -17,31 +17,32 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// obsFormat names the received format in spans and self-metrics.
+// obsFormat is the name of the received format in spans and internal metrics.
 const obsFormat = "prometheus_text"
 
-// endpoint is one exporter. Only the endpoint's loop calls its methods.
+// endpoint represents one exporter. Only the endpoint's scrape loop calls its methods.
 type endpoint struct {
 	receiver        *dcgmReceiver
 	url             *url.URL
-	urlFull         string // without user and password
+	urlFull         string // without the user name and the password
 	logger          *zap.Logger
 	batches         batchBuilder
 	parser          *exposition.Parser
-	honorTimestamps bool // use the samples' own timestamps
+	honorTimestamps bool // use the timestamps of the samples
 
 	// logged contains the outcomes that have been logged since the endpoint started to fail. It is
 	// empty while the endpoint works.
 	logged map[outcome]bool
-	// reported is true if gpu.exporter.up has been sent and has not ended since.
+	// reported is true if gpu.exporter.up has been sent and its series has not ended since.
 	reported bool
 
-	skipped [exposition.NumReasons]componenthelper.Trouble // lines that were skipped, by reason
+	skipped [exposition.NumReasons]componenthelper.Trouble // lines that were skipped, indexed by reason
 
 	cacheSize atomic.Int64 // number of series texts in the parser's cache
 }
 
-// newEndpoint returns an endpoint. Its node is unknown unless it is on loopback: see nodeOf.
+// newEndpoint returns an endpoint. The node of the endpoint is unknown unless the URL is a loopback
+// address; see nodeOf.
 func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	urlFull := publicURL(u)
 	return &endpoint{
@@ -56,17 +57,17 @@ func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	}
 }
 
-// newEndpointOn returns an endpoint for an exporter on the given node. All Resources get the node's
-// name.
+// newEndpointOn returns an endpoint for an exporter on the given node. All Resources get the name
+// of the node.
 func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 	e := newEndpoint(r, u)
 	e.batches.node, e.batches.nodeOnSamples = node, true
 	return e
 }
 
-// nodeOf returns the Kubernetes node of an exporter, or "" if it is unknown. Without discovery, it
-// is only known for an agent that scrapes its own host. Because all agents of a cluster scrape the
-// same URL, the node then distinguishes the exporters.
+// nodeOf returns the Kubernetes node of an exporter, or "" if it is unknown. Without discovery, the
+// node is known only if an agent scrapes its own host. All agents in a cluster then scrape the same
+// URL, and only the node distinguishes their exporters.
 func nodeOf(u *url.URL) string {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return componenthelper.NodeName()
@@ -83,12 +84,13 @@ type attempt struct {
 	failure  *scrapeError
 }
 
-// skippedLines counts skipped lines by reason. It is set even if a body contains no samples.
+// skippedLines contains the number of skipped lines for each reason. It is set even if a body
+// contains no samples.
 type skippedLines [exposition.NumReasons]int
 
-// scrape scrapes once and sends the batch. If ctx ends, the request is canceled and nothing is sent
-// or recorded, because the result is not about the exporter. Shutdown relies on this. The next
-// consumer receives the context consuming.
+// scrape scrapes the endpoint once and sends the batch. If ctx ends, scrape cancels the request and
+// neither sends nor records anything, because the result does not describe the exporter. Shutdown
+// relies on this. The next consumer receives the context consuming.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -96,15 +98,15 @@ func (e *endpoint) scrape(ctx, consuming context.Context) {
 	}
 }
 
-// The range of accepted sample timestamps, relative to the scrape. Older samples mean that the
-// exporter has stopped reading. The range allows for the difference between the clocks of two
-// machines.
+// These constants define the range of accepted sample timestamps, relative to the time of the
+// scrape. An older sample means that the exporter has stopped reading values. The range is large
+// enough for a clock difference between two machines.
 const (
 	oldest = 5 * time.Minute
 	newest = time.Minute
 )
 
-// attempt scrapes and records nothing. It returns nil if ctx has ended.
+// attempt scrapes the endpoint and does not record anything. It returns nil if ctx has ended.
 func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
 	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
@@ -121,7 +123,7 @@ func (e *endpoint) attempt(ctx context.Context) *attempt {
 	return a
 }
 
-// deliver records an attempt and sends its batch.
+// deliver records the result of an attempt and sends the attempt's batch.
 func (e *endpoint) deliver(consuming context.Context, a *attempt) {
 	r := e.receiver
 	result := outcomeOK
@@ -151,7 +153,8 @@ func (e *endpoint) sendBatch(consuming context.Context, batch pmetric.Metrics, p
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 
-// sendEnd ends gpu.exporter.up for an endpoint that is no longer scraped, if it was ever sent.
+// sendEnd ends the series of gpu.exporter.up for an endpoint that is no longer scraped. It does
+// nothing if gpu.exporter.up was never sent.
 func (e *endpoint) sendEnd(consuming context.Context) {
 	if e.reported {
 		e.reported = false
@@ -159,11 +162,11 @@ func (e *endpoint) sendEnd(consuming context.Context) {
 	}
 }
 
-// maxBadLinesPerSample is the highest accepted number of unreadable lines per sample. A body with
-// more of them does not contain metrics, even if some of its lines can be parsed.
+// maxBadLinesPerSample is the maximum number of unreadable lines per sample. If a body has more
+// unreadable lines, it does not contain metrics, even if some of its lines can be parsed.
 const maxBadLinesPerSample = 100
 
-// fetchAndParse fetches and parses a body. The scrape is valid until the next call.
+// fetchAndParse fetches and parses a body. The returned scrape is valid until the next call.
 func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skippedLines, *scrapeError) {
 	var scrape *exposition.Scrape
 	start, failure := e.receiver.fetcher.fetch(ctx, e.url, func(body io.Reader) (err error) {
@@ -181,7 +184,7 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skipp
 }
 
 // unusable returns the reason why a body has no usable samples, or nil if it has usable samples.
-// start is the start of the body.
+// start is the beginning of the body.
 func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	bad := scrape.BadLines()
 	reason, most := mostSkipped(scrape)
@@ -201,8 +204,8 @@ func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	}
 }
 
-// mostSkipped returns the most frequent reason for skipped lines, and the number of lines with this
-// reason.
+// mostSkipped returns the most frequent reason for which lines were skipped, and the number of
+// lines with this reason.
 func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) {
 	for reason, n := range scrape.Skipped {
 		if n > lines {
@@ -212,8 +215,9 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 	return most, lines
 }
 
-// reportChange logs and reports a status when the endpoint starts to fail, when it fails with an
-// outcome that has not been logged since then, and when it works again.
+// reportChange writes a log record and reports a status in three cases: the endpoint starts to
+// fail, it fails with an outcome that has not been logged since it started to fail, or it works
+// again.
 func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
 		componenthelper.SetScrapeError(e.urlFull, nil)
@@ -236,11 +240,11 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 	}
 }
 
-// logSkipped logs skipped lines of a body, once for each reason. It ignores values that are not
-// numbers, because some fields are strings.
+// logSkipped logs that lines in a body were skipped, once for each reason. It ignores values that
+// are not numbers, because some fields are strings.
 func (e *endpoint) logSkipped(a *attempt) {
 	if a.scrape == nil {
-		return // the failure has been logged
+		return // the failure has already been logged
 	}
 	fields := []zap.Field{zap.Int("samples", a.scrape.Samples)}
 	for reason, n := range a.skipped {
@@ -253,7 +257,7 @@ func (e *endpoint) logSkipped(a *attempt) {
 	}
 }
 
-// clearStatus removes the endpoint from the receiver's status, because it is no longer scraped.
+// clearStatus removes an endpoint that is no longer scraped from the receiver's status.
 func (e *endpoint) clearStatus() {
 	componenthelper.SetScrapeError(e.urlFull, nil)
 	if len(e.logged) > 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome is the result of a scrape, and a value of the self-metric's attribute.
+// outcome is the result of a scrape. It is also an attribute value in the internal metrics.
 type outcome string
 
 const (
@@ -45,8 +45,8 @@ var outcomes = []outcome{
 	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit,
 }
 
-// scrapeError is the reason why a scrape failed. Its text contains no credentials and at most an
-// excerpt of the exporter's response.
+// scrapeError is the reason why a scrape failed. Its text contains no credentials. It contains at
+// most an excerpt of the exporter's response.
 type scrapeError struct {
 	outcome outcome
 	err     error
@@ -62,11 +62,11 @@ func failed(o outcome, format string, args ...any) *scrapeError {
 const (
 	maxRedirects = 5
 
-	// errorBodySize is how many bytes of the body are read if the status is an error. If the body
-	// is shorter, it is read to its end, so that the connection can be reused.
+	// errorBodySize is the number of bytes of the body that are read if the HTTP status is an
+	// error. A shorter body is read to its end, so that the connection can be reused.
 	errorBodySize = 4 << 10
 
-	// excerptSize is how many bytes of the body are included in messages.
+	// excerptSize is the maximum number of bytes of the body that are included in a message.
 	excerptSize = 200
 
 	acceptHeader = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
@@ -77,8 +77,8 @@ var (
 	errForeignRedirect  = errors.New("redirect to another host or from https to http")
 )
 
-// checkRedirect rejects redirects to another host and redirects from https to http, because the
-// client sends its credentials with every request.
+// checkRedirect rejects redirects to another host and redirects from https to http. Otherwise, the
+// client would send its credentials there, because it sends them with every request.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errTooManyRedirects
@@ -94,19 +94,20 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 type fetcher struct {
 	client      *http.Client
 	userAgent   string
-	maxBodySize int64 // in bytes, decompressed
+	maxBodySize int64 // in bytes after decompression
 	bodies      sync.Pool
 }
 
 var errTooLarge = errors.New("larger than max_body_size")
 
-// body reads a body and decompresses it.
+// body reads and decompresses the body of a response.
 type body struct {
 	source  io.Reader
 	gzip    gzip.Reader
-	maxSize int64 // a body of this size is too large
+	maxSize int64 // a body that reaches this size is too large
 
-	// What has been read so far: the number of bytes, the start, and the last byte.
+	// These fields describe what has been read so far: the number of bytes, the first bytes and the
+	// last byte.
 	size int64
 	head [excerptSize]byte
 	last byte
@@ -129,15 +130,16 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
-// fetch fetches a body and returns its start. read must read the body to its end.
+// fetch fetches a body and returns its first bytes. The function read must read the body to its
+// end.
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, failed(outcomeConnect, "cannot create the request: %w", withoutURL(err))
 	}
 	req.Header.Set("Accept", acceptHeader)
-	// With this header, the HTTP client does not decompress the body, so this receiver's limits of
-	// size and memory apply.
+	// If this header is set, the HTTP client does not decompress the body. This receiver
+	// decompresses the body instead, so that its limits on size and memory apply.
 	req.Header.Set("Accept-Encoding", "gzip")
 	req.Header.Set("User-Agent", f.userAgent)
 	resp, err := f.client.Do(req)
@@ -158,7 +160,7 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) er
 	return bytes.Clone(b.start()), nil
 }
 
-// read reads the body of a response.
+// read reads the body of a response with the given function.
 func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error) *scrapeError {
 	encoding := resp.Header.Get("Content-Encoding")
 	compressed := strings.EqualFold(encoding, "gzip")
@@ -169,7 +171,7 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		b.source = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		// The status is the error. The body may explain it.
+		// The error is the HTTP status. The body may explain it.
 		_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
 		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.start()))
 	}
@@ -188,8 +190,8 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		}
 		return readError(err, compressed)
 	}
-	// If the body ends when the connection closes, its last byte is the only sign that it is
-	// complete.
+	// If the end of the body is marked only by the end of the connection, the last byte is the only
+	// sign that the body is complete.
 	endedByClose := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !compressed
 	if endedByClose && b.size > 0 && b.last != '\n' {
 		return failed(outcomeTruncated, "the connection ended in the middle of a line")
@@ -201,7 +203,7 @@ func (f *fetcher) tooLarge() *scrapeError {
 	return failed(outcomeTooLarge, "the body is larger than max_body_size (%d bytes)", f.maxBodySize)
 }
 
-// connectError classifies an error that occurred before there was a response.
+// connectError classifies an error that occurred before a response was received.
 func connectError(err error) *scrapeError {
 	var (
 		record    tls.RecordHeaderError
@@ -251,8 +253,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// excerpt returns the start of a body on one line, to be appended to a message, or "" if the body
-// is empty.
+// excerpt returns the beginning of a body on one line, so that it can be appended to a message. It
+// returns "" if the body is empty.
 func excerpt(b []byte) string {
 	if len(b) > excerptSize {
 		b = b[:excerptSize]

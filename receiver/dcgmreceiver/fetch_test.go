@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// raw returns a handler that writes the given bytes to the connection instead of an HTTP response
-// and then closes it.
+// raw returns a handler that writes the given bytes to the connection instead of an HTTP response.
+// It then closes the connection.
 func raw(response string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -48,7 +48,7 @@ func zipped(body string) []byte {
 	return b.Bytes()
 }
 
-// gzipped returns a handler with a gzip body.
+// gzipped returns a handler that responds with a gzip-compressed body.
 func gzipped(body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -248,8 +248,8 @@ func TestScrapesThatFail(t *testing.T) {
 	}
 }
 
-// assertScrapeFails scrapes the only endpoint. It checks the log message, and that the batch
-// contains only gpu.exporter.up with the value 0.
+// assertScrapeFails scrapes the only endpoint. It checks the log message. It also checks that the
+// batch contains only gpu.exporter.up with the value 0.
 func assertScrapeFails(t *testing.T, f *fixture, o outcome, message string) {
 	t.Helper()
 	md := f.scrape(t, 0)
@@ -493,7 +493,7 @@ func TestOneConnectionServesAllScrapesOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// A proxy in front of many exporters is a single host.
+// A proxy in front of many exporters is a single host for the HTTP client.
 func TestEachEndpointOfAHostKeepsAConnection(t *testing.T) {
 	const endpoints = 5
 	var (
@@ -506,7 +506,7 @@ func TestEachEndpointOfAHostKeepsAConnection(t *testing.T) {
 		peers[r.RemoteAddr] = true
 		mu.Unlock()
 		round.Done()
-		round.Wait() // concurrently, so each scrape needs a separate connection
+		round.Wait() // the scrapes are concurrent, so each scrape needs a separate connection
 		serve(goodBody)(w, r)
 	}))
 	defer server.Close()

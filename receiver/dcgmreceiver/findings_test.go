@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// hung is the exporter of a node with two GPUs that one pod holds. Training runs for 10 scrapes,
-// then hangs, then continues.
+// hung simulates the exporter on a node with two GPUs that one pod holds. The pod trains for 10
+// scrapes, then hangs, and then continues.
 type hung struct{ scrapes int }
 
 func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
@@ -51,14 +51,14 @@ func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(body.Len()), Body: io.NopCloser(&body)}, nil
 }
 
-// playHung returns the output of a receiver with the given stages for the exporter hung.
+// playHung returns the output of a receiver with the given stages that scrapes the exporter hung.
 func playHung(t *testing.T, stages string) ([]pmetric.Metrics, []plog.Logs) {
 	t.Helper()
 	return playExporter(t, &hung{}, stages, 15*time.Minute, nil)
 }
 
-// playExporter returns the output of a receiver with the given stages for an exporter's responses.
-// If change is not nil, it is called before the receiver starts scraping.
+// playExporter returns the output of a receiver with the given stages that scrapes the given
+// exporter. If change is not nil, playExporter calls it before the receiver starts to scrape.
 func playExporter(t *testing.T, exporter http.RoundTripper, stages string, length time.Duration, change func(*testing.T, *dcgmReceiver)) (points []pmetric.Metrics, records []plog.Logs) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +125,8 @@ func TestFindingHasARecordWithTheHolderAndASample(t *testing.T) {
 	assert.Zero(t, values["slow_device 0"], "two devices are not enough")
 }
 
-// worn is the exporter of a GPU that failed to remap a row. Later, another remap is pending.
+// worn simulates the exporter for a GPU that failed to remap a row. Later, another remap is
+// pending.
 type worn struct{ scrapes int }
 
 func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {
@@ -139,7 +140,7 @@ func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// The state of hw.status is failed during the entire test.
+// The state in hw.status is failed during the entire test.
 func TestPendingRowRemapIsFoundOnAFailedBoard(t *testing.T) {
 	_, logs := playExporter(t, &worn{}, "stages: {gpu_findings: {}, "+findingSections+"}", 10*time.Minute, nil)
 	var records []string
@@ -177,9 +178,10 @@ func TestFindingsErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	}
 }
 
-// BenchmarkStages measures a scrape of eight GPUs through the stages, with and without
-// gpu_findings. The ratio of the two results is the cost of the findings. gpu_events is omitted
-// because it stores the samples of a minute, which are thousands of scrapes here.
+// BenchmarkStages measures the time of a scrape of eight GPUs that passes through the stages, with
+// and without gpu_findings. The ratio of the two results is the cost of the findings. The benchmark
+// does not include gpu_events, because gpu_events stores the samples of one minute, which are
+// thousands of scrapes here.
 func BenchmarkStages(b *testing.B) {
 	for name, findings := range map[string]string{"without findings": "", "with findings": "gpu_findings: {}, "} {
 		b.Run(name, func(b *testing.B) {

@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// goodBody is a body with a gauge and a counter of one device.
+// goodBody is a body that contains a gauge and a counter of one device.
 const goodBody = "# TYPE DCGM_FI_DEV_GPU_TEMP gauge\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 30\n" +
 	"# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\",UUID=\"GPU-1\"} 4711\n"
 
@@ -36,7 +36,7 @@ func serve(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
-// fixture is an open receiver without loops. Tests call scrape.
+// fixture is a receiver that is open but has no running loops. Tests call scrape instead.
 type fixture struct {
 	*dcgmReceiver
 	sink      *consumertest.MetricsSink
@@ -91,7 +91,7 @@ func settings(telemetry *componenttest.Telemetry) receiver.Settings {
 	return set
 }
 
-// scrape scrapes the i-th endpoint once and returns the batch.
+// scrape scrapes the endpoint with index i once and returns the batch.
 func (f *fixture) scrape(t *testing.T, i int) pmetric.Metrics {
 	t.Helper()
 	before := len(f.sink.AllMetrics())
@@ -101,8 +101,8 @@ func (f *fixture) scrape(t *testing.T, i int) pmetric.Metrics {
 	return batches[before]
 }
 
-// points iterates over the points of a batch with their metrics. Each metric of the receiver has
-// one point.
+// points iterates over the points of a batch and their metrics. Each metric that the receiver
+// creates has one point.
 func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoint] {
 	return func(yield func(pmetric.Metric, pmetric.NumberDataPoint) bool) {
 		for _, rm := range md.ResourceMetrics().All() {
@@ -121,7 +121,7 @@ func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoin
 	}
 }
 
-// exporterUpOf returns the value of gpu.exporter.up in a batch, and its URL.
+// exporterUpOf returns the value of gpu.exporter.up in a batch and the URL of the exporter.
 func exporterUpOf(t *testing.T, md pmetric.Metrics) (int64, string) {
 	t.Helper()
 	for m, point := range points(md) {
@@ -143,13 +143,13 @@ func timestamp(md pmetric.Metrics) time.Time {
 	return time.Time{}
 }
 
-// network is an in-memory network of HTTP servers for tests in a synctest bubble. The bubble's
-// clock would stop if a test used a real socket.
+// network is an in-memory network of HTTP servers. It is used by tests in a synctest bubble,
+// because the bubble's clock stops while a test waits for a real socket.
 type network struct {
 	servers map[string]*pipeListener // by host and port
 }
 
-// listen serves the handler at an address until the test ends.
+// listen serves the handler at the address until the test ends.
 func (n *network) listen(t *testing.T, address string, handler http.Handler) {
 	t.Helper()
 	l := &pipeListener{connections: make(chan net.Conn), done: make(chan struct{})}

@@ -11,7 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// hint returns what to check first after a failure. It skips errors that are clear without a hint.
+// hint returns a hint about what to check first after a failure. Errors that are clear without a
+// hint have no hint.
 func (e *scrapeError) hint() zap.Field {
 	var (
 		dns       *net.DNSError

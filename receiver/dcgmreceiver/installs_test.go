@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// The defaults must find the exporter of each installation in docs/compatibility.md, except for
-// those that need settings.
+// With the default settings, the receiver must find the exporter of each installation in
+// docs/compatibility.md, except for the installations that require settings.
 func TestTheDefaultsFindTheExporterOfEveryInstall(t *testing.T) {
 	for i := range installs.All {
 		install := &installs.All[i]

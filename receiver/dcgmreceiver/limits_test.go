@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// If all responses of an exporter are truncated and have new labels, the memory must not grow.
+// Even if all responses of an exporter are truncated and contain new labels, the memory usage must
+// not grow.
 func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 	for name, headers := range map[string]func(http.Header, string){
 		"shorter than the declared length": func(h http.Header, body string) { h.Set("Content-Length", strconv.Itoa(len(body)+1000)) },
@@ -43,8 +44,8 @@ func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 				value, _ := exporterUpOf(t, f.scrape(t, 0))
 				assert.Zero(t, value)
 			}
-			// The part before the end of the connection was parsed. The cache contains at most two
-			// such parts.
+			// The part of the body before the end of the connection was parsed. The cache contains
+			// at most two such parts.
 			most := 0
 			if name == "at the end of the connection" {
 				most = 3 * lines

@@ -10,29 +10,30 @@ import (
 )
 
 const (
-	// liveHeapMetric is the size of the objects that survived the last garbage collection, in
-	// bytes.
+	// liveHeapMetric is the name of the runtime metric for the size of the objects that survived
+	// the last garbage collection, in bytes.
 	liveHeapMetric = "/gc/heap/live:bytes"
 
-	// collectEvery is the minimum time between two garbage collections that the limit triggers.
+	// collectEvery is the minimum time between two garbage collections that the memory limit
+	// triggers.
 	collectEvery = 10 * time.Second
 
 	// goLimitShare is the default memory limit as a fraction of GOMEMLIMIT.
 	goLimitShare = 0.8
 )
 
-// memoryLimit decides whether there is enough memory for a scrape. All endpoints share it.
+// memoryLimit determines whether there is enough memory for a scrape. All endpoints share it.
 type memoryLimit struct {
 	limit   int64        // in bytes; 0 means no limit
 	live    func() int64 // returns the heap bytes in use
 	collect func()       // runs a garbage collection
 
 	mu        sync.Mutex
-	collected time.Time // when the limit last triggered a garbage collection
+	collected time.Time // the time at which the limit last triggered a garbage collection
 }
 
-// newMemoryLimit returns the configured limit. If it is 0 and GOMEMLIMIT is set, the limit is a
-// fraction of GOMEMLIMIT.
+// newMemoryLimit returns a memory limit with the configured value. If the value is 0 and GOMEMLIMIT
+// is set, the limit is a fraction of GOMEMLIMIT.
 func newMemoryLimit(configured int64) *memoryLimit {
 	m := &memoryLimit{limit: configured, live: liveHeap, collect: runtime.GC}
 	if goLimit := debug.SetMemoryLimit(-1); m.limit == 0 && goLimit < math.MaxInt64 {
@@ -41,8 +42,9 @@ func newMemoryLimit(configured int64) *memoryLimit {
 	return m
 }
 
-// exceeded reports whether the live heap exceeds the limit, and its size in bytes. Before it
-// returns true, it runs a garbage collection, but at most every 10 s.
+// exceeded reports whether the live heap exceeds the limit, and returns the size of the live heap
+// in bytes. Before exceeded returns true, it runs a garbage collection, but at most once every 10
+// s.
 func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	if m.limit == 0 {
 		return 0, false
@@ -61,7 +63,7 @@ func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	return used, used > m.limit
 }
 
-// liveHeap returns the heap bytes in use at the last garbage collection.
+// liveHeap returns the number of heap bytes that were in use at the last garbage collection.
 func liveHeap() int64 {
 	sample := []metrics.Sample{{Name: liveHeapMetric}}
 	metrics.Read(sample)

@@ -17,17 +17,18 @@ import (
 
 // batchBuilder converts a scrape to a batch of metrics.
 type batchBuilder struct {
-	version string // the collector's version, for the scope
-	node    string // node of the exporter, for gpu.exporter.up; empty if unknown
+	version string // the collector's version, which is the version of the scope
+	node    string // the node of the exporter, for gpu.exporter.up; empty if unknown
 
-	// nodeOnSamples is true if the node is also added to the samples' Resources. The next component
-	// needs it if a receiver scrapes several nodes.
+	// nodeOnSamples is true if the node is also added to the Resources of the samples. If a
+	// receiver scrapes several nodes, the next component needs this attribute.
 	nodeOnSamples bool
 }
 
-// exporterBatch returns a batch with gpu.exporter.up at ts, followed by the exporter's own metrics.
-// gpu.exporter.up is on a Resource with the exporter's node if the node is known. The exporter's
-// own metrics are on a Resource with the exporter's place, and their labels are on the points.
+// exporterBatch returns a batch that contains gpu.exporter.up with the time ts, followed by the
+// exporter's own metrics. If the exporter's node is known, it is in the Resource of
+// gpu.exporter.up. The Resource of the exporter's own metrics describes the exporter's place. The
+// labels of these metrics are on the points.
 func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -40,7 +41,8 @@ func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pc
 	return md
 }
 
-// rows returns the device rows, which are all label sets except the exporter's own.
+// rows returns the device rows, which are all label sets except those that describe the exporter
+// itself.
 func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pdatagpu.Rows {
 	rows := &pdatagpu.Rows{Scope: gpudata.NewScope(metadata.ScopeName, b.version), Time: ts}
 	if b.nodeOnSamples {
@@ -55,11 +57,12 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 }
 
 // maxRoundDuration is the maximum time, in nanoseconds, that an exporter needs to read all values
-// of a device.
+// of a device once. One such pass is a round.
 const maxRoundDuration = int64(5 * time.Second)
 
-// joinTimes sets the same time for all samples of a round. The exporter reads values such as used
-// memory and size one after another, but values that are combined later need the same time.
+// joinTimes sets the same time for all samples of a round. The exporter reads values such as the
+// used memory and the memory size one after another. However, values that are combined later must
+// have the same time.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -72,10 +75,11 @@ func joinTimes(times []int64) {
 	}
 }
 
-// clientPrefixes are the metric prefixes that Prometheus' client library uses for its own process.
+// clientPrefixes are the prefixes of the metrics with which the Prometheus client library describes
+// its own process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
-// isExporterOwn reports whether samples describe the exporter instead of a device.
+// isExporterOwn reports whether the samples describe the exporter itself and not a device.
 func isExporterOwn(set *exposition.LabelSet) bool {
 	for _, s := range set.Samples {
 		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {
@@ -85,9 +89,9 @@ func isExporterOwn(set *exposition.LabelSet) bool {
 	return true
 }
 
-// addExporterMetrics adds the exporter's own metrics on a Resource with its place: the node, if it
-// is known, and the host, if it is the same in all rows. If both are missing, the endpoint
-// distinguishes exporters.
+// addExporterMetrics adds the exporter's own metrics. Their Resource describes the exporter's
+// place: the node, if it is known, and the host, if it is the same in all rows. If both are
+// missing, the endpoint distinguishes exporters.
 func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, isExporterOwn) {
 		return
@@ -125,7 +129,7 @@ func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice,
 	}
 }
 
-// hostOf returns the host if all rows have the same one, or else "".
+// hostOf returns the host if it is the same in all rows, or "" otherwise.
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {
@@ -141,8 +145,8 @@ func hostOf(scrape *exposition.Scrape) string {
 	return host
 }
 
-// hostOfSet returns the host in a label set. If there is a label Hostname, a label hostname belongs
-// to a pod or a scrape target.
+// hostOfSet returns the host in a label set. If the set has the label Hostname, the label hostname
+// describes a pod or a scrape target.
 func hostOfSet(set *exposition.LabelSet) (host string) {
 	for _, l := range set.Labels {
 		if l.Name == "Hostname" && l.Value != "" {
@@ -155,8 +159,8 @@ func hostOfSet(set *exposition.LabelSet) (host string) {
 	return host
 }
 
-// endBatch returns the batch that ends gpu.exporter.up because the endpoint is no longer scraped.
-// Another endpoint may take over its devices.
+// endBatch returns a batch that ends the series of gpu.exporter.up, because the endpoint is no
+// longer scraped. Another endpoint may then expose its devices.
 func (b batchBuilder) endBatch(url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	b.addExporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).

@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// dcgmReceiver contains the data that all endpoints share, such as the client, self-metrics, and
-// status.
+// dcgmReceiver contains the data that all endpoints share, such as the HTTP client, the internal
+// metrics and the status.
 type dcgmReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -44,12 +44,12 @@ type dcgmReceiver struct {
 	endpoints     []*endpoint // configured endpoints
 	discovery     *discovery  // nil if there are endpoints
 	fetcher       *fetcher
-	transport     *http.Transport // the client's transport, below all of its wrappers
+	transport     *http.Transport // the transport of the client, without its wrappers
 	memory        *memoryLimit
 	memoryWarning componenthelper.Trouble // scrapes that were skipped because of the memory limit
 
-	// There are two contexts because Shutdown cancels requests immediately, but the next consumer
-	// can receive scraped data until the context of Shutdown ends.
+	// There are two contexts, because Shutdown cancels requests immediately. The next consumer can
+	// still receive scraped data until the context of Shutdown ends.
 	stopScraping  context.CancelFunc
 	stopConsuming context.CancelFunc
 	loops         sync.WaitGroup
@@ -98,7 +98,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 	return r, nil
 }
 
-// registerGauges registers the self-metrics that use callbacks.
+// registerGauges registers the internal metrics that use callbacks.
 func (r *dcgmReceiver) registerGauges() error {
 	return errors.Join(
 		r.telemetry.RegisterReceiverDcgmSeriesCacheSizeCallback(func(_ context.Context, o metric.Int64Observer) error {
@@ -124,7 +124,7 @@ func (r *dcgmReceiver) registerGauges() error {
 	)
 }
 
-// Start implements component.Component. It returns an error if the client's settings refer to files
+// Start implements component.Component. It returns an error if the client settings refer to files
 // or extensions that cannot be used.
 func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 	if err := r.open(ctx, host); err != nil {
@@ -142,7 +142,7 @@ func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts the stages and the nvml source.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
-	if r.next == nil { // all pipelines have been created before Start
+	if r.next == nil { // all pipelines are created before Start is called
 		r.next = r.outputs.MetricsOrDiscard()
 	}
 	set := r.settings
@@ -172,8 +172,8 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	return nil
 }
 
-// send sends metrics and the rows of a scrape, which may be nil, to the stages or to the next
-// consumer.
+// send sends metrics and the rows of a scrape to the stages or, if there are no stages, to the next
+// consumer. The rows may be nil.
 func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
 	if r.stages != nil {
 		return r.stages.Consume(ctx, rows, md)
@@ -225,8 +225,8 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	}
 }
 
-// hasMemory reports whether there is enough memory for a scrape. If not, it counts the scrape as
-// skipped, and the receiver's status is an error until there is enough memory again.
+// hasMemory reports whether there is enough memory for a scrape. If there is not, hasMemory counts
+// the scrape as skipped, and the receiver's status is an error until there is enough memory again.
 func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	now := time.Now()
 	used, exceeded := r.memory.exceeded(now)
@@ -252,8 +252,8 @@ func (r *dcgmReceiver) newSchedule() schedule {
 	return s
 }
 
-// Shutdown implements component.Component. It cancels requests in progress and waits for the loops
-// to end. If ctx ends first, it returns the error of ctx.
+// Shutdown implements component.Component. It cancels requests in progress and waits until the
+// loops have ended. If ctx ends first, it returns the error of ctx.
 func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stopScraping == nil {
@@ -284,9 +284,9 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// newClient returns the client and its underlying transport. The wrappers of confighttp (telemetry,
-// headers, authentication) do not implement CloseIdleConnections, so Shutdown needs the transport
-// to close idle connections.
+// newClient returns the client and its underlying transport. The wrappers that confighttp adds for
+// telemetry, headers and authentication do not implement CloseIdleConnections. Therefore, Shutdown
+// uses the transport to close idle connections.
 func newClient(
 	ctx context.Context,
 	cfg confighttp.ClientConfig,
@@ -310,7 +310,8 @@ func newClient(
 	return client, innermost.transport, nil
 }
 
-// transportCatcher is a client middleware that only stores the transport that it wraps.
+// transportCatcher is a client middleware that stores the transport that it wraps and does nothing
+// else.
 type transportCatcher struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -326,9 +327,9 @@ func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddle
 	}, nil
 }
 
-// statusReporter reports to the host when the first endpoint fails, and when all endpoints work
-// again. The receiver's status has three parts: its endpoints, its stages, and NVML. The zero value
-// can be used after Host has been set.
+// statusReporter reports to the host when the first endpoint fails and when all endpoints work
+// again. The receiver's status has three parts: the endpoints, the stages and NVML. After Host has
+// been set, the zero value is ready to use.
 type statusReporter struct {
 	componenthelper.Status
 
@@ -336,8 +337,9 @@ type statusReporter struct {
 	failing int
 }
 
-// changed records that an endpoint has started to fail with err, or works again if err is nil. It
-// reports events while it holds the lock, so the host receives them in the order of the changes.
+// changed records that an endpoint has started to fail with err. If err is nil, it records that the
+// endpoint works again. changed holds the lock while it reports events, so that the host receives
+// them in the order of the changes.
 func (s *statusReporter) changed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,8 +41,8 @@ var update = flag.Bool("update", false, "write the expected files of golden test
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// TestBatches compares the batch of a scrape of testdata/batches/<name>/body.prom with
-// expected.yaml. The flag -update writes expected.yaml.
+// TestBatches scrapes testdata/batches/<name>/body.prom and compares the batch with expected.yaml.
+// With the flag -update, it writes expected.yaml.
 func TestBatches(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	dirs, err := filepath.Glob("testdata/batches/*")
@@ -71,7 +71,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// All agents of a cluster scrape the same URL, so the node distinguishes the exporters.
+// All agents in a cluster scrape the same URL. Only the node distinguishes their exporters.
 func TestExporterUpHasTheNodeOfTheExporter(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "gpu-node-7")
 	for endpoint, want := range map[string]string{
@@ -100,7 +100,7 @@ func TestRecordedOutputsAreComplete(t *testing.T) {
 			first := f.scrape(t, 0)
 			lines := sampleLines(body)
 			if filepath.Base(path) == "intel_xpum1_flex140_issue112.prom" {
-				lines-- // this exporter printed one series twice
+				lines-- // this exporter printed the same series twice
 			}
 			assert.Equal(t, lines+1, first.DataPointCount(), "one point per sample line, and gpu.exporter.up")
 			second := f.scrape(t, 0)
@@ -406,7 +406,8 @@ func TestSelfMetrics(t *testing.T) {
 	duration, err := f.telemetry.GetMetric("otelcol_receiver_dcgm_scrape_duration")
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, duration.Data.(metricdata.Histogram[float64]).DataPoints[0].Count)
-	// Two scrapes with two samples and gpu.exporter.up each, and one with only gpu.exporter.up.
+	// Two scrapes returned two samples and gpu.exporter.up each. One scrape returned only
+	// gpu.exporter.up.
 	assert.EqualValues(t, 7, sum(t, f.telemetry, "otelcol_receiver_accepted_metric_points"))
 }
 

@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// schedule defines when an endpoint is scraped: after offset, and then at every interval.
+// schedule defines when an endpoint is scraped: for the first time after offset, and then once per
+// interval.
 type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls work at fixed times until ctx ends. If work takes longer than the interval, run skips
-// the missed times.
+// run calls work at fixed times until ctx ends. If a call takes longer than the interval, run skips
+// the times that it missed.
 func (s schedule) run(ctx context.Context, work func()) {
 	timer := time.NewTimer(s.offset)
 	defer timer.Stop()

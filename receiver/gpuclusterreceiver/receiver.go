@@ -36,14 +36,14 @@ type clusterReceiver struct {
 	store     *store
 	batches   batches
 
-	// newCache is kube.Acquire, or returns a cache with a fake client in tests.
+	// newCache is kube.Acquire. In tests, it returns a cache with a fake client.
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
-	progress componenthelper.Notice // notifies about changed objects and states
+	progress componenthelper.Notice // notifies when objects or states have changed
 	term     atomic.Pointer[lease.Term]
 	size     int // number of points in the last emission
-	// These record whether the last emission dropped pools, devices, or conditions.
+	// These fields record whether the last emission dropped pools, devices or conditions.
 	pools, devices, conditions, claimConditions repeatedDrop
 
 	stopEmitting, stopElection context.CancelFunc
@@ -96,15 +96,15 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 	return opts
 }
 
-// Start implements component.Component. It fails if the address of the API server is unknown:
-// outside a cluster without a kubeconfig, or if the kubeconfig cannot be read. It does not fail if
-// the API server is unreachable.
+// Start implements component.Component. It returns an error if the address of the API server is
+// unknown. This is the case outside a cluster if there is no kubeconfig, or if the kubeconfig
+// cannot be read. Start does not return an error if the API server is unreachable.
 func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
 	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}
-	// Without an API server, all kinds are off, so checking one is enough.
+	// Without an API server, all kinds are off. It is therefore sufficient to check one kind.
 	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
 	if state := c.State(kube.Pods); state.Phase == kube.Off {
 		c.Release()
@@ -124,7 +124,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 	r.stateChanged()
 
-	ctx = context.WithoutCancel(ctx) // Start's context ends when Start returns.
+	ctx = context.WithoutCancel(ctx) // The context of Start ends when Start returns.
 	emitting, stopEmitting := context.WithCancel(ctx)
 	electing, stopElection := context.WithCancel(ctx)
 	r.stopEmitting, r.stopElection = stopEmitting, stopElection
@@ -134,7 +134,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// elect sends this replica's terms until ctx is done.
+// elect sends the leadership terms of this replica to terms until ctx is done.
 func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	client := r.cache.Client()
 	if client == nil { // The cache has no API server.
@@ -160,7 +160,7 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	}
 }
 
-// run emits during each term until ctx is done.
+// run emits points during each term until ctx is done.
 func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	for {
 		select {
@@ -172,8 +172,8 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	}
 }
 
-// emitDuringTerm emits until the term ends or ctx is done. The first emission is when all kinds are
-// known, and further ones follow at every interval.
+// emitDuringTerm emits points until the term ends or ctx is done. The first emission happens when
+// all kinds are settled. Further emissions happen once per interval.
 func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	termContext, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -201,7 +201,7 @@ func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	}
 }
 
-// settled reports whether every kind is known or will not become known soon.
+// settled reports whether each kind is either known or will not become known soon.
 func (r *clusterReceiver) settled() bool {
 	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
 		known, settled := r.kindState(k)
@@ -209,9 +209,8 @@ func (r *clusterReceiver) settled() bool {
 	})
 }
 
-// kindState reports whether all objects of a kind are known, and whether there is no point in
-// waiting for them. If the API server is unavailable, the objects that were last read count as
-// known.
+// kindState reports whether all objects of a kind are known, and whether waiting for them is
+// unnecessary. If the API server is unavailable, the objects that were last read count as known.
 func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:
@@ -222,8 +221,8 @@ func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	}
 }
 
-// observed returns the kinds whose objects are known. Points that depend on an unknown kind are
-// omitted.
+// observed returns the kinds whose objects are known. Points that depend on an unknown kind are not
+// emitted.
 func (r *clusterReceiver) observed() demand.Observed {
 	pods, podsSettled := r.kindState(kube.Pods)
 	nodes, nodesSettled := r.kindState(kube.Nodes)
@@ -238,12 +237,12 @@ func (r *clusterReceiver) observed() demand.Observed {
 		Slices:    devices && rulesSettled,
 		Claims:    claims && classesSettled && podsSettled && templatesSettled && devicesSettled,
 		Templates: templates,
-		// Without the API, there are no rules.
+		// If the API server does not serve this API, there are no rules.
 		TaintRules: rules || r.cache.State(kube.DeviceTaintRules).Phase == kube.Absent,
 	}
 }
 
-// emit sends the current points. It stops early if the term ends.
+// emit sends the current points. If the term ends, emit stops early.
 func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time) {
 	started := time.Now()
 	points, stats := r.store.points(now, r.observed(), make([]demand.Point, 0, r.size))
@@ -287,14 +286,15 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 }
 
-// repeatedDrop records whether the last emission dropped something. A single drop is normal,
-// because a pool is incomplete while its driver replaces the slices.
+// repeatedDrop records whether the last emission dropped items. A single drop is normal, because a
+// pool is incomplete while its driver replaces the slices.
 type repeatedDrop struct {
 	componenthelper.Trouble
-	droppedBefore bool // the last emission dropped something
+	droppedBefore bool // whether the last emission dropped items
 }
 
-// isRepeated records that an emission dropped n items, and reports whether that should be logged.
+// isRepeated records that an emission dropped n items. It reports whether the drop should be
+// logged.
 func (l *repeatedDrop) isRepeated(now time.Time, n int64) bool {
 	repeated := n > 0 && l.droppedBefore
 	l.droppedBefore = n > 0
@@ -314,8 +314,8 @@ func (r *clusterReceiver) registerCallbacks() error {
 	)
 }
 
-// stateChanged reports to the host when kinds cannot be read, or can be read again. An API that the
-// server does not serve is not an error. The cache logs errors.
+// stateChanged reports to the host when some kinds can no longer be read or can be read again. It
+// is not an error if the API server does not serve an API. The cache logs errors.
 func (r *clusterReceiver) stateChanged() {
 	r.progress.Notify()
 	var errs []error
@@ -333,8 +333,9 @@ func (r *clusterReceiver) stateChanged() {
 	r.status.Report("objects", errors.Join(errs...))
 }
 
-// Shutdown implements component.Component. It releases the lease, so that another replica takes
-// over immediately. If ctx is done before all goroutines have stopped, it returns ctx's error.
+// Shutdown implements component.Component. It releases the lease, so that another replica can take
+// over immediately. If ctx is done before all goroutines have stopped, Shutdown returns the error
+// of ctx.
 func (r *clusterReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.cache == nil {

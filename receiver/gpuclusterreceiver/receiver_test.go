@@ -52,7 +52,8 @@ type replica struct {
 	host *statustest.Host
 }
 
-// startReplica starts a receiver that sends its batches to next, or to the sink if next is nil.
+// startReplica starts a receiver that sends its batches to next. If next is nil, the receiver sends
+// them to the sink.
 func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), set receiver.Settings, next consumer.Metrics) *replica {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -78,7 +79,7 @@ func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), se
 
 func (r *replica) stop() { require.NoError(r.t, r.Shutdown(context.WithoutCancel(r.t.Context()))) }
 
-// emittedPoints returns the points emitted since the last call, one per line.
+// emittedPoints returns the points that were emitted since the last call, with one point per line.
 func (r *replica) emittedPoints() []string {
 	batches := r.sink.AllMetrics()
 	r.sink.Reset()
@@ -88,7 +89,7 @@ func (r *replica) emittedPoints() []string {
 	return strings.Split(strings.TrimSpace(render(r.t, batches...)), "\n")
 }
 
-// emitted returns the names of the metrics emitted since the last call.
+// emitted returns the names of the metrics that were emitted since the last call.
 func (r *replica) emitted() []string {
 	var names []string
 	for _, md := range r.sink.AllMetrics() {
@@ -163,7 +164,7 @@ func TestFirstEmissionWaitsForAllKinds(t *testing.T) {
 	})
 }
 
-// refuse makes the fake API server reject requests while the returned value is true.
+// refuse makes the fake API server reject requests while the returned flag is true.
 func refuse(client *fake.Clientset, resourceName string, err error) (refusing *atomic.Bool) {
 	refusing = &atomic.Bool{}
 	client.PrependReactor("*", resourceName, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -200,7 +201,7 @@ func TestForbiddenKindHasNoPointsButOthersDo(t *testing.T) {
 	})
 }
 
-// cacheState returns the state of a kind in the self-metric.
+// cacheState returns the state of a kind, as reported in the internal metric.
 func cacheState(t *testing.T, telemetry *componenttest.Telemetry, kind string) string {
 	t.Helper()
 	m, err := telemetry.GetMetric("otelcol_receiver_gpu_cluster_cache_state")
@@ -230,8 +231,8 @@ func TestServerWithoutDRAIsNotAnError(t *testing.T) {
 	})
 }
 
-// Without the permission to read DeviceTaintRules, it is unknown which devices are available. If the
-// server does not serve them, there are none.
+// Without permission to read DeviceTaintRules, it is unknown which devices are available. If the
+// API server does not serve DeviceTaintRules, there are no rules.
 func TestDevicesAreCountedAsAvailableOnlyIfTheirTaintsAreKnown(t *testing.T) {
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "a", ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}},
@@ -266,7 +267,7 @@ func TestDevicesAreCountedAsAvailableOnlyIfTheirTaintsAreKnown(t *testing.T) {
 	}
 }
 
-// While a kind is loading, only the points that depend on it are omitted.
+// While a kind is still loading, only the points that depend on it are omitted.
 func TestMissingKindDelaysDependentPoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
@@ -423,7 +424,7 @@ func TestReplicaWithoutRenewalStopsBeforeAnotherStarts(t *testing.T) {
 		after(time.Minute)
 		assert.NotEmpty(t, r.emittedPoints())
 		refusing.Store(true)
-		after(15 * time.Second) // after lease_duration, another replica may take over
+		after(15 * time.Second) // another replica can take over after lease_duration
 		r.emittedPoints()
 		after(time.Minute)
 		assert.Empty(t, r.emittedPoints())
@@ -435,7 +436,7 @@ func TestReplicaWithoutRenewalStopsBeforeAnotherStarts(t *testing.T) {
 	})
 }
 
-// A leader that cannot renew its lease makes two kinds of requests per attempt, which fail with the
+// A leader that cannot renew its lease sends two kinds of requests per attempt. Both fail with the
 // same error.
 func TestUnavailableAPIServerIsLoggedOnceByTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

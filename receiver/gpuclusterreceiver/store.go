@@ -25,18 +25,18 @@ var kinds = []kube.Kind{
 	kube.DeviceTaintRules,
 }
 
-// store keeps a demand.Cluster up to date. It processes every change of an object in the cache.
+// store keeps a demand.Cluster up to date. It processes every change to an object in the cache.
 type store struct {
 	families   gpushare.Families
 	conditions *regexp.Regexp // matches the types of the emitted node conditions
-	changed    func()         // called after each change
+	changed    func()         // called after every change
 	logger     *zap.Logger
-	dropped    atomic.Int64            // number of dropped attributes of devices and device ids of pods
+	dropped    atomic.Int64            // number of dropped device attributes and dropped device IDs of pods
 	tooLong    componenthelper.Trouble // attributes that were dropped
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
-	stored  map[kube.Kind]int // number of existing objects from the cache
+	stored  map[kube.Kind]int // number of objects from the cache that currently exist
 
 	completeKinds map[kube.Kind]bool // also guarded by mu
 }
@@ -61,7 +61,7 @@ func newStore(cfg *Config, changed func(), logger *zap.Logger) (*store, error) {
 	}, nil
 }
 
-// subscribe makes the store follow the cache until the returned function is called.
+// subscribe makes the store follow changes in the cache until the returned function is called.
 func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	ends := []func(){
 		c.SubscribeObjects(kube.Pods, handle(s, kube.Pods, func(p *corev1.Pod) func() {
@@ -90,7 +90,8 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	}
 }
 
-// recordDropped counts the dropped attributes of a slice's devices, and logs the first ones.
+// recordDropped counts the attributes that were dropped from a slice's devices. It logs the first
+// dropped attributes.
 func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
 	if len(attributes) == 0 || !s.tooLong.ShouldLog(time.Now()) {
@@ -102,7 +103,7 @@ func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 		zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 }
 
-// unconverted returns a converter that stores an object without conversion.
+// unconverted returns a converter that stores an object without converting it.
 func unconverted[T any](set func(T)) func(T) func() {
 	return func(object T) func() { return func() { set(object) } }
 }
@@ -111,8 +112,8 @@ func clusterScoped(remove func(name string)) func(namespace, name string) {
 	return func(_, name string) { remove(name) }
 }
 
-// handle returns the event handler for the objects of one kind. It calls convert without the lock.
-// It calls remove, and the function that convert returns, with the lock.
+// handle returns the event handler for the objects of one kind. It calls convert without holding
+// the lock. It holds the lock when it calls remove and the function that convert returns.
 func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
 	set := func(object any, delta int) {
 		typed, ok := object.(T)
@@ -143,8 +144,8 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 	}
 }
 
-// isComplete reports whether the n objects of the kind's initial list have reached the store. Their
-// events arrive shortly after the cache is complete.
+// isComplete reports whether all n objects in the initial list of the kind have reached the store.
+// Their events arrive shortly after the cache is complete.
 func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	return s.completeKinds[k]
 }
 
-// points appends the points of the observed kinds.
+// points appends the points of the observed kinds to out.
 func (s *store) points(now time.Time, seen demand.Observed, out []demand.Point) ([]demand.Point, demand.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

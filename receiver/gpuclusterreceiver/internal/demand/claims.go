@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// claimState is the state of a claim. The states are mutually exclusive.
+// claimState is the state of a claim. Each claim is in exactly one state.
 type claimState uint8
 
 const (
@@ -45,11 +45,11 @@ func results(c *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAllocationRe
 	return c.Status.Allocation.Devices.Results
 }
 
-// classTally counts the claims of one device class.
+// classTally contains counts for the claims of one device class.
 type classTally struct{ claims, devices [numClaimStates]int64 }
 
-// addClaims emits the number of claims per class, and the number of devices that these claims
-// request or have been allocated.
+// addClaims emits two numbers for each class: the number of claims, and the number of devices that
+// these claims request or that are allocated to them.
 func (e *emission) addClaims() {
 	tallies := map[string]*classTally{}
 	for className := range e.gpuClasses {
@@ -66,11 +66,11 @@ func (e *emission) addClaims() {
 			t.devices[state] = add(t.devices[state], n)
 		}
 	}
-	byClass := map[string]int64{} // of one claim
+	byClass := map[string]int64{} // the devices of one claim
 	for _, c := range e.claims {
 		state := stateOf(c)
-		// The demand for an extended resource is part of the pod's requests, even if the scheduler
-		// creates a claim for it. A terminating claim without devices has no demand.
+		// The demand for an extended resource is already part of the pod's requests, even if the
+		// scheduler creates a claim for it. A terminating claim that has no devices has no demand.
 		extended := c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
 		if extended || state == pending && c.DeletionTimestamp != nil {
 			continue
@@ -113,8 +113,8 @@ func (e *emission) addClaims() {
 	}
 }
 
-// addRequested adds the devices that a claim requests to byClass. It does not count administrative
-// access, which takes no devices away from other claims.
+// addRequested adds the devices that a claim requests to byClass. It does not count requests for
+// admin access, because they do not take devices away from other claims.
 func (e *emission) addRequested(spec resourcev1.ResourceClaimSpec, byClass map[string]int64) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
@@ -132,7 +132,7 @@ func (e *emission) addRequested(spec resourcev1.ResourceClaimSpec, byClass map[s
 	}
 }
 
-// alternatives returns the alternatives of a request, most preferred first.
+// alternatives returns the alternatives of a request, with the most preferred alternative first.
 func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	if r.Exactly == nil {
 		return r.FirstAvailable
@@ -142,8 +142,8 @@ func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	}}
 }
 
-// devices returns how many devices an alternative counts as. A request for all matching devices
-// counts as one, because the number is not known before the allocation.
+// devices returns the number of devices that an alternative counts as. A request for all matching
+// devices counts as one device, because the number of devices is not known before the allocation.
 func devices(a *resourcev1.DeviceSubRequest) int64 {
 	if a.AllocationMode == resourcev1.DeviceAllocationModeAll {
 		return 1
@@ -151,10 +151,11 @@ func devices(a *resourcev1.DeviceSubRequest) int64 {
 	return max(a.Count, 1)
 }
 
-// choose returns the alternative that counts as the request's demand. It only considers
-// alternatives with a GPU class. By default it returns the largest one, or the most preferred of
-// several equally large ones. If so configured, it returns the most preferred one. It returns nil
-// if no alternative has a GPU class.
+// choose returns the alternative that counts as the demand of the request, or nil if no alternative
+// has a GPU class. It considers only alternatives with a GPU class. By default, it returns the
+// largest alternative. If several alternatives are equally large, it returns the most preferred of
+// them. If the option First is set, choose returns the most preferred alternative regardless of its
+// size.
 func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev1.DeviceSubRequest {
 	var chosen *resourcev1.DeviceSubRequest
 	for i := range alternatives {
@@ -172,8 +173,8 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 	return chosen
 }
 
-// addAllocated adds the devices that were allocated to a claim to byClass. It counts shares of one
-// device separately only if their share ids differ.
+// addAllocated adds the devices that were allocated to a claim to byClass. Shares of the same
+// device count separately only if their share IDs differ.
 func (e *emission) addAllocated(c *resourcev1.ResourceClaim, byClass map[string]int64) {
 	allocations := results(c)
 	for i := range allocations {
@@ -190,8 +191,8 @@ func (e *emission) gpuResult(r *resourcev1.DeviceRequestAllocationResult, classN
 	return !ptr.Deref(r.AdminAccess, false) && (slices.Contains(e.opts.Drivers, r.Driver) || e.isGPUClass(className))
 }
 
-// isDuplicate reports whether an earlier result has the same share of the same device as the i-th
-// one.
+// isDuplicate reports whether the result with index i has the same share of the same device as an
+// earlier result.
 func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
 	r := &results[i]
 	return slices.ContainsFunc(results[:i], func(before resourcev1.DeviceRequestAllocationResult) bool {
@@ -199,10 +200,10 @@ func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool
 	})
 }
 
-// addClaimDevices emits one point for each pair of a device and a pod that reserves it, and one for
-// each condition of a device.
+// addClaimDevices emits one point for each combination of a device and a pod that reserves it. It
+// also emits one point for each condition of a device.
 func (e *emission) addClaimDevices() {
-	var devices, conditions []Point // devices of one claim, without a pod
+	var devices, conditions []Point // devices of one claim; the points have no pod yet
 	withConditions := !e.opts.Disabled[signal.K8sResourceClaimDeviceCondition]
 	for _, c := range e.claims {
 		devices = devices[:0]
@@ -246,13 +247,13 @@ func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
 					pods = append(pods, Pod{Name: p.Name, UID: p.UID})
 				}
 			}
-		case gpushare.OtherConsumer: // its pods are unknown
+		case gpushare.OtherConsumer: // the pods of this consumer are unknown
 		}
 	}
 	return pods
 }
 
-// podsOfGroup returns the pods of a PodGroup that reference a claim.
+// podsOfGroup returns the pods that belong to a PodGroup and reference a claim.
 func (e *emission) podsOfGroup(c *resourcev1.ResourceClaim, group string) []*Pod {
 	if e.byClaim == nil {
 		e.byClaim = map[claimOfGroup][]*Pod{}

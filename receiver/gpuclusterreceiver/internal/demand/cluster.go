@@ -14,24 +14,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Options configure a [Cluster].
+// Options configures a [Cluster].
 type Options struct {
-	// IsGPU reports whether a resource name is a GPU. Resources of GPU classes also count as GPUs.
+	// IsGPU reports whether a resource name is the name of a GPU resource. The resources of GPU
+	// classes also count as GPU resources.
 	IsGPU func(resource string) bool
 	// Rules are the names of all rules that a pod can violate.
 	Rules []string
 	// Drivers are the DRA drivers whose devices are GPUs.
 	Drivers []string
-	// Classes are device classes that always count as GPU classes, without checking their objects.
+	// Classes are the device classes that always count as GPU classes, regardless of their objects.
 	Classes []string
-	// First makes the first alternative of a firstAvailable request count as its demand. Otherwise
-	// the largest one counts.
+	// First makes the first alternative of a firstAvailable request count as the demand of the
+	// request. By default, the largest alternative counts.
 	First bool
 	// Disabled metrics are not emitted.
 	Disabled map[*signal.Metric]bool
 }
 
-// Observed contains the kinds of objects that are known. Metrics that depend on an unknown kind are
+// Observed contains the kinds whose objects are known. Metrics that depend on an unknown kind are
 // not emitted.
 type Observed struct {
 	Pods, Nodes, Slices, Claims, Templates bool
@@ -39,29 +40,29 @@ type Observed struct {
 	TaintRules bool
 }
 
-// Stats describes the objects in an emission.
+// Stats contains statistics about the objects in an emission.
 type Stats struct {
-	// AllModeRequests is the number of requests in pending claims for all matching devices. Each of
-	// them counts as one device.
+	// AllModeRequests is the number of requests in pending claims that request all matching
+	// devices. Each of these requests counts as one device.
 	AllModeRequests int64
-	// IncompletePools is how many pools of allowed drivers are not emitted because slices of the
-	// highest generation are missing or contradict each other.
+	// IncompletePools is the number of pools of allowed drivers that are not emitted, because
+	// slices with the highest generation are missing or contradict each other.
 	IncompletePools int64
-	// IncompletePool is one of these pools, as driver/pool.
+	// IncompletePool is one of the incomplete pools, in the form driver/pool.
 	IncompletePool string
-	// UnknownDevices is the number of allocated devices that no complete pool advertises. They
+	// UnknownDevices is the number of allocated devices that are not in any complete pool. They
 	// cannot be joined with telemetry.
 	UnknownDevices int64
-	// UnknownDevice is one of these devices, as driver/pool/device.
+	// UnknownDevice is one of the unknown devices, in the form driver/pool/device.
 	UnknownDevice string
 	// ConditionsLeftOut is the number of node conditions that were dropped.
 	ConditionsLeftOut int64
-	// ConditionsNode is a node with dropped conditions.
+	// ConditionsNode is a node for which conditions were dropped.
 	ConditionsNode string
-	// ClaimConditionsLeftOut is how many conditions of claims' devices were dropped because their
-	// type is too long.
+	// ClaimConditionsLeftOut is the number of conditions of claims' devices that were dropped
+	// because the condition type is too long.
 	ClaimConditionsLeftOut int64
-	// ConditionsClaim is a claim with dropped conditions, as namespace/name.
+	// ConditionsClaim is a claim for which conditions were dropped, in the form namespace/name.
 	ConditionsClaim string
 }
 
@@ -73,7 +74,7 @@ type Cluster struct {
 	pods          map[objectName]*Pod
 	nodes         map[string]*Node
 	claims        map[objectName]*resourcev1.ResourceClaim
-	createdClaims map[claimEntry]int // number of claims that were created for an entry of a pod or PodGroup
+	createdClaims map[claimEntry]int // number of claims that were created for an entry of a pod or a PodGroup
 	templates     map[objectName]*resourcev1.ResourceClaimTemplate
 	classes       map[string]*resourcev1.DeviceClass
 	slices        map[string]*Slice
@@ -84,8 +85,9 @@ type Cluster struct {
 // objectName identifies a namespaced object.
 type objectName struct{ namespace, objectName string }
 
-// claimEntry is an entry in the spec.resourceClaims of a pod or of a PodGroup. One of podUID and group
-// is set. The pods of a PodGroup have the same entry, and share its claim.
+// claimEntry identifies an entry in spec.resourceClaims of a pod or a PodGroup. Either podUID or
+// group is set. The pods of a PodGroup contain the same entry and share the claim that is created
+// for it.
 type claimEntry struct {
 	podUID string
 	group  objectName
@@ -114,7 +116,7 @@ func New(opts Options) *Cluster {
 	return c
 }
 
-// SetPod adds or replaces a pod. If the pod affects no metric, it is deleted.
+// SetPod adds or replaces a pod. If the pod does not affect any metric, SetPod deletes it.
 func (c *Cluster) SetPod(p *Pod) {
 	if p.isIrrelevant() {
 		c.DeletePod(p.Namespace, p.Name)
@@ -143,8 +145,8 @@ func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// entryOf returns the entry for which a claim was created. It is zero if the claim was not created
-// from a template.
+// entryOf returns the entry for which a claim was created. It returns the zero value if the claim
+// was not created from a template.
 func entryOf(claim *resourcev1.ResourceClaim) claimEntry {
 	owner := metav1.GetControllerOfNoCopy(claim)
 	entry := claim.Annotations[resourcev1.PodResourceClaimAnnotation]
@@ -158,7 +160,7 @@ func entryOf(claim *resourcev1.ResourceClaim) claimEntry {
 	return claimEntry{}
 }
 
-// isCreated reports whether the claim for an entry of a pod exists.
+// isCreated reports whether the claim for an entry of the pod exists.
 func (c *Cluster) isCreated(p *Pod, entry string) bool {
 	return c.createdClaims[claimEntry{podUID: p.UID, entry: entry}] > 0 ||
 		p.Group != "" && c.createdClaims[claimEntry{group: objectName{p.Namespace, p.Group}, entry: entry}] > 0
@@ -195,8 +197,8 @@ func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name
 // DeleteClass deletes a device class.
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
-// Points appends the points of all observed kinds to out. Points with the same place and metric are
-// consecutive.
+// Points appends the points of all observed kinds to out. Points that have the same place and the
+// same metric are consecutive.
 func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point, Stats) {
 	e := &emission{Cluster: c, now: now, observed: observed, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
 	e.findGPUClasses()
@@ -220,7 +222,7 @@ func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point
 	return e.out, e.stats
 }
 
-// emission is the state of a call of Points.
+// emission contains the state of one call of Points.
 type emission struct {
 	*Cluster
 	now      time.Time
@@ -229,7 +231,7 @@ type emission struct {
 	stats    Stats
 
 	gpuClasses   map[string]bool         // classes that are GPU classes because of their objects
-	gpuResources map[string]bool         // cached results of isGPU
+	gpuResources map[string]bool         // cached results of the method isGPU
 	byClaim      map[claimOfGroup][]*Pod // the pods that reference a claim; nil until a claim is reserved for a PodGroup
 }
 
@@ -266,10 +268,10 @@ func (e *emission) findGPUClasses() {
 	}
 }
 
-// deviceClassResource is the prefix of a class's implicit extended resource.
+// deviceClassResource is the prefix of the implicit extended resource of a device class.
 const deviceClassResource = "deviceclass.resource.kubernetes.io/"
 
-// namedGPUClass reports whether the name of a class makes it a GPU class.
+// namedGPUClass reports whether a class is a GPU class because of its name.
 func (c *Cluster) namedGPUClass(className string) bool {
 	return slices.Contains(c.opts.Classes, className) || slices.Contains(c.opts.Drivers, className)
 }
@@ -278,7 +280,8 @@ func (c *Cluster) selectsGPU(s resourcev1.DeviceSelector) bool {
 	return s.CEL != nil && slices.ContainsFunc(c.selectors, func(r *regexp.Regexp) bool { return r.MatchString(s.CEL.Expression) })
 }
 
-// isGPUClass reports whether a requested class is a GPU class. Its object may be unknown.
+// isGPUClass reports whether a requested class is a GPU class. The object of the class may be
+// unknown.
 func (e *emission) isGPUClass(className string) bool {
 	return e.gpuClasses[className] || e.namedGPUClass(className)
 }

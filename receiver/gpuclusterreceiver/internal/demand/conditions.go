@@ -11,19 +11,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// MaxValue is the maximum length of an attribute value in bytes. Values from other components can
-// be longer.
+// MaxValue is the maximum length of an attribute value in bytes. Other components may set longer
+// values.
 const MaxValue = 256
 
-// Values of dra.condition.role.
+// These are the values of dra.condition.role.
 const (
 	roleBinding        = "binding"
 	roleBindingFailure = "binding_failure"
 )
 
-// addClaimConditions appends one point to out for each condition of an allocated device. on
-// describes the device. As in Kubernetes, a binding condition that has not been reported is
-// unknown, because the scheduler is waiting for it.
+// addClaimConditions appends one point to out for each condition of an allocated device. The
+// attributes in on describe the device. As in Kubernetes, the status of a binding condition that
+// has not been reported is unknown, because the scheduler still waits for the condition.
 func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, on Point) []Point {
 	var conditions []metav1.Condition
 	for i := range c.Status.Devices {
@@ -57,7 +57,7 @@ func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, 
 	return out
 }
 
-// statusOf reports whether a status belongs to an allocated device.
+// statusOf reports whether a device status describes an allocated device.
 func statusOf(s *resourcev1.AllocatedDeviceStatus, r *resourcev1.DeviceRequestAllocationResult) bool {
 	return s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device && ptr.Deref(s.ShareID, "") == string(ptr.Deref(r.ShareID, ""))
 }

@@ -1,17 +1,18 @@
-// Package demand computes a cluster's GPU capacity and demand from pods, nodes, and the objects of
-// Dynamic Resource Allocation, as the scheduler does.
+// Package demand computes the GPU capacity of a cluster and the demand for GPUs from pods, nodes
+// and the objects of Dynamic Resource Allocation (DRA). It uses the same rules as the scheduler.
 //
-// The package does no I/O. [Cluster] stores nodes, claims, templates, classes, and slices as API
-// objects. The receiver adds the emitted conditions of nodes and the emitted devices of slices, and
-// passes pods as plain structs. Each emission is computed from the stored objects, so it does not
-// depend on the order in which they arrived. Results that depend only on the slices of one pool are
-// cached until one of these slices changes.
+// The package does no I/O. [Cluster] stores nodes, claims, templates, classes and slices as API
+// objects. The receiver adds the conditions to emit to nodes, and the devices to emit to slices. It
+// passes pods as plain structs. Each emission is computed from the stored objects. Therefore, it
+// does not depend on the order in which the objects arrived. Results that depend only on the slices
+// of one pool are cached until one of these slices changes.
 //
 // # Which resource names are GPUs
 //
-// GPU resources are the names that [Options.IsGPU] accepts, the extendedResourceName of a GPU
-// class, and deviceclass.resource.kubernetes.io/<class> for a GPU class. The three cluster.gpu.*
-// metrics use only the names that OpenCost uses.
+// A resource name is a GPU resource if [Options.IsGPU] accepts it, if it is the
+// extendedResourceName of a GPU class, or if it has the form
+// deviceclass.resource.kubernetes.io/<class> for a GPU class. The three metrics cluster.gpu.*
+// include only the resource names that OpenCost uses.
 //
 // # Which device classes are GPU classes
 //

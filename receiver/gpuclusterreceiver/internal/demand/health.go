@@ -33,7 +33,8 @@ func (e *emission) addHealth() {
 	}
 }
 
-// claimed reports whether a device of a claim is a GPU, and returns its telemetry attributes.
+// claimed reports whether the device of a claim is a GPU. It also returns the telemetry attributes
+// of the device.
 func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	var given []resourcev1.DeviceRequestAllocationResult
 	c := e.claims[objectName{p.Namespace, h.Claim}]
@@ -44,7 +45,7 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 		driver, _, _ := strings.Cut(h.ID, "/")
 		return nil, slices.Contains(e.opts.Drivers, driver)
 	}
-	// A CDI id does not identify which of the claim's devices it belongs to.
+	// A CDI ID does not show which device of the claim it belongs to.
 	gpu = true
 	for i := range given {
 		r := &given[i]

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // now is the time of emission.
 var now = time.Unix(1_800_000_000, 0)
 
-// everything is the Observed for a cluster in which all kinds of objects can be read.
+// everything is the Observed value for a cluster in which all kinds of objects can be read.
 var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 func options() Options {
@@ -46,7 +46,7 @@ func pointLines(c *Cluster, observed Observed) []string {
 	return lines
 }
 
-// values maps the attribute values of a metric's cluster-wide points to the points' values.
+// values returns the values of a metric's cluster-wide points, keyed by attribute values.
 func values(c *Cluster, observed Observed, m *signal.Metric) map[string]float64 {
 	out := map[string]float64{}
 	points, _ := c.Points(now, observed, nil)

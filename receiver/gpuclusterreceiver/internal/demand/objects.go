@@ -20,18 +20,18 @@ type Pod struct {
 	Gated bool
 	// Unschedulable is true if the scheduler found no node for the pod or failed.
 	Unschedulable bool
-	// Requests are the pod's extended resources, without duplicates.
+	// Requests are the pod's requests for extended resources, without duplicates.
 	Requests []Request
 	// TemplateClaims are the claims that are created from templates for this pod.
 	TemplateClaims []TemplateClaim
-	// Claims are the names of the pod's ResourceClaims. If a claim is reserved for a PodGroup, they
-	// identify the pods that use it.
+	// Claims are the names of the pod's ResourceClaims. If a claim is reserved for a PodGroup,
+	// Claims shows which pods of the group use the claim.
 	Claims []string
 	// Group is the name of the pod's PodGroup, or "" if there is none.
 	Group string
-	// Health is the health that the kubelet reports for devices of the pod's containers.
+	// Health is the health that the kubelet reports for the devices of the pod's containers.
 	Health []Health
-	// LeftOut is the number of devices that Health does not contain.
+	// LeftOut is the number of devices that were omitted from Health.
 	LeftOut int64
 	// BrokenRules are the rules of the GPU share API that the pod violates, without duplicates.
 	BrokenRules []string
@@ -43,10 +43,10 @@ func (p *Pod) Ended() bool { return p.Phase == corev1.PodSucceeded || p.Phase ==
 // Request is a pod's request for a resource, in the resource's own unit.
 type Request struct {
 	Resource string
-	// Effective is the amount that the scheduler reserves, including init containers, sidecars, and
-	// overhead.
+	// Effective is the amount that the scheduler reserves. It includes init containers, sidecar
+	// containers and the pod overhead.
 	Effective int64
-	// Regular is the sum over regular containers only, which OpenCost uses.
+	// Regular is the sum over the regular containers only. OpenCost uses this amount.
 	Regular float64
 }
 
@@ -54,30 +54,31 @@ type Request struct {
 type TemplateClaim struct {
 	// Name is the entry's name. Template is the name of the ResourceClaimTemplate.
 	Name, Template string
-	// Made is true if the pod's status names the claim or states that no claim is needed.
+	// Made is true if the pod's status contains the name of the claim or states that no claim is
+	// needed.
 	Made bool
 }
 
-// Health is the health of a device.
+// Health is the health of a device, as reported by the kubelet.
 type Health struct {
 	Container string
-	// Resource is the resource's name as reported by the kubelet. For a device of a claim, it is
-	// claim:<name of the claim in the pod>, optionally followed by /<request>.
+	// Resource is the name of the resource as reported by the kubelet. For a device of a claim, it
+	// has the form claim:<name of the claim in the pod>, optionally followed by /<request>.
 	Resource string
-	// Claim is the ResourceClaim's name, or empty for a device of a device plugin.
+	// Claim is the name of the ResourceClaim. It is empty if the device belongs to a device plugin.
 	Claim string
-	// ID is the device plugin's id, <driver>/<pool>/<device>, or a CDI id.
+	// ID is the ID from the device plugin, an ID of the form <driver>/<pool>/<device>, or a CDI ID.
 	ID string
 	// State is healthy, unhealthy, or unknown.
 	State string
-	// Identity contains the attributes that a device plugin's id contains.
+	// Identity contains the attributes that are encoded in the ID from a device plugin.
 	Identity []Attribute
 }
 
-// Node is a node with its emitted conditions.
+// Node is a node and the conditions that are emitted for it.
 type Node struct {
 	*corev1.Node
-	// Conditions are the emitted conditions, at most one of each type.
+	// Conditions are the conditions to emit, with at most one condition per type.
 	Conditions []Condition
 	// LeftOut is the number of conditions that were dropped because of a limit.
 	LeftOut int64
@@ -86,36 +87,38 @@ type Node struct {
 // Condition is a condition of a node. Its status is true, false, or unknown.
 type Condition struct{ Type, Status string }
 
-// Slice is a ResourceSlice with its emitted devices. The slice and the objects that it references
-// must not be modified after SetSlice.
+// Slice is a ResourceSlice and the devices that are emitted for it. The slice and the objects that
+// it references must not be modified after the call of SetSlice.
 type Slice struct {
 	*resourcev1.ResourceSlice
 	Devices []Device
 }
 
-// Device is a device of a slice.
+// Device is a device in a ResourceSlice.
 type Device struct {
 	Name string
-	// Type is the driver's type: gpu, mig, or vfio. It is empty if the driver does not publish it.
+	// Type is the device type that the driver publishes: gpu, mig or vfio. It is empty if the
+	// driver does not publish a type.
 	Type string
 	// UUID is the device's UUID, or empty if the driver does not publish it.
 	UUID string
-	// ParentUUID and Profile are the board's UUID and the profile of a MIG device.
+	// ParentUUID is the UUID of the board of a MIG device. Profile is the profile of a MIG device.
 	ParentUUID, Profile string
-	// PCIAddress is the device's PCI address, and ParentPCIAddress is its board's. They have the
-	// driver's format, and are empty if the driver does not publish them.
+	// PCIAddress is the PCI address of the device. ParentPCIAddress is the PCI address of the
+	// device's board. Both have the driver's format. Both are empty if the driver does not publish
+	// them.
 	PCIAddress, ParentPCIAddress string
 	// Model is the product name.
 	Model string
-	// Node overrides the slice's node.
+	// Node overrides the node of the slice.
 	Node string
 	// Taints are the taints that the driver set.
 	Taints []Taint
-	// Attributes are additional attributes of the device's point, as emitted.
+	// Attributes are additional attributes for the device's point.
 	Attributes []Attribute
-	// Capacity is the capacity that the device advertises, in the unit of the quantity.
+	// Capacity contains the capacities that the device advertises, in the unit of each quantity.
 	Capacity []Capacity
-	// Shared is true if the device can be allocated several times.
+	// Shared is true if the device can be allocated more than once at the same time.
 	Shared bool
 	// CounterSets are the names of the counter sets from which the device consumes.
 	CounterSets []string

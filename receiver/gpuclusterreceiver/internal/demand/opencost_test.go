@@ -31,7 +31,7 @@ func cordonedNode(n *Node) *Node {
 	return n
 }
 
-// The cases are from OpenCost's own tests, with additional ones from its code.
+// The cases come from OpenCost's own tests. Additional cases are derived from OpenCost's code.
 func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 	type want struct{ pods, units, ratio map[string]float64 }
 	of := func(resource string, v float64) map[string]float64 { return map[string]float64{resource: v} }

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// podState is the state of a pod. The states are mutually exclusive.
+// podState is the state of a pod. Each pod is in exactly one state.
 type podState uint8
 
 const (
@@ -35,8 +35,8 @@ var podStates = [numPodStates]Attribute{
 	running:       {signal.State, "running"},
 }
 
-// state returns the state of the pod. A terminating pod still holds its resources if it is bound,
-// but no longer waits for resources.
+// state returns the state of the pod. If a terminating pod is bound to a node, it still holds its
+// resources. Otherwise, it no longer waits for resources.
 func (p *Pod) state() podState {
 	switch {
 	case p.Node != "" && p.Phase == corev1.PodRunning:
@@ -53,9 +53,9 @@ func (p *Pod) state() podState {
 	return queued
 }
 
-// isIrrelevant reports whether the pod affects no metric. A pod that has ended is irrelevant. So is
-// a pod that requests nothing, references no claim, has no device with reported health, and is not
-// waiting for a claim to be created.
+// isIrrelevant reports whether the pod does not affect any metric. This is the case if the pod has
+// ended. It is also the case if the pod requests nothing, references no claim, has no device with a
+// reported health, and does not wait for a claim to be created.
 func (p *Pod) isIrrelevant() bool {
 	if p.Ended() {
 		return true
@@ -64,16 +64,16 @@ func (p *Pod) isIrrelevant() bool {
 	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && len(p.Health) == 0 && len(p.Claims) == 0 && !waitsForTemplateClaim
 }
 
-// waiting reports whether the scheduler has not found a node for the pod yet.
+// waiting reports whether the scheduler has not yet found a node for a pod in this state.
 func (s podState) waiting() bool { return s == gated || s == unschedulable || s == queued }
 
-// tally counts the pods and nodes of one resource.
+// tally contains the counts of pods for one resource.
 type tally struct {
-	pods, units [numPodStates]int64 // units are not emitted for amounts, such as MiB of memory
+	pods, units [numPodStates]int64 // units are not emitted for resources that are amounts, such as MiB of memory
 	oldest      int64               // creation time of the oldest waiting pod, or 0
 
-	// The sums as OpenCost defines them.
-	openCost       bool // OpenCost counts the resource
+	// These fields are the sums as OpenCost defines them.
+	openCost       bool // whether OpenCost counts the resource
 	pendingPods    int64
 	pendingUnits   float64
 	requestedUnits float64
@@ -85,7 +85,7 @@ func openCostCounts(resource string) bool {
 	return resource == "nvidia.com/gpu" || resource == "nvidia.com/gpu.shared" || strings.HasPrefix(resource, "nvidia.com/mig-")
 }
 
-// addPods emits the requests of pods, including OpenCost's metrics.
+// addPods emits the requests of pods, including the metrics that OpenCost defines.
 func (e *emission) addPods() {
 	tallies := map[string]*tally{}
 	tallyOf := func(resource string) *tally {
@@ -163,7 +163,7 @@ func (e *emission) addPods() {
 	}
 }
 
-// toInt64 converts OpenCost's sum to an integer, as the metric requires.
+// toInt64 converts a sum from OpenCost's metrics to an integer, because the metric is an integer.
 func toInt64(units float64) int64 {
 	if units >= math.MaxInt64 {
 		return math.MaxInt64
@@ -204,7 +204,8 @@ func (e *emission) addBrokenRules() {
 	}
 }
 
-// The states of a node. A node that is not ready and cordoned is in the state not_ready.
+// A node has one of the following states. A node that is both not ready and cordoned has the state
+// not_ready.
 var (
 	schedulable = Attribute{signal.State, "schedulable"}
 	cordoned    = Attribute{signal.State, "cordoned"}
@@ -225,9 +226,9 @@ func (n *Node) state() Attribute {
 }
 
 // addNodes emits the resources of each node. It emits a point for every state, so that no old value
-// remains when a node's state changes.
+// remains when the state of a node changes.
 func (e *emission) addNodes() {
-	attributes := map[string][][]Attribute{} // by resource, one for each state
+	attributes := map[string][][]Attribute{} // keyed by resource, with one element for each state
 	states := []Attribute{schedulable, cordoned, notReady}
 	addAmounts := func(m *signal.Metric, n *Node, amounts corev1.ResourceList) {
 		if e.opts.Disabled[m] {

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The device types that have telemetry.
+// These are the device types for which telemetry exists.
 const (
 	typeGPU = "gpu"
 	typeMIG = "mig"
@@ -24,13 +24,14 @@ type poolID struct{ driver, name string }
 // deviceID identifies a device in the cluster.
 type deviceID struct{ driver, pool, device string }
 
-// pool contains the slices of a pool. After a change, results are recomputed when they are needed.
+// pool contains the slices of a pool. After a change, the results are recomputed when they are
+// needed next.
 type pool struct {
 	id     poolID
 	slices map[string]*Slice
-	rules  map[string]*resourcev1.DeviceTaintRule // of the cluster
+	rules  map[string]*resourcev1.DeviceTaintRule // the rules of the cluster
 
-	fresh    bool // the following fields are up to date
+	fresh    bool // whether the following fields are up to date
 	complete bool
 	devices  map[string]*device
 	order    []*device // sorted by name
@@ -44,9 +45,9 @@ type device struct {
 	node       string
 	taints     []Taint     // from the driver and from DeviceTaintRules
 	effect     string      // the strongest effect of the taints, or empty
-	attributes []Attribute // attributes of its k8s.resourceslice.device point, without the driver's attributes
-	identity   []Attribute // the attributes among these that identify the device in telemetry
-	cutOf      []string    // counter sets and UUID that it shares with other devices
+	attributes []Attribute // attributes of the device's k8s.resourceslice.device point, without the driver's attributes
+	identity   []Attribute // the elements of attributes that identify the device in telemetry
+	cutOf      []string    // counter sets and UUID that the device shares with other devices
 }
 
 // SetSlice adds or replaces a slice. It ignores slices of drivers that are not allowed.
@@ -94,7 +95,7 @@ func (c *Cluster) device(id deviceID) *device {
 	return p.devices[id.device]
 }
 
-// refresh recomputes the results from the pool's slices.
+// refresh recomputes the results from the slices of the pool.
 func (p *pool) refresh() {
 	if p.fresh {
 		return
@@ -141,8 +142,8 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 }
 
 // appendIdentity appends the attributes that identify the device in telemetry. If a device has no
-// type, its UUID is assumed to be a board's. Devices of other types, such as a board that is passed
-// through to a virtual machine, have no telemetry.
+// type, its UUID is assumed to be the UUID of a board. Devices of other types have no telemetry. An
+// example is a board that is passed through to a virtual machine.
 func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	switch d.Type {
 	case typeMIG:
@@ -155,7 +156,7 @@ func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	return appendSet(attrs, signal.HardwareModel, d.Model)
 }
 
-// appendSet appends an attribute unless its value is empty.
+// appendSet appends an attribute if its value is not empty.
 func appendSet(attrs []Attribute, key, value string) []Attribute {
 	if value == "" {
 		return attrs
@@ -163,13 +164,13 @@ func appendSet(attrs []Attribute, key, value string) []Attribute {
 	return append(attrs, Attribute{key, value})
 }
 
-// labels returns the attributes that the sums of the pool share.
+// labels returns the attributes that all sums of the pool have in common.
 func (p *pool) labels(deviceType string, more ...Attribute) []Attribute {
 	attrs := []Attribute{{signal.DRADriver, p.id.driver}, {signal.DRAPool, p.id.name}}
 	return append(appendSet(attrs, signal.DRADeviceType, deviceType), more...)
 }
 
-// count counts the devices by type.
+// count counts the devices of each type.
 func (p *pool) count() {
 	counts := map[string]int64{}
 	for _, d := range p.order {
@@ -224,8 +225,8 @@ func (p *pool) sum() {
 	}
 }
 
-// boards groups counter sets and UUIDs that belong to the same hardware, because devices share
-// them.
+// boards groups the counter sets and UUIDs that belong to the same hardware, which is shown by the
+// devices that they have in common.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {
@@ -236,12 +237,12 @@ func (p *pool) boards() parents {
 	return boards
 }
 
-// has reports whether the device advertises a capacity.
+// has reports whether the device advertises the given capacity.
 func (d *device) has(capacity string) bool {
 	return slices.ContainsFunc(d.Capacity, func(c Capacity) bool { return c.Name == capacity })
 }
 
-// identified contains a pool's devices by UUID and PCI address.
+// identified contains the devices of a pool, keyed by UUID and by PCI address.
 type identified struct{ uuids, addresses map[string]*device }
 
 func (p *pool) byIdentity() identified {

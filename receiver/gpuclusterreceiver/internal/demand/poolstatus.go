@@ -6,8 +6,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addPoolStatus emits how many devices of the pools are allocated, unavailable, and available. If a
-// pool's devices depend on each other, the number of available devices is unknown.
+// addPoolStatus emits the numbers of allocated, unavailable and available devices in the pools. If
+// the devices of a pool depend on each other, the number of available devices is unknown.
 func (e *emission) addPoolStatus(pools []*pool) {
 	taken := map[deviceID]bool{}
 	for _, c := range e.claims {
@@ -40,8 +40,9 @@ func (e *emission) addPoolStatus(pools []*pool) {
 	}
 }
 
-// independent reports whether each device of the pool can be allocated once regardless of the other
-// allocations: no device can be shared, and no two devices contain the same hardware.
+// independent reports whether each device of the pool can be allocated once, regardless of which
+// other devices are allocated. This is the case if no device can be shared and no two devices
+// contain the same hardware.
 func (p *pool) independent() bool {
 	boards, listed := p.boards(), p.byIdentity()
 	seen := map[string]bool{}

@@ -25,8 +25,8 @@ func (c *Cluster) taintsChanged() {
 	}
 }
 
-// taints returns the taints of a device from the driver and from DeviceTaintRules, sorted and without
-// duplicates.
+// taints returns the taints of a device from the driver and from DeviceTaintRules. The result is
+// sorted and contains no duplicates.
 func (p *pool) taints(d *Device) []Taint {
 	out := slices.Clone(d.Taints)
 	for _, r := range p.rules {
@@ -41,14 +41,15 @@ func (p *pool) taints(d *Device) []Taint {
 	return slices.Compact(out)
 }
 
-// selects reports whether a rule's selector matches a device. An empty selector matches every device,
-// and a missing one matches none.
+// selects reports whether the selector of a rule matches a device. An empty selector matches every
+// device. A missing selector matches no device.
 func selects(s *resourcev1.DeviceTaintSelector, of poolID, deviceName string) bool {
 	matches := func(wanted *string, actual string) bool { return wanted == nil || *wanted == actual }
 	return s != nil && matches(s.Driver, of.driver) && matches(s.Pool, of.name) && matches(s.Device, deviceName)
 }
 
-// strongest returns the strongest effect of the taints: NoExecute, NoSchedule, or empty.
+// strongest returns the strongest effect of the taints: NoExecute, NoSchedule, or "" if there is
+// neither.
 func strongest(taints []Taint) string {
 	effect := ""
 	for _, t := range taints {
