@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// calls runs a schedule for some time and returns when work was called, relative to the start. The
-// i-th call takes work[i], and later calls take no time.
+// calls runs a schedule for the given total time. It returns the times at which work was called,
+// relative to the start. The call with index i takes work[i]. Later calls take no time.
 func calls(s schedule, total time.Duration, work ...time.Duration) (at []time.Duration) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), total)

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
-// The values of the attribute origin of receiver_dcgm_endpoints.
+// These are the values of the attribute origin of receiver_dcgm_endpoints.
 var (
 	originConfigured = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "configured")))
 	originPod        = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "pod")))

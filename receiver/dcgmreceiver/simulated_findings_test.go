@@ -41,7 +41,8 @@ func (s *simulated) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// findingEvents returns the events of findings as "start rule device", and when they occurred.
+// findingEvents returns the finding events in the form "start rule device", and the times at which
+// they occurred.
 func findingEvents(records []plog.Logs) (events []string, at []time.Time) {
 	for _, ld := range records {
 		for _, rl := range ld.ResourceLogs().All() {
@@ -104,8 +105,8 @@ func eachDevice(all []dcgmsim.Device) (ids []string) {
 	return ids
 }
 
-// withKubelet adds a kubelet that reports that no container holds the devices. An exporter's labels
-// cannot prove that.
+// withKubelet adds a kubelet that reports that no container holds the devices. The labels of an
+// exporter cannot prove this.
 func withKubelet(t *testing.T, r *dcgmReceiver) {
 	t.Helper()
 	require.NoError(t, r.stages.Shutdown(t.Context()))

@@ -20,7 +20,7 @@ const (
 	duplicateLine = "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 31\n"
 )
 
-// overlongLine returns a line with a longer label than the parser accepts.
+// overlongLine returns a line that contains a label that is longer than the parser accepts.
 func overlongLine() string {
 	return "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"GPU-1\",modelName=\"" + strings.Repeat("x", 5000) + "\"} 70\n"
 }

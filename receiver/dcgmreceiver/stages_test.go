@@ -39,8 +39,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// timeline is an exporter whose n-th response depends only on the seed and n. Random rows are
-// missing, one in 15 scrapes fails, and some metrics are from other sources.
+// timeline is an exporter whose response with number n depends only on the seed and n. Random rows
+// are missing, one in 15 scrapes fails, and some metrics come from other sources.
 type timeline struct {
 	sim  *dcgmsim.Simulation
 	seed uint64
@@ -83,14 +83,14 @@ func section(t *testing.T, text string) *confmap.Conf {
 	return conf
 }
 
-// Ways to configure the same pipeline.
+// These are the ways to configure the same pipeline.
 const (
 	asProcessors = "processors"
 	inReceiver   = "stages of dcgm"
 	inProcessor  = "stages of gpu_synthesizer"
 )
 
-// played is the output of a pipeline: its points and log records as sorted text.
+// played contains the output of a pipeline: its points and its log records, as sorted text.
 type played struct{ points, records []string }
 
 // play runs a timeline through the pipeline in one of its forms.
@@ -128,7 +128,7 @@ func play(t *testing.T, scenario string, seed uint64, form string) (out played) 
 		require.NoError(t, r.open(t.Context(), componenttest.NewNopHost()))
 		r.fetcher.client = &http.Client{Transport: &timeline{sim: simulation, seed: seed}}
 		require.NoError(t, r.startStages(t.Context()))
-		time.Sleep(time.Millisecond) // no scrape then coincides with a tick of gpu_events
+		time.Sleep(time.Millisecond) // ensures that no scrape coincides with a tick of gpu_events
 		r.run(t.Context())
 		time.Sleep(length + 5*time.Second)
 		require.NoError(t, r.Shutdown(t.Context()))
@@ -170,12 +170,12 @@ func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(compo
 	return p
 }
 
-// inBraces returns the sections as the entries of a YAML map in braces.
+// inBraces returns the sections in the form of a YAML map in braces, without the braces.
 func inBraces(text string) string {
 	return string(bytes.ReplaceAll(bytes.TrimSpace([]byte(text)), []byte("\n"), []byte(", ")))
 }
 
-// processors returns a chain of the processors. The samples are sent to gpu_window and to
+// processors returns a chain of the processors. The chain sends samples to both gpu_window and
 // gpu_events.
 func processors(t *testing.T, next consumer.Metrics, logs consumer.Logs, start func(component.Component)) consumer.Metrics {
 	t.Helper()
@@ -251,7 +251,7 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns the number of random cases: quick with -short, otherwise full.
+// cases returns the number of random cases: quick with the flag -short, and full otherwise.
 func cases(quick, full int) int {
 	if testing.Short() {
 		return quick

@@ -14,7 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
 )
 
-// ages maps samples of one body to their ages according to their timestamps. 0 means no timestamp.
+// ages maps the samples in one body to their ages according to their timestamps. An age of 0 means
+// that the sample has no timestamp.
 var ages = map[string]time.Duration{
 	"none": 0, "fresh": time.Second, "older": 4 * time.Minute, "too_old": 5*time.Minute + time.Second,
 	"ahead": -30 * time.Second, "future": -61 * time.Second,
@@ -59,8 +60,8 @@ func TestSampleTimestampsAreUsedIfHonored(t *testing.T) {
 	}
 }
 
-// Values that an exporter reads one after another have the same time. Values of another device, or
-// of a group that the exporter has stopped reading, keep their times.
+// Values that an exporter reads one after another get the same time. Values of another device, or
+// of a group that the exporter no longer reads, keep their own times.
 func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, body := time.Now().Truncate(time.Millisecond), ""
@@ -90,7 +91,8 @@ func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	})
 }
 
-// An exporter that has only old readings responds, so it is up but provides no samples.
+// An exporter that has only old readings still responds. It is therefore up, but it provides no
+// samples.
 func TestExporterWithOutdatedSamplesIsUpAndHasNoSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network

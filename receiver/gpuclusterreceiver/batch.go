@@ -13,7 +13,7 @@ import (
 )
 
 // maxBatch is the maximum number of points per batch. A large cluster has a hundred thousand
-// points, and most exporters cannot send that many in one request.
+// points. Most exporters cannot send so many points in one request.
 const maxBatch = 8192
 
 // batches converts points into batches.
@@ -22,8 +22,9 @@ type batches struct {
 	version     string
 }
 
-// build builds a batch of at most maxBatch points, starting with the first one, and returns their
-// number. Points with the same place and metric must be consecutive.
+// build builds a batch from the first points in from, at most maxBatch of them. It returns the
+// batch and the number of points. Points with the same place and the same metric must be
+// consecutive.
 func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
 	n := min(len(from), maxBatch)

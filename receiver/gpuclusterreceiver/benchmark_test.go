@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// The large cluster. Half of the nodes allocate their GPUs with the device plugin, the other half
-// with DRA.
+// These constants define the large cluster. Half of the nodes allocate their GPUs with the device
+// plugin. The other half use DRA.
 const (
 	largeNodes  = 5_000
 	draNodes    = largeNodes / 2
@@ -37,10 +37,10 @@ const (
 	nodeGPUs    = 8
 )
 
-// BenchmarkLargeCluster builds a large cluster in the informers' caches, as the receiver does when
-// it starts, and then measures an emission. It also reports the memory of the receiver and its
-// caches, and the time from Start to the end of the first emission. That time includes the fake API
-// server's lists, because the server runs in the same process.
+// BenchmarkLargeCluster builds a large cluster in the informers' caches, as the receiver does at
+// startup, and then measures an emission. It also reports the memory usage of the receiver and its
+// caches, and the time from Start to the end of the first emission. This time includes the list
+// calls of the fake API server, because the server runs in the same process.
 func BenchmarkLargeCluster(b *testing.B) {
 	client := largeCluster(b)
 	before := liveHeap()
@@ -92,8 +92,8 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// largeCluster returns an API server whose lists are decoded from bytes, as in production. They
-// share no strings with the objects of the test.
+// largeCluster returns an API server whose lists are decoded from bytes, as in production. The
+// decoded objects share no strings with the objects in the test.
 func largeCluster(b *testing.B) *fake.Clientset {
 	b.Helper()
 	client := kubetest.NewClient(&resourcev1.DeviceClass{
@@ -137,8 +137,8 @@ func serve[T any, P wireList[T]](b *testing.B, client *fake.Clientset, resourceN
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-node-%04d.cluster.example.com", i) }
 
-// largeConditions are the conditions of the kubelet and of node-problem-detector with GPU plugins.
-// Five of them have a series.
+// largeConditions are the conditions from the kubelet and from node-problem-detector with GPU
+// plugins. Five of them have a series.
 var largeConditions = func() []corev1.NodeCondition {
 	conditions := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	for _, healthy := range []corev1.NodeConditionType{
@@ -203,7 +203,7 @@ func gpuUUID(node, device int) string {
 	return fmt.Sprintf("GPU-%08d-0000-4000-8000-%012d", node, device)
 }
 
-// largeClaim returns a reserved claim, or a pending claim for every tenth i.
+// largeClaim returns a reserved claim. For every tenth i, it returns a pending claim.
 func largeClaim(i int) resourcev1.ResourceClaim {
 	pod := fmt.Sprintf("trainer-%d", i)
 	c := resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -222,7 +222,7 @@ func largeClaim(i int) resourcev1.ResourceClaim {
 	return c
 }
 
-// largePod returns a pod with a claim, with a GPU of the device plugin, or with neither.
+// largePod returns a pod that has either a claim, a GPU from the device plugin, or neither.
 func largePod(i int) corev1.Pod {
 	name := fmt.Sprintf("trainer-%d", i)
 	p := corev1.Pod{

@@ -20,7 +20,7 @@ import (
 )
 
 // The receiver must report the same numbers of claims and devices as an independent count of the
-// same objects. gpu_k8s is tested with the same histories.
+// same objects. The tests of gpu_k8s use the same histories.
 func TestClaimsAndDevicesAreCountedAfterEveryChange(test *testing.T) {
 	rounds := 20 // rapid runs 100 histories per round, or 20 with -short
 	if testing.Short() {
@@ -41,11 +41,11 @@ func TestClaimsAndDevicesAreCountedAfterEveryChange(test *testing.T) {
 	}
 }
 
-// follower applies a history's changes to a cluster.
+// follower applies the changes in a history to a cluster.
 type follower struct {
 	cluster  *demand.Cluster
 	families gpushare.Families
-	// The existing objects.
+	// These fields contain the objects that currently exist.
 	pods   map[name]*corev1.Pod
 	claims map[name]*resourcev1.ResourceClaim
 	slices map[name]*resourcev1.ResourceSlice
@@ -76,7 +76,8 @@ func (f *follower) follow(t *rapid.T, w *dratest.World) {
 	}, func(n name) { c.DeleteSlice(n.name) })
 }
 
-// replace sets the changed objects and removes those that no longer exist. It returns all objects.
+// replace sets the objects that have changed and removes the objects that no longer exist. It
+// returns all objects.
 func replace[T metav1.Object](before map[name]T, objects []T, set func(T), remove func(name)) map[name]T {
 	after := map[name]T{}
 	for _, o := range objects {

@@ -15,11 +15,11 @@ import (
 // maxConditions is the maximum number of conditions per node that have a series.
 const maxConditions = 32
 
-// defaultConditions match the conditions of the following components: GPU plugins of
-// node-problem-detector (XidCriticalError, GPUMissing, NVLinkStatusInactive,
-// UnhealthyNvidiaDevicePlugin), EKS's node monitoring agent (AcceleratedHardwareReady), and
+// defaultConditions returns patterns that match the conditions from the following components: GPU
+// plugins of node-problem-detector (XidCriticalError, GPUMissing, NVLinkStatusInactive,
+// UnhealthyNvidiaDevicePlugin), the EKS node monitoring agent (AcceleratedHardwareReady), and
 // NVSentinel (GpuMemWatch, SysLogsXIDError, NVSwitchDown, DCGMError, FabricManagerDown,
-// NVCRECertFailed, and its analyzer's MultipleRemediations).
+// NVCRECertFailed, and MultipleRemediations, which comes from its analyzer).
 func defaultConditions() []string {
 	return []string{
 		"AcceleratedHardwareReady", "*GPU*", "*Gpu*", "*XID*", "*Xid*", "*NVLink*", "*Nvlink*", "*NVSwitch*", "*Nvidia*", "*DCGM*", "*Dcgm*",
@@ -27,10 +27,10 @@ func defaultConditions() []string {
 	}
 }
 
-// conditionPattern matches a valid entry of node_conditions.
+// conditionPattern matches a valid element of node_conditions.
 var conditionPattern = regexp.MustCompile(`^[A-Za-z0-9*._/-]+$`)
 
-// compileConditions returns a pattern that matches the types of the emitted conditions.
+// compileConditions returns a regular expression that matches the types of the conditions to emit.
 func compileConditions(patterns []string) (*regexp.Regexp, error) {
 	alternatives := make([]string, len(patterns))
 	for i, p := range patterns {
@@ -43,8 +43,9 @@ func compileConditions(patterns []string) (*regexp.Regexp, error) {
 	return regexp.Compile("^(?:" + strings.Join(alternatives, "|") + ")$")
 }
 
-// convertConditions returns the emitted conditions, sorted by type, and how many matching
-// conditions were dropped. If several conditions have the same type, only the first one is emitted.
+// convertConditions returns the conditions to emit, sorted by type, and the number of matching
+// conditions that were dropped. If several conditions have the same type, only the first one is
+// emitted.
 func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []demand.Condition, dropped int64) {
 	var out []demand.Condition
 	for _, c := range all {

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Values of first_available.
+// These are the values of first_available.
 const (
 	firstAvailableMax   = "max"
 	firstAvailableFirst = "first"
@@ -30,25 +30,27 @@ type Config struct {
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 	// ClusterName is the value of k8s.cluster.name. If it is empty, the attribute is not set.
 	ClusterName string `mapstructure:"cluster_name"`
-	// LeaderElection configures which replica emits. Receivers with different configurations need
-	// leases with different names.
+	// LeaderElection configures which replica emits points. Receivers with different configurations
+	// must use leases with different names.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
-	// Resources are additional GPU resource names. Each is a full name or a prefix that ends in *.
+	// Resources are additional names of GPU resources. Each element is a full name or a prefix that
+	// ends in *.
 	Resources []string `mapstructure:"resources"`
 	// DRADrivers are the DRA drivers whose devices are GPUs.
 	DRADrivers []string `mapstructure:"dra_drivers"`
-	// DeviceClasses are device classes that always count as GPU classes, without checking their
+	// DeviceClasses are the device classes that always count as GPU classes, regardless of their
 	// objects.
 	DeviceClasses []string `mapstructure:"device_classes"`
-	// NodeConditions are the types of the emitted node conditions. A * matches any characters.
+	// NodeConditions are patterns for the types of the node conditions to emit. A * matches any
+	// characters.
 	NodeConditions []string `mapstructure:"node_conditions"`
-	// FirstAvailable selects which alternative of a pending request counts as its demand: the
-	// largest (max) or the most preferred (first).
+	// FirstAvailable defines which alternative of a pending request counts as the demand of the
+	// request: the largest alternative (max) or the most preferred alternative (first).
 	FirstAvailable string `mapstructure:"first_available"`
 	// Metrics enables or disables individual metrics by name. All are enabled by default.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// FlatAttributes copies the attributes of the Resource to each point, for backends that keep
-	// only point attributes.
+	// FlatAttributes copies the attributes of the Resource to each point. It is intended for
+	// backends that store only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
 }
 

@@ -1,9 +1,9 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpuclusterreceiver watches the API server and emits a cluster's GPU capacity and demand
-// as the scheduler and Dynamic Resource Allocation determine them. With several replicas, leader
-// election selects the one that emits.
+// Package gpuclusterreceiver watches the API server and emits the GPU capacity of a cluster and the
+// demand for GPUs. It uses the same rules as the scheduler and Dynamic Resource Allocation (DRA).
+// If there are several replicas, leader election selects the replica that emits points.
 //
-// convert.go converts each changed object to a plain struct. internal/demand computes points from
-// these structs, and the rest of the package emits the points.
+// The file convert.go converts each changed object to a plain struct. The package internal/demand
+// computes points from these structs. The rest of this package emits the points.
 package gpuclusterreceiver

@@ -11,11 +11,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// claimPrefix is the prefix of allocated resource names that refer to a claim of the pod.
+// claimPrefix is the prefix of the allocated resource names that refer to a claim of the pod.
 const claimPrefix = "claim:"
 
-// convertHealth returns the health that the kubelet reports for a pod's devices, and how many
-// devices were dropped because their id or resource name is too long for an attribute.
+// convertHealth returns the health that the kubelet reports for the devices of a pod. It also
+// returns the number of devices that were dropped because their ID or resource name is too long for
+// an attribute.
 func convertHealth(p *corev1.Pod) (out []demand.Health, dropped int64) {
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
@@ -57,7 +58,7 @@ func healthState(s corev1.ResourceHealthStatus) string {
 	return "unknown"
 }
 
-// pluginIdentity converts a device plugin's id to the attributes that identify the device in
+// pluginIdentity converts the ID from a device plugin to the attributes that identify the device in
 // metrics.
 func pluginIdentity(id string) []demand.Attribute {
 	d := exporters.PluginID(id)

@@ -47,7 +47,7 @@ func readObjects(t *testing.T, file string) []runtime.Object {
 	}
 }
 
-// storeObject adds an object to the store as the cache would.
+// storeObject adds an object to the store in the same way as the cache.
 func storeObject(t *testing.T, s *store, object runtime.Object) {
 	t.Helper()
 	switch o := object.(type) {

@@ -18,17 +18,19 @@ import (
 )
 
 const (
-	// retryInterval is the time between attempts if the device, library, or driver is missing.
+	// retryInterval is the time between two attempts if the device, the library or the driver is
+	// missing.
 	retryInterval = time.Minute
 
-	// maxRetryInterval is the maximum time between two attempts to load a library that has crashed.
+	// maxRetryInterval is the maximum time between two attempts to load a library that crashed.
 	maxRetryInterval = 16 * time.Minute
 
 	// This limit also rejects a duration without a unit, which is parsed as nanoseconds.
 	minInterval = time.Second
 )
 
-// The values of hold: until the driver is lost, until a call fails, or for one collection.
+// These are the values of hold. They define how long the library stays loaded: until the driver is
+// lost, until a call fails, or for one collection.
 const (
 	HoldAlways          = "always"
 	HoldBetweenFailures = "between_failures"
@@ -42,26 +44,26 @@ type Config struct {
 	// CollectionInterval is the time between two collections.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
-	// LibraryPath is the library's file. If it is empty, libnvidia-ml.so.1 is searched for on the
-	// loader's path and in the directories that drivers usually use.
+	// LibraryPath is the path of the NVML library file. If it is empty, the receiver searches for
+	// libnvidia-ml.so.1 on the loader's path and in the directories that drivers usually use.
 	LibraryPath string `mapstructure:"library_path"`
 
 	// ProcessesOnly disables device samples, for example because another receiver collects them.
 	ProcessesOnly bool `mapstructure:"processes_only"`
 
-	// ProcRoot is the host's proc file system. The collector must run in the host's PID namespace,
-	// because NVML does not list processes otherwise.
+	// ProcRoot is the path of the host's proc file system. The collector must run in the host's PID
+	// namespace. Otherwise, NVML does not list processes.
 	ProcRoot string `mapstructure:"proc_root"`
 
-	// SysRoot is the sys file system.
+	// SysRoot is the path of the sys file system.
 	SysRoot string `mapstructure:"sys_root"`
 
-	// Hold is HoldAlways, HoldBetweenFailures, or HoldNever. The default is HoldNever with
-	// ProcessesOnly, and HoldBetweenFailures otherwise.
+	// Hold is HoldAlways, HoldBetweenFailures or HoldNever. With ProcessesOnly, the default is
+	// HoldNever. Otherwise, the default is HoldBetweenFailures.
 	Hold string `mapstructure:"hold"`
 
-	// NodeName is the value of k8s.node.name and host.name. The default is the environment variable
-	// NODE_NAME, or else the host name.
+	// NodeName is the value of k8s.node.name and host.name. The default is the value of the
+	// environment variable NODE_NAME. If the variable is not set, the default is the host name.
 	NodeName string `mapstructure:"node_name"`
 
 	// ClusterName is the value of k8s.cluster.name. If it is empty, the attribute is not set.
@@ -77,7 +79,7 @@ type Config struct {
 func createDefaultConfig() component.Config {
 	node := componenthelper.NodeName()
 	if node == "" {
-		// Without a name, the attributes are not set.
+		// If there is no name, the attributes are not set.
 		node, _ = os.Hostname()
 	}
 	return &Config{
@@ -109,7 +111,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// holdMode returns the configured value of Hold, or its default.
+// holdMode returns the configured value of Hold, or the default value if Hold is not configured.
 func (cfg *Config) holdMode() string {
 	switch {
 	case cfg.Hold != "":
@@ -120,7 +122,8 @@ func (cfg *Config) holdMode() string {
 	return HoldBetweenFailures
 }
 
-// processes reports whether any process metric is enabled. If not, processes are not listed.
+// processes reports whether any process metric is enabled. Otherwise, the receiver does not list
+// processes.
 func (cfg *Config) processes() bool {
 	return len(cfg.Metrics.Disabled(processMetrics)) < len(processMetrics)
 }

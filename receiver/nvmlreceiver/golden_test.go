@@ -27,11 +27,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory in testdata/golden is a sentence. script contains the responses of the
-// stub library, proc contains the control groups of processes, and config.yaml, if it exists, is
-// the configuration. output.txt contains the expected points of the last collection, one per line.
-// Comments in a script specify the compiler's flags, the outcome (default: ok), and the number of
-// collections (default: one).
+// TestGolden reads the directories in testdata/golden. The name of each directory is a sentence.
+// script contains the responses of the stub library. proc contains the control groups of processes.
+// If config.yaml exists, it is the configuration. output.txt contains the expected points of the
+// last collection, with one point per line. Comments in a script specify the compiler flags, the
+// outcome (default: ok) and the number of collections (default: one).
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// fixture is a receiver on a machine with an NVIDIA device. A test either starts it or calls
-// collect.
+// fixture is a receiver on a machine with an NVIDIA device. A test either starts the receiver or
+// calls collect.
 type fixture struct {
 	*nvmlReceiver
 	sink      *consumertest.MetricsSink
@@ -39,7 +39,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	cfg := createDefaultConfig().(*Config)
 	cfg.SysRoot = sysRoot(tb, "0x8086", nvidiaVendor)
 	cfg.ProcRoot = procRoot(tb)
-	cfg.Hold = HoldNever // Tests of hold override this.
+	cfg.Hold = HoldNever // Tests of the hold setting override this.
 	change(cfg)
 	require.NoError(tb, cfg.Validate())
 	set := receivertest.NewNopSettings(metadata.Type)
@@ -63,8 +63,8 @@ func sysRoot(tb testing.TB, vendors ...string) string {
 	return root
 }
 
-// procRoot creates the proc file system of a host without processes, as seen in the host's PID
-// namespace.
+// procRoot creates the proc file system of a host that has no processes. The file system is the one
+// that processes in the host's PID namespace see.
 func procRoot(tb testing.TB) string {
 	tb.Helper()
 	root := tb.TempDir()

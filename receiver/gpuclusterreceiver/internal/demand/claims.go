@@ -234,8 +234,8 @@ func (e *emission) addClaimDevices() {
 	e.out = append(e.out, conditions...)
 }
 
-// podsOf returns the pods for which a claim is reserved. A claim may be reserved for a pod, or for
-// a PodGroup whose pods reference the claim. Only the names and UIDs are set.
+// podsOf returns the pods for which a claim is reserved. A claim can be reserved for a pod, or for a
+// PodGroup whose pods reference the claim. Only the names and UIDs of the returned pods are set.
 func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
 	for i := range c.Status.ReservedFor {
 		switch r := &c.Status.ReservedFor[i]; gpushare.ConsumerOf(r) {

@@ -27,20 +27,20 @@ const (
 	NumKinds
 )
 
-// String returns the kind as the self-metrics name it.
+// String returns the name of the kind in the internal metrics.
 func (k Kind) String() string { return [...]string{"unknown", "host", "container", "job"}[k] }
 
 // Owner identifies the owner of a process.
 type Owner struct {
 	Kind Kind
-	// ContainerID is the runtime's id, which has 64 hex digits. It is empty if a pod's process is
-	// not in one of its containers.
+	// ContainerID is the container runtime's ID, which has 64 hexadecimal digits. It is empty if a
+	// process of a pod is not in any of the pod's containers.
 	ContainerID string
-	// PodUID is the pod's UID from the API server. For a static pod, it is the kubelet's hash,
-	// without dashes. It is empty outside Kubernetes.
+	// PodUID is the UID of the pod in the API server. For a static pod, it is the hash that the
+	// kubelet computes, without dashes. It is empty outside Kubernetes.
 	PodUID string
-	// Alone is true if the container is certainly not part of a pod: the path is complete, and the
-	// runtime did not create the container for a kubelet.
+	// Alone is true if the container is certainly not part of a pod. This is the case if the path
+	// is complete and the runtime did not create the container for a kubelet.
 	Alone bool
 	// Job is the number of a Slurm job.
 	Job string
@@ -49,9 +49,9 @@ type Owner struct {
 	Service string
 }
 
-// Of returns the owner of a process. pid is the process's ID in the PID namespace of procRoot, a
-// proc file system such as /proc. If the process cannot be read, for example because it has ended,
-// the owner is Unknown.
+// Of returns the owner of a process. pid is the ID of the process in the PID namespace of procRoot.
+// procRoot is a proc file system, such as /proc. If the process cannot be read, for example because
+// it has ended, the kind of the owner is Unknown.
 func Of(procRoot string, pid uint32) Owner {
 	text, err := os.ReadFile(filepath.Join(procRoot, strconv.FormatUint(uint64(pid), 10), "cgroup")) //nolint:gosec // a number in a directory that is configured
 	if err != nil {
@@ -60,9 +60,9 @@ func Of(procRoot string, pid uint32) Owner {
 	return Parse(string(text))
 }
 
-// Parse parses /proc/<pid>/cgroup and returns the most specific owner. Each line is
-// "hierarchy:controllers:path". With cgroup v1 there is one line per hierarchy, and the runtime may
-// not manage all hierarchies.
+// Parse parses the content of /proc/<pid>/cgroup and returns the most specific owner. Each line has
+// the form "hierarchy:controllers:path". With cgroup v1, there is one line per hierarchy, and the
+// container runtime may not manage all hierarchies.
 func Parse(text string) Owner {
 	var best Owner
 	for line := range strings.Lines(text) {
@@ -77,7 +77,7 @@ func Parse(text string) Owner {
 	return best
 }
 
-// rank orders owners by how specific they are.
+// rank returns a number that is higher for more specific owners.
 func (o Owner) rank() int {
 	rank := int(o.Kind)
 	if o.ContainerID != "" || o.Service != "" {
@@ -89,22 +89,24 @@ func (o Owner) rank() int {
 	return rank
 }
 
-// parsePath parses a path. A container may run another container runtime, such as a kind node or a
-// builder, so only the outermost pod and the container directly below it belong to this machine's
-// kubelet. Without a pod, the outermost container is used. Containers, batch jobs, and users in a
-// session can choose the names of the groups below them, so parsePath ignores pods in these groups.
+// parsePath parses a path. A container may run another container runtime, for example a kind node
+// or an image builder. Therefore, only the outermost pod and the container directly below it belong
+// to the kubelet on this machine. If the path contains no pod, parsePath uses the outermost
+// container. Containers, batch jobs and user sessions can choose the names of the groups below
+// them. Therefore, parsePath ignores pods in these groups.
 func parsePath(path string) Owner {
 	if job := jobForm.FindStringSubmatch(path); job != nil {
 		return Owner{Kind: Job, Job: job[1]}
 	}
 	components := strings.Split(path, "/")[1:]
 	o := Owner{Kind: Host}
-	// Only a kubelet's groups contain pods. In a cgroup namespace they may be invisible.
+	// Only the groups of a kubelet contain pods. In a cgroup namespace, the groups of the kubelet
+	// may be invisible.
 	kubelet, hidden := false, components[0] == ".."
 	for _, component := range components {
 		kubelet = kubelet || strings.Contains(component, "kubepods")
-		// With containerd's systemd driver and a cgroupfs path, one component contains both:
-		// kubepods-pod<uid>.slice:cri-containerd:<id>.
+		// With the systemd driver of containerd and a cgroupfs path, one path component contains
+		// both the pod and the container: kubepods-pod<uid>.slice:cri-containerd:<id>.
 		slice, rest, _ := strings.Cut(component, ":")
 		if uid := podForm.FindStringSubmatch(slice); uid != nil && o.PodUID == "" && (kubelet || hidden) && components[0] != "user.slice" {
 			o = Owner{Kind: Container, PodUID: uid[1] + strings.ReplaceAll(uid[2], "_", "-")}

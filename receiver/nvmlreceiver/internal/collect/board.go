@@ -10,14 +10,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// numbers are the samples with a separate query each. Utilization is not measured while a board is
-// in MIG mode.
+// numbers are the samples that each require a separate query. Utilization is not measured while a
+// board is in MIG mode.
 var numbers = [...]struct {
 	query     nvml.Query
 	metric    *signal.Metric
 	attribute string
 	unit      catalogue.Unit
-	factor    float64 // converts NVML's unit to the unit of the metric
+	factor    float64 // converts from NVML's unit to the unit of the metric
 	noMIG     bool
 }{
 	{nvml.GPUUtilization, signal.HwGPUUtilization, signal.TaskGeneral, catalogue.Percent, 1, true},
@@ -31,7 +31,7 @@ var numbers = [...]struct {
 	{nvml.PCIeLinkWidth, signal.GPUPCIeLinkWidth, "", catalogue.None, 1, false},
 }
 
-// output is a sample that is computed from a field's value.
+// output is a sample that is computed from the value of a field.
 type output struct {
 	metric    *signal.Metric
 	attribute string
@@ -40,11 +40,11 @@ type output struct {
 // noQuery means that no query returns the same value as the field.
 const noQuery nvml.Query = 0
 
-// fields are the samples that are computed from field values, which are all read with one call. If
-// a driver does not support a field, the query may return the value instead.
+// fields are the samples that are computed from field values. One call reads all these values. If a
+// driver does not support a field, the query may return the value instead.
 //
-// Policy counters are in nanoseconds. The power and sync boost counters also count the clock event
-// reasons with the same names.
+// Policy counters are in nanoseconds. The power and sync boost counters also include the clock
+// event reasons with the same names.
 var fields = [...]struct {
 	id       nvml.FieldID
 	unit     catalogue.Unit
@@ -74,20 +74,20 @@ var fields = [...]struct {
 	{nvml.FieldRecoveryAction, catalogue.None, noQuery, nil},
 }
 
-// healths contains functions that convert a field's value to the board's health.
+// healths contains functions that convert the value of a field to the health of the board.
 var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRemapFailure:   catalogue.Flagged(catalogue.HealthFailed),
 	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthPredictedFailure),
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
 }
 
-// linkErrors are the error types of a board's NVLinks.
+// linkErrors are the types of NVLink errors on a board.
 var linkErrors = [...]struct {
 	attribute string
-	// total lists fields for all links, whose values are added. Boards since Hopper have no values
-	// for them.
+	// total lists fields that cover all links. Their values are added. Boards since Hopper have no
+	// values for these fields.
 	total []nvml.FieldID
-	// single lists fields for a single link, newest generation first.
+	// single lists fields that cover a single link, with the newest generation first.
 	single []nvml.FieldID
 }{
 	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
@@ -107,8 +107,8 @@ var linkErrors = [...]struct {
 // read.
 const maxLinks = 36
 
-// queriedFields are the values that are read with one call. They start with the fields in fields,
-// followed by the totals in linkErrors and the number of links.
+// queriedFields are the values that one call reads. They consist of the fields in fields, followed
+// by the totals in linkErrors and the number of links.
 var queriedFields = func() (values []nvml.FieldValue) {
 	for i := range fields {
 		values = append(values, nvml.FieldValue{ID: fields[i].id})
@@ -179,7 +179,7 @@ func (r *reader) boardSamples(handle nvml.Device, m *deviceCache, mig bool) {
 	}
 }
 
-// eventReasons adds a sample for each reason that has a signal.
+// eventReasons adds a sample for each clock event reason that has a signal.
 func (r *reader) eventReasons(d *Device, mask float64) {
 	if _, verdict := catalogue.Mask.Value(mask); verdict != catalogue.Valid {
 		r.stats.ValuesDropped++
@@ -243,8 +243,8 @@ func (r *reader) fieldSamples(handle nvml.Device, m *deviceCache) {
 	r.linkErrorSamples(handle, m, r.values[len(fields):])
 }
 
-// recoveryAction adds the samples for the recovery action that the driver recommends. If the action
-// is unknown, the samples of all known actions are 0.
+// recoveryAction adds the samples for the recovery action that the driver recommends. If the driver
+// recommends an unknown action, the samples of all known actions are 0.
 func (r *reader) recoveryAction(d *Device, number float64) {
 	actions, action := signal.Values(signal.RecoveryAction), ""
 	if number >= 0 && number < float64(len(actions)) {
@@ -255,8 +255,8 @@ func (r *reader) recoveryAction(d *Device, number float64) {
 	r.states(signal.GPURecoveryAction, d, signal.RecoveryAction, action)
 }
 
-// states adds a sample for each value of a metric's own attribute: 1 for the current value and 0
-// for the others.
+// states adds a sample for each value of a metric's own attribute. The sample is 1 for the current
+// value and 0 for all other values.
 func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	for _, state := range signal.Values(attribute) {
 		is := 0.0
@@ -293,9 +293,9 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []n
 	}
 }
 
-// linkSum adds up a field over the links. If a link no longer responds, for example because it
-// failed, its last value is used, because a decreasing sum would look like a reset. linkSum returns
-// false if no link responds.
+// linkSum returns the sum of a field over all links. If a link no longer responds, for example
+// because it failed, linkSum uses the last value of the link, because a decreasing sum would look
+// like a reset. linkSum returns false if no link responds.
 func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, links int) (sum float64, ok bool) {
 	if r.lost {
 		return 0, false
@@ -326,7 +326,7 @@ func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, li
 }
 
 // pcieSamples reads the throughput of the PCIe link. The driver measures each direction for 20 ms,
-// and the call takes as long.
+// and the call blocks for that time.
 func (r *reader) pcieSamples(handle nvml.Device, m *deviceCache) {
 	if !r.isEnabled(signal.GPUPCIeThroughput) && !r.isEnabled(signal.GPUPCIeUtilization) {
 		return

@@ -1,5 +1,5 @@
-// Package collect converts NVML's data about a machine's GPUs to samples. It calls the library
-// through an interface, and does not send samples.
+// Package collect converts the data that NVML provides about the GPUs of a machine to samples. It
+// calls the library through an interface. It does not send the samples.
 package collect
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// Library is an initialized NVML. nvml.Library implements it.
+// Library is an initialized NVML library. nvml.Library implements this interface.
 type Library interface {
 	DeviceCount() (int, error)
 	Device(index int) (nvml.Device, error)
@@ -40,10 +40,11 @@ type Library interface {
 	NextXID(s nvml.EventSet) (nvml.XIDEvent, error)
 }
 
-// Device is the identity and description of a board or a GPU instance. The points of all
-// collections share the Device until one of its fields changes. Then a new Device is created.
+// Device contains the identity and the description of a board or a GPU instance. The points of all
+// collections share the same Device until one of its fields changes. In that case, a new Device is
+// created.
 type Device struct {
-	// ID is hw.id: GPU-<uuid>, or GPU-<uuid>/gi<id>.
+	// ID is the hw.id of the device: GPU-<uuid> for a board or GPU-<uuid>/gi<id> for an instance.
 	ID string
 	// Description has no MIGUUID if several compute instances share the GPU instance.
 	gpudata.Description
@@ -61,32 +62,34 @@ type Point struct {
 
 // Stats counts failed calls and dropped or clamped values.
 type Stats struct {
-	// CallsFailed counts failed calls, except those that fail because a device does not have the
-	// value.
+	// CallsFailed is the number of failed calls. It does not include calls that failed because the
+	// device does not have the value.
 	CallsFailed int64
-	// InstancesSkipped counts idle instances that were skipped because their calls are slow.
+	// InstancesSkipped is the number of idle instances that were skipped because their calls are
+	// slow.
 	InstancesSkipped int64
-	// ValuesDropped counts implausible values.
+	// ValuesDropped is the number of implausible values.
 	ValuesDropped int64
-	// RatiosClamped counts ratios that were slightly outside [0, 1].
+	// RatiosClamped is the number of ratios that were slightly outside [0, 1].
 	RatiosClamped int64
 }
 
-// Options select what is collected.
+// Options selects what the Collector collects.
 type Options struct {
 	// Devices enables the samples of boards and instances.
 	Devices bool
 	// Processes enables the samples of processes.
 	Processes bool
-	// AllProcesses is true if NVML lists every process. For callers outside the host's PID
+	// AllProcesses is true if NVML lists every process. If the caller is not in the host's PID
 	// namespace, the lists may be incomplete.
 	AllProcesses bool
-	// Hold is true if the library stays loaded between collections. Otherwise, data about the time
-	// between collections is not available.
+	// Hold is true if the library stays loaded between collections. Otherwise, the library cannot
+	// provide data about the time between collections.
 	Hold bool
-	// Disabled metrics are not collected. Calls that only they need are skipped.
+	// Disabled contains the metrics that are not collected. Calls that only these metrics need are
+	// skipped.
 	Disabled map[*signal.Metric]bool
-	// Now returns the time for measuring how long calls take.
+	// Now returns the current time. It is used to measure the duration of calls.
 	Now func() time.Time
 }
 
@@ -96,31 +99,32 @@ type Collector struct {
 	monitors bool // read performance counters if the board has them
 	events   bool // count XID errors if the driver reports them
 
-	// eventSet receives the events of the watched boards, or is 0. watched contains the boards by
-	// handle.
+	// eventSet receives the events of the watched boards. It is 0 if there is no event set. watched
+	// maps the handles of these boards to their IDs.
 	eventSet nvml.EventSet
 	watched  map[nvml.Device]string
-	// collectionStart is when the current collection started, and collectionEnd is when the last
-	// one ended.
+	// collectionStart is the start time of the current collection. collectionEnd is the end time of
+	// the last collection.
 	collectionStart, collectionEnd time.Time
 
 	points  []Point
 	stats   Stats
-	problem error // first problem of the collection
+	problem error // first problem in the collection
 
-	// State is kept between collections in two generations. State that a collection does not use is
-	// deleted after the collection.
+	// State is kept between collections in two generations. After a collection, the state that the
+	// collection did not use is deleted.
 	previous, current map[string]*deviceCache
 	collections       uint64
 
-	// Memory that is reused.
+	// The following memory is reused.
 	values    []nvml.FieldValue
 	gpmValues []nvml.GPMValue
 	links     []nvml.FieldValue
 	processes []nvml.Process
 	samples   []nvml.ProcessSample
 	usage     map[uint32]usage // by PID
-	// sampleTimes are the times of the driver's samples of a board in this collection.
+	// sampleTimes contains the times of the samples that the driver took of a board and that this
+	// collection read.
 	sampleTimes map[uint64]bool
 	migs        []migDevice
 	instances   []instance
@@ -129,34 +133,33 @@ type Collector struct {
 // deviceCache is the cached state of a board or an instance.
 type deviceCache struct {
 	device *Device
-	// sampled is the time of the last utilization sample that was read, according to the driver's
-	// clock.
+	// sampled is the time of the last utilization sample that was read, by the driver's clock.
 	sampled uint64
 	// capacity is the capacity of the board's PCIe link in By/s, or 0 if it is unknown.
 	capacity float64
-	// mig is true if the board was in MIG mode.
+	// mig is true if the board was in MIG mode in the last collection.
 	mig bool
 	// gpm contains the performance counters of a board or an instance.
 	gpm   gpmState
 	watch xidState
-	// links contains the last field values of each NVLink, by link number.
+	// links contains the last field values of each NVLink, indexed by link number.
 	links map[nvml.FieldID][maxLinks]float64
 
-	// migs are a board's MIG devices, or nil if not all of them were identified. slow is true if
-	// the calls for its idle instances take long.
+	// migs are the MIG devices of a board, or nil if not all of them were identified. slow is true
+	// if the calls for the board's idle instances take long.
 	migs []migDevice
 	slow bool
 
-	// lastRead is the collection in which an instance was last read, or 0. limit is its size in
-	// bytes, or 0 if unknown.
+	// lastRead is the number of the collection in which an instance was last read, or 0. limit is
+	// the memory size of the instance in bytes, or 0 if it is unknown.
 	lastRead uint64
 	limit    float64
 }
 
-// usage is a process's utilization in the driver's samples.
+// usage contains the utilization of a process in the driver's samples.
 type usage struct {
 	sum     float64 // sum of the utilization at each sample time
-	unknown int     // number of sample times with only invalid entries
+	unknown int     // number of sample times for which all entries are invalid
 }
 
 // New returns a Collector.
@@ -175,9 +178,9 @@ func New(options Options) *Collector {
 	return c
 }
 
-// Collect reads all devices. The points are valid until the next call. If the library has lost the
-// driver, Collect returns an error and no points. If only a part of the collection failed, Problem
-// returns the reason.
+// Collect reads all devices. The returned points are valid until the next call. If the library has
+// lost the driver, Collect returns an error and no points. If only a part of the collection failed,
+// the method Problem returns the reason.
 func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
 	c.previous, c.current = c.current, map[string]*deviceCache{}
@@ -209,8 +212,8 @@ func (c *Collector) Collect(lib Library) ([]Point, error) {
 	return c.points, nil
 }
 
-// Forget clears the cached state of devices, because they may have been repartitioned while the
-// driver was lost.
+// Forget clears the cached state of all devices, because the devices may have been repartitioned
+// while the driver was lost.
 func (c *Collector) Forget() { c.current = map[string]*deviceCache{} }
 
 // Stats returns the statistics of the last collection.
@@ -221,7 +224,7 @@ func (c *Collector) Problem() error { return c.problem }
 
 func (c *Collector) isEnabled(m *signal.Metric) bool { return !c.options.Disabled[m] }
 
-// cached returns the cached state for a key. For a new key, the state is empty.
+// cached returns the cached state for a key. If the key is new, the state is empty.
 func (c *Collector) cached(key string) *deviceCache {
 	m := c.previous[key]
 	if m == nil {
@@ -231,7 +234,7 @@ func (c *Collector) cached(key string) *deviceCache {
 	return m
 }
 
-// describe sets the current description of the device. If the device or the driver has changed, it
+// describe sets the current description of the device. If the description has changed, describe
 // clears the cached state.
 func (m *deviceCache) describe(d Device) {
 	if *m.device != d {
@@ -247,10 +250,11 @@ type reader struct {
 	gpm     bool  // the board has performance counters
 	lost    bool  // the board was lost, so the remaining calls are skipped
 	fatal   error // set if the driver was lost
-	// found is true if all MIG devices of the board were found. fromCache is true if their
-	// identities come from the cache.
+	// found is true if all MIG devices of the board were found. fromCache is true if the identities
+	// of these MIG devices come from the cache.
 	found, fromCache bool
-	// boardProcesses is the number of processes on the board, or negative if it is unknown.
+	// boardProcesses is the number of processes on the board. It is negative if the number is
+	// unknown.
 	boardProcesses int
 }
 
@@ -260,8 +264,8 @@ func absent(err error) bool {
 		errors.Is(err, nvml.ErrDeprecated)
 }
 
-// failed reports whether a call returned no value. It records the error unless the value does not
-// exist.
+// failed reports whether a call returned no value. It records the error, unless the error means
+// that the value does not exist.
 func (r *reader) failed(err error) bool {
 	if err == nil || absent(err) {
 		return err != nil
@@ -300,7 +304,7 @@ func (r *reader) board(index int) {
 		return
 	}
 	if uuid == "" || r.current[uuid] != nil {
-		// Without a unique identity, it is unknown to which board the points belong.
+		// Without a unique identity, it is unknown which board the points belong to.
 		r.stats.ValuesDropped++
 		return
 	}
@@ -313,13 +317,13 @@ func (r *reader) board(index int) {
 	if minor, ok := r.query(handle, nvml.MinorNumber); ok {
 		board.Name = "nvidia" + strconv.Itoa(int(minor))
 	}
-	// The serial number is descriptive, so it may be missing.
+	// The serial number is only descriptive, so it may be missing.
 	if serial, err := r.lib.Serial(handle); err == nil {
 		board.Serial = serial
 	}
 	m.describe(board)
 
-	// A board that may have instances must not be treated as unpartitioned.
+	// If a board may have instances, it must not be treated as a board that is not partitioned.
 	mode, err := r.lib.Query(handle, nvml.MIGMode)
 	if r.failed(err) && !absent(err) {
 		m.migs = nil
@@ -357,10 +361,10 @@ func (r *reader) board(index int) {
 	}
 }
 
-// point adds a sample of a device unless its metric is disabled.
+// point adds a sample of a device if the metric of the sample is enabled.
 func (c *Collector) point(d *Device, s gpudata.Sample) { c.processPoint(d, 0, s) }
 
-// processPoint adds a sample of a process on a device unless its metric is disabled.
+// processPoint adds a sample of a process on a device if the metric of the sample is enabled.
 func (c *Collector) processPoint(d *Device, pid uint32, s gpudata.Sample) {
 	if c.isEnabled(s.Metric) {
 		c.points = append(c.points, Point{s, d, pid})

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// machine is a Library in memory. A handle is an index in devices.
+// machine is a Library in memory. A handle is an index in its devices.
 type machine struct {
 	boards  []int
 	devices []*device
@@ -26,24 +26,25 @@ type machine struct {
 	driver  string
 	// counters are the GPM samples that have not been freed.
 	counters map[nvml.GPMSample]*counters
-	// mixed is true if two readings were compared that are from different devices or in the wrong
-	// order.
+	// mixed is true if two readings were compared that belong to different devices or that were in
+	// the wrong order.
 	mixed bool
 	// made counts the created samples and their readings.
 	made int
 	events
 }
 
-// events is the event set of a machine, or 0, with the watched boards and the pending events.
+// events contains the event set of a machine (0 if there is none), the watched boards and the
+// pending events.
 type events struct {
-	noEvents error // error when an event set is created
-	waiting  error // error when an event is read
+	noEvents error // error that the creation of an event set returns
+	waiting  error // error that the reading of an event returns
 	set      nvml.EventSet
 	watching []nvml.Device
 	queue    []nvml.XIDEvent
 }
 
-// counters is the source and time of a GPM sample.
+// counters contains the source and the time of a GPM sample.
 type counters struct {
 	device   string
 	instance uint32
@@ -58,19 +59,19 @@ type device struct {
 	fields     map[nvml.FieldID]float64 // nil if the library does not support fields
 	links      map[nvml.FieldID]map[uint32]float64
 	memory     *nvml.Memory
-	migs       map[int]int // by index
+	migs       map[int]int // keyed by index
 	processes  [nvml.NumProcessKinds][]nvml.Process
 	samples    []nvml.ProcessSample
-	fails      error                         // error of every call
-	failsIn    map[any]error                 // errors by Query or ProcessKind
-	slow       time.Duration                 // duration of each call for identity or memory
-	asked      int                           // number of calls for memory
+	fails      error                         // error that every call returns
+	failsIn    map[any]error                 // errors that calls return, keyed by Query or ProcessKind
+	slow       time.Duration                 // duration of each call for the identity or the memory
+	asked      int                           // number of calls for the memory
 	identified int                           // number of calls for the GPU instance
 	board      int                           // number of calls for values that only boards have
 	after      []uint64                      // times passed to ProcessUtilization
-	gpmFails   map[uint32]error              // errors of GPM readings, by instance
-	unwatched  error                         // error when the device's events are watched
-	gpm        map[uint32]map[uint32]float64 // by instance; nil if the board has none
+	gpmFails   map[uint32]error              // errors that GPM readings return, keyed by instance
+	unwatched  error                         // error that is returned when the device's events are watched
+	gpm        map[uint32]map[uint32]float64 // keyed by instance; nil if the board has none
 }
 
 func (m *machine) add(d *device) int {
@@ -78,8 +79,8 @@ func (m *machine) add(d *device) int {
 	return len(m.devices) - 1
 }
 
-// board adds a board. If there are GPU instances, it is in MIG mode, and each instance has one MIG
-// device with the index of the argument.
+// board adds a board. If instances are given, the board is in MIG mode, and each instance has one
+// MIG device. The index of the MIG device is the index of the argument.
 func (m *machine) board(uuid string, instances ...uint64) *device {
 	d := &device{uuid: uuid, name: "NVIDIA A100", memory: &nvml.Memory{Total: 100, Free: 50, Used: 40}, numbers: map[nvml.Query]uint64{}}
 	m.boards = append(m.boards, m.add(d))
@@ -332,7 +333,8 @@ func rendered(points []Point, metric *signal.Metric) []string {
 	return list
 }
 
-// If a board value is queried with a MIG device's handle, the library may return the board's value.
+// If the query for a board's value uses the handle of a MIG device, the library may return the
+// board's value.
 func TestOnlySupportedValuesOfAMIGDeviceAreQueried(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2)
@@ -381,7 +383,7 @@ func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	assert.Equal(t, want, devices(), "a library that does not return it")
 }
 
-// errorsOfLinks makes a collection and returns the NVLink error samples.
+// errorsOfLinks makes a collection and returns the samples of NVLink errors.
 func errorsOfLinks(t *testing.T, c *Collector, m *machine) map[string]float64 {
 	t.Helper()
 	points, err := c.Collect(m)
@@ -436,7 +438,7 @@ func TestNVLinkErrorsAreReadIfTheGenerationSupportsThem(t *testing.T) {
 	}
 }
 
-// If the counter decreased, it would look like a reset, and its value would be counted again.
+// If the counter decreased, this would look like a reset, and the value would be counted again.
 func TestNVLinkErrorsDoNotDecreaseWhenALinkFails(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")
@@ -537,7 +539,7 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 			rendered(c.points, signal.GPUProcessCount))
 	}
 	assert.Equal(t, [][]string{
-		{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4", "GPU-1/gi3 = 4", "GPU-1/gi4 = 4"}, // after each of them was read
+		{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4", "GPU-1/gi3 = 4", "GPU-1/gi4 = 4"}, // after each of the instances was read
 		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi2 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi3 = 4", "GPU-1/gi4 = 4"},
@@ -556,8 +558,8 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 	assert.Zero(t, c.Stats().InstancesSkipped)
 }
 
-// If a board with slow calls is repartitioned, its old identities must disappear within n
-// collections if it has n instances. This must be true for any partitioning, even if the indices of
+// If a board with slow calls is repartitioned and has n instances, the old identities must
+// disappear within n collections. This must be true for any partitioning, even if the indexes of
 // the MIG devices do not change.
 func TestRepartitionedBoardIsDetected(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -837,8 +839,8 @@ func TestUtilizationIsTheMeanOverTheSampleTimesSinceTheLastCollection(t *testing
 		"a time with an invalid entry is skipped only for that process; of two entries for one time, the higher one is used")
 }
 
-// A process that is active in one of ten periods has a tenth of the utilization of a process that
-// is always active. Power and time are divided in proportion to the utilization.
+// If a process is active in one of ten periods, its utilization is one tenth of the utilization of
+// a process that is always active. Power and time are divided in proportion to the utilization.
 func TestAProcessThatIsRarelyActiveHasALowUtilization(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
@@ -896,8 +898,8 @@ func TestLostBoardIsNotQueriedFurther(t *testing.T) {
 	require.NoError(t, c.Problem())
 }
 
-// Unknown data is omitted. For example, a board that may be in MIG mode is not treated as
-// unpartitioned.
+// Unknown data is omitted. For example, a board that may be in MIG mode is not treated as a board
+// that is not partitioned.
 func TestUnknownTopologyIsNotAssumed(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1)
@@ -912,8 +914,8 @@ func TestUnknownTopologyIsNotAssumed(t *testing.T) {
 	assert.Empty(t, collected(t, c, m, signal.HwGPUMemoryUsage))
 }
 
-// For any topology and any fault, each series has one point, values are in range, and each process
-// is on a device of its board.
+// For any topology and any fault, each series has at most one point, values are in their ranges,
+// and each process is on a device of its board.
 func TestRandomTopologiesAndFaults(t *testing.T) {
 	faults := rapid.SampledFrom([]error{
 		nil, nil, nil, nvml.ErrNotSupported, nvml.ErrNoPermission, nvml.ErrGPULost, nvml.ErrUnknown, nvml.ErrFunctionNotFound,
@@ -921,7 +923,7 @@ func TestRandomTopologiesAndFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
 		for i := range rapid.IntRange(0, 3).Draw(rt, "boards") {
-			ids := rapid.SliceOfN(rapid.Uint64Range(0, 4), 0, 5).Draw(rt, "instances") // equal ids share an instance
+			ids := rapid.SliceOfN(rapid.Uint64Range(0, 4), 0, 5).Draw(rt, "instances") // equal IDs mean that MIG devices share an instance
 			b := m.board(fmt.Sprint("GPU-", i), ids...)
 			b.numbers[nvml.GPUUtilization] = rapid.Uint64Range(0, 150).Draw(rt, "utilization")
 			b.numbers[nvml.PowerUsage] = rapid.Uint64().Draw(rt, "power")

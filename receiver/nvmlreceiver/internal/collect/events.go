@@ -11,25 +11,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// maxEvents is the maximum number of events per collection. The next collection reads the remaining
-// ones.
+// maxEvents is the maximum number of events that one collection reads. The next collection reads
+// the remaining events.
 const maxEvents = 1000
 
-// countedEvents marks XID errors whose source counts every event.
+// countedEvents is the attribute of XID errors from a source that counts every event.
 var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
-// xidState contains the XID errors of a board or an instance.
+// xidState contains the state of the XID errors of a board or an instance.
 type xidState struct {
-	// since is when the driver started to record a board's events, or zero if it does not record
-	// them. refused is true if the driver does not support this.
+	// since is the time at which the driver started to record the events of a board, or zero if the
+	// driver does not record them. refused is true if the driver does not support the recording.
 	since   time.Time
 	refused bool
-	// xids counts the errors by code. hasNew is true if this collection read a new error.
+	// xids contains the number of errors for each code. hasNew is true if the current collection
+	// read a new error.
 	xids   map[uint64]xidCount
 	hasNew bool
 }
 
-// xidCount is the number of errors with a code since a time.
+// xidCount is the number of errors with one code since start.
 type xidCount struct {
 	start time.Time
 	n     float64
@@ -48,7 +49,7 @@ func (r *reader) watchXIDs(board nvml.Device, m *deviceCache) {
 		}
 		r.eventSet = set
 	}
-	if r.watched[board] != m.device.ID { // The board is new, or was lost in the meantime.
+	if r.watched[board] != m.device.ID { // The board is new, or it was lost in the meantime.
 		err := r.lib.WatchXIDs(board, r.eventSet)
 		if r.failedOptional(err) {
 			m.watch.refused = true
@@ -76,7 +77,7 @@ func (c *Collector) endEvents(lib Library) {
 	}
 }
 
-// readEvents counts the XID errors since the last collection.
+// readEvents counts the XID errors that occurred since the last collection.
 func (c *Collector) readEvents(lib Library) {
 	if c.eventSet == 0 {
 		return
@@ -108,8 +109,8 @@ func (c *Collector) readEvents(lib Library) {
 	}
 }
 
-// eventDevice returns the cached state of an event's device: its instance, or else its board. A
-// board that is lost may no longer return its UUID.
+// eventDevice returns the cached state of the device on which an event occurred. This is the
+// instance or, if there is none, the board. A board that is lost may no longer return its UUID.
 func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	id, err := lib.UUID(e.Device)
 	if err != nil {
@@ -128,8 +129,8 @@ func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	return board
 }
 
-// xidSamples adds the XID errors of a watched board and of its instances, or a 0 if there were
-// none.
+// xidSamples adds the XID errors of a watched board and its instances. If there were no errors, it
+// adds a sample of 0.
 func (r *reader) xidSamples(m *deviceCache) {
 	since := m.watch.since
 	if since.IsZero() || since.After(r.collectionStart) || since.Equal(r.collectionStart) {

@@ -17,8 +17,8 @@ import (
 
 const interval = 15 * time.Second
 
-// xids makes a collection after an interval and renders the XID errors, with the seconds since the
-// start of the count.
+// xids makes a collection after an interval. It returns the XID errors as text, with the number of
+// seconds since the start of the count.
 func xids(t *testing.T, c *Collector, m *machine) []string {
 	t.Helper()
 	var list []string
@@ -71,7 +71,7 @@ func TestInstanceErrorIsAttributedToTheInstance(t *testing.T) {
 	}, xids(t, c, m), "the error of an unknown instance belongs to the board")
 }
 
-// XID 79 means that the GPU is no longer accessible, so all later calls fail.
+// XID 79 means that the GPU is no longer accessible. All later calls therefore fail.
 func TestErrorOfALostBoardIsReported(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")

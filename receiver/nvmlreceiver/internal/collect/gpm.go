@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// gpm are the samples that are computed from GPM values. Percentages are read for instances and for
-// boards that are not in MIG mode. Link rates in MiB/s are read for boards.
+// gpm are the samples that are computed from GPM values. Percentages are read for instances, and
+// for boards that are not in MIG mode. Link rates are read for boards, in MiB/s.
 var gpm = [...]struct {
 	id      uint32
 	outputs []output
@@ -38,13 +38,13 @@ var gpm = [...]struct {
 const mebibyte = 1 << 20
 
 // gpmInterval is the minimum time between two samples. The driver updates the counters every 100
-// ms, and the call may be delayed.
+// ms, and a call may be delayed.
 const gpmInterval = 200 * time.Millisecond
 
-// gpmState contains a device's counters, which are kept between collections.
+// gpmState contains the performance counters of a device. They are kept between collections.
 type gpmState struct {
-	// last is the last reading, and at is its time, which is zero before the first reading. spare
-	// stores the next reading.
+	// last is the last reading. at is the time of the last reading, or zero before the first
+	// reading. spare is the memory for the next reading.
 	last, spare nvml.GPMSample
 	at          time.Time
 }
@@ -69,8 +69,8 @@ func (c *Collector) Release(lib Library) {
 	}
 }
 
-// readGPM reads the counters of a board or an instance, and adds the samples for the time since the
-// last reading. It returns the metrics that have a sample.
+// readGPM reads the counters of a board or an instance. It adds the samples for the time since the
+// last reading and returns the metrics that have a sample.
 func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig bool) (measured map[*signal.Metric]bool) {
 	now := r.options.Now()
 	if !r.gpm || r.lost || !m.gpm.at.IsZero() && now.Sub(m.gpm.at) < gpmInterval {
@@ -110,9 +110,9 @@ func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig
 	return measured
 }
 
-// failedOptional reports whether a call for GPM or events failed, and counts the failure. Unless
-// the board is lost, the failure is not a problem of the collection: initializing the library again
-// would not help, and the other devices would lose samples.
+// failedOptional reports whether a call for GPM or events failed, and counts the failure. The
+// failure is not a problem of the collection, unless the board is lost. If it were, the library
+// would be initialized again. This would not help, and the other devices would lose samples.
 func (r *reader) failedOptional(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)
@@ -122,8 +122,8 @@ func (r *reader) failedOptional(err error) bool {
 	return failed
 }
 
-// linkSample adds the samples for a link rate: the throughput and, if the link's capacity is known,
-// its utilization.
+// linkSample adds the samples for the rate of a link: the throughput and, if the capacity of the
+// link is known, the utilization.
 func (r *reader) linkSample(board nvml.Device, o output, m *deviceCache, bytesPerSecond float64) {
 	rate, verdict := catalogue.BytePerSecond.Value(bytesPerSecond)
 	if verdict != catalogue.Valid {

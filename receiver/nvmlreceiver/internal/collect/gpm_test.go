@@ -41,7 +41,7 @@ func monitored(m *machine, values map[uint32]float64, instances ...uint64) *devi
 	return board
 }
 
-// One case per GPM metric, with the number and unit from nvml.h.
+// There is one case for each GPM metric. The numbers and units come from nvml.h.
 func TestEveryGPMMetricIsConverted(t *testing.T) {
 	for id, want := range map[uint32][]string{
 		1:  {"gpu.engine.active  = 0.25", "hw.gpu.utilization general = 0.25"},
@@ -105,8 +105,8 @@ func TestActivityIsMeasuredForInstancesAndLinksForBoards(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1 = 1.048576e+06"}, rendered(points, signal.GPUPCIeThroughput))
 }
 
-// The driver updates the counters every 100 ms, so two readings within a shorter time may have the
-// same values.
+// The driver updates the counters every 100 ms. Two readings within a shorter time may therefore
+// have the same values.
 func TestReadingsWithinAShortTimeKeepTheLastSample(t *testing.T) {
 	m := &machine{}
 	monitored(m, map[uint32]float64{2: 25})
@@ -179,7 +179,8 @@ func TestRecreatedInstanceWithTheSameUUIDRestartsItsCounters(t *testing.T) {
 	assert.Len(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive), 1)
 }
 
-// On boards with slow calls, instances are assumed to be unchanged until one has changed.
+// On boards with slow calls, instances are assumed to be unchanged until a change to one of them is
+// detected.
 func TestInstanceMissingForACollectionRestartsItsCounters(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, nil, 7, 9, 10)
@@ -231,8 +232,8 @@ func TestMIGModeChangeRestartsTheCounters(t *testing.T) {
 	assert.NotEmpty(t, rendered(next(t, c, m, time.Second), signal.GPUPCIeThroughput))
 }
 
-// Devices appear and disappear. Readings of different devices are never compared, missing devices
-// have no samples, and in the end all samples are freed.
+// Devices appear and disappear. Readings of different devices must never be compared. Missing
+// devices must have no samples. In the end, all samples must be freed.
 func TestCountersOfChangingDevices(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}

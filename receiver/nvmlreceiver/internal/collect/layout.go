@@ -12,35 +12,35 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// slowAfter is the duration of an instance's calls above which idle instances are not read in every
-// collection.
+// slowAfter is the maximum duration of the calls for an instance. If the calls take longer, idle
+// instances are not read in every collection.
 const slowAfter = 40 * time.Millisecond
 
 // migDevice is a MIG device of a board, which is a compute instance.
 type migDevice struct {
 	index  int
-	handle nvml.Device // in this collection
+	handle nvml.Device // valid only in this collection
 	identity
 }
 
 // identity is the identity of a MIG device. It does not change as long as the device exists.
 type identity struct {
-	id      uint32 // the id of its GPU instance
+	id      uint32 // the ID of the GPU instance of the MIG device
 	uuid    string
-	named   bool // whether the name, which contains the profile, was read
+	named   bool // whether the name was read; the name contains the profile
 	profile string
 }
 
 // instance is a GPU instance of the current board. It has the identity of its first compute
-// instance, but no UUID if there are several.
+// instance, but no UUID if there are several compute instances.
 type instance struct {
 	identity
-	handle nvml.Device // the handle of its first compute instance
+	handle nvml.Device // the handle of the first compute instance
 	// listed is true if its process list is complete. processes is the number of its processes.
 	listed    bool
 	processes int
-	// skipped is true if the instance is not read in this collection. elapsed is how long its calls
-	// took.
+	// skipped is true if the instance is not read in this collection. elapsed is the duration of
+	// the calls for the instance.
 	skipped bool
 	elapsed time.Duration
 	*deviceCache
@@ -48,8 +48,8 @@ type instance struct {
 
 func (in *instance) idle() bool { return in.listed && in.processes == 0 }
 
-// readLayout finds the board's instances and processes. In MIG mode it always lists the processes,
-// because they show which instances are idle.
+// readLayout finds the instances and processes of a board. In MIG mode, it always lists the
+// processes, because they show which instances are idle.
 func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 	r.instances, r.processes, r.boardProcesses = r.instances[:0], r.processes[:0], -1
 	if !mig {
@@ -73,9 +73,10 @@ func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 	}
 }
 
-// findInstances finds a board's GPU instances through its MIG devices, which are compute instances.
-// Their indices have gaps. If the calls for instances are slow, MIG devices with the same indices
-// are assumed to be unchanged. The method unchanged verifies this.
+// findInstances finds the GPU instances of a board through the board's MIG devices, which are
+// compute instances. The indexes of MIG devices can have gaps. If the calls for instances are slow,
+// MIG devices with the same indexes are assumed to be unchanged. The method unchanged verifies this
+// assumption.
 func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	r.instances, r.migs = r.instances[:0], r.migs[:0]
 	maxDevices, complete := r.query(handle, nvml.MaxMIGDevices)
@@ -126,8 +127,8 @@ func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	}
 }
 
-// identify reads the identity of a MIG device and adds the duration to elapsed. It returns false if
-// the device does not return its identity.
+// identify reads the identity of a MIG device and adds the duration of the calls to elapsed. It
+// returns false if the device does not return its identity.
 func (r *reader) identify(handle nvml.Device, to *identity, elapsed *time.Duration) bool {
 	defer r.clock(elapsed)()
 	id, ok := r.query(handle, nvml.GPUInstanceID)
@@ -151,9 +152,9 @@ func (r *reader) clock(elapsed *time.Duration) func() {
 	return func() { *elapsed += r.options.Now().Sub(started) }
 }
 
-// skipIdle selects the instances to skip. On boards with slow calls, it skips idle instances that
-// have been read before, except for the one that was read longest ago. Each instance is then read
-// from time to time, so the receiver detects when calls become faster.
+// skipIdle selects the instances to skip. On boards with slow calls, it skips all idle instances
+// that have been read before, except for the instance that was read longest ago. Therefore, each
+// instance is read from time to time, and the receiver detects when the calls become faster.
 func (r *reader) skipIdle(m *deviceCache) {
 	var next *instance
 	for i := range r.instances {
@@ -168,10 +169,10 @@ func (r *reader) skipIdle(m *deviceCache) {
 	}
 }
 
-// unchanged reads the identities of the instances that are not skipped. It returns false if one has
-// changed, or if a process is on an unknown instance. Each collection reads the instance that was
-// read longest ago. So for n instances, unchanged detects within n collections that an idle
-// instance was replaced.
+// unchanged reads the identities of the instances that are not skipped. It returns false if an
+// identity has changed or if a process is on an unknown instance. Each collection reads the
+// instance that was read longest ago. Therefore, with n instances, unchanged detects within n
+// collections that an idle instance was replaced.
 func (r *reader) unchanged() bool {
 	for _, known := range r.migs {
 		in := r.instance(known.id)
@@ -233,8 +234,9 @@ func (r *reader) readInstances(board nvml.Device, m *deviceCache) {
 	}
 }
 
-// profile extracts the profile from a MIG device's name, which ends in "MIG 1g.10gb", or in "MIG
-// 1c.3g.40gb" if the compute instance is a part of its GPU instance.
+// profile extracts the profile from the name of a MIG device. The name ends in a text such as "MIG
+// 1g.10gb". If the compute instance is only a part of its GPU instance, the name ends in a text
+// such as "MIG 1c.3g.40gb".
 func profile(name string) string {
 	_, text, _ := strings.Cut(name, "MIG ")
 	if compute, rest, ok := strings.Cut(text, "c."); ok && len(compute) == 1 {

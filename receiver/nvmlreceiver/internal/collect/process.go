@@ -16,8 +16,8 @@ func ProcessMetrics() []*signal.Metric {
 	return []*signal.Metric{signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization}
 }
 
-// listProcesses lists the processes of a board, one entry per process and instance, and records
-// which devices have a complete list.
+// listProcesses lists the processes of a board, with one entry per process and instance. It also
+// records which devices have a complete list.
 func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	r.processes, r.boardProcesses = r.processes[:0], -1
 	some, all := r.appendLists(board, mig)
@@ -46,10 +46,11 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	}
 }
 
-// listByInstance lists the processes of each instance by listing its compute instances. It is used
-// if the caller may not list a board, and for old libraries whose board lists do not contain
-// instances. If a MIG device could not be identified, no instance has a complete list, because the
-// device may belong to any instance.
+// listByInstance lists the processes of each instance by listing the processes of the instance's
+// compute instances. It is used if the caller is not permitted to list the processes of a board,
+// and for old libraries whose lists for boards do not contain instances. If a MIG device could not
+// be identified, no instance has a complete list, because the MIG device may belong to any
+// instance.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
 	for i := range r.instances {
@@ -69,7 +70,7 @@ func (r *reader) listByInstance() {
 	}
 }
 
-// countProcesses returns the number of listed processes, each counted once.
+// countProcesses returns the number of listed processes. It counts each process once.
 func (r *reader) countProcesses() int {
 	pids := map[uint32]bool{}
 	for _, p := range r.processes {
@@ -78,7 +79,7 @@ func (r *reader) countProcesses() int {
 	return len(pids)
 }
 
-// setInstance sets the GPU instance of the processes from index first on.
+// setInstance sets the GPU instance of all processes from index first onward.
 func (r *reader) setInstance(first int, id uint32) {
 	for i := range r.processes[first:] {
 		r.processes[first+i].GPUInstance = id
@@ -86,9 +87,9 @@ func (r *reader) setInstance(first int, id uint32) {
 }
 
 // appendLists appends the processes of all kinds. some is true if at least one kind was listed. all
-// is true if the list is complete, with compute processes and all other kinds that the library
-// supports. A missing permission to list a board in MIG mode is not a failure, because its
-// instances can be listed.
+// is true if the list is complete, which means that it contains the compute processes and all other
+// kinds that the library supports. For a board in MIG mode, a missing permission to list processes
+// is not a failure, because the processes of the board's instances can be listed.
 func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	all = r.options.AllProcesses
 	for kind := range nvml.NumProcessKinds {
@@ -109,8 +110,9 @@ func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	return some, all
 }
 
-// mergeProcesses keeps one entry per process and instance. A process with compute and graphics
-// contexts is in two lists, usually with the same memory. One of the entries may lack the memory.
+// mergeProcesses keeps one entry per process and instance. A process with both compute and graphics
+// contexts is in two lists, usually with the same memory usage. One of the two entries may lack the
+// memory usage.
 func (r *reader) mergeProcesses() {
 	slices.SortFunc(r.processes, func(a, b nvml.Process) int {
 		return cmp.Or(
@@ -121,7 +123,7 @@ func (r *reader) mergeProcesses() {
 	r.processes = slices.CompactFunc(r.processes, func(a, b nvml.Process) bool { return a.PID == b.PID && a.GPUInstance == b.GPUInstance })
 }
 
-// processSamples adds the samples of the listed processes, and their number.
+// processSamples adds the samples of the listed processes, and the number of processes.
 func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 	r.counts(m)
 	measured := !mig && len(r.processes) > 0 && r.isEnabled(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
@@ -156,8 +158,8 @@ func (r *reader) counts(m *deviceCache) {
 	}
 }
 
-// instanceDevice returns the device of a GPU instance, even if it was created after the instances
-// were listed.
+// instanceDevice returns the device of a GPU instance. This also works if the instance was created
+// after the instances were listed.
 func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 	if in := r.instance(id); in != nil {
 		return in.device
@@ -167,8 +169,8 @@ func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 	return &d
 }
 
-// readUtilization reads the samples that the driver took since the last collection. It returns
-// false if utilization is not measured.
+// readUtilization reads the samples that the driver has taken since the last collection. It returns
+// false if the utilization is not measured.
 func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	clear(r.usage)
 	clear(r.sampleTimes)
@@ -210,9 +212,9 @@ func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	return true
 }
 
-// utilization returns the mean utilization of a process over the sample times of its device. The
-// driver writes no entry for an idle process, so a time without an entry counts as 0. Times with
-// only invalid entries are skipped. known is false if no time remains.
+// utilization returns the mean utilization of a process over the sample times of the process's
+// device. The driver writes no entry for an idle process. Therefore, a time without an entry counts
+// as 0. Times for which all entries are invalid are skipped. known is false if no time remains.
 func (r *reader) utilization(pid uint32) (mean float64, known bool) {
 	u := r.usage[pid]
 	times := len(r.sampleTimes) - u.unknown

@@ -11,7 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// health returns the sorted samples of a board with a health state, and the other samples.
+// health returns the sorted samples for a board with the given health state, including the other
+// samples.
 func health(state string, others ...string) []string {
 	return slices.Sorted(slices.Values(append(others, states("hw.status", "1", state, "ok", "degraded", "predicted_failure", "failed")...)))
 }
@@ -32,8 +33,8 @@ func states(metric, unit, now string, all ...string) (samples []string) {
 	return samples
 }
 
-// One case per number that NVML returns for a board, with the value in NVML's unit and its samples.
-// The units are from nvml.h.
+// There is one case for each number that NVML returns for a board. A case contains the value in
+// NVML's unit and the expected samples. The units come from nvml.h.
 func TestEveryNumberOfABoardIsConverted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query nvml.Query
