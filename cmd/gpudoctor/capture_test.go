@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// A recording must lead to the same diagnosis as the exporter.
+// A recording must lead to the same diagnosis as the output of the exporter.
 func TestACaptureHasTheDiagnosisOfTheExporter(t *testing.T) {
 	identifies := regexp.MustCompile(`(?:UUID|uuid|Hostname|hostname|pod|pod_name|pod_uid|namespace|exported_pod|serial|card_serial)="([^"]{5,})"`)
 	for _, file := range expositiontest.DCGMRecordings(t) {
@@ -33,7 +33,7 @@ func TestACaptureHasTheDiagnosisOfTheExporter(t *testing.T) {
 	}
 }
 
-// available counts, for each signal, the devices that provide it, per kind.
+// available returns, for each signal, the number of devices of each kind that provide the signal.
 func available(t *testing.T, text string) map[string][]diagnose.KindCount {
 	t.Helper()
 	var e diagnose.Exposition

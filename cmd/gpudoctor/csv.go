@@ -15,11 +15,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// dcgmPrefix is the prefix of all names in dcgm-exporter's csv.
+// dcgmPrefix is the prefix of all field names in dcgm-exporter's CSV file.
 const dcgmPrefix = "DCGM_"
 
-// writeCSV writes a complete csv for dcgm-exporter: the lines of the exposed fields and the lines
-// of the missing fields. The csv must be complete because it replaces the exporter's list.
+// writeCSV writes a complete CSV file for dcgm-exporter. It contains the lines for the exposed
+// fields and the lines for the missing fields. The file must be complete, because it replaces the
+// exporter's own list.
 func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.fetcher.timeout)
 	defer cancel()
@@ -65,8 +66,8 @@ func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// exposedLines returns the csv lines for an exposition, with name, type, and help, and the fields
-// that are exposed as labels.
+// exposedLines returns the CSV lines for the metrics in an exposition, with name, type and help. It
+// also returns lines for the fields that are exposed as labels.
 func exposedLines(body []byte) (lines [][]string) {
 	at := map[string]int{}
 	line := func(name string) []string {

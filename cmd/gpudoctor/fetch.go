@@ -54,14 +54,14 @@ func parseSource(arg string) (source, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return source{}, fmt.Errorf("%q: want http://HOST:9400/metrics or https://", u.Redacted())
 	}
-	// The exporter's root is an HTML page.
+	// The root path of an exporter is an HTML page.
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/metrics"
 	}
 	return source{name: u.Redacted(), url: u}, nil
 }
 
-// fetcher fetches expositions, or responses of a page's API.
+// fetcher fetches expositions or responses from the API of a page.
 type fetcher struct {
 	timeout  time.Duration
 	insecure bool
@@ -115,9 +115,9 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	return text, err
 }
 
-// getChanged sends one request. It returns the body of the response and its ETag. The body is nil if
-// the response still has the given tag. With an empty tag, there is always a body. The transport
-// requests gzip and decompresses the body.
+// getChanged sends one request. It returns the body of the response and its ETag. If the current
+// ETag is still the given tag, the body is nil. If the given tag is empty, the body is never nil.
+// The transport requests gzip and decompresses the body.
 func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text io.ReadCloser, newTag string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody) //nolint:gosec // The user names the URL.
 	if err != nil {
@@ -203,8 +203,8 @@ func excerpt(r io.Reader) string {
 	return ""
 }
 
-// explain returns the reason why a request has no response. It omits the URL, which has already
-// been printed and may contain a password.
+// explain returns the reason why a request received no response. It omits the URL, because the URL
+// has already been printed and may contain a password.
 func (f *fetcher) explain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

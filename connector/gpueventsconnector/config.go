@@ -16,21 +16,23 @@ import (
 type Config struct {
 	// For is the time span over which shares of throttling and memory pressure are computed.
 	For time.Duration `mapstructure:"for"`
-	// LostAfter is how long a device must be missing, or an exporter down, before an event is sent.
+	// LostAfter is the time for which a device must be missing, or an exporter must be down, before
+	// an event is sent.
 	LostAfter time.Duration `mapstructure:"lost_after"`
-	// Interval is the time in which equal events are combined into one record.
+	// Interval is the time during which equal events are combined into one record.
 	Interval time.Duration `mapstructure:"interval"`
 	// MaxPerMinute is the maximum number of records per minute.
 	MaxPerMinute int `mapstructure:"max_per_minute"`
-	// MaxGap is the maximum time between two samples of a share. After a longer gap the share restarts.
+	// MaxGap is the maximum time between two samples of a share. After a longer gap, the
+	// computation of the share restarts.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// Holders enables events for changes of holders.
+	// Holders enables events about changes of the containers that hold a device.
 	Holders bool `mapstructure:"holders"`
 	// KubernetesEvents configures the API server to which Kubernetes Events are written. With
-	// auth_type none, which is the default, none are written.
+	// auth_type none, which is the default, no Kubernetes Events are written.
 	KubernetesEvents kube.Config `mapstructure:"kubernetes_events"`
-	// Findings has the rules of gpu_findings. The connector evaluates them if this section exists. The
-	// section is not allowed together with the stage gpu_findings.
+	// Findings contains the rules of gpu_findings. If this section exists, the connector evaluates
+	// the rules. The section must not be used together with the stage gpu_findings.
 	Findings configoptional.Optional[FindingsConfig] `mapstructure:"findings"`
 	// Storage is the storage extension that keeps the state across restarts.
 	Storage *component.ID `mapstructure:"storage"`

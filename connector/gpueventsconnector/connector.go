@@ -99,7 +99,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 }
 
 // ConsumeMetrics implements consumer.Metrics. It never returns an error, because the metrics
-// pipeline would then resend the samples.
+// pipeline would otherwise send the samples again.
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	c.read(ctx, &pdatagpu.Arrival{Metrics: md})
 	return nil
@@ -121,7 +121,7 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 	}), nil
 }
 
-// read finds the events in the received data and sends them.
+// read finds the events in the received data and sends their records.
 func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 	md, now := came.Metrics, time.Now()
 	c.order.Batch(md)
@@ -167,7 +167,8 @@ func (c *gpuEvents) wants(m *signal.Metric) bool {
 	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
-// run finds events, stores the resulting state and the deletion of places, and then sends the events.
+// run finds events. It stores the resulting state and the deletion of places before it sends the
+// events.
 func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() []events.Event) {
 	found := find()
 	changed := gone
@@ -221,7 +222,7 @@ func (c *gpuEvents) save(ctx context.Context, changed []gpudata.Place) {
 	_ = c.state.Save(ctx, c.tracker.Store, keys...) // the state logs failures
 }
 
-// Shutdown stores the state. Without a storage, it sends the pending events.
+// Shutdown stores the state. If there is no storage, it sends the pending events instead.
 func (c *gpuEvents) Shutdown(ctx context.Context) error {
 	defer c.telemetry.Shutdown()
 	defer func() { c.kube.stop() }()

@@ -101,7 +101,8 @@ func TestARecordHasNamePlaceAndSeverity(t *testing.T) {
 	}, r.Attributes().AsRaw())
 }
 
-// The Resource has all attributes of the holder, and the record has its use of the device.
+// The Resource contains all attributes of the holder. The record contains the attributes of the
+// holder's use of the device.
 func TestARecordNamesTheOneHolder(t *testing.T) {
 	var got, end plog.Logs
 	c := startConnector(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
@@ -211,7 +212,7 @@ func TestAnExporterInAnUnknownPlaceHasEvents(t *testing.T) {
 	assert.Equal(t, "gpu.exporter.down", got.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).EventName())
 }
 
-// A process that was killed does not store its state at the end.
+// A process that is killed does not store its state before it ends.
 func TestACrashRepeatsNoRecord(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	told := 0
@@ -227,7 +228,7 @@ func TestACrashRepeatsNoRecord(t *testing.T) {
 	require.NoError(t, killed.Shutdown(t.Context()))
 }
 
-// It is better to repeat a record after a crash than to lose it.
+// After a crash, repeating a record is better than losing it.
 func TestRecordsAreSentEvenIfTheStorageFails(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	told := 0
@@ -250,7 +251,7 @@ func TestTheStateIsStoredBeforeRecordsAreSent(t *testing.T) {
 	assert.Positive(t, stored)
 	require.NoError(t, c.Shutdown(t.Context()))
 
-	// A new process does not repeat it.
+	// A new process does not repeat the record.
 	c = startConnector(t, memory, func(plog.Logs) error { return errors.New("nothing happened") })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
 	require.NoError(t, c.Shutdown(t.Context()))
@@ -264,8 +265,8 @@ func TestInvalidSettingsAreNamedInTheError(t *testing.T) {
 	require.ErrorContains(t, cfg.(*Config).Validate(), "for is 60ns")
 }
 
-// The connector receives pdata metrics here, not frames. The limit is 10% above the number of
-// allocations when this test was written.
+// In this test, the connector receives metrics in pdata form and not frames. The limit is 10% above
+// the number of allocations at the time when this test was written.
 func TestAllocationsOfANodesScrapeAreLimited(t *testing.T) {
 	c := startConnector(t, nil, func(plog.Logs) error { return nil })
 	const runs = 10

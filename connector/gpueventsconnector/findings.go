@@ -65,8 +65,8 @@ func (cfg *FindingsConfig) Validate() error {
 	return p.Err()
 }
 
-// findingsStage is gpu_findings as a stage. It adds samples and the starts and ends of findings to
-// the frames. gpu_events must follow it and writes the records.
+// findingsStage is the stage gpu_findings. It adds samples, and the starts and ends of findings, to
+// the frames. gpu_events must follow this stage and writes the records.
 type findingsStage struct {
 	logger    *zap.Logger
 	scope     gpudata.Scope

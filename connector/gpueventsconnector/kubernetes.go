@@ -20,19 +20,20 @@ import (
 // eventSource is the component in Kubernetes Events.
 const eventSource = "otelcol-gpu"
 
-// maxMessage is the maximum length of an Event's message in bytes that the API server accepts.
+// maxMessage is the maximum length, in bytes, of an Event message that the API server accepts.
 const maxMessage = 1024
 
-// reasons are the reasons of Kubernetes Events, by event name. Other events are only written as log
-// records.
+// reasons maps event names to the reasons of Kubernetes Events. All other events are written only
+// as log records.
 var reasons = map[string]string{
 	events.XID: "GPUXidError", events.Error: "GPUError", events.ThrottleStart: "GPUThrottled", events.PressureStart: "GPUMemoryPressure",
 	events.StatusChange: "GPUStatusChanged", events.FindingStart: "GPUFinding", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
 }
 
-// kubeEvents writes Kubernetes Events for records above INFO, about the node and the pod that
-// holds the device. client-go combines equal Events and counts them. For each object it sends at
-// most 25 Events at once, and then one every five minutes.
+// kubeEvents writes Kubernetes Events for records whose severity is above INFO. The Events are
+// about the node and about the pod that holds the device. client-go combines equal Events and
+// counts them. For each object, it sends at most 25 Events in a burst, and then one Event every
+// five minutes.
 type kubeEvents struct {
 	cache       *kube.Cache
 	broadcaster record.EventBroadcaster

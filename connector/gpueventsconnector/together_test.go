@@ -15,9 +15,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// Frames of several nodes arrive at the same time, while the connector ticks and stores. Each node
-// must have the same events and state as without the other nodes. `make test-long` runs it with the
-// race detector.
+// Frames from several nodes arrive at the same time, while the connector ticks and stores its
+// state. Each node must have the same events and the same state as it has without the other nodes.
+// `make test-long` runs this test with the race detector.
 func TestConcurrentNodesHaveTheSameEventsAsSeparateNodes(t *testing.T) {
 	const nodes, frames = 6, 8
 	play := func(together bool) (records []string, stored map[string]string) {

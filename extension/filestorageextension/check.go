@@ -10,10 +10,10 @@ import (
 	"os"
 )
 
-// The layout of a bbolt file, which consists of pages. Pages 0 and 1 are meta pages. If both are
-// valid, the one with the newer transaction is current. It refers to the root of a tree of buckets.
-// A bucket is a tree of branch and leaf pages. A large page continues in the pages that follow it
-// (its overflow).
+// These constants describe the layout of a bbolt file, which consists of pages. Pages 0 and 1 are
+// meta pages. If both are valid, the page with the newer transaction is current. It refers to the
+// root of a tree of buckets. A bucket is a tree of branch and leaf pages. A large page continues in
+// the pages that follow it (its overflow pages).
 const (
 	pageHeader    = 16 // id, flags, number of elements, number of overflow pages
 	branchElement = 16 // position and size of the key, id of the child
@@ -58,7 +58,7 @@ type file struct {
 	seen map[uint64]bool
 }
 
-// check returns an error that wraps errDamaged if the database in an open file cannot be used. An
+// check returns an error that wraps errDamaged if the database in the open file cannot be used. An
 // empty file is valid, because bbolt initializes it.
 func check(f *os.File) error {
 	info, err := f.Stat()
@@ -119,8 +119,8 @@ func (d *file) metaAt(offset int64) (meta, bool) {
 	return m, valid
 }
 
-// page reads a page with its overflow. It returns an error if the page was already read, because
-// each page may be used only once.
+// page reads a page and its overflow pages. It returns an error if the page was already read,
+// because each page may be used only once.
 func (d *file) page(id uint64) ([]byte, error) {
 	header := make([]byte, pageHeader)
 	if id < 2 || id >= d.high || int64(id) > d.size/d.pageSize {

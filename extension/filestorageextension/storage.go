@@ -28,8 +28,8 @@ type checkedStorage struct {
 	logger *zap.Logger
 }
 
-// GetClient checks a component's file and opens it. With recreate, it renames a damaged file and
-// creates an empty one. Errors name the file.
+// GetClient checks the file of a component and opens it. If recreate is set, it renames a damaged
+// file and creates an empty file. Errors contain the path of the file.
 func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id component.ID, name string) (storage.Client, error) {
 	path := s.path(kind, id, name)
 	if err := s.prepare(path); err != nil {
@@ -68,8 +68,8 @@ func (s *checkedStorage) prepare(path string) error {
 	return nil
 }
 
-// checkPath checks a file unless another process uses it. If another process is exiting, checkPath
-// waits as long as the database would.
+// checkPath checks a file, unless another process uses it. That process may be about to exit.
+// Therefore, checkPath waits for the lock for as long as the database would wait.
 func checkPath(path string, patience time.Duration) error {
 	f, err := os.Open(path) //nolint:gosec // a file in the directory that the user configured
 	if err != nil {
@@ -120,7 +120,7 @@ const lockInterval = 20 * time.Millisecond
 // maxName is the longest file name that common file systems allow.
 const maxName = 255
 
-// checkedClient reports a removed file, and converts a fault of the database to an error.
+// checkedClient reports if its file was removed, and converts a fault in the database to an error.
 type checkedClient struct {
 	storage.Client
 	path string
@@ -172,8 +172,8 @@ func (c *checkedClient) Walk(ctx context.Context, walk storage.WalkFunc) error {
 	return recovered(c.path, func() error { return walker.Walk(ctx, walk) })
 }
 
-// recovered converts a panic of the database to an error. A panic can also be a fault when mapped
-// memory is read beyond the end of a truncated file.
+// recovered converts a panic in the database to an error. This includes the fault that occurs if
+// mapped memory is read beyond the end of a truncated file.
 func recovered(path string, use func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

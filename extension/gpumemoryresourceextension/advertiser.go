@@ -37,8 +37,8 @@ const (
 
 	// callTimeout limits one request to the API server.
 	callTimeout = 10 * time.Second
-	// patchGap is the minimum time between two requests for a node, so that errors, or another
-	// client that sets a different amount, do not cause many requests.
+	// patchGap is the minimum time between two requests for a node. It limits the number of
+	// requests if errors occur or if another client sets a different amount.
 	patchGap = 10 * time.Second
 )
 
@@ -53,7 +53,7 @@ const (
 
 var stateNames = [nodeStates]string{"as_wanted", "not_yet", "unknown"}
 
-// request is the last request to patch a node, with its error.
+// request contains the time and the error of the last request to patch a node.
 type request struct {
 	at  time.Time
 	err error
@@ -160,7 +160,8 @@ func (a *advertiser) run(ctx context.Context) {
 	}
 }
 
-// reconcile patches nodes that are not as configured, and reports whether all nodes are.
+// reconcile patches the nodes that are not as configured. It reports whether all nodes are as
+// configured.
 func (a *advertiser) reconcile(ctx context.Context) bool {
 	var problems componenthelper.Problems
 	state := a.cache.State(kube.Nodes)

@@ -41,9 +41,9 @@ type Config struct {
 	Unit string `mapstructure:"unit"`
 	// Amount is the memory that each node advertises. If it is 0, AmountPerGPU is used.
 	Amount kube.Bytes `mapstructure:"amount"`
-	// AmountPerGPU is the memory that a node advertises for each of its GPUs, whose number is in a
-	// node label. If Amount and AmountPerGPU are both 0, the memory of each GPU is read from a
-	// label, and the reserve is subtracted from it.
+	// AmountPerGPU is the memory that a node advertises for each of its GPUs. The number of GPUs is
+	// read from a node label. If Amount and AmountPerGPU are both 0, the memory of each GPU is read
+	// from a node label, and Reserve is subtracted from it.
 	AmountPerGPU kube.Bytes `mapstructure:"amount_per_gpu"`
 	// Reserve is the memory per GPU that is not advertised, for the driver and CUDA contexts. It is
 	// not subtracted from Amount or AmountPerGPU.
@@ -86,8 +86,8 @@ func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
-	// The resources of other systems must not be overwritten, and Kubernetes reserves the prefix
-	// for quotas.
+	// The extension must not overwrite the resources of other systems. Kubernetes reserves the
+	// prefix for quotas.
 	own := !native && !gpushare.IsGPU(cfg.Resource) && !strings.HasPrefix(domain, quotaPrefix)
 	shared := cfg.Shared.Get()
 	p.Check(cfg.Resource == "" && shared != nil || qualified && own && len(validation.IsQualifiedName(cfg.Resource)) == 0,

@@ -17,12 +17,13 @@ import (
 )
 
 const (
-	// defaultEndpoint listens on all addresses, because the API server calls from another host.
+	// defaultEndpoint makes the server listen on all addresses, because the API server calls from
+	// another host.
 	defaultEndpoint = ":9443"
 	// maxBody is the default limit on the size of a review, in bytes. The API server accepts
 	// objects of up to 3 MiB, and the review of an update contains two.
 	maxBody = 8 << 20
-	// reloadInterval is how often the certificate's files are read by default.
+	// reloadInterval is the default interval at which the certificate files are read again.
 	reloadInterval = time.Minute
 )
 

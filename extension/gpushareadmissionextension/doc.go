@@ -1,5 +1,6 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpushareadmissionextension serves the admission webhooks of Koordinator's GPU share API.
-// One adds the API's defaults to pods, and the other rejects pods that break the API's rules.
+// Package gpushareadmissionextension serves the admission webhooks for Koordinator's GPU share API.
+// One webhook adds the defaults of the API to pods. The other webhook rejects pods that break the
+// rules of the API.
 package gpushareadmissionextension

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podObject contains the fields of a pod that the webhooks read. The other fields, which are most
-// of the bytes and include more quantities, are not decoded.
+// podObject contains the fields of a pod that the webhooks read. The other fields are not decoded.
+// They make up most of the bytes and contain more quantities.
 type podObject struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {

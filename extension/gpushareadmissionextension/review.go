@@ -85,9 +85,9 @@ func mutate(r *admissionv1.AdmissionRequest) verdict {
 	return verdict{outcome: mutated, pod: pod, answer: &admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: &kind}}
 }
 
-// validate rejects a pod that breaks a rule, or only warns if rules are not enforced. For an
-// update, it ignores rules that the stored pod already breaks: labels and finalizers of a pod that
-// is older than the webhook must still be changeable.
+// validate rejects a pod that breaks a rule. If rules are not enforced, it only returns a warning.
+// For an update, it ignores rules that the stored pod already breaks. Otherwise, the labels and
+// finalizers of a pod that is older than the webhook could not be changed.
 func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enforce bool) verdict {
 	if !isOf(r, admissionv1.Create, admissionv1.Update) {
 		return ignore()

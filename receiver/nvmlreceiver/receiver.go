@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// stuckAfter is how long a collection may take before the receiver logs that NVML does not
-	// respond. Calls to faulty GPUs can take minutes.
+	// stuckAfter is the duration after which the receiver logs that NVML does not respond to a
+	// collection. Calls that access faulty GPUs can take minutes.
 	stuckAfter = 30 * time.Second
 	// shutdownWait is how long Shutdown waits for a call to return. A call cannot be interrupted.
 	shutdownWait = 5 * time.Second
@@ -48,7 +48,7 @@ type library interface {
 type outcome struct {
 	// name is the value in self-metrics. text is the log message.
 	name, text string
-	// waits is true if the next collection starts after the retry interval.
+	// waits is true if the next collection starts only after the retry interval.
 	waits bool
 }
 
@@ -66,8 +66,8 @@ var (
 	}
 )
 
-// nvmlReceiver collects in one goroutine, and only this goroutine calls the library. Collections
-// never overlap, and a call that does not return blocks only this receiver.
+// nvmlReceiver collects in one goroutine. Only this goroutine calls the library. Therefore,
+// collections never overlap, and a call that does not return blocks only this receiver.
 type nvmlReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -91,8 +91,8 @@ type nvmlReceiver struct {
 	deviceFound bool    // whether an NVIDIA device was found
 	lastOutcome outcome // the last outcome that was logged
 
-	// There are two contexts because Shutdown stops the loop immediately, but the next consumer can
-	// receive collected data while Shutdown waits.
+	// There are two contexts, because Shutdown stops the loop immediately. The next consumer can
+	// still receive collected data while Shutdown waits.
 	stop          context.CancelFunc
 	stopConsuming context.CancelFunc
 	done          chan struct{}
@@ -136,8 +136,8 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 	}, nil
 }
 
-// Start implements component.Component. It fails if the build has no binding. It does not fail if
-// the machine has no device, library, or driver.
+// Start implements component.Component. It returns an error if the build has no binding. It does
+// not return an error if the machine has no device, library or driver.
 func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	if r.open == nil {
 		return nvml.ErrNoBinding
@@ -211,8 +211,8 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// run collects until running is done. If a collection takes longer than the interval, the missed
-// collections are skipped. The next one starts at a multiple of the interval.
+// run collects until running is done. If a collection takes longer than the interval, run skips the
+// collections that it missed. The next collection starts at a multiple of the interval.
 func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -270,8 +270,8 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	return result
 }
 
-// read reads all devices. Unless Hold keeps the library loaded, its file and the driver are not in
-// use after read returns.
+// read reads all devices. Unless the Hold setting keeps the library loaded, neither the file of the
+// library nor the driver is in use after read returns.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	if r.deviceFound = r.deviceFound || hasDevice(r.cfg.SysRoot); !r.deviceFound {
 		return nil, outcomeNoDevice, nil
@@ -333,8 +333,8 @@ func hasDevice(sysRoot string) bool {
 	})
 }
 
-// hostPIDNamespace is the link of the initial PID namespace on every Linux system. Its inode is
-// PROC_PID_INIT_INO.
+// hostPIDNamespace is the target of the link to the initial PID namespace. It is the same on every
+// Linux system. The inode number is PROC_PID_INIT_INO.
 const hostPIDNamespace = "pid:[4026531836]"
 
 // inHostPIDNamespace reports whether this process is in the host's PID namespace. Otherwise, NVML's

@@ -49,8 +49,8 @@ func (f *fixture) names() map[string]int {
 	return names
 }
 
-// One receiver runs on a machine without a driver, through a driver upgrade, and until the driver
-// is removed.
+// One receiver runs on a machine that has no driver at first. The driver is then installed,
+// upgraded, and finally removed.
 func TestOutcomesFromAMachineWithoutADriverToAnUpgrade(t *testing.T) {
 	stub := nvmltest.Build(t)
 	f := onStub(t, stub, "")
@@ -101,7 +101,7 @@ func TestCrashingLibraryMakesTheReceiverDormant(t *testing.T) {
 	}
 }
 
-// counted returns the number of calls of each function since Record.
+// counted returns the number of calls of each function since the call of Record.
 func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
 	t.Helper()
 	calls := map[string]int{}
@@ -384,8 +384,9 @@ func BenchmarkCollection(b *testing.B) {
 	cpu.Report(b, samples)
 }
 
-// BenchmarkHold measures a collection of 8 boards with and without holding the library, for several
-// durations of its initialization, which takes 20 ms with persistence mode and 2 s without it.
+// BenchmarkHold measures a collection of 8 boards, both with and without holding the library. It
+// uses several durations for the initialization of the library, which takes 20 ms with persistence
+// mode and 2 s without it.
 func BenchmarkHold(b *testing.B) {
 	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)

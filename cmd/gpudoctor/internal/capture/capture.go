@@ -27,8 +27,8 @@ var publicLabels = map[string]bool{
 	"dra_driver_name": true, "type": true, "modelname": true, "devicetype": true, "deviceidx": true, "vdeviceid": true,
 }
 
-// meaningful contains values that are not replaced because the diagnosis depends on them: the
-// namespaces of reservation pods, which hold no device.
+// meaningful contains the values that are not replaced, because the diagnosis depends on them. They
+// are the namespaces of reservation pods, which hold no device.
 var meaningful = map[string]bool{"kai-resource-reservation": true, "runai-reservation": true}
 
 var (
@@ -42,15 +42,15 @@ var (
 
 // Result has the line counts of a recording.
 type Result struct {
-	// Samples is the number of written lines. Dropped is the number of other lines, which belong to
-	// no known exporter or could not be parsed.
+	// Samples is the number of lines that were written. Dropped is the number of all other lines.
+	// These lines either do not belong to a known exporter or cannot be parsed.
 	Samples, Dropped int
 }
 
 // Anonymize copies an exposition in the Prometheus text format from in to out. It writes only the
-// lines of exporters in the catalogue, with their # HELP and # TYPE. It replaces label values
-// unless they describe hardware or software. Equal values get equal replacements, so that related
-// lines can still be recognized. Numbers, names, and the order of lines do not change.
+// samples of exporters in the catalog, with their # HELP and # TYPE lines. It replaces label
+// values, unless they describe hardware or software. Equal values get equal replacements, so that
+// related lines can still be recognized. Numbers, names and the order of lines do not change.
 func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	a := anonymizer{texts: map[string]string{}, counts: map[string]int{}}
 	var r Result
@@ -93,8 +93,8 @@ type anonymizer struct {
 	counts map[string]int    // number of replacements per prefix
 }
 
-// line returns a sample with replaced values. It returns false if the line cannot be parsed or
-// belongs to no known exporter.
+// line returns a sample line with replaced label values. It returns false if the line cannot be
+// parsed or does not belong to a known exporter.
 func (a *anonymizer) line(line string) (string, bool) {
 	if _, _, ok := exposition.ReadLine([]byte(strings.TrimSpace(line))); !ok {
 		return "", false
@@ -158,8 +158,8 @@ func (a *anonymizer) replaced(name, value string) string {
 		a.counts[m[1]]++
 		text = fmt.Sprintf("%s00000000-0000-0000-0000-%012d", m[1], a.counts[m[1]])
 	} else {
-		// The value was probably the name of a Kubernetes object, so the replacement must be a
-		// valid one.
+		// The value was probably the name of a Kubernetes object. The replacement must therefore be
+		// a valid object name.
 		of := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 		a.counts[of]++
 		text = fmt.Sprintf("%s-%d", of, a.counts[of])

@@ -28,8 +28,8 @@ const (
 type column struct {
 	heading string
 	width   int
-	// dropOrder determines which columns are removed first on a narrow terminal: those with the
-	// highest value. 0 means never.
+	// dropOrder determines which columns are removed first on a narrow terminal. Columns with the
+	// highest value are removed first. Columns with the value 0 are never removed.
 	dropOrder int
 	// legend explains the heading.
 	legend string
@@ -43,8 +43,8 @@ type column struct {
 	level  func(float64) level
 }
 
-// columns are displayed between the device and its holders: columns with special contents and the
-// columns of the signal table.
+// columns are the columns between the device name and the holders: the columns with special
+// contents, and the columns of the signal table.
 var columns = func() []column {
 	of := func(m *signal.Metric, value string) func(*device) float64 {
 		return func(d *device) float64 { return d.number(key(m.Name, value)) }
@@ -115,7 +115,7 @@ func (c *column) text(d *device) string {
 // cell returns the text of the device's cell in the column, and its level.
 func (c *column) cell(d *device, folded bool) (text string, l level) {
 	of, prefix := d, ""
-	// Collapsed boards show the maximum of their instances.
+	// A collapsed board shows the maximum of the values of its instances.
 	if folded && math.IsNaN(c.value(d)) && !bool(d.Lost) {
 		for _, i := range d.instances {
 			if v := c.value(i); !math.IsNaN(v) && !(c.value(of) >= v) {
@@ -129,8 +129,8 @@ func (c *column) cell(d *device, folded bool) (text string, l level) {
 	return prefix + c.text(of), l
 }
 
-// rank returns the number by which a device is sorted, which is the maximum of itself and its
-// instances.
+// rank returns the number by which a device is sorted. It is the maximum of the values of the
+// device and its instances.
 func (c *column) rank(d *device) float64 {
 	v := c.value(d)
 	for _, i := range d.instances {
@@ -141,8 +141,8 @@ func (c *column) rank(d *device) float64 {
 	return v
 }
 
-// fittingColumns returns the columns that fit into width together with the device names and a
-// minimum of the holders.
+// fittingColumns returns the columns that fit into width, together with the device names and the
+// minimum width for the holders.
 func fittingColumns(all []*device, width, names int) []*column {
 	var out []*column
 	for i := range columns {
@@ -176,8 +176,8 @@ func totalWidth(columns []*column) int {
 // throttleWidth is the width of the throttled column.
 const throttleWidth = 16
 
-// throttleText adds the reason to the share and shortens it if necessary. A tilde marks an estimate
-// from samples.
+// throttleText adds the reason to the share. If necessary, it shortens the text. A tilde marks a
+// share that was estimated from samples.
 func throttleText(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share
@@ -195,7 +195,8 @@ func healthText(state float64) string {
 	return text
 }
 
-// xidText returns the most urgent code in the window with its count, or else the number of errors.
+// xidText returns the most urgent XID code in the window and its count. If there is no code, it
+// returns the number of errors.
 func xidText(d *device, errors string) string {
 	for _, x := range d.XIDs {
 		if x.Count > 0 {

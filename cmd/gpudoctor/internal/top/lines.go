@@ -29,7 +29,8 @@ type lines struct {
 	failing     map[string]bool
 }
 
-// write writes the new windows and the changes of a page that was read at the given time.
+// write writes the windows that are new and the changes since the last call. The page was read at
+// the given time.
 func (l *lines) write(p *page, now time.Time) error {
 	var b strings.Builder
 	l.exporters(&b, p, now)
@@ -68,8 +69,8 @@ func (l *lines) exporters(b *strings.Builder, p *page, now time.Time) {
 	l.failing = failing
 }
 
-// windows writes one line per device. It writes a blank line before each further window, and the
-// header when it is due.
+// windows writes one line per device. It writes a blank line before each window except the first
+// one, and it writes the header when the header is due.
 func (l *lines) windows(b *strings.Builder, p *page, newWindows []*device) {
 	changed := l.arrange(p, newWindows)
 	if !l.started {
@@ -115,7 +116,8 @@ func (l *lines) name(d *device) string {
 	return d.label()
 }
 
-// legend explains the headings. If device names do not contain the node, it also writes the node.
+// legend writes an explanation of the column headings. If device names do not contain the node, it
+// also writes the node.
 func (l *lines) legend(b *strings.Builder, node string) {
 	var parts []string
 	if node != "" && !l.manyNodes {

@@ -13,8 +13,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// page has the parts of gpu_view's /api/devices that top shows. Times are in seconds. gpu_view decides which
-// devices are lost or have a problem, and it sorts the devices by place.
+// page contains the parts of the response of gpu_view's /api/devices that top shows. Times are in
+// seconds. gpu_view determines which devices are lost or have a problem. It also sorts the devices
+// by place.
 type page struct {
 	Newest  float64   `json:"newest"`
 	Window  float64   `json:"window"`
@@ -60,7 +61,8 @@ type exporter struct {
 	Cause string `json:"cause"`
 }
 
-// because returns the cause as the end of a sentence, or "" if it is unknown.
+// because returns the cause of the failure in a form that can end a sentence, or "" if the cause is
+// unknown.
 func (e *exporter) because() string {
 	if e.Cause == "" {
 		return ""
@@ -107,7 +109,7 @@ type device struct {
 		Container string `json:"container"`
 		Workload  string `json:"workload"`
 	} `json:"holders"`
-	// Reserved are the pods that reserve the device by a claim and do not hold it.
+	// Reserved are the pods that reserve the device through a claim but do not hold the device.
 	Reserved []struct {
 		Namespace string `json:"namespace"`
 		Pod       string `json:"pod"`
@@ -184,7 +186,7 @@ func (d *device) addNumbers(names []name, values []*float64) {
 	}
 }
 
-// key returns a metric with the value of its own attribute in braces.
+// key returns the name of a metric, followed by the value of its own attribute in braces.
 func key(metric, value string) string {
 	if value == "" {
 		return metric
@@ -200,8 +202,8 @@ func (d *device) number(key string) float64 {
 	return math.NaN()
 }
 
-// throttled returns the fraction of the window in which clocks were throttled, for the policy with
-// the most throttling.
+// throttled returns the fraction of the window during which the clocks were throttled, for the
+// policy or reason with the largest fraction.
 func (d *device) throttled() float64 {
 	if d.Throttle == nil {
 		return math.NaN()
@@ -209,8 +211,9 @@ func (d *device) throttled() float64 {
 	return d.Throttle.Ratio
 }
 
-// label returns the name of a board or, without a name, its id, which is shortened if necessary.
-// For an instance it returns the board's label and the instance's number, as in nvidia0/gi7.
+// label returns the name of a board. If the board has no name, label returns its ID, which is
+// shortened if necessary. For an instance, label returns the label of the board and the number of
+// the instance, as in nvidia0/gi7.
 func (d *device) label() string {
 	if d.Parent == "" {
 		return cmp.Or(d.Name, shortID(d.ID))
@@ -231,8 +234,8 @@ func shortID(id string) string {
 // instanceNumber returns the last part of an instance's id.
 func (d *device) instanceNumber() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
 
-// holders returns the distinct containers that hold the device or, if folded, one of its instances, and the pods that
-// reserve it.
+// holders returns the distinct containers that hold the device, and the pods that reserve it. If
+// folded is true, it includes the holders of the device's instances.
 func (d *device) holders(folded bool) []string {
 	of := []*device{d}
 	if folded {

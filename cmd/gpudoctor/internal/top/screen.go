@@ -147,7 +147,7 @@ func (s *screen) edit(key tcell.Key, char rune) {
 	s.first = 0
 }
 
-// choose sorts by the next shown column, or by place.
+// choose sorts the devices by the next visible column, or by place.
 func (s *screen) choose(step int) {
 	order := []string{""}
 	for _, c := range s.layout().columns {
@@ -179,8 +179,8 @@ func (s *screen) layout() layout {
 	return l
 }
 
-// name returns a device with its node, and with the number of its instances if they have no
-// separate lines. The name of an instance is indented.
+// name returns the name of a device with its node. If the instances of the device have no separate
+// lines, the name includes the number of instances. The name of an instance is indented.
 func (s *screen) name(d *device) string {
 	if d.board != nil {
 		return strings.TrimRight("  "+d.instanceNumber()+" "+d.Profile, " ")
@@ -232,7 +232,7 @@ func (s *screen) rows() []*device {
 	return out
 }
 
-// compare compares by the selected column, with absent values last, and then by place.
+// compare compares two devices by the selected column and then by place. Absent values come last.
 func (s *screen) compare(a, b *device) int {
 	at := slices.IndexFunc(columns, func(c column) bool { return c.heading == s.sorted })
 	if at < 0 {

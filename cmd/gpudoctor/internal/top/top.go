@@ -18,10 +18,10 @@ type Source struct {
 	// Fetch requests /api/devices. It returns the response and its ETag. The caller must close the
 	// response. If the document with the given ETag is still the current one, the response is nil.
 	Fetch func(ctx context.Context, tag string) (body io.ReadCloser, newTag string, err error)
-	// Interval is the time between two requests, Timeout the time limit of one.
+	// Interval is the time between two requests. Timeout is the time limit for one request.
 	Interval, Timeout time.Duration
 
-	// tag and page are those of the last document.
+	// tag and page are the ETag and the page of the last document.
 	tag  string
 	page *page
 }
@@ -95,8 +95,9 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	return nil
 }
 
-// Lines writes one line of at most width characters per device and window until ctx is done. After
-// the first response, it writes only the first of several consecutive failures to errs.
+// Lines writes one line of at most width characters per device and window, until ctx is done. After
+// the first response, if several consecutive requests fail, it writes only the first failure to
+// errs.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
 	first := s.fetch(ctx)
 	if first.err != nil {

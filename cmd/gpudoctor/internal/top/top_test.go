@@ -40,7 +40,7 @@ func pages(t *testing.T, sentence string) []*page {
 	return all
 }
 
-// readAt returns when the response was read: 8 s after the newest window.
+// readAt returns the time at which the response was read, which is 8 s after the newest window.
 func readAt(p *page) time.Time { return instant(p.Newest).Add(8 * time.Second) }
 
 func golden(t *testing.T, file, got string) {
@@ -121,7 +121,7 @@ func TestPodThatReservesADeviceFollowsItsHolders(t *testing.T) {
 	assert.Contains(t, p.Devices[0].searchText(), "starting")
 }
 
-// For any response, reading ends.
+// For any response, reading does not hang or panic.
 func FuzzRead(f *testing.F) {
 	for _, sentence := range []string{"one_line_per_device_and_window", "an_exporter_that_does_not_answer_makes_its_devices_lost"} {
 		content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
@@ -145,7 +145,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// source returns the steps in turn, and then repeats the last one.
+// source returns a Source that returns the steps one after another, and then repeats the last step.
 func source(steps ...any) *Source {
 	i := -1
 	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Fetch: func(context.Context, string) (io.ReadCloser, string, error) {

@@ -10,8 +10,8 @@ import (
 // Verdict is the result of a comparison or the answer to a question.
 type Verdict string
 
-// The verdicts. Alone means that only one source has the value. Undecided means that the data did
-// not answer the question.
+// These are the verdicts. Alone means that only one source has the value. Undecided means that the
+// data does not answer the question.
 const (
 	Agrees    Verdict = "agrees"
 	Differs   Verdict = "differs"
@@ -25,14 +25,14 @@ const (
 type Comparison struct {
 	Key
 	Unit    string
-	Figures map[string]Figure // by source
+	Figures map[string]Figure // keyed by source
 	Verdict Verdict
 	// Apart is the largest difference between two sources, in the unit of the metric.
 	Apart float64
 }
 
-// tolerance is the allowed difference between two sources. They read at different times, and
-// nvidia-smi rounds values.
+// tolerance is the allowed difference between two sources. Differences are normal, because the
+// sources read at different times, and nvidia-smi rounds values.
 type tolerance struct{ absolute, relative float64 }
 
 // tolerances are tolerances by unit. For counters, they apply to the rate.
@@ -48,11 +48,11 @@ var tolerances = map[string]tolerance{
 	"{state}": {0.2, 0},  // compares the mean, a fraction of the samples
 }
 
-// otherwise is the tolerance for counts. It only allows rounding.
+// otherwise is the tolerance for counts. It allows only rounding errors.
 var otherwise = tolerance{1e-9, 1e-9}
 
-// apart returns the difference between two figures and whether it is within the tolerance. Half of
-// a value's spread is added to the tolerance.
+// apart returns the difference between two figures, and whether it is within the tolerance. Half of
+// the spread of a value is added to the tolerance.
 func apart(unit string, a, b Figure) (distance float64, within bool) {
 	t, ok := tolerances[unit]
 	if !ok {
@@ -62,7 +62,7 @@ func apart(unit string, a, b Figure) (distance float64, within bool) {
 	return distance, distance <= max(t.absolute, t.relative*max(math.Abs(a.Value), math.Abs(b.Value)))+max(a.Spread, b.Spread)/2
 }
 
-// compare compares all keys of all sources, in the order of devices and names.
+// compare compares all keys of all sources. The result is sorted by device and name.
 func compare(sources map[string]Readings) []Comparison {
 	byKey := map[Key]*Comparison{}
 	for source, readings := range sources {

@@ -42,7 +42,8 @@ func (q *Question) otherwise(format string, a ...any) Question {
 	return *q
 }
 
-// minShare is the fraction of time below which a time counter has no verdict.
+// minShare is a fraction of time. If a reason was set for a smaller fraction, its time counter has
+// no verdict.
 const minShare = 0.02
 
 // reasons maps policies to their clock event reasons if the names differ.
@@ -98,8 +99,8 @@ func keys(r Readings, m *signal.Metric) []Key {
 	return slices.DeleteFunc(sorted, func(k Key) bool { return k.Metric != m.Name })
 }
 
-// answerQuestions answers the questions from the readings. loaded is the start of the load, or zero
-// without a load.
+// answerQuestions answers the questions based on the readings. loaded is the start time of the
+// load, or zero if there was no load.
 func answerQuestions(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
 	out := []Question{
 		timeCounters("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),

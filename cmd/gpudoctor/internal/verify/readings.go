@@ -76,14 +76,14 @@ func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	}
 }
 
-// Figure summarizes a source's values of a key over the entire time: the mean of a gauge, or the
-// rate per second of a counter. Spread is a gauge's maximum minus its minimum.
+// Figure summarizes the values of a key from one source over the entire time. Value is the mean of
+// a gauge, or the rate per second of a counter. Spread is the maximum of a gauge minus its minimum.
 type Figure struct {
 	Value, Spread float64
 }
 
-// figure summarizes samples. It returns false for no sample, for one sample of a counter, and for a
-// counter that decreased.
+// figure summarizes samples. It returns false if there is no sample, if a counter has only one
+// sample, or if a counter decreased.
 func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	if len(samples) == 0 {
 		return Figure{}, false
@@ -109,7 +109,7 @@ func rises(samples []Sample) bool {
 	return slices.IsSortedFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 }
 
-// since splits the samples into those before t and those from t on.
+// since splits the samples into the samples before t and the samples at or after t.
 func since(samples []Sample, t time.Time) (before, after []Sample) {
 	i, _ := slices.BinarySearchFunc(samples, t, func(s Sample, t time.Time) int { return s.At.Compare(t) })
 	return samples[:i], samples[i:]

@@ -18,8 +18,9 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Buffer sizes. Names and UUIDs have at most 96 bytes. A list starts with listStart entries, which
-// are nearly always sufficient. Reading fails if a library requests more than listMax entries.
+// These constants are buffer sizes. Names and UUIDs have at most 96 bytes. A list has room for
+// listStart entries at first, which is nearly always sufficient. Reading fails if a library
+// requests more than listMax entries.
 const (
 	textSize    = 96
 	listStart   = 64
@@ -27,8 +28,8 @@ const (
 	listRetries = 4
 )
 
-// searched are the directories in which distributions, GKE, and the GPU operator's driver container
-// install the library.
+// searched are the directories in which Linux distributions, GKE, and the driver container of the
+// GPU operator install the library.
 var searched = []string{
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
@@ -49,14 +50,15 @@ type Library struct {
 	handle  uintptr
 	symbols []uintptr
 	queries []uintptr
-	// driver is the driver's version, or empty.
+	// driver is the version of the driver, or "" if it is unknown.
 	driver string
-	// reason is the driver's number for FieldReasonSWThermal, or 0.
+	// reason is the field number that the driver uses for FieldReasonSWThermal, or 0.
 	reason FieldID
-	// links is true if the driver has error counters per NVLink.
+	// links is true if the driver has error counters for each NVLink.
 	links bool
 
-	// Memory to which the library writes. It must be on the heap, because Go may move a stack.
+	// The library writes to the following memory. The memory must be on the heap, because Go may
+	// move a stack.
 	out     [2]uint64
 	count   uint32
 	text    [textSize]byte
@@ -73,10 +75,10 @@ type Library struct {
 	info    dlInfo
 }
 
-// Open loads and initializes the library. If path is empty, it tries the loader's path and the
-// usual directories, and uses the first library that can be initialized. The error is ErrNoLibrary
-// if no library can be loaded, ErrCrashed if a trial in a child process crashed, or the ResultError
-// of the initialization.
+// Open loads and initializes the library. If path is empty, Open tries the loader's path and the
+// usual directories. It uses the first library that can be initialized. The error is ErrNoLibrary
+// if no library can be loaded, ErrCrashed if the trial in a child process crashed, or the
+// ResultError from the initialization.
 func Open(path string) (*Library, error) {
 	candidates := []string{path}
 	if path == "" {
@@ -96,14 +98,14 @@ func Open(path string) (*Library, error) {
 		}
 		return nil, err
 	}
-	// Without the version, fields that depend on it are not read.
+	// If the version is unknown, fields that depend on it are not read.
 	if driver, err := l.string(symDriverVersion); err == nil {
 		l.driver, l.reason, l.links = driver, firstReason(driver), hasLinkCounters(driver)
 	}
 	return l, nil
 }
 
-// found returns the library on the loader's path and those in the searched directories.
+// found returns the library on the loader's path and the libraries in the searched directories.
 func found() []string {
 	candidates := []string{libraryName}
 	for _, dir := range searched {
@@ -115,8 +117,8 @@ func found() []string {
 	return candidates
 }
 
-// first loads and initializes the candidates until one succeeds. It calls trying before each
-// candidate. file is the loaded file, even if its initialization failed.
+// first loads and initializes the candidates in order until one succeeds. It calls trying before
+// each candidate. file is the loaded file, even if the initialization of the library failed.
 func first(candidates []string, trying func(candidate string)) (l *Library, file string, err error) {
 	for _, candidate := range candidates {
 		trying(candidate)
@@ -124,7 +126,8 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 		if refusal == nil {
 			return l, f, nil
 		}
-		// An error from a library is more relevant than a missing library.
+		// An error from a library is more informative than the fact that another library is
+		// missing.
 		if err == nil || errors.Is(err, ErrNoLibrary) && !errors.Is(refusal, ErrNoLibrary) {
 			file, err = f, refusal
 		}
@@ -160,7 +163,7 @@ func load(path string) (*Library, string, error) {
 	return l, path, nil
 }
 
-// lookup returns the address of the first name that the library exports, or 0.
+// lookup returns the address of the first of the given names that the library exports, or 0.
 func (l *Library) lookup(names []string) uintptr {
 	for _, name := range names {
 		if address, err := purego.Dlsym(l.handle, name); err == nil {
@@ -215,10 +218,12 @@ func (l *Library) MIGDevice(board Device, index int) (Device, error) {
 	return Device(l.out[0]), err
 }
 
-// UUID returns GPU-… for a board or MIG-… for a MIG device.
+// UUID returns the UUID of a device. It starts with GPU- for a board and with MIG- for a MIG
+// device.
 func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, uintptr(d)) }
 
-// Name returns the model of a board. For a MIG device it ends in "MIG " and the profile.
+// Name returns the model of a board. For a MIG device, the name ends in "MIG " followed by the
+// profile.
 func (l *Library) Name(d Device) (string, error) { return l.string(symName, uintptr(d)) }
 
 // Driver returns the driver's version, such as 580.95.05, or "" if the library does not return it.
@@ -227,7 +232,8 @@ func (l *Library) Driver() string { return l.driver }
 // Serial returns the serial number that is printed on the board's label.
 func (l *Library) Serial(board Device) (string, error) { return l.string(symSerial, uintptr(board)) }
 
-// string calls a function f(of…, buffer, size) and returns the text.
+// string calls a function with the signature f(of…, buffer, size) and returns the text in the
+// buffer.
 func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 	if err := l.call(l.symbols[s], append(of, address(&l.text), textSize)...); err != nil {
 		return "", err
@@ -277,7 +283,7 @@ func (l *Library) temperature(d Device) (uint64, error) {
 // fabricJoined is NVML_GPU_FABRIC_STATE_COMPLETED.
 const fabricJoined = 3
 
-// fabricHealth uses the newest version of the structure that the driver supports.
+// fabricHealth reads the health with the newest version of the structure that the driver supports.
 func (l *Library) fabricHealth(d Device) (uint64, error) {
 	err := error(ErrArgumentVersion)
 	for _, version := range []uint32{fabricInfoV3Version, fabricInfoV2Version} {
@@ -296,7 +302,7 @@ func (l *Library) fabricHealth(d Device) (uint64, error) {
 }
 
 // Memory returns the memory of a board or a MIG device. The error is ErrNotSupported if NVML does
-// not have all values.
+// not provide all values.
 func (l *Library) Memory(d Device) (Memory, error) {
 	l.memory2 = memoryV2{version: memoryV2Version}
 	err := l.call(l.symbols[symMemoryV2], uintptr(d), address(&l.memory2))
@@ -314,8 +320,8 @@ func (l *Library) Memory(d Device) (Memory, error) {
 	return m, nil
 }
 
-// FieldValues reads the fields whose IDs are set in values. The error applies to the entire call.
-// OK is false for a field without a value.
+// FieldValues reads the fields whose IDs are set in values. The error applies to the whole call. If
+// a field has no value, its OK is false.
 func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	l.fields = l.fields[:0]
 	for i := range values {
@@ -347,8 +353,8 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	return nil
 }
 
-// number returns the field's number in this driver, and false if the driver does not have the
-// field.
+// number returns the number of the field in this driver. It returns false if the driver does not
+// have the field.
 func (l *Library) number(id FieldID) (uint32, bool) {
 	switch id {
 	case FieldReasonSWThermal, FieldReasonHWThermal, FieldReasonHWPowerBrake:
@@ -426,7 +432,7 @@ func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 		if !errors.Is(err, ErrInsufficientSize) {
 			return min(int(l.count), entries), err
 		}
-		// More entries may exist at the next call.
+		// There may be more entries when the function is called again.
 		if entries = max(2*entries, int(l.count)+listStart); entries > listMax {
 			break
 		}
@@ -437,7 +443,7 @@ func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 // errProcessLayout is returned if the entries of a process list have none of the known sizes.
 var errProcessLayout = errors.New("the library's process list has an unknown layout")
 
-// appendProcesses parses n entries from the bytes that the library wrote.
+// appendProcesses parses n entries from the bytes that the library has written.
 func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	if n == 0 {
 		return list, nil

@@ -305,7 +305,7 @@ func TestProcessUtilization(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
-// An older library lacks functions, and only the values of these functions are missing.
+// An older library lacks some functions. Only the values that need these functions are missing.
 func TestMissingSymbolsOnlyAffectTheirValues(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t, "-DOLD"), h100+"proc pid=4 mem=5\n")
 	for _, q := range []Query{MIGMode, MaxMIGDevices, GPUInstanceID} {
@@ -387,8 +387,8 @@ func TestTheUsualDirectoriesAreSearched(t *testing.T) {
 	require.ErrorIs(t, err, ErrVersionMismatch, "has precedence over a file that is not a library")
 }
 
-// A library that is replaced while it is not loaded, for example in a driver upgrade, is used when
-// it is opened the next time.
+// If the library is replaced while it is not loaded, for example during a driver upgrade, the new
+// library is used the next time that it is opened.
 func TestAClosedLibraryIsUnloaded(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, h100)

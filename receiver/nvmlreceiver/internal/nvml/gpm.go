@@ -2,8 +2,9 @@
 
 package nvml
 
-// Version 1 structures in nvml.h, which are available since R520. The array of metrics grew from 98
-// to 210 and 333 entries without a version change. A library uses only the given number of entries.
+// These types are version 1 structures in nvml.h. They are available since R520. The array of
+// metrics grew from 98 to 210 and then to 333 entries without a change of the version. A library
+// uses only the given number of entries.
 type (
 	// gpmSupport is nvmlGpmSupport_t.
 	gpmSupport struct {

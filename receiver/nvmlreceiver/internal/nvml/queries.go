@@ -1,12 +1,13 @@
 package nvml
 
-// Query is a device value that one call returns as a number. It is an index in queries. The zero
-// Query means none.
+// Query is a value of a device that a single call returns as a number. It is an index into queries.
+// The zero Query means that there is no query.
 type Query int
 
-// queries are the functions with the signature f(device, args…, pointer to the value). Each has its
-// names, newest first. Some functions have a second pointer parameter for an unused value. The call
-// always passes this argument, because a C function ignores additional register arguments.
+// queries are the functions with the signature f(device, args…, pointer to the value). Each element
+// contains the names of the function, newest first. Some functions have a second pointer parameter
+// for a value that is not used. Every call passes this second pointer, because a C function ignores
+// additional register arguments.
 var queries = make([]function, 1)
 
 type function struct {
@@ -15,7 +16,7 @@ type function struct {
 	args   []uintptr
 }
 
-// result is where a query's function stores the value.
+// result defines where the function of a query stores the value.
 type result uint8
 
 const (
@@ -30,13 +31,13 @@ func query(r result, names []string, args ...uintptr) Query {
 }
 
 var (
-	// MinorNumber is N of /dev/nvidiaN.
+	// MinorNumber is the number N in /dev/nvidiaN.
 	MinorNumber = query(uint32Result, []string{"nvmlDeviceGetMinorNumber"})
 	// MIGMode is 1 while the board is in MIG mode.
 	MIGMode = query(uint32Result, []string{"nvmlDeviceGetMigMode"})
-	// MaxMIGDevices is the number of indices that MIG devices may have.
+	// MaxMIGDevices is the number of possible indexes of MIG devices.
 	MaxMIGDevices = query(uint32Result, []string{"nvmlDeviceGetMaxMigDeviceCount"})
-	// GPUInstanceID is the GPU instance of a MIG device.
+	// GPUInstanceID is the ID of the GPU instance to which a MIG device belongs.
 	GPUInstanceID = query(uint32Result, []string{"nvmlDeviceGetGpuInstanceId"})
 	// GPUUtilization is the fraction of time during which kernels ran, in percent.
 	GPUUtilization = query(uint32Result, []string{"nvmlDeviceGetUtilizationRates"})

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The first of three consecutive field numbers, which a driver uses for FieldReasonSWThermal,
-// FieldReasonHWThermal, and FieldReasonHWPowerBrake.
+// These constants are the first of three consecutive field numbers. A driver uses the three numbers
+// for FieldReasonSWThermal, FieldReasonHWThermal and FieldReasonHWPowerBrake.
 const (
 	firstReasonR575 = 251
 	firstReasonR580 = 269
@@ -49,7 +49,8 @@ func firstReason(driver string) FieldID {
 	return 0
 }
 
-// firstLinkCounters is the first driver whose nvml.h documents how to read the NVLink fields.
+// firstLinkCounters is the first driver version whose nvml.h documents how to read the NVLink
+// fields.
 var firstLinkCounters = []int{570, 133, 7}
 
 // hasLinkCounters reports whether the given driver version has error counters per NVLink, with the

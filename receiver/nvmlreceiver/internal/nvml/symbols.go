@@ -2,7 +2,7 @@
 
 package nvml
 
-// symbol is a function of the library. It is an index in symbolNames.
+// symbol identifies a function of the library. It is an index into symbolNames.
 type symbol int
 
 // symbolNames are the names of each function, newest first. Functions are alternatives only if they
@@ -51,7 +51,7 @@ var (
 	symEventSetWait       = named("nvmlEventSetWait_v2") // version 2 returns the instance
 )
 
-// Structures in nvml.h, with C's padding.
+// These types are structures in nvml.h, with the padding that C adds.
 type (
 	// memoryV1 is nvmlMemory_t.
 	memoryV1 struct {

@@ -21,26 +21,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A library that crashes during its initialization crashes its process. Therefore this program runs
-// itself as a child process that only tries the library. It does so before it loads the library for
-// the first time, and again after the library's file has changed.
+// If a library crashes during its initialization, it crashes the process that loaded it. Therefore,
+// this program runs itself as a child process that only tries the library. It does this before it
+// loads the library for the first time, and again after the file of the library has changed.
 
-// trialName is the argv[0] by which a process detects that it is a trial. The starting process sets
-// argv[0], so it cannot come from the environment or the configuration. The child's arguments are
-// the candidates.
+// trialName is the argv[0] that tells a process that it is a trial. The parent process sets
+// argv[0], so it cannot come from the environment or the configuration. The arguments of the child
+// process are the candidates.
 const trialName = "libnvidia-ml-trial"
 
-// The lines that a child prints: each candidate before it is loaded, and the final result.
+// A child process prints the following lines: each candidate before it is loaded, and the final
+// result.
 const (
 	resultTrying    = "trying"
-	resultReturned  = "answered" // followed by the file, regardless of nvmlInit's result
+	resultReturned  = "answered" // followed by the file name, regardless of the result of nvmlInit
 	resultNotLoaded = "none"     // no candidate could be loaded
 )
 
 // trialLimit is the time limit of a trial. A driver may need seconds per GPU.
 var trialLimit = 2 * time.Minute
 
-// trialProgram is this program, even if its file was replaced in the meantime.
+// trialProgram is the program that is currently running, even if its file was replaced in the
+// meantime.
 var trialProgram = "/proc/self/exe"
 
 func init() {
@@ -60,13 +62,14 @@ func init() {
 	syscall.Exit(0) // immediately, because os.Exit takes a second with the race detector
 }
 
-// trials contains the files that were tried, by configured path.
+// trials contains the files that were tried, keyed by the configured path.
 var trials = struct {
 	sync.Mutex
 	files map[string]triedFile
 }{files: map[string]triedFile{}}
 
-// triedFile is a library whose initialization returned, with the file's state at that time.
+// triedFile is a library whose initialization returned. It contains the state of the file at that
+// time.
 type triedFile struct {
 	name string
 	info os.FileInfo
@@ -84,8 +87,8 @@ func forget(path string) {
 	delete(trials.files, path)
 }
 
-// tried returns the first candidate whose initialization is known to return. It returns "" if no
-// child process can be run and the library is untested.
+// tried returns the first candidate whose initialization is known to return. If no child process
+// can be run and no library has been tried, it returns "".
 func tried(path string, candidates []string) (string, error) {
 	trials.Lock()
 	defer trials.Unlock()

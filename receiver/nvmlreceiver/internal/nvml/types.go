@@ -17,7 +17,7 @@ var ErrNoBinding = errors.New("this build cannot call NVML: it was built with th
 // ResultError is an NVML return code (nvmlReturn_t) other than success.
 type ResultError uint32
 
-// The codes that callers distinguish.
+// These are the codes that callers distinguish.
 const (
 	ErrUninitialized    ResultError = 1
 	ErrInvalidArgument  ResultError = 2
@@ -66,12 +66,12 @@ func (e ResultError) Error() string {
 // is open.
 type Device uintptr
 
-// FieldID is a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…). It is the field's number in
-// nvml.h, or one of the constants below if the number depends on the driver.
+// FieldID identifies a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…). It is the number of the
+// field in nvml.h. If the number depends on the driver, it is one of the constants below.
 type FieldID uint32
 
-// The fields that are read. Durations are in nanoseconds, energies in millijoules, and temperatures
-// in degrees Celsius.
+// These are the fields that are read. Durations are in nanoseconds, energies in millijoules, and
+// temperatures in degrees Celsius.
 const (
 	FieldECCSingleBitVolatile FieldID = 3
 	FieldECCDoubleBitVolatile FieldID = 4
@@ -94,9 +94,9 @@ const (
 	FieldRecoveryAction       FieldID = 230
 )
 
-// The error counters per NVLink. They have no value unless the driver is known to support reading
-// them by link. The first three are for Hopper. The last one is for Blackwell, and counts the
-// recoveries of a link.
+// These are the error counters for each NVLink. They have no value unless the driver is known to
+// support reading them for a single link. The first three counters exist on Hopper. The last
+// counter exists on Blackwell, and counts the recoveries of a link.
 const (
 	FieldNVLinkErrorReplay    FieldID = 161
 	FieldNVLinkErrorRecovery  FieldID = 162
@@ -104,8 +104,8 @@ const (
 	FieldNVLinkRecoveryEvents FieldID = 215
 )
 
-// The slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. Their numbers depend
-// on the driver. If the numbers are unknown, there is no value.
+// These are the slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. Their field
+// numbers depend on the driver. If the numbers are unknown, the counters have no value.
 const (
 	FieldReasonSWThermal FieldID = 1<<31 + iota
 	FieldReasonHWThermal
@@ -117,13 +117,13 @@ type FieldValue struct {
 	ID    FieldID
 	Value float64
 	OK    bool
-	// Link is the number of the NVLink, for fields per link.
+	// Link is the number of the NVLink. It is used for fields that exist for each link.
 	Link uint32
 }
 
-// Memory is a device's memory in bytes. Used excludes the memory that the driver and the firmware
-// reserve, except on drivers older than R510: nvmlMemory_v2_t has a separate field for it, but
-// nvmlMemory_t counts it as used.
+// Memory is the memory of a device in bytes. Used does not include the memory that the driver and
+// the firmware reserve. On drivers older than R510, Used includes the reserved memory, because
+// nvmlMemory_t counts it as used, and only nvmlMemory_v2_t has a separate field for it.
 type Memory struct {
 	Total, Free, Used uint64
 }
@@ -145,8 +145,8 @@ const (
 // NoValue is NVML's value for memory that is not available ("N/A").
 const NoValue = ^uint64(0)
 
-// NoInstance is the GPU instance id of a process outside MIG, or of a process whose instance this
-// version of the library does not return.
+// NoInstance is the GPU instance ID of a process that does not use MIG. It is also the ID if this
+// version of the library does not return the instance of a process.
 const NoInstance = ^uint32(0)
 
 // Process is a process with a context on a device.
@@ -167,8 +167,8 @@ type ProcessSample struct {
 // GPMSample is a copy of a device's performance counters in the library's memory.
 type GPMSample uintptr
 
-// GPMValue is a GPM metric with its number in nvml.h (NVML_GPM_METRIC_…) and its value, if there is
-// one.
+// GPMValue is the value of a GPM metric, if there is one. ID is the number of the metric in nvml.h
+// (NVML_GPM_METRIC_…).
 type GPMValue struct {
 	ID    uint32
 	Value float64

@@ -42,8 +42,8 @@ field id=9 type=3 value=1 rc=15
 	}, values)
 }
 
-// The same field ids are power smoothing in one driver and slowdown counters in another. The values
-// show which fields were read.
+// Field numbers that one driver uses for power smoothing are used for slowdown counters by another
+// driver. The values show which fields were read.
 func TestSlowdownCountersAreReadWithTheNumbersOfTheDriver(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const both = `gpu uuid=GPU-1
