@@ -85,7 +85,7 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// observe exports the counts of the store and of the requests as internal metrics of the collector.
+// observe exports the counts of the store and of the requests as self-metrics.
 func (e *viewExporter) observe() error {
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {

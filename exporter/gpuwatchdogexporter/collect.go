@@ -43,7 +43,7 @@ const (
 	outcomes
 )
 
-// String returns the name of the outcome in the internal metrics.
+// String returns the name of the outcome in the self-metrics.
 func (o outcome) String() string {
 	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }

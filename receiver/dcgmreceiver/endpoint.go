@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// obsFormat is the name of the received format in spans and internal metrics.
+// obsFormat is the name of the received format in spans and self-metrics.
 const obsFormat = "prometheus_text"
 
 // endpoint represents one exporter. Only the endpoint's scrape loop calls its methods.

@@ -20,7 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome is the result of a scrape. It is also an attribute value in the internal metrics.
+// outcome is the result of a scrape. It is also an attribute value in the self-metrics.
 type outcome string
 
 const (

@@ -98,7 +98,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*dc
 	return r, nil
 }
 
-// registerGauges registers the internal metrics that use callbacks.
+// registerGauges registers the self-metrics that use callbacks.
 func (r *dcgmReceiver) registerGauges() error {
 	return errors.Join(
 		r.telemetry.RegisterReceiverDcgmSeriesCacheSizeCallback(func(_ context.Context, o metric.Int64Observer) error {

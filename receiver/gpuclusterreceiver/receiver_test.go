@@ -201,7 +201,7 @@ func TestForbiddenKindHasNoPointsButOthersDo(t *testing.T) {
 	})
 }
 
-// cacheState returns the state of a kind, as reported in the internal metric.
+// cacheState returns the state of a kind, as reported in the self-metric.
 func cacheState(t *testing.T, telemetry *componenttest.Telemetry, kind string) string {
 	t.Helper()
 	m, err := telemetry.GetMetric("otelcol_receiver_gpu_cluster_cache_state")

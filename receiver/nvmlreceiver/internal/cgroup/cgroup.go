@@ -27,7 +27,7 @@ const (
 	NumKinds
 )
 
-// String returns the name of the kind in the internal metrics.
+// String returns the name of the kind in the self-metrics.
 func (k Kind) String() string { return [...]string{"unknown", "host", "container", "job"}[k] }
 
 // Owner identifies the owner of a process.

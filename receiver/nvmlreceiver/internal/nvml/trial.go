@@ -87,8 +87,8 @@ func forget(path string) {
 	delete(trials.files, path)
 }
 
-// tried returns the first candidate whose initialization is known to return. If no child process
-// can be run and no library has been tried, it returns "".
+// tried returns the first candidate whose initialization is known to return. If no child process can
+// be run, the library is untested, and tried returns "".
 func tried(path string, candidates []string) (string, error) {
 	trials.Lock()
 	defer trials.Unlock()
