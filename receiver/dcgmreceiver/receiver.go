@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// dcgmReceiver contains the data that all endpoints share, such as the HTTP client, the internal
-// metrics and the status.
+// dcgmReceiver contains the data that all endpoints share, such as the HTTP client, the self-metrics
+// and the status.
 type dcgmReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
