@@ -75,6 +75,11 @@ func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 			other.add(pdatatest.DevicesOnResources(out), time.Now())
 		}
 		assert.Equal(t, c.devices, other.devices, "the series of devices may be on separate Resources")
+		windowed := newCollection(90 * time.Second)
+		for _, out := range windows(t, sink.AllMetrics()) {
+			windowed.add(out, time.Now())
+		}
+		assert.Equal(t, c.devices, windowed.devices, "gpu_window sends the last values with their times")
 		s := only(t, c, time.Now())
 		require.NotNil(t, s)
 		assert.Equal(t, decide.Valid, s.Attribution)
@@ -148,4 +153,19 @@ func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, ca
 			}
 		})
 	})
+}
+
+// windows returns what gpu_window with its default settings sends for the batches, a window later.
+func windows(t *testing.T, batches []pmetric.Metrics) []pmetric.Metrics {
+	t.Helper()
+	f, sink := gpuwindowprocessor.NewFactory(), &consumertest.MetricsSink{}
+	p, err := f.CreateMetrics(t.Context(), processortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), sink)
+	require.NoError(t, err)
+	require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+	for _, md := range batches {
+		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
+	}
+	time.Sleep(70 * time.Second) // of the fake clock
+	require.NoError(t, p.Shutdown(context.WithoutCancel(t.Context())))
+	return sink.AllMetrics()
 }

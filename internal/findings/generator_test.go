@@ -38,7 +38,8 @@ type job struct {
 
 	// The following fields are for training jobs. After every pauseEvery, one rank saves or
 	// evaluates for the duration pause while the others wait. spinsInPause is true if the others
-	// wait in a kernel. bubbles is the share of pipeline bubbles.
+	// wait in a kernel. bubbles is the share of time in
+	// which a device waits for another stage of a training pipeline.
 	pauseEvery, pause float64
 	spinsInPause      bool
 	bubbles           float64

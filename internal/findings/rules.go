@@ -136,9 +136,9 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 }
 
 // together returns the spinning devices of a workload on the node if they form one finding. They
-// form one finding if all devices of the workload spin, or all but one of at least three. In the
-// second case, together also returns the device that does not spin. No other device of the workload
-// may already have a finding of spinning.
+// form one finding if all devices of the workload spin, or if the workload has at least three
+// devices and all but one spin. That one is returned as other. If another device of the workload
+// already has a finding of spinning, there is no group.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil

@@ -158,12 +158,14 @@ func (l *linter) times(p path, in input) {
 	for i := range pipelinerules.Intervals {
 		r := &pipelinerules.Intervals[i]
 		at := p.index(r.Component)
-		if at < 0 || in.interval == 0 {
+		if at < 0 {
 			continue
 		}
-		if value := p[at].duration(r.Setting, r.Default); !r.Allows(value, in.interval) {
+		value, age := p[at].duration(r.Setting, r.Default), p.ageInWindows(at, in.interval)
+		switch {
+		case in.interval > 0 && !r.Allows(value, in.interval):
 			l.report(&p[at], "%s", r.Sentence(value, p.source().id+" is read", in.interval))
-		} else if age := p.ageInWindows(at, in.interval); r.Component == "gpu_watchdog" && value < age {
+		case r.Age && value < age:
 			l.report(&p[at], "%s", r.AgeSentence(value, age))
 		}
 	}
@@ -172,7 +174,7 @@ func (l *linter) times(p path, in input) {
 // ageInWindows returns the maximum age of the newest sample that a component after gpu_window has,
 // or 0 if no gpu_window is before the component. The sample is up to an interval older than the end
 // of its window. The window is sent up to a second after its grace period. The next window is sent
-// one window later.
+// one window later. interval may be 0 if it is unknown.
 func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	at := p.index("gpu_window")
 	if at < 0 || at > position {

@@ -46,7 +46,7 @@ func TestLint(t *testing.T) {
 receivers: {dcgm: {}}
 processors: {memory_limiter: {}, gpu_synthesizer: {}, gpu_k8s: {power: {}, budget: {}, usage: {}}, gpu_window: {}, batch: {}, cumulativetodelta: {}}
 exporters: {otlp_http: {}, gpu_view: {}}
-service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_k8s, gpu_window, batch, cumulativetodelta], exporters: [otlp_http, gpu_view]}}}`, nil},
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [memory_limiter, gpu_synthesizer, gpu_k8s, gpu_window, batch, cumulativetodelta], exporters: [otlp_http]}}}`, nil},
 		"raw metrics to a gateway, which makes samples": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [batch], exporters: [otlp]}}}`, nil},
 		"a gateway that gets samples": {`
@@ -197,6 +197,19 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 receivers: {dcgm: {stages: {gpu_k8s: {budget: {}}, gpu_window: {window: 2m, grace: 10s}}}}
 service: {pipelines: {metrics: {receivers: [dcgm], exporters: [gpu_watchdog]}}}`, []string{
 			"pipeline metrics: gpu_watchdog: max_data_age is 1m30s and gpu_window sends samples that are up to 2m26s old: some of them are too old to act on. Set it to 2m26s or more.",
+		}},
+		"a watchdog behind windows of samples with an unknown interval": {`
+processors: {gpu_window: {window: 5m}}
+service: {pipelines: {metrics: {receivers: [otlp], processors: [gpu_window], exporters: [gpu_watchdog]}}}`, []string{
+			"pipeline metrics: gpu_watchdog: max_data_age is 1m30s and gpu_window sends samples that are up to 5m6s old: some of them are too old to act on. Set it to 5m6s or more.",
+		}},
+		"a page and events behind increments": {`
+service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_window, cumulative_to_delta], exporters: [gpu_view]},
+  metrics/2: {receivers: [dcgm], processors: [gpu_synthesizer, cumulative_to_delta], exporters: [gpu_events]}, logs: {receivers: [gpu_events], exporters: [otlp]}}}
+connectors: {gpu_events: {}}`, []string{
+			"pipeline metrics: gpu_view: gpu_view is after cumulative_to_delta: gpu_view reads cumulative counters. Give gpu_view a pipeline without cumulative_to_delta.",
+			"pipeline metrics/2: gpu_events: gpu_events is after cumulative_to_delta: gpu_events reads cumulative counters. Give gpu_events a pipeline without cumulative_to_delta.",
+			"pipeline metrics/2: cumulative_to_delta: gpu_window is missing before cumulative_to_delta: gpu_window reads cumulative counters. Put gpu_window before cumulative_to_delta, or move cumulative_to_delta to the collector that computes the windows.",
 		}},
 		"a watchdog without budgets": {`
 service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer, gpu_k8s], exporters: [gpu_watchdog]}}}`, []string{

@@ -86,6 +86,8 @@ var Orders = []Order{
 	{First: "memory_limiter", Second: "gpu_window", Why: "it rejects windows instead of samples, and rejected windows are lost"},
 	{First: "gpu_k8s", Second: "gpu_window", Why: "the container series from gpu_k8s would have no windows"},
 	{First: "gpu_events", Second: "gpu_window", Why: "gpu_events reads samples, and gpu_window sends only one per minute"},
+	{First: "gpu_events", Second: "cumulative_to_delta", Why: "gpu_events reads cumulative counters"},
+	{First: "gpu_view", Second: "cumulative_to_delta", Why: "gpu_view reads cumulative counters"},
 }
 
 // Find returns the rule about two components. It panics if there is none.
@@ -98,7 +100,7 @@ func Find(first, second string) *Order {
 // corrects it.
 func (o *Order) Reversed() string {
 	change := fmt.Sprintf("Put %s before %s", name(o.First), name(o.Second))
-	if o.First == "gpu_events" { // it is the last component of a pipeline
+	if o.First == "gpu_events" || o.First == "gpu_view" { // these are the last components of a pipeline
 		change = fmt.Sprintf("Give %s a pipeline without %s", name(o.First), name(o.Second))
 	}
 	return fmt.Sprintf("%s is after %s: %s. %s.", name(o.First), name(o.Second), o.Why, change)
@@ -130,6 +132,8 @@ type Interval struct {
 	Equal bool
 	// Otherwise is the consequence of a longer interval, as a sentence without its period.
 	Otherwise string
+	// Age is true if the setting limits the age of a sample. After gpu_window, a sample is older.
+	Age bool
 }
 
 // Intervals are the rules about the time between two samples of a device.
@@ -140,7 +144,7 @@ var Intervals = []Interval{
 	{Component: Usage, Setting: "max_gap", Default: 90 * time.Second, Otherwise: "all time is unobserved"},
 	{Component: "gpu_findings", Setting: "max_gap", Default: 90 * time.Second, Otherwise: "no finding is ever reported"},
 	{Component: "gpu_events", Setting: "max_gap", Default: 90 * time.Second, Otherwise: "throttling and memory pressure are never reported"},
-	{Component: "gpu_watchdog", Setting: "max_data_age", Default: 90 * time.Second, Otherwise: "all data is too old to act on"},
+	{Component: "gpu_watchdog", Setting: "max_data_age", Default: 90 * time.Second, Otherwise: "all data is too old to act on", Age: true},
 }
 
 // FindInterval returns the rule about a setting. It panics if there is none.

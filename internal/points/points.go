@@ -36,6 +36,12 @@ func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {
 	return pmetric.NewNumberDataPointSlice()
 }
 
+// IsDelta reports whether a metric is a sum of increments since its previous point. Such a point is
+// not the total that a counter of this project or of an exporter has.
+func IsDelta(m pmetric.Metric) bool {
+	return m.Type() == pmetric.MetricTypeSum && m.Sum().AggregationTemporality() == pmetric.AggregationTemporalityDelta
+}
+
 // Value returns the value of a point as a float64, even if it is an integer.
 func Value(dp pmetric.NumberDataPoint) float64 {
 	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {

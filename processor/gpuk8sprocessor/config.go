@@ -165,7 +165,7 @@ func (c *Config) checkLabels(p *componenthelper.Problems, setting string, keys [
 
 // shared returns the settings that the sections share with gpu_k8s.
 func (c *Config) shared() *section.Shared {
-	return &section.Shared{NodeName: c.NodeName, Kubernetes: c.Kubernetes, Storage: c.Storage, Metrics: c.Metrics}
+	return &section.Shared{Kubernetes: c.Kubernetes, Storage: c.Storage, Metrics: c.Metrics}
 }
 
 // emitted returns the metrics that this processor emits itself, without its sections, including

@@ -56,6 +56,7 @@ type gpuSynthesizer struct {
 	conflict componenthelper.Trouble // two sources of a device
 	foreign  componenthelper.Trouble // rows of another vendor's GPUs
 	unnamed  componenthelper.Trouble // rows that name no GPU
+	deltas   componenthelper.Trouble // counters with delta temporality
 	devices  componenthelper.Limit
 }
 
@@ -182,6 +183,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 			ready := sm.Scope().Name() == signal.ScopeNVML
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
 				spelling, of := exporters.Lookup(m.Name())
+				in.delta = points.IsDelta(m)
 				switch {
 				case ready:
 					return r.readReady(&in, m)
@@ -257,6 +259,7 @@ type input struct {
 	sourced  bool
 	// values is the number of points with a value, and ends is the number of stale markers.
 	values, ends int
+	delta        bool // true if the current metric has delta temporality
 }
 
 // sourceOf returns the source of the Resource's rows, or nil if the Resource names none.
@@ -303,6 +306,10 @@ func (r *reader) readPoint(in *input, of *catalogue.Exporter, spelling catalogue
 		return
 	}
 	in.values++
+	if in.delta {
+		r.batch.Drop(synth.DropDelta)
+		return
+	}
 	r.batch.Add(r.row(in, of, dp.Attributes()), in.sourceOf(r.batch), spelling, int64(dp.Timestamp()), v)
 }
 
@@ -396,6 +403,10 @@ func (r *reader) report(ctx context.Context, now time.Time) {
 	if stats.Split {
 		misplaced.Warn(r.logger, "the fields of one device and time are in several batches, so samples are computed from only a part of them. Usually, "+
 			pipelinerules.Find("gpu_synthesizer", "batch").Reversed())
+	}
+	if stats.Dropped[synth.DropDelta] > 0 && r.deltas.ShouldLog(now) {
+		misplaced.Warn(r.logger, "the counters of an exporter arrive with delta temporality and are dropped. Usually, "+
+			pipelinerules.Find("gpu_synthesizer", "cumulative_to_delta").Reversed())
 	}
 	for reason, n := range stats.Dropped {
 		if n > 0 {

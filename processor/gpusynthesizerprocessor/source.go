@@ -56,7 +56,7 @@ func (r *reader) readUp(m pmetric.Metric) {
 // It reports whether no point is left. Processes are always kept, because only NVML provides them.
 func (r *reader) readReady(in *input, m pmetric.Metric) bool {
 	s, ok := signal.Lookup(m.Name())
-	if !ok || s.Stage != signal.StageSample {
+	if !ok || s.Stage != signal.StageSample || in.delta {
 		return false
 	}
 	dps := points.Of(m)

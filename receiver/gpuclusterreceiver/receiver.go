@@ -104,7 +104,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}
-	// Without an API server, all kinds are off. It is therefore sufficient to check one kind.
+	// Without an API server, all kinds are off, so checking one kind is sufficient.
 	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
 	if state := c.State(kube.Pods); state.Phase == kube.Off {
 		c.Release()

@@ -27,8 +27,9 @@ type Advice struct {
 	// Listed is the field's name in that list if it differs from Name: not every version accepts
 	// Name.
 	Listed string
-	// Offered is true if the list contains the line as a comment. Unlisted is true if the list does
-	// not contain the field. Note is printed above the line and explains when to enable it.
+	// Offered is true if the list contains the field's line as a comment. Unlisted is true if the
+	// list does not contain the field. Note is printed above the line and explains when to enable
+	// the field.
 	Offered, Unlisted bool
 	Note              string
 	// Companion is a field that advice recommends in addition to this one.

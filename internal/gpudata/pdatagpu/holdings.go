@@ -120,7 +120,7 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
 				s, ok := lookupName(m)
 				p := seen{in: &in, metric: m, signal: s, role: roles[s]}
-				if !ok || isDelta(m) && p.role != ofDevice || !look(&p) { // increments of devices are repeated unread
+				if !ok || points.IsDelta(m) && p.role != ofDevice || !look(&p) { // increments of devices are repeated unread
 					return false
 				}
 				dps := points.Of(m)

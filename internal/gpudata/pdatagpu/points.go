@@ -51,7 +51,7 @@ func each(m pcommon.Map, f func(key, text string)) {
 
 // Counts counts the points that EachPoint skipped or changed.
 type Counts struct {
-	// Others are points of metrics that are not wanted.
+	// Others are points of metrics that are not wanted, and of Sums with delta temporality.
 	Others int
 	// Implausible points have a ratio far outside [0, 1]. See [signal.Clamp].
 	Implausible int
@@ -69,7 +69,7 @@ func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point
 		p = Point{Place: PlaceOf(attrs), Holder: HolderOf(attrs), First: true, resource: attrs}
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
-				if p.Metric = m.Name(); !wants(p.Metric) {
+				if p.Metric = m.Name(); !wants(p.Metric) || points.IsDelta(m) {
 					continue
 				}
 				known, ok := signal.Lookup(p.Metric)

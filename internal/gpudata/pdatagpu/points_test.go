@@ -86,6 +86,10 @@ func TestEachPointClampsRatiosAndSkipsImplausibleOnes(t *testing.T) {
 	add(signal.UtilizationAvg.Name, 2.01, 0.25)
 	add(signal.K8sContainerGPUMemoryBudgetUtilization.Name, 3) // may exceed 1
 	add(signal.HwPower.Name, 1.4e16)
+	delta := metrics.AppendEmpty()
+	delta.SetName(signal.HwEnergy.Name)
+	delta.SetEmptySum().SetAggregationTemporality(pmetric.AggregationTemporalityDelta)
+	delta.Sum().DataPoints().AppendEmpty().SetDoubleValue(5) // an increment is not a total
 	got := map[string][]float64{}
 	first := 0
 	counts := EachPoint(md, func(string) bool { return true }, func(p *Point) {
@@ -98,6 +102,6 @@ func TestEachPointClampsRatiosAndSkipsImplausibleOnes(t *testing.T) {
 		signal.HwGPUUtilization.Name: {0.5, 1, 1, 0}, signal.UtilizationAvg.Name: {0.25},
 		signal.K8sContainerGPUMemoryBudgetUtilization.Name: {3}, signal.HwPower.Name: {1.4e16},
 	}, got)
-	assert.Equal(t, Counts{Implausible: 5, Clamped: 3}, counts)
+	assert.Equal(t, Counts{Others: 1, Implausible: 5, Clamped: 3}, counts)
 	assert.Equal(t, 1, first, "First is set even if the first point is skipped")
 }

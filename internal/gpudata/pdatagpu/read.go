@@ -83,17 +83,13 @@ func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 // contain totals, so they cannot contain Sums with delta temporality.
 func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	s, ok = lookupName(m)
-	return s, ok && !isDelta(m)
+	return s, ok && !points.IsDelta(m)
 }
 
 // lookupName is like lookup but does not check the temporality.
 func lookupName(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	s, ok = signal.Lookup(m.Name())
 	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
-}
-
-func isDelta(m pmetric.Metric) bool {
-	return m.Type() == pmetric.MetricTypeSum && m.Sum().AggregationTemporality() == pmetric.AggregationTemporalityDelta
 }
 
 // PlaceOf returns the place in a Resource's attributes.

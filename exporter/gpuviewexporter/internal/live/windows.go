@@ -25,7 +25,7 @@ type Window struct {
 	Explain string    `json:"explain"`
 	Steps   []float64 `json:"steps,omitempty"`
 	Always  bool      `json:"always"`
-	// First is the first windowed metric that is computed from the same sample metric.
+	// First is the first of the windowed metrics that are computed from the same sample metric.
 	First string `json:"first"`
 	// Max is the windowed metric that contains the highest sample, or "".
 	Max string `json:"max"`

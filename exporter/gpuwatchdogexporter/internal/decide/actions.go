@@ -111,8 +111,8 @@ func endedActions(s State, device Device, p Policy) []Action {
 	return Merge(s.Actions, ended)
 }
 
-// countSince returns the number of actions during the last d that match. In a dry run, it counts
-// only dry-run actions; otherwise, it counts only real actions.
+// countSince returns the number of matching actions in the time d before now. In a dry run, it
+// counts only dry-run actions; otherwise, it counts only real actions.
 func countSince(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
 	n := 0
 	for _, a := range actions {

@@ -32,7 +32,7 @@ type Config struct {
 	Tolerance budget.Tolerance `mapstructure:"tolerance"`
 	// MaxSeries limits the stored processes and values of container exporters.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. It configures access to pods, because pods declare budgets.
+	// Shared is set by gpu_k8s.
 	*section.Shared `mapstructure:"-"`
 
 	// prevent unkeyed literal initialization

@@ -85,7 +85,6 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 func config(t testing.TB, dir string) *Config {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
-	cfg.NodeName = "n1"
 	if file := filepath.Join(dir, "config.yaml"); exists(file) {
 		conf, err := confmaptest.LoadConf(file)
 		require.NoError(t, err)
@@ -138,7 +137,7 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 	o := declared.Options{Budgets: cfg.Budgets(), Claims: cfg.Sources.DRA.Enabled, Unreadable: func(*corev1.Pod, error) {}}
 	if len(objects) > 0 {
 		o.Acquire = func() (*kube.Cache, error) {
-			cache = kube.NewCache(kubetest.NewClient(objects...), kube.Options{NodeName: cfg.NodeName}, set.TelemetrySettings)
+			cache = kube.NewCache(kubetest.NewClient(objects...), kube.Options{NodeName: "n1"}, set.TelemetrySettings)
 			return cache, nil
 		}
 	}

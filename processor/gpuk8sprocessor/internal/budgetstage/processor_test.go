@@ -27,7 +27,6 @@ import (
 
 func defaults() *Config {
 	cfg := createDefaultConfig().(*Config)
-	cfg.NodeName = "n1"
 	return cfg
 }
 

@@ -12,8 +12,6 @@ import (
 // Shared contains the settings of gpu_k8s that its sections use. They are not part of the
 // configuration of the sections.
 type Shared struct {
-	// NodeName is the node whose pods are read. If it is empty, all pods of the cluster are read.
-	NodeName string
 	// Kubernetes configures access to the API server.
 	Kubernetes kube.Config
 	// Storage is the storage extension for the state, or nil.

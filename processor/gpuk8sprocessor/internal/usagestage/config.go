@@ -31,8 +31,7 @@ type Config struct {
 	// MaxSeries limits the number of boards and of containers on devices. The time of containers
 	// beyond the limit counts as unobserved.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. Pods are read because they declare compute. The counters are
-	// restored from the storage after a clean restart.
+	// Shared is set by gpu_k8s. The counters are restored from its storage after a clean restart.
 	*section.Shared `mapstructure:"-"`
 
 	_ struct{}

@@ -38,6 +38,8 @@ const (
 	DropFrozen
 	// DropUnread is a value of a board that the driver cannot read.
 	DropUnread
+	// DropDelta is a point of a Sum with delta temporality.
+	DropDelta
 	// NumDropReasons is the number of reasons.
 	NumDropReasons
 )
@@ -47,7 +49,7 @@ func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "no_value", "not_finite", "absurd", "ambiguous_unit",
 		"no_device", "other_entity", "device_limit", "other_vendor", "second_source", "ambiguous_device",
-		"future", "implausible", "frozen", "unread",
+		"future", "implausible", "frozen", "unread", "delta",
 	}[r]
 }
 

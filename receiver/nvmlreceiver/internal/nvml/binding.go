@@ -28,8 +28,8 @@ const (
 	listRetries = 4
 )
 
-// searched are the directories in which Linux distributions, GKE, and the driver container of the
-// GPU operator install the library.
+// searched are the directories in which distributions, GKE, and the GPU operator's driver container
+// install the library.
 var searched = []string{
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
@@ -57,8 +57,7 @@ type Library struct {
 	// links is true if the driver has error counters for each NVLink.
 	links bool
 
-	// The library writes to the following memory. The memory must be on the heap, because Go may
-	// move a stack.
+	// The library writes to this memory. It must be on the heap, because Go may move a stack.
 	out     [2]uint64
 	count   uint32
 	text    [textSize]byte
@@ -126,8 +125,7 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 		if refusal == nil {
 			return l, f, nil
 		}
-		// An error from a library is more informative than the fact that another library is
-		// missing.
+		// The error of a library is more informative than that another one is missing.
 		if err == nil || errors.Is(err, ErrNoLibrary) && !errors.Is(refusal, ErrNoLibrary) {
 			file, err = f, refusal
 		}
