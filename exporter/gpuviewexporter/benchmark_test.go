@@ -26,8 +26,8 @@ const (
 	manyWindows = 120
 )
 
-// carry starts an exporter, fills it with data of that size, and returns the memory use of the data
-// in MB.
+// carry starts an exporter, fills it with that amount of data, and returns the memory usage of the
+// data in MB.
 func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	b.Helper()
 	heap := func() uint64 {

@@ -26,7 +26,8 @@ type Config struct {
 	// MaxDevices is the maximum number of boards and MIG instances. Points from additional devices
 	// are refused and counted.
 	MaxDevices int `mapstructure:"max_devices"`
-	// MaxHolders is the maximum number of container-device pairs, where the container holds the device.
+	// MaxHolders is the maximum number of holders. A container counts once for each device that it
+	// holds.
 	MaxHolders int `mapstructure:"max_holders"`
 	// MaxClients is the maximum number of requests for devices that are answered concurrently. Each
 	// request can keep a document in memory until the client has read it.

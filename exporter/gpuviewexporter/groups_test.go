@@ -49,8 +49,8 @@ func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	assert.Equal(t, "3 of 4 boards", deviceCount(p), "a group shows its devices")
 }
 
-// The browser reports that a dialog was closed in a later task. A window may arrive before that
-// task.
+// After a dialog is closed, the browser sends the close event in a separate task. A window may
+// arrive before that task.
 func (s *pageSuite) TestGroupsThatWereClosedStayClosed() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)

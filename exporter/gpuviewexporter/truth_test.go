@@ -141,8 +141,8 @@ func (s *pageSuite) TestDeviceIsLostIfNoWindowArrives() {
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 }
 
-// A page asks the server when the next window is expected. Until then, it asks for other changes,
-// and receives responses without a body if nothing changed.
+// A page requests the document when it expects the next window. Before that, it also requests the
+// document to detect other changes. If nothing has changed, the responses have no body.
 func (s *pageSuite) TestPageLoadsAnUnchangedDocumentOnce() {
 	t := s.T()
 	e, p := s.openFleet(16, false)

@@ -149,13 +149,14 @@ func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, ca
 		test(g, func(d time.Duration, c card) {
 			for range int(d / (15 * time.Second)) {
 				require.NoError(t, p.ConsumeMetrics(t.Context(), c.metrics(time.Now())))
-				time.Sleep(15 * time.Second) // by the fake clock
+				time.Sleep(15 * time.Second) // on the fake clock
 			}
 		})
 	})
 }
 
-// windows returns what gpu_window with its default settings sends for the batches, a window later.
+// windows sends the batches to gpu_window and returns the output of gpu_window after the window has
+// ended. gpu_window has its default settings.
 func windows(t *testing.T, batches []pmetric.Metrics) []pmetric.Metrics {
 	t.Helper()
 	f, sink := gpuwindowprocessor.NewFactory(), &consumertest.MetricsSink{}
@@ -165,7 +166,7 @@ func windows(t *testing.T, batches []pmetric.Metrics) []pmetric.Metrics {
 	for _, md := range batches {
 		require.NoError(t, p.ConsumeMetrics(t.Context(), md))
 	}
-	time.Sleep(70 * time.Second) // of the fake clock
+	time.Sleep(70 * time.Second) // on the fake clock
 	require.NoError(t, p.Shutdown(context.WithoutCancel(t.Context())))
 	return sink.AllMetrics()
 }

@@ -19,7 +19,7 @@ import (
 
 var t0 = time.Date(2026, 6, 2, 8, 0, 0, 0, time.UTC)
 
-// each calls f for every point of the metric of.
+// each calls f for every point of the given metric.
 func each(md pmetric.Metrics, of *signal.Metric, f func(pcommon.Resource, pmetric.NumberDataPoint)) {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {

@@ -67,8 +67,8 @@ type Config struct {
 	DryRun bool `mapstructure:"dry_run"`
 	// Interval is the time between two evaluations.
 	Interval time.Duration `mapstructure:"interval"`
-	// Floor is an amount of free memory. An evaluation is a breach if the device has less free
-	// memory than Floor.
+	// Floor is the minimum amount of free memory. An evaluation is a breach if the device has less
+	// free memory.
 	Floor kube.Bytes `mapstructure:"floor"`
 	// ClearFloor is the amount of free memory at or above which a breach ends.
 	ClearFloor kube.Bytes `mapstructure:"clear_floor"`

@@ -20,8 +20,8 @@ const (
 	maxHolders = 1_000
 	// maxSpare limits the unused part of a budget, so that sums of these parts do not overflow.
 	maxSpare = 1 << 45
-	// contradicted is the value of a reading for which two different values with the same time
-	// arrived. The decide package treats it as impossible.
+	// contradicted replaces the value of a reading if two different values with the same sample
+	// time arrive. The decide package treats this value as impossible.
 	contradicted = -1
 	// forgetAfter is the number of max_data_age periods without data after which a device is
 	// deleted.

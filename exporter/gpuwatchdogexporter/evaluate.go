@@ -16,15 +16,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is the maximum difference between the time that passed between two evaluations by
-// the wall clock and by the monotonic clock. A larger difference means that the wall clock was set.
+// clockTolerance is the maximum difference between the wall clock and the monotonic clock when both
+// measure the time since the last evaluation. A larger difference means that the wall clock was
+// set.
 const clockTolerance = 5 * time.Second
 
 // evaluate evaluates every device. If the evaluation was complete, it updates the heartbeat.
 func (w *watchdog) evaluate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.cfg.Interval, cluster.CallTimeout))
 	defer cancel()
-	now, ran := w.clock().Round(0), time.Since(w.startedAt) // Stored times have no monotonic clock.
+	now, ran := w.clock().Round(0), time.Since(w.startedAt) // Stored times have no monotonic clock reading.
 	step := now.Sub(w.lastTick) - (ran - w.lastRan)
 	w.lastTick, w.lastRan = now, ran
 	reason, err := w.evaluateAll(ctx, step, now)
@@ -56,7 +57,7 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(term.Context(), cancel)() //nolint:contextcheck // the lease ends a term, not the caller
+	defer context.AfterFunc(term.Context(), cancel)() //nolint:contextcheck // the lease ends the term; the caller does not
 	if reason, err := w.prepare(ctx, term, now); err != nil {
 		return reason, err
 	}

@@ -52,7 +52,7 @@ type api struct {
 	*fake.Clientset
 	mu      sync.Mutex
 	denied  map[string]bool // missing permissions, such as "create pods/eviction" or "get pods in ai"
-	roles   bool            // whether permissions are granted per namespace and not cluster-wide
+	roles   bool            // whether permissions are granted per namespace instead of cluster-wide
 	evicted []policyv1.Eviction
 	refusal error            // error that evictions return
 	failing map[string]error // errors that requests return, keyed by verb and resource, such as "get pods" or "* leases"

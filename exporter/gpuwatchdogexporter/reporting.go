@@ -60,8 +60,8 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, componenthelper.With("reason", string(reason)))
 }
 
-// shouldLog reports whether to log a decision. A decision is logged if the device is below the
-// floor or if the reason has changed.
+// shouldLog reports whether to log a decision. A decision is logged if the device has a breach, if
+// there is an action, or if the reason has changed.
 func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {

@@ -191,7 +191,7 @@ func TestNamespaceWithoutPermissionDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
-// The process list from the nvml receiver contains the number of processes.
+// The watchdog counts the processes in the process list from the nvml receiver.
 func TestThreeCUDAContextsAreNotOvershoot(t *testing.T) {
 	for processes, want := range map[int]string{1: "evicted", 3: "below_min_overshoot"} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {

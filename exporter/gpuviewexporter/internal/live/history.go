@@ -25,8 +25,8 @@ type History struct {
 	// temperature have values.
 	Gauges []store.Numbers `json:"g"`
 	// Throttled contains, for each slot, the largest share of time during which the clocks were
-	// throttled, like the Throttle field of [Device]. Sampled is true if all these shares are
-	// shares of samples.
+	// throttled, like the Throttle field of [Device]. Sampled is true if all of them are shares of
+	// samples, because no exact counter exists.
 	Throttled store.Numbers `json:"throttled"`
 	Sampled   bool          `json:"sampled"`
 	// XIDs are the increases of XID counts. Holders are the time spans during which containers held

@@ -8,8 +8,8 @@ import (
 // Problem is a kind of problem that a device can have. The page has tiles and filters for problems.
 type Problem string
 
-// The following problems exist. A device has the problem Throttled or Pressure if the throttling or
-// the memory pressure lasted for at least ProblemShare of the window. Health is poor if hw.status
+// The following problems exist. A device has the problem Throttled or Pressure if the share of the
+// window with throttling or memory pressure is at least ProblemShare. Health is poor if hw.status
 // reports any state that is worse than ok.
 const (
 	Lost       Problem = "lost"
@@ -20,7 +20,8 @@ const (
 	Found      Problem = "finding"
 )
 
-// ProblemShare is the share of a window at which throttling and memory pressure become problems.
+// ProblemShare is the minimum share of a window for which throttling or memory pressure is a
+// problem.
 const ProblemShare = 0.1
 
 // These are the fields and gauges that judge reads.

@@ -132,7 +132,7 @@ type Demand struct {
 	Warn bool `json:"warn,omitempty"`
 }
 
-// Loss is why a device has no current data.
+// Loss describes why a device has no current data.
 type Loss struct {
 	store.Loss
 	Why Text `json:"why"`
@@ -187,8 +187,8 @@ type Device struct {
 	// character per point, sorted from oldest to newest.
 	Curves  []string `json:"curves"`
 	Holders []Holder `json:"holders,omitempty"`
-	// Reserved are the claims that the device is allocated to and whose pods do not hold it.
-	// Reserved is empty if the holders are unknown.
+	// Reserved are the claims to which the device is allocated and whose pods do not hold the
+	// device. Reserved is empty if the holders are unknown.
 	Reserved []store.Claim `json:"reserved,omitempty"`
 	// Diagnosis is the 1-based position of the device's diagnosis in Diagnoses. A lost device has
 	// no diagnosis.
@@ -239,7 +239,7 @@ func (d *Document) read(v *store.View) {
 	}
 	slot, points := slot(devices, newest, step)
 	d.CurvePoints = points
-	// If no new windows arrive, the curves end to the left of the right edge.
+	// If no new windows arrive for some time, the curves end before the right edge.
 	curvesEnd := max(seconds(newest), seconds(v.Now)-3*slot)
 	codes := map[int]bool{}
 	diagnoses := newDiagnoses(d)
@@ -380,8 +380,8 @@ func describe(v *store.View, d *store.Device) Device {
 	return out
 }
 
-// reserved returns the claims that the device is allocated to and whose pods do not hold it. If the
-// holders are unknown, reserved returns nil, because the pods may hold the device.
+// reserved returns the claims to which the device is allocated and whose pods do not hold the
+// device. If the holders are unknown, reserved returns nil, because the pods may hold the device.
 func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 	if _, known := v.Gauge(d, store.SharingClients); !known {
 		return nil
@@ -405,7 +405,7 @@ func slot(devices []*store.Device, newest int64, step time.Duration) (width floa
 	return width, min(curvePoints, 1+int(math.Ceil(seconds(newest)/width)-math.Ceil(seconds(oldest)/width)))
 }
 
-// double doubles a width until n times the width is at least span, in nanoseconds.
+// double doubles a width until n times the width is at least span. span is in nanoseconds.
 func double(width time.Duration, n int, span int64) time.Duration {
 	for width*time.Duration(n) < time.Duration(span) {
 		width *= 2

@@ -22,16 +22,17 @@ type Diagnosis struct {
 	Lacks []int `json:"lacks,omitempty"`
 }
 
-// Why is the reason why a device has no value of a number.
+// Why is the reason why a device has no value for a number.
 type Why struct {
 	Text string `json:"text"`
-	// Never is true if the device cannot have the number. Its details then omit the number.
-	// Elsewhere is true if the number is measured for the board or its instances instead.
+	// Never is true if the device cannot have the number. The device's details then omit the
+	// number. Elsewhere is true if the number is measured for the board or its instances instead.
 	Never     bool `json:"never,omitempty"`
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
-// Missing is a metric that exporters do not provide for some devices, for one reason.
+// Missing describes a metric that exporters do not provide for some devices, and one reason for
+// this.
 type Missing struct {
 	Metric string `json:"metric"`
 	// Parts are the values of the metric's own attribute for which the metric is missing. It is
@@ -44,7 +45,7 @@ type Missing struct {
 	Lasting bool `json:"lasting,omitempty"`
 }
 
-// number is one number of a device or one column, which can show several numbers. It contains the
+// number is one number of a device, or one column that can show several numbers. It contains the
 // reasons why the number may be missing.
 type number struct {
 	name string
@@ -98,8 +99,8 @@ var numbers = func() []number {
 		return columns[slices.IndexFunc(columns, func(n number) bool { return n.name == name })]
 	}
 	out := columns
-	// add adds a line to the details. The line has the same reasons as the column like, but only
-	// the verdicts on its own metric apply.
+	// add adds a line to the details. The line has the same reasons as the given column, but only
+	// the verdicts on the line's own metric apply.
 	add := func(key string, like number) {
 		like.name, like.metrics = key, []string{key}
 		out = append(out, like)
@@ -201,8 +202,8 @@ func causeKeys() []string {
 	return out
 }
 
-// signalsOf returns the positions of the signals from which a number is computed. A signal that has
-// no part applies to all values of the metric's own attribute.
+// signalsOf returns the positions of the signals from which a number is computed. A signal without
+// a Part applies to all values of the metric's own attribute.
 func signalsOf(key string) []int {
 	metric, _, _ := strings.Cut(key, "{")
 	var exact, anyPart []int
@@ -237,7 +238,7 @@ var numberSignals = func() [][]int {
 	return out
 }()
 
-// circumstances contains the facts about a device that determine its reasons.
+// circumstances contains the facts about a device that determine why numbers are missing.
 type circumstances struct {
 	verdicts                                string // one byte for each signal, or empty
 	hasWindow, held, instance, hasInstances bool
@@ -319,8 +320,8 @@ func (x *diagnoses) add(c circumstances) int {
 	return x.known[c]
 }
 
-// addMissing adds the metrics that the exporter does not provide to the document. It returns their
-// positions. It ignores missing labels of a holder if the device is free or its holder is known.
+// addMissing adds to the document the metrics that the exporter does not provide, and returns their
+// positions. It ignores missing holder labels if the device is free or its holder is known.
 func (x *diagnoses) addMissing(c *circumstances) []int {
 	var order []string
 	byReason := map[string]*Missing{}

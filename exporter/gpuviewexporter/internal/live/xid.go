@@ -11,8 +11,8 @@ func xidText(code int) XIDText {
 	return XIDText{code, x.Meaning, x.ShortAdvice(), x.Advice()}
 }
 
-// xidRank returns the rank by which codes are sorted. The codes that end all work on a board come
-// first, followed by the codes that may end it.
+// xidRank returns the rank by which codes are sorted. The codes that always end all work on a board
+// come first, followed by the codes that may end all work.
 func xidRank(code int) int {
 	switch x, _ := catalogue.XID(code); {
 	case x.Fatal:

@@ -104,7 +104,7 @@ func (v *View) isCurrent(cluster string, at int64) bool {
 	return ok && at == v.s.claimsAt[cluster]
 }
 
-// Claims returns the reserved claims that the device is allocated to, sorted by name. The cluster
+// Claims returns the reserved claims to which the device is allocated, sorted by name. The cluster
 // or node of a claim may be unknown.
 func (v *View) Claims(d *Device) []Claim {
 	if v.claims == nil {

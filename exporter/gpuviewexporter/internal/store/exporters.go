@@ -94,7 +94,7 @@ func (s *Store) forgetExporters(now int64) {
 	maps.DeleteFunc(s.exporters, func(_ exporterKey, e *Exporter) bool { return now-e.ReceivedAt > s.stale() })
 }
 
-// Exporters returns the exporters that have a recent result, sorted by place and URL.
+// Exporters returns the exporters that have a recent result, sorted by cluster, node and URL.
 func (v *View) Exporters() []Exporter {
 	if v.exporters != nil {
 		return v.exporters

@@ -10,7 +10,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(t)/1e9, 'f', -1, 64), nil
 }
 
-// Numbers is a list of numbers. NaN means that a number is absent. It is encoded in JSON as null.
+// Numbers is a list of numbers. NaN means that a number is absent, and is encoded in JSON as null.
 type Numbers []float32
 
 // MarshalJSON writes each number with six significant digits, which is sufficient for display.

@@ -31,7 +31,7 @@ const (
 	maxExporters = 10_000
 	// maxCodes limits the number of XID codes per device.
 	maxCodes = 64
-	// maxClaims limits the number of devices of claims.
+	// maxClaims limits the number of devices that are allocated to claims.
 	maxClaims = 50_000
 )
 

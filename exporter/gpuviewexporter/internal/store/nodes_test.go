@@ -31,7 +31,7 @@ func TestStoreFollowsAClockThatWasSetBack(t *testing.T) {
 		windows(s, "a", epoch.Add(minute*time.Minute), epoch.Add(minute*time.Minute), 0.1)
 		windows(s, "b", epoch.Add(minute*time.Minute), epoch.Add(minute*time.Minute), 0.1)
 	}
-	const step = -time.Hour // by which every clock is set back
+	const step = -time.Hour // every clock is set back by one hour
 	times := 0
 	for minute := time.Duration(3); minute < 11; minute++ {
 		now := epoch.Add(step + minute*time.Minute)

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// track contains the history of a gauge. It keeps the highest value for each window length.
+// track contains the history of a gauge. It divides the time into slots that are as long as a
+// window, and keeps the highest value of each slot.
 type track struct {
 	ends   []int64 // times of the values, in Unix nanoseconds
 	values []float32

@@ -227,8 +227,8 @@ const (
 	// energyKind is the kind of the energy counter, which restarts when the device's driver
 	// restarts.
 	energyKind
-	// claimKind metrics report the devices of claims. claimCountKind metrics report the number of
-	// claims by state.
+	// claimKind metrics report the devices that are allocated to claims. claimCountKind metrics
+	// report the number of claims by state.
 	claimKind
 	claimCountKind
 )

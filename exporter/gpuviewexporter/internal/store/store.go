@@ -34,7 +34,8 @@ type Settings struct {
 	Retention time.Duration
 	// MaxDevices is the maximum number of boards and MIG instances.
 	MaxDevices int
-	// MaxHolders is the maximum number of pairs of a container and a device that it holds.
+	// MaxHolders is the maximum number of holders. A container counts once for each device that it
+	// holds.
 	MaxHolders int
 }
 
@@ -189,8 +190,8 @@ type Store struct {
 	// which the last point of that metric arrived.
 	exporters       map[exporterKey]*Exporter
 	exporterPointAt int64
-	// claims are the devices of claims. claimsAt contains the time of the newest list of claims for
-	// each cluster.
+	// claims contains the devices that are allocated to claims. claimsAt contains the time of the
+	// newest list of claims for each cluster.
 	claims     map[claimKey]*claimState
 	unreserved map[classKey]*Reading
 	claimsAt   map[string]int64

@@ -92,8 +92,8 @@ type Loss struct {
 
 // Lost returns the reason why the device has no current data, or nil if the device has current
 // data. A device is lost if no new point arrives in time. If the device's exporter fails, the
-// device is lost one window length after the first failed scrape, unless a newer point than that
-// has arrived.
+// device is lost when the length of one window has passed since the first failed scrape, unless the
+// device has a point with a later time.
 func (v *View) Lost(d *Device) *Loss {
 	loss := &Loss{Last: Time(d.newestPoint)}
 	length := int64(v.s.step)

@@ -134,7 +134,7 @@ func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	for _, tt := range []struct {
 		name string
-		// up contains additional results at second 50, keyed by place and URL.
+		// up contains additional results at second 50, keyed by node and URL.
 		up   map[[2]string]float64
 		lost bool
 	}{

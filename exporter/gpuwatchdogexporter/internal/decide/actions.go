@@ -23,7 +23,7 @@ func (a *Action) key() string {
 	return a.UID + "/" + a.At.UTC().Format(time.RFC3339Nano)
 }
 
-// Shift adds step to the times of the actions. Call it after the clock was set by step, so that
+// Shift adds step to the times of the actions. Call it after the clock was changed by step, so that
 // cool-downs do not become longer or shorter.
 func Shift(actions []Action, step time.Duration) []Action {
 	shifted := slices.Clone(actions)
@@ -76,7 +76,7 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	return kept
 }
 
-// Unrecorded reports whether one of the watchdog's own actions has ended a shortage, and the record
+// Unrecorded reports whether one of the watchdog's own actions has ended a shortage, but the record
 // does not show this yet.
 func Unrecorded(own, recorded []Action) bool {
 	return slices.ContainsFunc(own, func(a Action) bool {
@@ -90,9 +90,9 @@ func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
-// endedActions returns the watchdog's own actions after a sample of the device. If the device's
-// free memory has stayed at or above the clear floor for the owner's cool-down, endedActions marks
-// all actions on the device as having ended the shortage.
+// endedActions returns the watchdog's own actions, updated after a sample of the device. If the
+// device's free memory has stayed at or above the clear floor for the owner's cool-down,
+// endedActions marks all actions on the device as having ended the shortage.
 func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {

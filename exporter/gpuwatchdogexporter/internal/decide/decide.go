@@ -62,8 +62,9 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 }
 
 // Settle returns the state after the decision's action. If the action was carried out or may have
-// been carried out, the breach ends, and the next action requires Breaches breaching evaluations
-// again. If the action certainly failed, nothing changes, so the next evaluation may retry it.
+// been carried out, the breach ends. The next action then requires a new series of consecutive
+// breaches. If the action certainly failed, nothing changes, so the next evaluation may retry the
+// action.
 func Settle(s State, a Action, done bool) State {
 	if done {
 		s.Breach.Count, s.Breach.Over = 0, nil
@@ -115,7 +116,8 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 // follow updates the breach of the device with a sample. It returns a decision with a reason,
 // unless the pods must also be evaluated.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
-	// While the process restarted, the clock may have been set back or the floor may have changed.
+	// During a restart of the process, the clock may have been set back, or the floor may have
+	// changed.
 	if b.LastAt.After(now.Add(FutureTolerance)) || b.Floor != p.Floor {
 		b = Breach{Floor: p.Floor}
 	}
@@ -215,7 +217,8 @@ func impossible(s *Sample, p Policy) bool {
 			return true
 		}
 	}
-	// A deviation that is not detected here is smaller than the minimum overshoot.
+	// A deviation that is not detected here is smaller than the minimum overshoot, unless the
+	// minimum overshoot is 64 MiB or less.
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 

@@ -114,7 +114,7 @@ func budget(t *testing.T, quantity string) int64 {
 	return budgets[0].MemoryBytes / mib
 }
 
-// The rows come from the tests of the system on which the rules of this watchdog are based.
+// The test cases come from the tests of the system on which the rules of this watchdog are based.
 func TestTheEightRowsOfTheOriginalSystem(t *testing.T) {
 	evict := func(s *Sample) Decision {
 		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)

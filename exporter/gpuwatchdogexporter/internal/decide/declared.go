@@ -67,8 +67,8 @@ func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, conta
 }
 
 // podBudget returns the sum of the containers' budgets on all devices, as declared in the user's
-// annotations. A container that has its own annotation has that budget. The other containers share
-// the rest of the pod's annotation.
+// annotations. A container with its own annotation has the budget from that annotation. The other
+// containers share the rest of the budget from the pod's annotation.
 func podBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
 	var sum int64
 	shared := false

@@ -6,13 +6,14 @@
 // A pod is chosen only if all of these conditions are met:
 //   - The device's sample is fresh and consistent, and the memory of the containers adds up to the
 //     device's memory (attribution valid).
-//   - The device was below the floor in the last Breaches evaluations, including this one, each
-//     with a separate sample. Between these evaluations there was no gap, and the device did not
-//     reach the clear floor.
+//   - The device was below the floor in the required number of evaluations (Policy.Breaches),
+//     including this one. Each evaluation used a separate sample. Between these evaluations there
+//     was no gap, and the device did not reach the clear floor.
 //   - The pod is over its declared budget by more than the minimum overshoot. It was over its
 //     budget in each of these evaluations.
-//   - Neither the device nor, on any node, the pod's owner has an active cool-down. The hourly cap
-//     has not been reached. Earlier evictions of the owner's pods ended their shortage.
+//   - No cool-down is active, neither for the device nor for the pod's owner (on any node). The
+//     hourly cap has not been reached. In the last 24 hours, at most one eviction of the owner's
+//     pods did not end its shortage.
 //   - The pod exists with the same UID on the node. It has been running long enough, has an owner
 //     that replaces it, declares no more than the telemetry shows, and is not protected.
 //

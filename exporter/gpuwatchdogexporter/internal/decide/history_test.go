@@ -37,7 +37,7 @@ type tenant struct {
 
 // evaluation contains the input of one evaluation of the device.
 type evaluation struct {
-	origin *truth    // actual state of the sample, or nil
+	origin *truth    // actual state at the time of the sample, or nil
 	sound  bool      // whether the sample is on time and without faults
 	wall   time.Time // wall clock time
 }
@@ -400,9 +400,9 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 }
 
 // With any faults and restarts, the watchdog evicts a pod only if the device was actually below the
-// floor for N evaluations and the pod was actually over its budget. Any one series may be wrong,
-// together with all series that are derived from it. A consistent error in all series cannot be
-// detected.
+// floor for the required number of evaluations and the pod was actually over its budget. Any one
+// series may be wrong, together with all series that are derived from it. A consistent error in all
+// series cannot be detected.
 func TestNoRandomHistoryCausesAWrongEviction(t *testing.T) {
 	n := uint64(histories)
 	if testing.Short() {
@@ -430,8 +430,8 @@ func TestNoRandomHistoryCausesAWrongEviction(t *testing.T) {
 	assert.Greater(t, evictions.Load(), int64(n/10), "some histories must have evictions")
 }
 
-// Without faults, if a pod over its budget keeps the device below the floor, it is evicted in the
-// Nth evaluation.
+// Without faults, a pod that is over its budget and keeps the device below the floor is evicted in
+// the Nth evaluation. N is the required number of breaches.
 func TestAGrowingPodIsEvictedInTheNthEvaluation(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		p := policy(func(p *Policy) { p.Breaches = n })

@@ -21,11 +21,11 @@ const (
 	OwnerCooldown       Reason = "owner_cooldown"         // a pod of the same owner was evicted recently, on any node
 	HourlyCap           Reason = "hourly_cap"             // the maximum number of actions per hour was reached, across all nodes
 	Ineffective         Reason = "ineffective"            // evictions of the pod's owner did not end the shortage
-	EnforcedBudget      Reason = "enforced_budget"        // a pod is over a budget whose source is not in budget_sources
+	EnforcedBudget      Reason = "enforced_budget"        // a pod is over a budget whose source is not in budgets::sources
 	NamespaceNotAllowed Reason = "namespace_not_allowed"  // the namespace is not in the allow list
 	Protected           Reason = "protected"              // the pod has the label that protects it
 	HighPriority        Reason = "high_priority"          // the priority is above max_priority
-	MirrorPod           Reason = "mirror_pod"             // the kubelet's static pod
+	MirrorPod           Reason = "mirror_pod"             // the pod is a static pod
 	NoOwner             Reason = "no_owner"               // no controller would replace the pod
 	OwnerKind           Reason = "owner_kind_not_allowed" // a controller of this kind may not replace the pod
 	PodTooYoung         Reason = "pod_too_young"          // the pod is younger than min_pod_age
@@ -37,14 +37,14 @@ const (
 // These are the reasons why the decision is suspended because the data is not sufficient.
 const (
 	TelemetryMissing    Reason = "telemetry_missing"    // some or all of the device's series are missing
-	TelemetryStale      Reason = "telemetry_stale"      // older than max_data_age
+	TelemetryStale      Reason = "telemetry_stale"      // the sample is older than max_data_age
 	TelemetryFrozen     Reason = "telemetry_frozen"     // samples keep arriving, but the board's energy counter has not changed for max_data_age
-	TelemetryFuture     Reason = "telemetry_future"     // sampled after now
+	TelemetryFuture     Reason = "telemetry_future"     // the sample time is in the future
 	TelemetryImpossible Reason = "telemetry_impossible" // values contradict each other or the device's size
 	AttributionInvalid  Reason = "attribution_invalid"  // the memory of the containers is not credible
 	AttributionPartial  Reason = "attribution_partial"  // the memory of the containers does not add up to the device's memory
 	PodUnknown          Reason = "pod_unknown"          // the pod could not be read from the API server
-	BudgetChanged       Reason = "budget_changed"       // the pod now declares another budget than the telemetry shows
+	BudgetChanged       Reason = "budget_changed"       // the pod now declares a larger budget than the telemetry shows, or none
 	ClockStep           Reason = "clock_step"           // the wall clock was set, so breach counts restart
 )
 

@@ -39,15 +39,15 @@ const (
 // Sample is the state of a device at one time, according to telemetry.
 type Sample struct {
 	At                     time.Time
-	Headroom, Usage, Limit int64 // bytes: free, used, and the size
+	Headroom, Usage, Limit int64 // free, used and total memory, in bytes
 	Attribution            Attribution
 	Conflict               bool // a series had two different values at one time
 	Holders                []Holder
 	// Moved is the time at which the board's energy counter last changed, or zero if there is no
 	// counter. The readings may be as old as this time.
 	Moved time.Time
-	// Spare maps the UID of a pod to the unused part of the budgets that the pod shares. This part
-	// is on the pod's other devices, and in other pods with the same claim.
+	// Spare maps the UID of a pod to the unused part of the budgets that the pod shares. It counts
+	// only the pod's other devices, and other pods with the same claim.
 	Spare map[string]int64
 	// Processes maps the UID of a pod to the number of the pod's processes on the device. A pod
 	// that is not in any process list has no entry.
