@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// Exit statuses.
+// These are the exit statuses.
 const (
 	exitOK    = 0
 	exitError = 1

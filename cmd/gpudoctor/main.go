@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
-// Exit statuses.
+// These are the exit statuses.
 const (
 	exitComplete = 0
 	exitMissing  = 1

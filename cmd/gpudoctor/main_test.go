@@ -244,7 +244,8 @@ func tableCells(out string) string {
 	return b.String()
 }
 
-// boardOfModel changes the model in an exposition and removes the rows of some fields.
+// boardOfModel changes the model in an exposition and removes the lines that contain one of the
+// strings in without.
 func boardOfModel(body, model string, without ...string) string {
 	body = regexp.MustCompile(`modelName="[^"]*"`).ReplaceAllString(body, `modelName="`+model+`"`)
 	var b strings.Builder

@@ -60,7 +60,7 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	// Exporters read their devices every 30s by default. In a shorter window, the increase of a
-	// counter may be from a time longer than the window.
+	// counter may cover a time that is longer than the window.
 	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
 	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)
@@ -122,7 +122,7 @@ func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 // free.
 const serveAttempts = 5
 
-// serve computes windows from an exporter's rows and serves them on a free port.
+// serve computes windows from an exporter's samples and serves them on a free port.
 func (o *topOptions) serve(ctx context.Context, free func(context.Context) (string, error)) (page *url.URL, stop func(), err error) {
 	for range serveAttempts {
 		var address string

@@ -23,7 +23,7 @@ import (
 
 const board = "GPU-0d7d2e0c-31a1-4a0e-9a3c-0c8f6f3a1b22"
 
-// The same board in NVML's output, idle and busy.
+// These scripts make the NVML stub return the same board: first idle, then busy.
 const (
 	idle = "gpu uuid=" + board + " name=NVIDIA_H100_80GB_HBM3 minor=0 total=85899345920 reserved=0 used=1073741824 free=84825604096 " +
 		"util=0 power=72000 limit=700000 temp=31 sm=345 mem=2619 reasons=0\n"

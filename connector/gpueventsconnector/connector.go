@@ -25,7 +25,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// tick is the interval at which the connector checks for events whose Interval has passed.
+// tick is the time between two checks for events that have become due, such as combined events
+// whose interval has passed.
 const tick = time.Second
 
 type gpuEvents struct {
@@ -39,7 +40,7 @@ type gpuEvents struct {
 	kube      *kubeEvents // nil if no Kubernetes Events are written
 	tracker   *events.Tracker
 	rules     *findings.Tracker       // nil without findings
-	refused   componenthelper.Trouble // more places or devices than the limits
+	refused   componenthelper.Trouble // more nodes or devices than the limits allow
 	ahead     componenthelper.Trouble
 	setBack   componenthelper.Trouble
 
@@ -167,7 +168,7 @@ func (c *gpuEvents) wants(m *signal.Metric) bool {
 	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
-// run finds events. It stores the resulting state and the deletion of places before it sends the
+// run finds events. It stores the resulting state and the deletion of nodes before it sends the
 // events.
 func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() []events.Event) {
 	found := find()
@@ -213,7 +214,7 @@ func (c *gpuEvents) reportSkips(ctx context.Context) {
 	}
 }
 
-// save stores the state of places.
+// save stores the state of the given nodes.
 func (c *gpuEvents) save(ctx context.Context, changed []gpudata.Place) {
 	keys := make([]string, 0, len(changed))
 	for _, p := range changed {

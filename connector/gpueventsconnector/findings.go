@@ -26,7 +26,8 @@ var FindingsType = component.MustNewType("gpu_findings")
 // FindingsConfig configures the rules of findings, as a stage and in gpu_events.
 type FindingsConfig findings.Settings
 
-// NewDefaultFindings returns an absent section that has the defaults when it is configured.
+// NewDefaultFindings returns an absent section. If the section is configured, its settings have
+// default values.
 func NewDefaultFindings() configoptional.Optional[FindingsConfig] {
 	return configoptional.Default(FindingsConfig(findings.DefaultSettings()))
 }
@@ -73,7 +74,7 @@ type findingsStage struct {
 	telemetry *metadata.TelemetryBuilder
 
 	tracker *findings.Tracker
-	refused componenthelper.Trouble // more nodes or devices than the limits
+	refused componenthelper.Trouble // more nodes or devices than the limits allow
 }
 
 // NewFindings returns gpu_findings as a stage.

@@ -62,7 +62,8 @@ func newKubeEvents(cache *kube.Cache, client kubernetes.Interface, result func(e
 	return k
 }
 
-// add queues Kubernetes Events without waiting. The queue holds 1000 while the API server is slow.
+// add queues Kubernetes Events without waiting. While the API server is slow, the queue holds up to
+// 1000 Events.
 func (k *kubeEvents) add(found []events.Event) {
 	if k == nil {
 		return

@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Labels that GPU feature discovery and the GPU operator set on nodes.
+// These are the labels that GPU feature discovery and the GPU operator set on nodes.
 const (
 	presentLabel = "nvidia.com/gpu.present" // "true" if the node has GPUs
 	memoryLabel  = "nvidia.com/gpu.memory"  // memory of one GPU, in MiB
@@ -66,7 +66,7 @@ type advertised struct {
 	units func(node *corev1.Node) (int64, error)
 }
 
-// advertiser keeps the extended resources that GPU nodes advertise equal to the configuration.
+// advertiser ensures that GPU nodes advertise the configured extended resources.
 type advertiser struct {
 	cfg       *Config
 	resources []advertised
@@ -83,7 +83,7 @@ type advertiser struct {
 	running     sync.WaitGroup
 	ending      componenthelper.Ending
 
-	// Used only by the goroutine of run.
+	// Only the goroutine of run uses the following fields.
 	patched map[string]request // the last request for each node
 	status  componenthelper.Status
 

@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Values of unit.
+// These are the values of unit.
 const (
 	unitMiB   = "MiB"
 	unitBytes = "bytes"

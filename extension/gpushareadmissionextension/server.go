@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// The paths of the webhooks.
+// These are the paths of the webhooks.
 const (
 	mutatePath   = "/mutate-v1-pod"
 	validatePath = "/validate-v1-pod"
@@ -100,7 +100,7 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// webhook returns the HTTP handler for a webhook, which judge implements.
+// webhook returns the HTTP handler for a webhook. judge implements the webhook.
 func (s *server) webhook(name string, judge func(*admissionv1.AdmissionRequest) verdict) http.HandlerFunc {
 	of := attribute.String("webhook", name)
 	return func(w http.ResponseWriter, r *http.Request) {

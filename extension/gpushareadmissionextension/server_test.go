@@ -93,8 +93,8 @@ func reviewOf(request string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1","resource":{"version":"v1","resource":"pods"},` + request + `}}`
 }
 
-// podOf returns a pod with one container that has these requests and limits: "gpu=100" is
-// koordinator.sh/gpu.
+// podOf returns a pod with one container that has the given requests and limits. A name without a
+// domain gets the domain koordinator.sh, so "gpu=100" requests koordinator.sh/gpu.
 func podOf(requested string) string {
 	list := map[string]string{}
 	for field := range strings.FieldsSeq(requested) {
@@ -386,7 +386,7 @@ func TestARequestInProgressIsCompletedBeforeTheServerEnds(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- r.http.Shutdown(t.Context()) }()
-	// The port rejects connections when the server shuts down.
+	// The port rejects connections once the server has started to shut down.
 	require.Eventually(t, func() bool {
 		c, err := net.DialTimeout("tcp", r.address.String(), time.Second)
 		if err == nil {

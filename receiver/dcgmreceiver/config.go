@@ -31,7 +31,7 @@ const (
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
-	minMemoryLimit        = 16 << 20 // the collector needs more than this, and a number without its unit MiB is less than this
+	minMemoryLimit        = 16 << 20 // the collector needs more memory than this; a number whose unit (MiB) is missing is smaller
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
@@ -106,7 +106,7 @@ var (
 func createDefaultConfig() component.Config {
 	client := confighttp.NewDefaultClientConfig()
 	keepalive := confighttp.NewDefaultKeepaliveClientConfig()
-	// Do not limit the number of idle connections, neither in total nor per host. With more
+	// Do not limit the number of idle connections, either in total or per host. If there were more
 	// endpoints than the limit, connections would be closed after each scrape.
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)

@@ -259,7 +259,7 @@ func (d *discovery) updateLoops(scraping, consuming context.Context, targets map
 		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
 }
 
-// logFallback logs that the receiver scrapes the fallback, and the reason for this.
+// logFallback logs that the receiver scrapes the fallback, and why.
 func (d *discovery) logFallback(l *scrapeLoop) {
 	urls := []string{}
 	for _, e := range l.endpoints {

@@ -44,7 +44,8 @@ type DiscoveryConfig struct {
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
-	// Others are exporters for devices from other vendors. The receiver scrapes them in addition.
+	// Others are exporters for devices from other vendors. The receiver scrapes them in addition to
+	// the exporters that match Selectors.
 	Others []OtherExporter `mapstructure:"others"`
 
 	// Scheme is the scheme of the pods' URLs: http (default) or https.

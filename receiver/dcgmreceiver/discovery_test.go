@@ -119,9 +119,9 @@ type exporterState struct {
 	node string
 }
 
-// settle waits in a synctest bubble until each endpoint has been scraped twice. It returns before a
-// third scrape is possible. It returns the earliest possible time of the first scrape. The first
-// scrape can happen later, after the cache has been polled.
+// settle waits in a synctest bubble until each endpoint has been scraped twice, but returns before
+// a third scrape is possible. The result is the earliest possible time of the first scrape. The
+// first scrape can happen later, after the cache has been polled.
 func settle() time.Time {
 	since := time.Now()
 	<-time.After(2*defaultCollectionInterval - time.Second)

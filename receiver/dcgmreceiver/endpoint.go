@@ -90,7 +90,7 @@ type skippedLines [exposition.NumReasons]int
 
 // scrape scrapes the endpoint once and sends the batch. If ctx ends, scrape cancels the request and
 // neither sends nor records anything, because the result does not describe the exporter. Shutdown
-// relies on this. The next consumer receives the context consuming.
+// relies on this. scrape passes the context consuming to the next consumer.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)

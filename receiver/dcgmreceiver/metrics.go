@@ -27,8 +27,8 @@ type batchBuilder struct {
 
 // exporterBatch returns a batch that contains gpu.exporter.up with the time ts, followed by the
 // exporter's own metrics. If the exporter's node is known, it is in the Resource of
-// gpu.exporter.up. The Resource of the exporter's own metrics describes the exporter's place. The
-// labels of these metrics are on the points.
+// gpu.exporter.up. The Resource of the exporter's own metrics describes the exporter's location.
+// The labels of these metrics are on the points.
 func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -90,8 +90,8 @@ func isExporterOwn(set *exposition.LabelSet) bool {
 }
 
 // addExporterMetrics adds the exporter's own metrics. Their Resource describes the exporter's
-// place: the node, if it is known, and the host, if it is the same in all rows. If both are
-// missing, the endpoint distinguishes exporters.
+// location: the node, if it is known, and the host, if all label sets have the same host. If both
+// are missing, the Resource contains the URL, which distinguishes exporters.
 func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, isExporterOwn) {
 		return
@@ -129,7 +129,7 @@ func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice,
 	}
 }
 
-// hostOf returns the host if it is the same in all rows, or "" otherwise.
+// hostOf returns the host if all label sets have the same host. Otherwise, it returns "".
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {
@@ -160,7 +160,7 @@ func hostOfSet(set *exposition.LabelSet) (host string) {
 }
 
 // endBatch returns a batch that ends the series of gpu.exporter.up, because the endpoint is no
-// longer scraped. Another endpoint may then expose its devices.
+// longer scraped. Another endpoint may then expose the same devices.
 func (b batchBuilder) endBatch(url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	b.addExporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).

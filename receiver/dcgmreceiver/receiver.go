@@ -48,8 +48,8 @@ type dcgmReceiver struct {
 	memory        *memoryLimit
 	memoryWarning componenthelper.Trouble // scrapes that were skipped because of the memory limit
 
-	// There are two contexts, because Shutdown cancels requests immediately. The next consumer can
-	// still receive scraped data until the context of Shutdown ends.
+	// There are two contexts, because Shutdown cancels requests immediately, while the next
+	// consumer can still receive scraped data until the context of Shutdown ends.
 	stopScraping  context.CancelFunc
 	stopConsuming context.CancelFunc
 	loops         sync.WaitGroup

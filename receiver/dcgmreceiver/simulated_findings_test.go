@@ -105,8 +105,8 @@ func eachDevice(all []dcgmsim.Device) (ids []string) {
 	return ids
 }
 
-// withKubelet adds a kubelet that reports that no container holds the devices. The labels of an
-// exporter cannot prove this.
+// withKubelet adds a kubelet that reports that no container holds the devices. An exporter's labels
+// cannot prove that a device has no holder.
 func withKubelet(t *testing.T, r *dcgmReceiver) {
 	t.Helper()
 	require.NoError(t, r.stages.Shutdown(t.Context()))

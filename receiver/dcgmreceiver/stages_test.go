@@ -39,8 +39,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// timeline is an exporter whose response with number n depends only on the seed and n. Random rows
-// are missing, one in 15 scrapes fails, and some metrics come from other sources.
+// timeline is an exporter whose response with number n depends only on the seed and n. Random lines
+// are missing, one in 15 scrapes fails, and some metrics do not come from dcgm-exporter or are
+// unknown.
 type timeline struct {
 	sim  *dcgmsim.Simulation
 	seed uint64

@@ -23,7 +23,7 @@ type batches struct {
 }
 
 // build builds a batch from the first points in from, at most maxBatch of them. It returns the
-// batch and the number of points. Points with the same place and the same metric must be
+// batch and the number of points. Points with the same Place and the same metric must be
 // consecutive.
 func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()

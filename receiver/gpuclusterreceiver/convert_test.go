@@ -162,7 +162,8 @@ func TestRepeatedlyDroppedPoolsAndDevicesAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// The devices of these claims are not in any pool. Therefore, none of them gets an identity.
+// The devices of these claims are not in any pool. Therefore, their points have no attributes that
+// identify the device in telemetry.
 func TestTenThousandClaimsAreCountedAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient()

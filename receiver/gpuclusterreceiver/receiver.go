@@ -177,7 +177,7 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	termContext, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // the lease ends a term, not the caller
+	defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // the lease ends the term; the caller does not
 	r.term.Store(t)
 	defer r.term.Store(nil)
 

@@ -424,7 +424,7 @@ func TestReplicaWithoutRenewalStopsBeforeAnotherStarts(t *testing.T) {
 		after(time.Minute)
 		assert.NotEmpty(t, r.emittedPoints())
 		refusing.Store(true)
-		after(15 * time.Second) // another replica can take over after lease_duration
+		after(15 * time.Second) // another replica can take over when the lease has expired
 		r.emittedPoints()
 		after(time.Minute)
 		assert.Empty(t, r.emittedPoints())

@@ -38,7 +38,7 @@ const (
 	nvidiaVendor = "0x10de"
 )
 
-// library is a loaded and initialized NVML.
+// library is a loaded and initialized NVML library.
 type library interface {
 	collect.Library
 	Close() error
@@ -91,8 +91,8 @@ type nvmlReceiver struct {
 	deviceFound bool    // whether an NVIDIA device was found
 	lastOutcome outcome // the last outcome that was logged
 
-	// There are two contexts, because Shutdown stops the loop immediately. The next consumer can
-	// still receive collected data while Shutdown waits.
+	// There are two contexts, because Shutdown stops the loop immediately, while the next consumer
+	// can still receive collected data until Shutdown stops waiting.
 	stop          context.CancelFunc
 	stopConsuming context.CancelFunc
 	done          chan struct{}

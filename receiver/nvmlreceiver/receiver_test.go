@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// fakeLibrary is an NVML with one board that uses 100 W.
+// fakeLibrary is an NVML library with one board that uses 100 W.
 type fakeLibrary struct {
 	mu     sync.Mutex
 	script script

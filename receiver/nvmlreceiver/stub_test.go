@@ -445,7 +445,8 @@ func TestXIDErrorsAreCountedWhileTheLibraryIsHeld(t *testing.T) {
 	}
 }
 
-// A hanging call is abandoned like any other, and Shutdown does not wait for the library.
+// If the call that reads events hangs, it is abandoned like any other call. Shutdown does not wait
+// for the library.
 func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\n")

@@ -15,7 +15,7 @@ import (
 
 // page contains the parts of the response of gpu_view's /api/devices that top shows. Times are in
 // seconds. gpu_view determines which devices are lost or have a problem. It also sorts the devices
-// by place.
+// by cluster, node and name. This order is called the order by place.
 type page struct {
 	Newest  float64   `json:"newest"`
 	Window  float64   `json:"window"`
@@ -117,7 +117,7 @@ type device struct {
 
 	// numbers maps a [key] to a number if it is present.
 	numbers map[string]float64
-	// place is the position in the order of places.
+	// place is the position of the device in the order by place.
 	place     int
 	board     *device
 	instances []*device

@@ -52,7 +52,7 @@ var tolerances = map[string]tolerance{
 var otherwise = tolerance{1e-9, 1e-9}
 
 // apart returns the difference between two figures, and whether it is within the tolerance. Half of
-// the spread of a value is added to the tolerance.
+// the larger spread is added to the tolerance.
 func apart(unit string, a, b Figure) (distance float64, within bool) {
 	t, ok := tolerances[unit]
 	if !ok {

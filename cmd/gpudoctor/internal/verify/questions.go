@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The sources.
+// These are the names of the sources.
 const (
 	NVML = "nvml"
 	DCGM = "dcgm-exporter"
@@ -42,8 +42,8 @@ func (q *Question) otherwise(format string, a ...any) Question {
 	return *q
 }
 
-// minShare is a fraction of time. If a reason was set for a smaller fraction, its time counter has
-// no verdict.
+// minShare is a fraction of time. If a reason was set for a smaller fraction, and its time counter
+// increased by a smaller fraction, the counter has no verdict.
 const minShare = 0.02
 
 // reasons maps policies to their clock event reasons if the names differ.

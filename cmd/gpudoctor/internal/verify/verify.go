@@ -215,7 +215,8 @@ func (r *run) hasRead(source string, n int) bool {
 	return r.Readings[source] >= n
 }
 
-// measureUnheld runs a receiver that loads the library for each of some collections.
+// measureUnheld runs a receiver for a few collections. The receiver loads the library for each
+// collection.
 func (r *run) measureUnheld(ctx context.Context) *meter {
 	m := &meter{hold: nvmlreceiver.HoldNever}
 	nowhere, _ := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error { return nil })

@@ -59,7 +59,7 @@ type Stats struct {
 	ConditionsLeftOut int64
 	// ConditionsNode is a node for which conditions were dropped.
 	ConditionsNode string
-	// ClaimConditionsLeftOut is the number of conditions of claims' devices that were dropped
+	// ClaimConditionsLeftOut is the number of conditions of allocated devices that were dropped
 	// because the condition type is too long.
 	ClaimConditionsLeftOut int64
 	// ConditionsClaim is a claim for which conditions were dropped, in the form namespace/name.
@@ -197,7 +197,7 @@ func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name
 // DeleteClass deletes a device class.
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
-// Points appends the points of all observed kinds to out. Points that have the same place and the
+// Points appends the points of all observed kinds to out. Points that have the same Place and the
 // same metric are consecutive.
 func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point, Stats) {
 	e := &emission{Cluster: c, now: now, observed: observed, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}

@@ -2,10 +2,10 @@
 // and the objects of Dynamic Resource Allocation (DRA). It uses the same rules as the scheduler.
 //
 // The package does no I/O. [Cluster] stores nodes, claims, templates, classes and slices as API
-// objects. The receiver adds the conditions to emit to nodes, and the devices to emit to slices. It
-// passes pods as plain structs. Each emission is computed from the stored objects. Therefore, it
-// does not depend on the order in which the objects arrived. Results that depend only on the slices
-// of one pool are cached until one of these slices changes.
+// objects. For each node, the receiver adds the conditions to emit. For each slice, it adds the
+// devices to emit. It passes pods as plain structs. Each emission is computed from the stored
+// objects. Therefore, it does not depend on the order in which the objects arrived. Results that
+// depend only on the slices of one pool are cached until one of these slices changes.
 //
 // # Which resource names are GPUs
 //

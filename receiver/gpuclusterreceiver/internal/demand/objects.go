@@ -18,7 +18,7 @@ type Pod struct {
 	Terminating bool
 	// Gated is true if scheduling gates prevent the scheduler from processing the pod.
 	Gated bool
-	// Unschedulable is true if the scheduler found no node for the pod or failed.
+	// Unschedulable is true if the scheduler found no node for the pod or reported an error.
 	Unschedulable bool
 	// Requests are the pod's requests for extended resources, without duplicates.
 	Requests []Request

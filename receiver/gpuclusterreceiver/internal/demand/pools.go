@@ -225,8 +225,8 @@ func (p *pool) sum() {
 	}
 }
 
-// boards groups the counter sets and UUIDs that belong to the same hardware, which is shown by the
-// devices that they have in common.
+// boards groups counter sets and UUIDs by hardware. If they have a device in common, they belong to
+// the same hardware.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {

@@ -43,8 +43,8 @@ const noQuery nvml.Query = 0
 // fields are the samples that are computed from field values. One call reads all these values. If a
 // driver does not support a field, the query may return the value instead.
 //
-// Policy counters are in nanoseconds. The power and sync boost counters also include the clock
-// event reasons with the same names.
+// Policy counters are in nanoseconds. The counters for power and sync boost are also used for the
+// corresponding clock event reasons.
 var fields = [...]struct {
 	id       nvml.FieldID
 	unit     catalogue.Unit

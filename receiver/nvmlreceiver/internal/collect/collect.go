@@ -48,7 +48,8 @@ type Device struct {
 	ID string
 	// Description has no MIGUUID if several compute instances share the GPU instance.
 	gpudata.Description
-	// FailurePredicted is true if the last collection shows that a failure of the board is predicted.
+	// FailurePredicted is true if the last collection found that a failure of the board is
+	// predicted.
 	FailurePredicted bool
 }
 
@@ -123,8 +124,8 @@ type Collector struct {
 	processes []nvml.Process
 	samples   []nvml.ProcessSample
 	usage     map[uint32]usage // by PID
-	// sampleTimes contains the times of the samples that the driver took of a board and that this
-	// collection read.
+	// sampleTimes contains the times of the driver's samples that this collection has read for a
+	// board.
 	sampleTimes map[uint64]bool
 	migs        []migDevice
 	instances   []instance

@@ -21,7 +21,7 @@ var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.Event
 // xidState contains the state of the XID errors of a board or an instance.
 type xidState struct {
 	// since is the time at which the driver started to record the events of a board, or zero if the
-	// driver does not record them. refused is true if the driver does not support the recording.
+	// driver does not record them. refused is true if the driver does not support recording them.
 	since   time.Time
 	refused bool
 	// xids contains the number of errors for each code. hasNew is true if the current collection

@@ -125,7 +125,8 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 		if refusal == nil {
 			return l, f, nil
 		}
-		// The error of a library is more informative than that another one is missing.
+		// An error from a library is more informative than the error that another library is
+		// missing.
 		if err == nil || errors.Is(err, ErrNoLibrary) && !errors.Is(refusal, ErrNoLibrary) {
 			file, err = f, refusal
 		}
@@ -325,7 +326,7 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	for i := range values {
 		values[i].Value, values[i].OK = 0, false
 		if id, ok := l.number(values[i].ID); ok {
-			// An entry that the library does not write is an error.
+			// If the library does not write an entry, the entry must count as failed.
 			l.fields = append(l.fields, fieldValue{fieldID: id, scopeID: values[i].Link, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
 		}
 	}
@@ -400,10 +401,10 @@ const unwritten = "Z"
 // Processes appends the processes of one kind to the list. In MIG mode a board's list contains the
 // processes of all its instances. Callers without permission to list them get ErrNoPermission.
 //
-// An entry has one of three layouts. Neither the function's name nor the driver's version
-// determines it reliably, because R535 changed the layout of _v3 and later reverted the change. The
-// buffer therefore has the size for the largest layout, and the number of written bytes determines
-// the layout. If the layout is ambiguous, Processes returns an error.
+// An entry has one of three layouts. Neither the function's name nor the driver's version reliably
+// determines which layout is used, because R535 changed the layout of _v3 and later reverted the
+// change. The buffer therefore has the size for the largest layout, and the number of written bytes
+// determines the layout. If the layout is ambiguous, Processes returns an error.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
 	n, err := l.fill(len(l.list)/processInfoMaxSize, func(entries int) error {
 		if size := entries * processInfoMaxSize; len(l.list) < size {
@@ -491,7 +492,7 @@ func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSampl
 		return list, err
 	}
 	for _, s := range l.samples[:n] {
-		// Entries of the driver's ring buffer without a sample are empty.
+		// An entry of the driver's ring buffer that contains no sample has the timestamp 0.
 		if s.timestamp != 0 {
 			list = append(list, ProcessSample{PID: s.pid, Time: s.timestamp, SM: s.sm})
 		}

@@ -66,7 +66,7 @@ func (l *Library) GPMValues(first, second GPMSample, values []GPMValue) error {
 	m := &l.gpm
 	m.version, m.count, m.first, m.second = gpmMetricsVersion, uint32(len(values)), uintptr(first), uintptr(second)
 	for i := range values {
-		// An entry that the library does not write is an error.
+		// If the library does not write an entry, the entry must count as failed.
 		m.metrics[i] = gpmMetric{id: values[i].ID, nvmlReturn: uint32(ErrUnknown)}
 	}
 	if err := l.call(l.symbols[symGPMMetrics], address(m)); err != nil {

@@ -16,15 +16,15 @@ const (
 // firstReason returns the number of FieldReasonSWThermal in the given driver version, or 0 if it is
 // unknown.
 //
-// NVIDIA renumbered fields 251 to 273 twice. Each numbering uses the three numbers of the other one
-// for power smoothing (enablements, percentages, mW/s):
+// NVIDIA renumbered fields 251 to 273 twice. Each numbering uses the other numbering's three
+// numbers for power smoothing (enablements, percentages, mW/s):
 //
 //	up to R570           no such counters, power smoothing is 251 to 268
 //	R575 to 580.76.05    251 to 253, power smoothing is 256 to 273
 //	580.82.07 and later  269 to 271, power smoothing is 251 to 268
 //
 // The sources are the known issues of the NVML API reference (fields 251 to 273 "have changed
-// between 13.0 and 13.0U1/v580TRD2") and the nvml.h of each driver. NVIDIA publishes it as
+// between 13.0 and 13.0U1/v580TRD2") and the nvml.h of each driver. NVIDIA publishes this header as
 // src/nvml.h of nvidia-settings, tagged with the driver's version (185 of them, 410.57 to
 // 610.43.03). All other fields that are read here have the same number in all of these headers.
 //

@@ -108,8 +108,8 @@ type (
 	}
 )
 
-// Sizes and offsets of three structures: nvmlProcessInfo_v1_t; _v2_t, which adds instances; and
-// nvmlProcessInfo_t in R535 before 535.98, which has another field.
+// These are the sizes and offsets of three structures: nvmlProcessInfo_v1_t; _v2_t, which adds
+// instances; and nvmlProcessInfo_t in R535 before 535.98, which has another field.
 const (
 	processInfoV1Size      = 16
 	processInfoV2Size      = 24
@@ -118,8 +118,9 @@ const (
 	processInfoGPUInstance = 16
 )
 
-// NVML_STRUCT_VERSION(Memory, 2), (Temperature, 1), and (GpuFabricInfo, 3 and 2). This is the size,
-// with the version in the highest byte.
+// These are the values of NVML_STRUCT_VERSION for Memory (version 2), Temperature (1), and
+// GpuFabricInfo (3 and 2). Each value is the size of the structure, with the version in the highest
+// byte.
 const (
 	memoryV2Version      = 40 | 2<<24
 	temperatureV1Version = 12 | 1<<24

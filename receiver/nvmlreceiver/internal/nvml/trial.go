@@ -30,8 +30,8 @@ import (
 // process are the candidates.
 const trialName = "libnvidia-ml-trial"
 
-// A child process prints the following lines: each candidate before it is loaded, and the final
-// result.
+// A child process prints a line for each candidate before it loads the candidate, and then a line
+// with the result.
 const (
 	resultTrying    = "trying"
 	resultReturned  = "answered" // followed by the file name, regardless of the result of nvmlInit
@@ -113,8 +113,8 @@ var signalName = regexp.MustCompile(`SIG[A-Z]+`)
 
 // try runs a child and returns the file whose initialization returned.
 func try(candidates []string) (string, error) {
-	// The kernel kills the child when the thread that created it ends, and thus when this process
-	// ends.
+	// The kernel kills the child when the thread that created the child ends, which is also the
+	// case when this process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithTimeout(context.Background(), trialLimit)
