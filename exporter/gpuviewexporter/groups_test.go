@@ -89,8 +89,8 @@ func (s *pageSuite) TestGroupsWithMostIdleGPUTimeAreListedFirst() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
-	// The pods of one team are idle: one pod for an hour and the other for longer. The other team
-	// trains.
+	// The pods of one team are idle: one pod for half an hour, and the other pod for an hour. The
+	// other team trains.
 	for i := range 3 {
 		b := newBatch(at.Add(time.Duration(i-2)*time.Hour/2), time.Minute)
 		for pod, busy := range map[string][]float64{"trains": {1, 1, 1}, "sleeps-long": {0, 0, 0}, "sleeps": {0, 1, 0}} {

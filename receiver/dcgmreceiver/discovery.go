@@ -166,8 +166,8 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	}
 }
 
-// findTargets returns the current targets. known is false until the API server has responded to the
-// first request.
+// findTargets returns the current targets. known is false if waiting is true and the lists of pods
+// are still incomplete.
 func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL, known bool) {
 	found, settled := d.pods()
 	if waiting && !settled {

@@ -164,7 +164,8 @@ func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
 	}
 }
 
-// If no exporter on the device's own node is known, the device is lost only if all exporters fail.
+// If no exporter on the device's own node is known, the device is lost if all known exporters fail.
+// If one of them answers, the device is not lost yet.
 func TestADeviceOfAnotherNodeIsLostIfAllExportersFail(t *testing.T) {
 	s := testStore()
 	addPoint(t, s, at(60), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)

@@ -67,7 +67,7 @@ func (p *Pod) isIrrelevant() bool {
 // waiting reports whether the scheduler has not yet found a node for a pod in this state.
 func (s podState) waiting() bool { return s == gated || s == unschedulable || s == queued }
 
-// tally contains the counts of pods for one resource.
+// tally contains the counts and sums for one resource.
 type tally struct {
 	pods, units [numPodStates]int64 // units are not emitted for resources that are amounts, such as MiB of memory
 	oldest      int64               // creation time of the oldest waiting pod, or 0

@@ -41,8 +41,8 @@ type Library interface {
 }
 
 // Device contains the identity and the description of a board or a GPU instance. The points of all
-// collections share the same Device until one of its fields changes. In that case, a new Device is
-// created.
+// collections share the same Device until its ID or its Description changes. In that case, a new
+// Device is created.
 type Device struct {
 	// ID is the hw.id of the device: GPU-<uuid> for a board or GPU-<uuid>/gi<id> for an instance.
 	ID string
