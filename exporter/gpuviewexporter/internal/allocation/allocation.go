@@ -165,12 +165,12 @@ func (m *member) limitTo(v *store.View, span time.Duration) {
 	m.from = m.to - int64(span)
 }
 
-// Compute answers a query. Each node has its own time span, because the clocks of nodes differ, and
-// a node whose clock is fast must not hide the other nodes. The time span ends at the end of the
-// node's newest window. If that window ended more than span ago, the time span ends now instead.
-// Compute combines the windows that end within the time span. The aggregates node and device use
-// device series. All other aggregates use container series. Each device counts once per allocation,
-// even if several containers hold the device.
+// Compute answers a query. Each node has its own time span with the given length, because the
+// clocks of nodes differ, and a node whose clock is fast must not hide the other nodes. The time
+// span ends at the end of the node's newest window. If that window is older than the given length,
+// the time span ends now instead. Compute combines the windows that end within the time span. The
+// aggregates node and device use device series. All other aggregates use container series. Each
+// device counts once per allocation, even if several containers hold the device.
 func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string) *Response {
 	out := map[string]*Allocation{}
 	s.Read(now, func(v *store.View) {

@@ -26,7 +26,7 @@ type History struct {
 	Gauges []store.Numbers `json:"g"`
 	// Throttled contains, for each slot, the largest share of time during which the clocks were
 	// throttled, like the Throttle field of [Device]. Sampled is true if all of them are shares of
-	// samples instead of shares of exact times.
+	// samples. Otherwise, at least one of them comes from an exact counter.
 	Throttled store.Numbers `json:"throttled"`
 	Sampled   bool          `json:"sampled"`
 	// XIDs are the increases of XID counts. Holders are the time spans during which containers held

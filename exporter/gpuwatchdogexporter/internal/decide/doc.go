@@ -11,9 +11,9 @@
 //     was no gap, and the device did not reach the clear floor.
 //   - The pod is over its declared budget by more than the minimum overshoot. It was over its
 //     budget in each of these evaluations.
-//   - No cool-down is active, neither for the device nor for the pod's owner (on any node). The
-//     hourly cap has not been reached. In the last 24 hours, at most one eviction of the owner's
-//     pods did not end its shortage.
+//   - No cool-down is active for the device, or for the pod's owner on any node. The hourly cap has
+//     not been reached. In the last 24 hours, at most one eviction of the owner's pods did not end
+//     its shortage.
 //   - The pod exists with the same UID on the node. It has been running long enough, has an owner
 //     that replaces it, declares no more than the telemetry shows, and is not protected.
 //

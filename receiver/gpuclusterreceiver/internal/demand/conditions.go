@@ -21,8 +21,8 @@ const (
 	roleBindingFailure = "binding_failure"
 )
 
-// addClaimConditions appends one point to out for each condition of an allocated device. The point
-// on has the attributes that describe the device. As in Kubernetes, the status of a binding
+// addClaimConditions appends one point to out for each condition of an allocated device. The
+// attributes of the argument on describe the device. As in Kubernetes, the status of a binding
 // condition that has not been reported is unknown, because the scheduler still waits for the
 // condition.
 func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, on Point) []Point {
