@@ -95,7 +95,7 @@ func TestRecordedOutputs(t *testing.T) {
 	}
 }
 
-// eachPoint calls f with each number data point and a key that identifies the series of the device.
+// eachPoint calls f with each number data point and a key that identifies the device's series.
 func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, key string)) {
 	own := map[string]bool{}
 	for _, m := range signal.All() {

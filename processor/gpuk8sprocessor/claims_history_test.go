@@ -63,7 +63,7 @@ func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
 	return md
 }
 
-// sourcesOf returns the answers that the sources give in the current state of the history.
+// sourcesOf returns the sources' answers for the current state of the history.
 func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sources) {
 	if w.Kubelet {
 		a.Listing.State, a.Listing.Time = kube.Synced, now.UnixNano()
@@ -79,8 +79,8 @@ func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sour
 }
 
 // The histories of claims, pods, pools, partitions, taints, and restarts are random. Every second
-// of a device must be charged to exactly the holders in its claims, or counted as unallocated. It
-// is counted as unobserved if the sources cannot determine the holders.
+// of a device must be charged to exactly the holders in its claims or counted as unallocated. If
+// the sources cannot determine the holders, the second must be counted as unobserved.
 func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
 	rounds := 20 // of 100 histories each, or of 20 with -short
 	if testing.Short() {
@@ -101,7 +101,7 @@ func checkHistory(t *rapid.T) {
 	for range rapid.IntRange(2, 12).Draw(t, "scrapes") {
 		passed := interval
 		if rapid.IntRange(0, 9).Draw(t, "away") == 0 {
-			passed *= 10 // the node is away for longer than max_gap
+			passed *= 10 // the node sends nothing for longer than max_gap
 		}
 		now = now.Add(passed)
 		w.Change(t, now)
@@ -151,7 +151,7 @@ func startAgent(t *rapid.T, node string, now *time.Time) *agent {
 	return &agent{cfg: cfg, tracker: p.tracker, whole: whole, sink: sink}
 }
 
-// scrape processes the telemetry and the answers of the sources at the time now.
+// scrape processes the telemetry and the sources' answers at the time now.
 func (a *agent) scrape(t *rapid.T, w *dratest.World, now time.Time) pmetric.Metrics {
 	a.tracker.Update(now, sourcesOf(w, a.cfg, now))
 	require.NoError(t, a.whole.ConsumeMetrics(context.Background(), telemetry(w, now)))

@@ -25,7 +25,7 @@ const (
 	// about 60 series per GPU. Even with 16 GPUs per job, 1000 jobs have fewer series than
 	// gpu_window allows by default (2,000,000).
 	defaultMaxJobs = 1000
-	// waitForSources limits how long start waits for the first answers of the sources.
+	// waitForSources limits how long start waits for the first answers from the sources.
 	waitForSources = 10 * time.Second
 	// history is how long past holders are kept for late samples.
 	history = 2 * time.Minute
@@ -39,11 +39,11 @@ type Config struct {
 	NodeName string `mapstructure:"node_name"`
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// ResourceNames are the device plugins' resources that are GPUs. A trailing * matches any
-	// suffix. An ID that has the form of a GPU's ID is used regardless of the resource's name.
+	// ResourceNames are the device plugin resources that represent GPUs. A trailing * matches any
+	// suffix. An ID in the form of a GPU ID is used regardless of the resource name.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
-	// OtherResourceNames are further resources of device plugins that are not GPUs, in addition to
-	// the predefined ones. The IDs of these resources may have any form.
+	// OtherResourceNames are device plugin resources that do not represent GPUs, in addition to the
+	// predefined ones. The IDs of these resources may have any form.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
 	// Kubernetes configures access to the API server. The processor reads the UIDs of pods,
 	// ResourceSlices, and properties of the node. It also reads ResourceClaims if Claims is set,
@@ -55,8 +55,8 @@ type Config struct {
 	// Jobs enables reading Jobs, which needs an additional permission. They provide the CronJob or
 	// other object that created a pod's Job.
 	Jobs bool `mapstructure:"jobs"`
-	// MaxJobs limits the number of batch jobs that have series, on all nodes together. If a device
-	// has a job beyond the limit, its holders are unknown.
+	// MaxJobs limits the total number of batch jobs that have series, across all nodes. If a device
+	// has a job beyond the limit, the device's holders are unknown.
 	MaxJobs int `mapstructure:"max_jobs"`
 	// NodeLabels are the keys of the node labels that are added to the node's Resource.
 	NodeLabels []string `mapstructure:"node_labels"`
@@ -94,7 +94,7 @@ type SourcesConfig struct {
 	_ struct{}
 }
 
-// DRAConfig configures the source dra.
+// DRAConfig configures the dra source.
 type DRAConfig struct {
 	Enabled bool `mapstructure:"enabled"`
 	// Drivers are the names of the DRA drivers whose devices are GPUs.
@@ -168,8 +168,8 @@ func (c *Config) shared() *section.Shared {
 	return &section.Shared{Kubernetes: c.Kubernetes, Storage: c.Storage, Metrics: c.Metrics}
 }
 
-// emitted returns the metrics that this processor emits itself, without its sections, including
-// those that it repeats as container series.
+// emitted returns the metrics that this processor itself emits, including those that it repeats as
+// container series. It excludes the metrics of the sections.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		sampled := m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable
@@ -189,7 +189,7 @@ func (c *Config) outsideKubernetes() bool {
 }
 
 // grace returns how long a device without holders counts as free after the kubelet's last answer.
-// It covers a few failed calls or a restart of the kubelet.
+// The time covers a few failed calls or a kubelet restart.
 func (c *Config) grace() time.Duration {
 	return max(3*c.Sources.PodResources.Interval, history)
 }

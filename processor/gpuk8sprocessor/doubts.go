@@ -9,9 +9,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// doubtAge is how long a cause must last before it is logged. Shorter causes are normal: while a
-// driver replaces its slices, the pool is incomplete, and a new instance is not in the telemetry
-// yet.
+// doubtAge is how long a cause must last before it is logged. Causes that last for a shorter time
+// are normal. For example, a pool is incomplete while its driver replaces the slices, and a new
+// instance is not in the telemetry at first.
 const doubtAge = time.Minute
 
 // doubt is a cause of unknown holders. It is logged once if it lasts for doubtAge.
@@ -20,7 +20,7 @@ type doubt struct {
 	since time.Time // zero if the cause is absent
 }
 
-// lasts records whether the cause is present now. It reports whether to log it.
+// lasts records whether the cause is present now. It reports whether to log the cause.
 func (d *doubt) lasts(now time.Time, present bool) bool {
 	switch {
 	case !present:
@@ -39,8 +39,8 @@ type doubts struct {
 	conflict  doubt
 }
 
-// log logs the causes in the newest state. It skips two of them: unknown IDs are logged by resource
-// elsewhere, and a device that is not scraped has no series that need a holder.
+// log logs the causes in the newest state. It skips two causes: unknown IDs are logged elsewhere,
+// by resource, and a device that is not scraped has no series that need a holder.
 func (d *doubts) log(logger *zap.Logger, now time.Time, stats *attribution.Stats) {
 	for reason := attribution.UnknownMIG; reason < attribution.NotScraped; reason++ {
 		if n := stats.Unattributed[reason]; d.unmatched[reason].lasts(now, n > 0) {

@@ -33,9 +33,9 @@ func createMetrics(_ context.Context, set processor.Settings, config component.C
 }
 
 // NewStages returns gpu_k8s as two stages. The first stage, holders, adds the holders of devices
-// and runs the section power. The second stage, accounts, runs the sections budget and usage. It is
-// nil if neither is configured. gpu_findings runs between the two stages: it reads holders and
-// power, and the second stage uses its results.
+// and runs the power section. The second stage, accounts, runs the budget and usage sections.
+// accounts is nil if neither section is configured. gpu_findings runs between the two stages: it
+// reads holders and power, and the second stage uses its results.
 func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (holders, accounts *pdatagpu.Processor, err error) {
 	p, first, last, err := newParts(cfg, set)
 	if err != nil {

@@ -38,8 +38,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden is a sentence. steps.yaml lists the answers of
-// the sources and the scrapes, in order. An answer that a step does not contain stays the same.
+// The name of each directory below testdata/golden is a sentence. steps.yaml lists the sources'
+// answers and the scrapes, in order. If a step omits an answer, the previous answer still applies.
 // output.txt contains the output, one point per line, and the self-metrics at the end. config.yaml
 // is the optional configuration. GPU-1 and MIG-1 stand for full UUIDs.
 func TestGolden(t *testing.T) {
@@ -66,7 +66,7 @@ func TestGolden(t *testing.T) {
 // framesCompared counts the batches that play also processed as frames.
 var framesCompared atomic.Int64
 
-// step is one point in time of a script.
+// step is one point in time in a script.
 type step struct {
 	At string
 	// Kubelet contains the devices in the PodResources answer, by namespace/pod/container:
@@ -203,14 +203,14 @@ func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = 
 
 var states = map[string]kube.Phase{"": kube.Synced, "current": kube.Synced, "old": kube.Stale, "off": kube.Off}
 
-// answers contains the current answers of the sources. The slices have the form in which the API
-// server returns them.
+// answers contains the sources' current answers. The slices have the form in which the API server
+// returns them.
 type answers struct {
 	attribution.Sources
 	slices []*resourcev1.ResourceSlice
 }
 
-// apply updates the answers of the sources and reports whether any of them changed.
+// apply updates the sources' answers and reports whether any of them changed.
 func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	t.Helper()
 	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil || s.HostType != ""
@@ -284,7 +284,7 @@ func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 					d.AllowMultipleAllocations = new(true)
 				}
 			}
-			// Devices of one pool and generation are in one slice, unless count is greater.
+			// Devices of the same pool and generation are in one slice, unless count is greater than 1.
 			if n := len(current.slices); n > 0 && sl.Spec.Pool.ResourceSliceCount == 1 && current.slices[n-1].Spec.Pool.Name == pool &&
 				current.slices[n-1].Spec.Driver == driver && current.slices[n-1].Spec.Pool.Generation == sl.Spec.Pool.Generation {
 				current.slices[n-1].Spec.Devices = append(current.slices[n-1].Spec.Devices, d)

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// attributionMetrics contains the metrics with samples that identify holders or users, or that are
-// needed to validate usage.
+// attributionMetrics contains the metrics whose samples identify holders or users, or are needed to
+// validate usage.
 var attributionMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder:            true,
 	signal.K8sContainerGPUMemoryUsage: true, signal.K8sContainerGPUUtilization: true,
@@ -91,9 +91,9 @@ func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
 }
 
-// setProcessHolders sets the containers of processes. If the device has a list of processes, it
-// adds the device's users to list. A list can contain only processes outside containers. In that
-// case, no container or job uses the device.
+// setProcessHolders sets the containers of processes. If the device has a list of processes,
+// setProcessHolders adds the device's users to list. If every listed process runs outside
+// containers, no container or job uses the device.
 func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -174,7 +174,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	if reserved {
 		labels = nil
 	} else if len(labels) == 0 {
-		// An exporter that reads these files would add labels for the jobs.
+		// The files are used only without labels, because an exporter that reads them adds labels for the
+		// jobs.
 		for _, job := range p.mapping.jobsOn(d, f.Time) {
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
 			observed = observed || d.Observed
@@ -188,8 +189,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
-		// The other holders must not be charged the share of the refused job, so the holders are
-		// unknown.
+		// The holders are unknown, because the other holders must not be charged for the refused job's
+		// share.
 		decision = attribution.Decision{}
 	}
 	holdersKnown := decision.HoldersKnown || empty && p.cfg.outsideKubernetes()
@@ -209,8 +210,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 }
 
-// shareAsHolders sets the sharing strategy of users that are not holders. The strategy is that of
-// the holder in the same container, or unknown if no such holder exists.
+// shareAsHolders sets the sharing strategy of users that are not holders. If the user is in the
+// same container as a holder, it gets the holder's strategy. Otherwise, its strategy is unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {

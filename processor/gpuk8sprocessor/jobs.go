@@ -16,8 +16,8 @@ type jobs struct {
 	limit componenthelper.Limit
 }
 
-// deleteExpired removes the jobs of a node that were last seen longer ago than gpu_window keeps
-// their series.
+// deleteExpired removes a node's jobs that have not been seen for the time for which gpu_window
+// keeps their series.
 func (j *jobs) deleteExpired(n *nodeState, now time.Time) {
 	before := len(n.jobs)
 	maps.DeleteFunc(n.jobs, func(_ string, lastSeen time.Time) bool { return now.Sub(lastSeen) >= componenthelper.RecentAge })

@@ -24,7 +24,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
 
-// jobProcessor returns a processor with a limit of jobs, its self-metrics, and its log.
+// jobProcessor returns a processor with a job limit, its self-metrics, and its log.
 func jobProcessor(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *observer.ObservedLogs) {
 	t.Helper()
 	tel := componenttest.NewTelemetry()

@@ -19,7 +19,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// nodePods contains the pods of the node. It is used to find the pods that claims are reserved for.
+// nodePods contains the pods on the node. It is used to find the pods for which claims are
+// reserved.
 type nodePods struct {
 	podsKnown bool
 	uids      map[types.UID]bool
@@ -51,7 +52,7 @@ func (n *nodePods) add(p *corev1.Pod) {
 
 // reservedPods returns the pods that a claim is reserved for. For a PodGroup, these are the group's
 // pods that reference the claim. others is true if the claim is also reserved for unknown pods.
-// onThisNode is true if a pod of this node uses the claim, or if this is unknown. A claim can
+// onThisNode is true if a pod on this node uses the claim, or if this is unknown. A claim can
 // belong to another node, because the claims of the entire cluster are read.
 func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, onThisNode bool) {
 	onThisNode = !n.podsKnown

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// assignDevices moves the processes of a frame that an exporter listed without a device to their
-// devices. If a device has several lists, assignDevices keeps the best one.
+// assignDevices finds the devices of the processes that exporters listed without a device, and
+// moves the processes to them. If a device has several lists, assignDevices keeps the best one.
 func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {
@@ -58,7 +58,7 @@ func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	}
 }
 
-// isRunning reports whether a process has a value. A process that has only ends of series is not
+// isRunning reports whether a process has a value. A process whose series have all ended is not
 // running.
 func isRunning(process *gpudata.Process) bool {
 	return slices.ContainsFunc(process.Samples.All(), func(s gpudata.Sample) bool { return !s.Ended })
@@ -88,7 +88,7 @@ type placedProcess struct {
 }
 
 // findDevices returns the processes of a frame whose device was found, by exporter and hw.id. It
-// counts the others.
+// counts the processes without a device.
 func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map[string]map[string][]placedProcess {
 	if len(f.Unplaced) == 0 {
 		return nil

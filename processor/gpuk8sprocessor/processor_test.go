@@ -37,8 +37,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// held sets an answer of the kubelet in which a container ns/<pod>/c holds each device. ids maps
-// the device IDs to pods.
+// held sets a kubelet answer in which a container ns/<pod>/c holds each device. ids maps the device
+// IDs to pods.
 func held(p *gpuK8s, now time.Time, ids map[string]string) {
 	s := attribution.Sources{Listing: attribution.Listing{State: kube.Synced, Time: now.UnixNano()}}
 	for id, pod := range ids {
@@ -367,8 +367,8 @@ func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]stri
 	return parse(b, lines, at), holders
 }
 
-// BenchmarkProcessor processes a node with 8 boards of 7 instances, each held by a container. The
-// results are per emitted point.
+// BenchmarkProcessor processes a node with 8 boards that have 7 instances each. A container holds
+// each instance. The results are per emitted point.
 func BenchmarkProcessor(b *testing.B) {
 	p := newTestProcessor(b, "", processortest.NewNopSettings(metadata.Type))
 	template, holders := nodeBatch(b, 10*time.Second)

@@ -95,7 +95,7 @@ func (s *sources) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts to read the sources. It waits at most waitForSources for the first answers.
+// run starts to read the sources. It waits for the first answers, but at most waitForSources.
 func (s *sources) run(ctx context.Context, host component.Host) {
 	s.host = host
 	if s.cache != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// If the usage of a device is at least falseZeroMemory or falseZeroUtilization, zeros for all its
+// If the usage of a device exceeds falseZeroMemory or falseZeroUtilization, zeros for all its
 // containers are false. An exporter that cannot find the processes of containers reports such
 // zeros. A driver and its contexts use a few hundred MiB that do not belong to a process.
 const (

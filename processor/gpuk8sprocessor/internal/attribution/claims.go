@@ -78,7 +78,8 @@ func (b *builder) addReservedPod(c *ClaimedDevice, id string, p gpudata.Holder) 
 	}
 }
 
-// isUsedOnNode reports whether a pod of this node uses the claim. Devices of other nodes are irrelevant.
+// isUsedOnNode reports whether a pod on this node uses the claim. Devices of other nodes are
+// irrelevant.
 func (b *builder) isUsedOnNode(c *ClaimedDevice) bool {
 	return slices.ContainsFunc(c.ReservedFor, func(p gpudata.Holder) bool { return b.pods.find(p.Namespace, p.Pod, p.UID) != nil })
 }

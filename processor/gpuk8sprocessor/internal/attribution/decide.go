@@ -22,11 +22,11 @@ type Decision struct {
 }
 
 // Decide selects the source of a device's holders at time t, in this order: the kubelet or claims,
-// schedulers' annotations as long as one of their pods exists, the exporter's labels, and the
-// processes on the device. A table entry without holders means that no pod holds the device. Jobs
-// and containers outside Kubernetes, which only labels and processes show, can still hold it. e may
-// be nil. shared is true if the labels identify a replica of a shared device. Decide sorts labels
-// and processes in place.
+// schedulers' annotations if at least one annotated pod still exists, the exporter's labels, and
+// the processes on the device. A table entry without holders means that no pod holds the device.
+// Jobs and containers outside Kubernetes, which only labels and processes show, can still hold it.
+// e may be nil. shared is true if the labels identify a replica of a shared device. Decide sorts
+// labels and processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {
@@ -46,7 +46,8 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 				return d
 			}
 		}
-		// If all pods that the kubelet lists have ended, the kubelet's answer predates their end.
+		// If all pods that the kubelet lists have ended, the holders are unknown, because the kubelet's
+		// answer predates the end of the pods.
 		d.HoldersKnown = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
 	}
 	if d.HoldersKnown {
@@ -121,7 +122,7 @@ func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	return signal.SharingUnknown, pods
 }
 
-// distinct reports whether all holders have different ids.
+// distinct reports whether all holders have different IDs.
 func distinct(holders []Holding) bool {
 	ids := make(map[string]bool, len(holders))
 	for i := range holders {

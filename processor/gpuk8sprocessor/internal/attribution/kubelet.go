@@ -68,9 +68,9 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 }
 
 // claimants are the claims through which the kubelet lists a device for containers that may hold
-// it. The scheduler allocates a device without shares to only one claim, so if a device has several
-// claims, all but one must be administrative. A claim that cannot be read, or that was deleted
-// while in use, may be administrative.
+// it. The scheduler allocates a device without shares to only one claim. If a device has several
+// claims, all others must have administrative access. A claim that cannot be read, or that was
+// deleted while in use, may have administrative access.
 type claimants struct {
 	first   podKey // namespace and name
 	several bool   // more than one claim uses the device without a share
@@ -120,8 +120,9 @@ func (h Holding) with(d *catalogue.PluginID) Holding {
 }
 
 // allocation returns the allocation of a device that the kubelet lists for a container, and whether
-// the container only observes the device. If the claim cannot be read, it assumes that monitoring
-// agents, which have administrative access to every device, only observe it.
+// the container only observes the device. If the claim cannot be read, allocation assumes that
+// monitoring agents only observe the device, because they have administrative access to every
+// device.
 func (b *builder) allocation(d *ClaimedDevice, container *gpudata.Holder) (a gpudata.Allocation, observes, read bool) {
 	a = d.Allocation
 	for _, c := range b.claims[podKey{d.Namespace, d.Claim}] {

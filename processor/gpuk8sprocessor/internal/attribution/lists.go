@@ -76,8 +76,8 @@ func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedPro
 }
 
 // BestSource returns the source whose process list applies to a device at a sample time, or false
-// if there is none. Complete lists are better than incomplete ones. If both are equally complete,
-// the longer list is better.
+// if there is none. Complete lists are better than incomplete ones. If two lists are equally
+// complete, the longer list is better.
 func (s *ProcessSources) BestSource(id string, at int64) (source string, ok bool) {
 	var best *sourceList
 	for name, lists := range s.sources {

@@ -48,8 +48,8 @@ func TestTheMostCompleteListOfADeviceApplies(t *testing.T) {
 	}
 }
 
-// If an exporter has no rows for a device, it has no list for it. The nvml receiver's frames may
-// contain only one device each.
+// An exporter that exports no processes for a device has no list for that device. Each frame from
+// the nvml receiver may contain only one device.
 func TestTheNextListsOfAnExporterEndTheListsOfMissingDevices(t *testing.T) {
 	for _, source := range []string{NVML, "x"} {
 		s := NewProcessSources(time.Minute)

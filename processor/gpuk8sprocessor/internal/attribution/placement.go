@@ -90,7 +90,7 @@ func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
 	device.holders = device.holders[:n]
 }
 
-// cloneDescription returns a description that does not keep the memory of a batch.
+// cloneDescription returns a copy that does not keep the memory of a batch in use.
 func cloneDescription(d *gpudata.Description) gpudata.Description {
 	return gpudata.Description{
 		Parent: strings.Clone(d.Parent), Name: strings.Clone(d.Name), Model: strings.Clone(d.Model), Vendor: strings.Clone(d.Vendor),

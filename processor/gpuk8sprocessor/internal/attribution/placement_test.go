@@ -12,8 +12,8 @@ import (
 
 var node1 = gpudata.Place{Node: "n1"}
 
-// heldDevice returns a device of node1 in a frame, with its holders. Without holders, the holders
-// are unknown.
+// heldDevice returns a frame's entry for a device of node1 with the given holders. If none are
+// given, the holders are unknown.
 func heldDevice(id string, holders ...gpudata.Holder) *gpudata.DeviceFrame {
 	d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(node1, id), Observed: true, HoldersKnown: len(holders) > 0}
 	d.Parent = exporters.BoardOf(id)
@@ -28,7 +28,7 @@ func podHolder(name, uid, container string) gpudata.Holder {
 }
 
 // A pod holds its devices until it ends, including devices that are missing from a scrape or arrive
-// in a separate batch. In these cases, a process of container a does not identify its device.
+// in a separate batch. If such a device exists, the device of a process in the pod is unknown.
 func TestAProcessWithoutADeviceMayBeOnADeviceMissingFromTheScrape(t *testing.T) {
 	a, again, nameless := podHolder("a", "uid-a", "c"), podHolder("a", "uid-new", "c"), podHolder("a", "", "c")
 	d, b := podHolder("a", "uid-a", "d"), podHolder("b", "uid-b", "c")

@@ -8,7 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// podKey identifies a pod for the kubelet and the exporter. A later pod can have the same name.
+// podKey is the key by which the kubelet and exporters identify a pod. A later pod can have the
+// same name.
 type podKey struct {
 	namespace, name string
 }
@@ -16,8 +17,8 @@ type podKey struct {
 // podLife is the time span in which one pod had a name.
 type podLife struct {
 	Pod
-	// The pod exists from from to until. ended is when all containers have ended and will not
-	// restart. All times are in nanoseconds since the epoch.
+	// The pod exists in the interval [from, until). ended is when all containers have ended and will
+	// not restart. All times are in nanoseconds since the epoch.
 	from, until, ended int64
 }
 
@@ -112,7 +113,7 @@ type userIndex struct {
 	byPod       map[string]containerUser // by the pod UID that the kubelet uses; the user has no container
 }
 
-// users returns the users among the pods of the log.
+// users returns an index of the pods in the log and their containers.
 func (l podLog) users() userIndex {
 	index := userIndex{byContainer: map[string]containerUser{}, byPod: map[string]containerUser{}}
 	for k, lives := range l {

@@ -17,8 +17,8 @@ type ProcessLog struct {
 	lists [2]*ProcessList
 }
 
-// ProcessList contains all users of the listed devices at one time. A user that is missing from a
-// newer list of the device has stopped using the device.
+// ProcessList contains all users of the listed devices at one time. If a user is missing from a
+// newer list for the device, the user has stopped using the device.
 type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Sources are the answers of all sources outside the telemetry at one time. The state of a source
+// Sources are the answers from all sources outside the telemetry at one time. The state of a source
 // is Synced, Stale (it answered earlier and fails now), or Off (it does not answer). The holders
 // from a stale source stay valid. If the source lists no holder for a device, the device counts as
 // free only until the grace period ends, because it may have been allocated in the meantime.
@@ -33,7 +33,7 @@ type Sources struct {
 	Instances []Instance
 	// PodsState is Off if pods cannot be read.
 	PodsState kube.Phase
-	// Pods are the pods of the node.
+	// Pods are the pods on the node.
 	Pods []Pod
 }
 
@@ -51,8 +51,8 @@ type ContainerResources struct {
 	Namespace, Pod, Container string
 	// Devices are allocated by a device plugin. An ID with an unknown form can refer to any device.
 	Devices []catalogue.PluginID
-	// Others are allocated by another vendor's device plugin. Such an ID matches only a device with
-	// this hw.id in the telemetry. It never matches an NVIDIA device.
+	// Others are allocated by other vendors' device plugins. An ID in Others matches only a device
+	// that has the same hw.id in the telemetry. It never matches an NVIDIA device.
 	Others []catalogue.PluginID
 	// Claimed are allocated by a DRA driver.
 	Claimed []ClaimedDevice
@@ -88,7 +88,7 @@ type SliceDevice struct {
 	Shared bool
 }
 
-// Pod is a pod of the node.
+// Pod is a pod on the node.
 type Pod struct {
 	Namespace, Name, UID string
 	// Created is in nanoseconds since the epoch.
@@ -109,10 +109,10 @@ type Pod struct {
 	// the annotation also assigns devices that could not be read.
 	Annotated, Unread bool
 	Assigned          []Assigned
-	// Groups are the groups through which a scheduler shares a device that a reservation pod
-	// allocates. In an ordinary pod, Groups are the pod's groups, and GroupContainer is the
-	// container that has the shares. In a reservation pod, Groups contains the group that the pod
-	// serves, and Reserved is the device that the pod reports.
+	// Groups are groups of pods. The pods of a group share the device of a reservation pod. In an
+	// ordinary pod, Groups are the pod's groups, and GroupContainer is the container that has the
+	// shares. In a reservation pod, Groups contains the group that the pod serves, and Reserved is the
+	// device that the pod reports.
 	Groups         []string
 	GroupContainer string
 	Reserved       catalogue.PluginID
@@ -153,8 +153,8 @@ type Holding struct {
 	// several is true if the container has several allocations of the device.
 	several bool
 	raw     string // the allocated id
-	// The pod exists from from to until, in nanoseconds since the epoch. Both are set only for
-	// holdings in a table.
+	// The pod exists in the interval [from, until), in nanoseconds since the epoch. Both are set only
+	// for holdings in a table.
 	from, until int64
 }
 

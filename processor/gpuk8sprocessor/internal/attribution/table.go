@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Entry is the row of one device in a table. It is immutable.
+// Entry is the entry for one device in a table. It is immutable.
 type Entry struct {
 	// Facts are attributes of the device from slices and schedulers. They are added to the
 	// attributes of the device's points.
@@ -28,22 +28,22 @@ type Entry struct {
 	// unknown group.
 	partial bool
 	// ambiguous is true if the kubelet lists the device for several claims and it is unknown which
-	// of them are administrative. All but one must be.
+	// claim holds the device. All others must have administrative access.
 	ambiguous bool
 	// released is true if nobody holds the device after all Holders have ended. This applies to
 	// holders from claims, because claims are watched. It does not apply to the kubelet's list,
 	// which predates the end of its pods.
 	released bool
 	sharing  string // from the node's label
-	// A device without holders counts as free only from after to until, in nanoseconds since the
-	// epoch.
+	// A device without holders counts as free only in the interval [after, until), in nanoseconds
+	// since the epoch.
 	after, until int64
 }
 
 // Cut returns the entry for a board that has instances in a frame. If the entry shows that nobody
-// holds the board, Cut makes the holders unknown, because this does not apply to the instances.
-// Drivers can create and remove instances with each allocation, so only the frame shows whether the
-// board has instances at that time. e may be nil.
+// holds the board, Cut makes the holders unknown, because the instances may have holders. Drivers
+// can create and remove instances with each allocation, so only the frame shows whether the board
+// has instances at that time. e may be nil.
 func (e *Entry) Cut() *Entry {
 	if e == nil || e.Source == "" || len(e.Holders) > 0 && !e.released {
 		return e
@@ -56,7 +56,7 @@ func (e *Entry) Cut() *Entry {
 	return &cut
 }
 
-// Table contains the answers of the sources that apply from a point in time. It is immutable.
+// Table contains the sources' answers that apply from a point in time. It is immutable.
 type Table struct {
 	from    int64
 	entries map[string]*Entry
@@ -71,14 +71,14 @@ type builder struct {
 	join    *joiner
 	drivers []string
 	claims  map[podKey][]*ClaimedDevice // by the claim's namespace and name
-	until   int64                       // until when devices without holders count as free
+	until   int64                       // when devices without holders stop counting as free
 
 	t         *Table
 	unmatched map[string]Reason // device IDs that match no device
 	// listed are the devices that the kubelet lists without a holder.
 	listed map[string]bool
-	// disputed is when the last pod ends whose assigned device could not be matched. boards applies
-	// if the device may be any board, and instances if it may be any instance.
+	// disputed contains the latest time at which a pod ends whose assigned device could not be
+	// matched. boards applies if the device may be any board, and instances if it may be any instance.
 	disputed struct{ boards, instances int64 }
 }
 

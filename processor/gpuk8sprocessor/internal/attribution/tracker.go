@@ -32,7 +32,7 @@ type Tracker struct {
 	view atomic.Pointer[trackerView]
 }
 
-// observation contains the answers of the sources and the time from which they apply.
+// observation contains the sources' answers and the time from which they apply.
 type observation struct {
 	from    int64
 	sources Sources
@@ -43,7 +43,7 @@ type trackerView struct {
 	tables []*Table // oldest first
 	pods   podLog
 	users  userIndex
-	// hostType and labels are the current ones of the node.
+	// hostType and labels are the node's current instance type and labels.
 	hostType string
 	labels   map[string]string
 }
@@ -60,9 +60,9 @@ func New(history, grace time.Duration, drivers []string) *Tracker {
 	return t
 }
 
-// Update stores the current answers of the sources. The kubelet's answer applies from the time at
-// which it arrived. All other answers apply from now. The Tracker keeps references to s, which must
-// not change afterward.
+// Update stores the sources' current answers. The kubelet's answer applies from the time at which
+// it arrived. All other answers apply from now. The Tracker keeps references to s, which must not
+// change afterward.
 func (t *Tracker) Update(now time.Time, s Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,9 +130,9 @@ func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Descrip
 }
 
 // storeLabels stores which instance each DRA device is, according to the labels. It reports whether
-// any of them changed. A driver can create another instance for each allocation of a device, so the
-// latest labels apply. If two instances have the label of one device at the same time, the label is
-// ignored. The caller holds mu.
+// any instance changed. A driver can create another instance for each allocation of a device, so
+// the latest labels apply. If two instances have the label of one device at the same time, the
+// label is ignored. The caller holds mu.
 func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed bool) {
 	now := map[DRADevice]string{}
 	for id, d := range devices {
@@ -174,7 +174,8 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 
 // Pod returns the UID of the pod that had a name at a sample time, or "" if it is unknown. at is in
 // nanoseconds since the epoch. ended is true if the pod no longer holds any device, because its
-// containers have ended or it was deleted. uid is the UID that was exposed with the name, or "".
+// containers have ended or it was deleted. uid is the UID that the exporter reported with the name,
+// or "".
 func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ended bool) {
 	pods := t.view.Load().pods
 	if uid != "" {

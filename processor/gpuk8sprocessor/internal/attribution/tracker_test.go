@@ -263,8 +263,8 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// The result does not depend on the order of the answers of the kubelet, the API server, and the
-// labels, and no container holds a device twice.
+// The result does not depend on the order of the entries from the kubelet, the API server, and the
+// labels. No container holds a device twice.
 func TestHoldersDoNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		uuid := rapid.SampledFrom([]string{"GPU-1", "GPU-2"})
@@ -367,8 +367,8 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 	return out
 }
 
-// nodeOf returns a tracker with 8 boards of 7 instances. Each instance has one holder. The holders
-// are distributed over the given number of pods.
+// nodeOf returns a tracker with 8 boards that have 7 instances each. Each instance has one holder.
+// The holders are distributed over the given number of pods.
 func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	tr = newTestTracker()
 	devices := map[string]gpudata.Description{}

@@ -24,7 +24,7 @@ type account struct {
 }
 
 // reportsUsage reports whether the account contains the usage of a container, or an impossible
-// number.
+// value.
 func (a *account) reportsUsage() bool { return len(a.used) > 0 || a.impossible }
 
 // namesHolder reports whether the account contains the usage of a holder of the device.
@@ -67,9 +67,9 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	a.used[u] += bytes
 }
 
-// accountOfProcesses returns the account of a device from a list of processes. The list is complete
-// for devices whose number of processes is known and equals the number of listed processes. Without
-// that number, a container without a listed process may still use the device.
+// accountOfProcesses creates a device's account from a list of processes. The account is complete
+// only if the number of processes on the device is known and the list contains all of them.
+// Otherwise, a container without a listed process may still use the device.
 func (d *Device) accountOfProcesses(l *processList) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
 	n := 0
@@ -100,8 +100,8 @@ func (a *account) isUncertain(u *User) bool {
 	return slices.ContainsFunc(a.uncertain, func(c gpudata.Holder) bool { return u.MayBeSame(c) })
 }
 
-// accountOfStated returns the account of a device from the values that an exporter states for its
-// containers.
+// accountOfStated creates a device's account from the values that an exporter states for the
+// device's containers.
 func (p *Place) accountOfStated(d *Device, source statedSource) *account {
 	a := &account{used: map[*User]int64{}}
 	for h, bytes := range source.used {

@@ -16,7 +16,7 @@ const retention = time.Hour
 
 // Limits restricts the number of stored entries in the Books of all nodes.
 type Limits struct {
-	// rows counts the rows of all lists and stated values. The others count devices.
+	// rows counts the listed processes and the stated values. The others count devices.
 	rows, lists, stated, memory *stage.Limit
 }
 
@@ -25,8 +25,9 @@ func NewLimits(n int) *Limits {
 	return &Limits{rows: stage.NewLimit(n), lists: stage.NewLimit(n), stated: stage.NewLimit(n), memory: stage.NewLimit(n)}
 }
 
-// Book keeps the newest list of processes of each device of a node. It also keeps the newest values
-// that exporters state about containers in separate frames. It is not safe for concurrent use.
+// Book keeps the newest list of processes for each device on a node. It also keeps the newest
+// values that exporters state about containers in separate frames. It is not safe for concurrent
+// use.
 type Book struct {
 	// maxAge is the maximum age of lists and values, in nanoseconds.
 	maxAge int64
@@ -52,14 +53,13 @@ type scrape struct {
 	// interval is the time since the previous values. 0 means unknown.
 	interval int64
 	seen     time.Time // by the local clock
-	rows     int       // number of stored rows
+	rows     int       // number of stored processes or values
 }
 
 // Process is a process on a device.
 type Process struct {
 	PID string
-	// Holder is the process's container, as far as it is known. It is zero for a process of the
-	// host.
+	// Holder is the process's container, as far as it is known. It is zero for a process on the host.
 	Holder gpudata.Holder
 	// Used is the process's memory in bytes, or Unknown.
 	Used int64
@@ -86,7 +86,8 @@ type deviceMemory struct {
 }
 
 // UpdateMemory stores the memory values of a frame's device. If the frame has no memory values, for
-// example because it is a list of processes, UpdateMemory sets the last values.
+// example because it is a list of processes, UpdateMemory sets the device's memory to the last
+// stored values.
 func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	id := d.Frame.Device
 	memory, ok := b.memory[id]
@@ -139,9 +140,9 @@ type statedLimit struct {
 	seen        time.Time
 }
 
-// recordScrape records that a source has values of time t. If next is true, they replace the stored
-// values. If late is true, the stored values are newer. If the stored values were not updated for
-// maxAge, older values also replace them, because the source's clock was set back.
+// recordScrape records that a source has values for time t. If next is true, these values replace
+// the stored values. If late is true, the stored values are newer. If the stored values were not
+// updated for maxAge, older values also replace them, because the source's clock was set back.
 func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool) {
 	setBack := t < s.time && int64(now.Sub(s.seen)) > b.maxAge
 	next = t > s.time || setBack
@@ -159,8 +160,8 @@ func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool)
 	return late, next
 }
 
-// fresh reports whether values are recent enough at time t: not older than two intervals of their
-// source, and not older than maxAge.
+// fresh reports whether values are recent enough at time t: no older than two intervals of their
+// source, and no older than maxAge.
 func (b *Book) fresh(s *scrape, t int64) bool {
 	limit := b.maxAge
 	if s.interval > 0 {
@@ -169,7 +170,7 @@ func (b *Book) fresh(s *scrape, t int64) bool {
 	return max(t-s.time, s.time-t) <= limit
 }
 
-// addRow counts one more row. It returns false if the book is full.
+// addRow counts one more process or value. It returns false if the book is full.
 func (b *Book) addRow(s *scrape) bool {
 	if !b.limits.rows.Take() {
 		return false
@@ -178,7 +179,7 @@ func (b *Book) addRow(s *scrape) bool {
 	return true
 }
 
-// AddProcess stores a process of a device. Processes with the same time belong to one list. It
+// AddProcess stores a process on a device. Processes with the same time belong to one list. It
 // returns false if the book is full.
 func (b *Book) AddProcess(d gpudata.Device, t int64, now time.Time, p Process) bool {
 	l, ok := b.list(d, t, now)
@@ -234,7 +235,8 @@ func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*processList, boo
 }
 
 // AddStated stores the values that an exporter states about a container in a separate frame: the
-// usage of a device and the budget. Either may be Unknown. It returns false if the book is full.
+// container's usage of the device and its budget. Either value may be Unknown. It returns false if
+// the book is full.
 func (b *Book) AddStated(d gpudata.Device, t int64, now time.Time, h gpudata.Holder, used, budget int64) bool {
 	if used == Unknown && budget == Unknown {
 		return true
@@ -316,7 +318,7 @@ func (b *Book) Sweep(now time.Time) {
 // IsEmpty reports whether the Book is empty.
 func (b *Book) IsEmpty() bool { return len(b.lists)+len(b.stated)+len(b.memory) == 0 }
 
-// Fill sets the usage of the users of the place's devices and the budgets that exporters state. It
+// Fill sets the usage of all users on the place's devices, and the budgets that exporters state. It
 // adds users that do not hold their device. It does not change devices with Reported usage.
 func (b *Book) Fill(p *Place) {
 	for _, d := range p.Devices {
@@ -327,8 +329,8 @@ func (b *Book) Fill(p *Place) {
 	b.fillLimits(p)
 }
 
-// fillLimits sets the budgets that exporters state. The budget of a pod is shared by the pod's
-// containers on the device that have no budget.
+// fillLimits sets the budgets that exporters state. A pod's budget is divided among the pod's
+// containers on the device that have no budget of their own.
 func (b *Book) fillLimits(p *Place) {
 	for _, d := range p.Devices {
 		podLimits := map[gpudata.Holder]int64{}
@@ -398,8 +400,8 @@ func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool
 }
 
 // bestAccount returns the account to use for a device: the first account with usage, otherwise the
-// first complete and empty account, otherwise nil. stale is true if it returns nil because the
-// account of a holder is too old.
+// first complete and empty account, otherwise nil. stale is true if it returns nil because a
+// holder's account is too old.
 func (b *Book) bestAccount(p *Place, d *Device) (a *account, stale bool) {
 	var empty *account
 	usable := func(s *scrape, a *account) (found bool) {

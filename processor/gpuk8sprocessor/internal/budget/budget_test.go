@@ -324,7 +324,7 @@ func TestAListAppliesForTwoIntervalsOfItsSource(t *testing.T) {
 }
 
 // HAMi's monitor states the budget of a container. HAMi's scheduler states the memory that it
-// reserved for the pod. Their values have different times.
+// reserved for the pod. The two values have different times.
 func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	now := time.Unix(1000, 0)
 	holder := func(container string) gpudata.Holder {

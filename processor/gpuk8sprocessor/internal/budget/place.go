@@ -26,7 +26,7 @@ type Place struct {
 type Device struct {
 	// Frame is the device's entry in the frame.
 	Frame *gpudata.DeviceFrame
-	// ID is hw.id.
+	// ID is the device's hw.id.
 	ID string
 	// Board is the hw.id of an instance's board. It is empty for a board.
 	Board string
@@ -46,7 +46,7 @@ type Device struct {
 
 	// UsedAt is the sample time of the users' Observed and Unlisted usage.
 	UsedAt int64
-	// Other is the usage of processes of unknown containers, in bytes.
+	// Other is the usage of processes in unknown containers, in bytes.
 	Other int64
 	// Processes is the number of listed processes.
 	Processes int
@@ -113,10 +113,11 @@ type User struct {
 	// if the pod could not be read.
 	Declared          []gpushare.Budget
 	DeclarationsKnown bool
-	// APIServerUnused is true if the API server is not used. Other sources of budgets still apply,
-	// but a user without a budget may have declared one.
+	// APIServerUnused is true if the API server is not used. Other sources of budgets still apply. If
+	// they provide no budget, the pod may still declare one.
 	APIServerUnused bool
-	// Claims are the amounts that the allocations of the container's claims consume on the device.
+	// Claims are the amounts of memory that the allocations of the container's claims consume on the
+	// device.
 	Claims []Claim
 	// Exported is the budget that an exporter states, or 0 if it states none.
 	Exported int64
@@ -128,7 +129,7 @@ type User struct {
 	Unsized bool
 }
 
-// Claim is the amount that one allocation of a claim consumes on a device.
+// Claim is the amount of memory that one allocation of a claim consumes on a device.
 type Claim struct {
 	// ID identifies the allocation. Containers that share an allocation get equal parts of the
 	// amount.

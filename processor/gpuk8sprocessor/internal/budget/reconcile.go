@@ -27,17 +27,17 @@ const (
 	DeviceUnknown
 	// UsageMissing means that a holder's usage is unknown.
 	UsageMissing
-	// Unexplained means that the device's usage exceeds the sum of its users by more than the
+	// Unexplained means that the device's usage exceeds the sum of its users' usage by more than the
 	// tolerance.
 	Unexplained
 	// FalseZero means that the usage of every user is 0 although the device is in use.
 	FalseZero
 	// AboveDevice means that a value exceeds the size of the device.
 	AboveDevice
-	// SumAboveDevice means that the sum of the users exceeds the device's usage by more than the
-	// tolerance.
+	// SumAboveDevice means that the sum of the users' usage exceeds the device's usage by more than
+	// the tolerance.
 	SumAboveDevice
-	// DeadSlots is like SumAboveDevice, but the sum of only the holders does not exceed the
+	// DeadSlots is like SumAboveDevice, but the sum of the holders' usage alone does not exceed the
 	// device's usage.
 	DeadSlots
 	// StaleSource means that the users' usage is too old.
@@ -68,10 +68,11 @@ func (r Reason) State() State {
 // aboveDevice is the highest allowed ratio of a value to the device's size. It allows for rounding.
 const aboveDevice = 1.05
 
-// Tolerance is the largest allowed difference between the sum of the users and the device's usage.
+// Tolerance is the largest allowed difference between the sum of the users' usage and the device's
+// usage.
 type Tolerance struct {
-	// Process is the memory of a process that its reported usage does not include, such as the CUDA
-	// context, in bytes.
+	// Process is the part of a process's memory that its reported usage does not include, such as the
+	// CUDA context, in bytes.
 	Process int64 `mapstructure:"process"`
 	// Ratio is the tolerance as a ratio of the device's usage.
 	Ratio float64 `mapstructure:"ratio"`
@@ -125,7 +126,7 @@ func (d *Device) Reconcile(t Tolerance) {
 			d.Unbudgeted += u.Used
 		}
 	}
-	// If the holders are unknown, an empty list of users does not mean 0.
+	// If the holders are unknown and no users are listed, the sums are unknown and not 0.
 	if !d.HoldersKnown && len(d.Users) == 0 {
 		d.Declared, d.Unbudgeted = Unknown, Unknown
 	}
@@ -138,7 +139,7 @@ func (d *Device) reason(t Tolerance) Reason {
 	if d.Impossible || d.Used >= 0 && !d.Possible(d.Used) {
 		return AboveDevice
 	}
-	// If the device's usage is within the tolerance, no recent data is needed.
+	// If the device's usage is within the tolerance, recent data is not needed.
 	if d.Stale && (d.Used < 0 || float64(d.Used) > t.bytes(d, len(d.Users))) {
 		return StaleSource
 	}
@@ -172,8 +173,8 @@ func (d *Device) reason(t Tolerance) Reason {
 		}
 		return DeviceUnknown
 	}
-	// CUDA contexts cannot explain a sum above the device's usage. The tolerance of one process allows
-	// for samples of slightly different times.
+	// CUDA contexts cannot explain a sum above the device's usage. The tolerance for one process
+	// allows for samples that were taken at slightly different times.
 	if maxSum := min(float64(d.Used)+t.bytes(d, 1), limit); float64(sum) > maxSum {
 		if sum > holders && float64(holders) <= maxSum && d.HoldersKnown {
 			return DeadSlots

@@ -24,7 +24,7 @@ import (
 var NewSynthesizerFactory, NewK8sFactory func() processor.Factory
 
 // chain returns gpu_synthesizer followed by gpu_k8s, and the sink for their output. The kubelet
-// reports that pods a and b share a GPU through time slicing.
+// reports that two pods share a GPU through time slicing.
 func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	const gpu = "GPU-00000000-0000-0000-0000-000000000001"

@@ -20,12 +20,12 @@ import (
 // maxProcess is larger than any CUDA context, in bytes.
 const maxProcess = 16 << 30
 
-// Config is the section budget of gpu_k8s.
+// Config configures the budget section of gpu_k8s.
 type Config struct {
 	// Sources selects the sources of budgets.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// MaxAge is the maximum age of a list of processes and of the values of a container exporter.
-	// If two intervals of the source are shorter than MaxAge, they are the limit instead.
+	// MaxAge is the maximum age of a list of processes and of the values of a container exporter. If
+	// two intervals of the source are shorter than MaxAge, the limit is two intervals.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is the largest allowed difference between the sum of the containers' usage and the
 	// device's usage.
@@ -45,9 +45,9 @@ type SourcesConfig struct {
 	// DRA reads consumedCapacity of allocated claims. It needs the permission to list and watch
 	// resourceclaims.
 	DRA SwitchConfig `mapstructure:"dra"`
-	// ExtendedResources are extended resources with amounts of memory.
+	// ExtendedResources are extended resources whose quantities are amounts of memory.
 	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
-	// Annotation is an annotation of pods that declares a budget.
+	// Annotation is a pod annotation that declares a budget.
 	Annotation AnnotationConfig `mapstructure:"annotation"`
 	// MPS is the memory that each client of an MPS daemon may use.
 	MPS budget.MPSBudget `mapstructure:"mps"`
@@ -62,7 +62,7 @@ type SwitchConfig struct {
 	_ struct{}
 }
 
-// ExtendedResourceConfig is an extended resource with an amount of memory.
+// ExtendedResourceConfig is an extended resource whose quantity is an amount of memory.
 type ExtendedResourceConfig struct {
 	// Name is the resource's name, such as example.com/gpumem.
 	Name string `mapstructure:"name"`
@@ -72,10 +72,10 @@ type ExtendedResourceConfig struct {
 	_ struct{}
 }
 
-// AnnotationConfig is an annotation with a quantity of bytes as its value.
+// AnnotationConfig is a pod annotation whose value is a quantity in bytes.
 type AnnotationConfig struct {
-	// Key is the annotation's key for a budget of the pod. With the suffix .<container>, it
-	// declares the budget of one container. If Key is empty, no annotation is read.
+	// Key is the key of the annotation with the pod's budget. An annotation with the suffix
+	// .<container> declares the budget of one container. If Key is empty, no annotation is read.
 	Key string `mapstructure:"key"`
 
 	_ struct{}
@@ -146,8 +146,8 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// CheckKubernetes returns an error for each configured source that needs the API server if authType
-// is none.
+// CheckKubernetes returns an error for each configured source that needs the API server, if
+// authType is none.
 func (c *Config) CheckKubernetes(authType string) (errs []error) {
 	if authType != kube.AuthNone {
 		return nil

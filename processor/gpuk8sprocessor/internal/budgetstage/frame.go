@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// memoryMetrics contains the metrics of memory, holders, and processes that this section reads.
+// memoryMetrics contains the metrics about memory, holders, and processes that this section reads.
 var memoryMetrics = map[*signal.Metric]bool{
 	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUMemoryUtilization: true,
 	signal.GPUSharingClients: true, signal.GPUDeviceHolder: true, signal.K8sContainerGPUMemoryUsage: true,
@@ -20,7 +20,7 @@ var memoryMetrics = map[*signal.Metric]bool{
 }
 
 // storeProcessLists stores the lists of processes and the stated values of a frame. It also stores
-// processes without a memory value, because the usage of their containers is unknown.
+// processes without a memory value, so that the usage of their containers counts as unknown.
 func (p *budgetBatch) storeProcessLists(f *gpudata.Frame, now time.Time) {
 	partitioned := partitionedBoards(f)
 	for _, d := range f.Devices {
@@ -79,8 +79,8 @@ func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	return roundBytes(v)
 }
 
-// roundBytes rounds a number of bytes. It limits the result to a value above the size of any
-// device, so that it fits in an int64.
+// roundBytes rounds a number of bytes. It limits the result to a value that is larger than any
+// device, so that the result fits in an int64.
 func roundBytes(v float64) int64 {
 	const impossible = 1 << 60
 	return int64(math.Round(min(v, impossible)))
@@ -127,7 +127,7 @@ func hasMemoryData(d *gpudata.DeviceFrame) bool {
 	})
 }
 
-// newDevice returns a device with the memory of the device and its users in the frame.
+// newDevice returns a device with its memory and its users from the frame.
 func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 	d := &budget.Device{
 		Frame: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Name: f.Name, HoldersKnown: f.HoldersKnown,
@@ -161,7 +161,8 @@ func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 	return d
 }
 
-// addUser adds the user's usage, budget, and utilization to the frame, or to a frame of another time.
+// addUser adds the user's usage, budget, and utilization to the frame, or to a frame for another
+// time.
 func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
 	frameUser := u.FrameUser
 	if frameUser == nil {
@@ -212,7 +213,7 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 	}
 }
 
-// userAt returns the same user in a frame for time t, so that values of that time can be added.
+// userAt returns the same user in a frame for time t, so that values for that time can be added.
 func (p *budgetBatch) userAt(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
 	i := slices.IndexFunc(p.otherFrames, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
 	if i < 0 {

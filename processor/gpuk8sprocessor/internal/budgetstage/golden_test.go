@@ -37,9 +37,9 @@ import (
 )
 
 // The name of each directory below testdata/golden is a sentence. input.txt contains samples, one
-// point per line, and "---" lines between batches. objects.yaml contains the objects of the API
-// server, if it is used. output.txt contains the points that the processor must add, without states
-// that are 0. config.yaml is the configuration.
+// point per line, and "---" lines between batches. objects.yaml contains the API server's objects,
+// if the API server is used. output.txt contains the points that the processor must add, except
+// states that are 0. config.yaml is the configuration.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -126,8 +126,8 @@ func parseObjects(t testing.TB, text string) []runtime.Object {
 	return objects
 }
 
-// newTestProcessor starts a processor with an API server that has the objects. Without objects, the
-// processor does not use the API server.
+// newTestProcessor starts a processor with an API server that contains the objects. Without
+// objects, the processor does not use the API server.
 func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host component.Host, objects []runtime.Object) *gpuBudget {
 	t.Helper()
 	if len(objects) == 0 {
@@ -158,14 +158,14 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 // main in pod ns/<pod>.
 var short = strings.NewReplacer("{@", "{k8s.node.name=n1, k8s.namespace.name=ns, k8s.container.name=main, k8s.pod.name=", "{n1}", "{k8s.node.name=n1}")
 
-// parse reads points as [goldentest.Points] does.
+// parse expands the abbreviations and reads the points with [goldentest.Points].
 func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	return goldentest.Points(t, short.Replace(text), backwards)
 }
 
-// render returns one sorted line per point: the points that this processor added, or all others.
-// Bytes are in MiB.
+// render returns one sorted line per point, either for the points that this processor added or for
+// all others. Bytes are in MiB.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {

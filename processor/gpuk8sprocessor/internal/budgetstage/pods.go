@@ -82,7 +82,7 @@ func (p *gpuBudget) consumed(pod *corev1.Pod, container string, a *gpudata.Alloc
 }
 
 // memory returns the device memory in bytes that an allocation result consumes, or 0 if it consumes
-// none. A capacity name without a domain belongs to the driver.
+// none. A capacity name without a domain belongs to the driver's domain.
 func memory(r *resourcev1.DeviceRequestAllocationResult) int64 {
 	for _, name := range []resourcev1.QualifiedName{"memory", resourcev1.QualifiedName(r.Driver + "/memory")} {
 		if q, ok := r.ConsumedCapacity[name]; ok {

@@ -39,7 +39,7 @@ func (d dropReason) String() string {
 	return "no_room"
 }
 
-// gpuBudget evaluates the frames of batches by using the package budget.
+// gpuBudget uses the budget package to evaluate the frames in batches.
 type gpuBudget struct {
 	cfg       *Config
 	set       component.TelemetrySettings
@@ -138,7 +138,7 @@ type budgetBatch struct {
 	dropped     [numDropReasons]int64
 	evaluated   [budget.NumReasons]int64
 	clamped     int64
-	otherFrames []*gpudata.Frame // values with times that differ from those of the batch's frames
+	otherFrames []*gpudata.Frame // frames for values whose times differ from those of the batch's frames
 }
 
 func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata.Frame, time.Time)) {

@@ -32,7 +32,8 @@ func defaults() *Config {
 
 func nop() processor.Settings { return processortest.NewNopSettings(metadata.Type) }
 
-// shared returns the samples of a 16 GiB device that a and b share, at time t.
+// shared returns the samples of a 16 GiB device at time t. Two pods, named a and b, share the
+// device.
 func shared(t, used, a, b string) string {
 	return strings.ReplaceAll(fmt.Sprintf(`T {n1} hw.gpu.memory.usage {hw.id=GPU-1} = %s
 T {n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
@@ -43,7 +44,8 @@ T {@b} k8s.container.gpu.memory.usage {hw.id=GPU-1} = %s
 `, used, a, b), "T", t)
 }
 
-// exclusive returns the samples of a 16 GiB device that only a holds, at time t.
+// exclusive returns the samples of a 16 GiB device at time t. Only the pod named a holds the
+// device.
 func exclusive(t time.Duration, used string) string {
 	return strings.ReplaceAll(fmt.Sprintf(`T {n1} hw.gpu.memory.usage {hw.id=GPU-1} = %s
 T {n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
@@ -197,7 +199,7 @@ func TestTheOrderOfPointsDoesNotChangeTheOutput(t *testing.T) {
 	})
 }
 
-// In an outdated cache, a pod may have a declaration that was changed or removed.
+// An outdated cache may contain a declaration that has since been changed or removed.
 func TestDeclarationsAreNotReadFromAnOutdatedPodCache(t *testing.T) {
 	cfg := defaults()
 	cfg.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "example.com/gpumem", Unit: "MiB"}}

@@ -11,15 +11,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// compute contains the parts of the compute of devices that a pod declares for a scheduler or for
-// MPS.
+// compute contains the parts of a device's compute capacity that a pod declares for a scheduler or
+// for MPS.
 type compute struct {
 	allocated []gpushare.Allocation
 	demanded  map[string]float64 // part of a device, by container
 	limited   map[string]float64 // limit of an MPS client, by container
 }
 
-// readCompute ignores unreadable annotations, which [gpushare.Budgets] reports.
+// readCompute reads what a pod declares about compute capacity. It ignores unreadable annotations,
+// because [gpushare.Budgets] reports them.
 func readCompute(pod *corev1.Pod) compute {
 	c := compute{demanded: map[string]float64{}, limited: map[string]float64{}}
 	allocations, _ := gpushare.PodAllocations(pod)
@@ -43,9 +44,9 @@ func readCompute(pod *corev1.Pod) compute {
 	return c
 }
 
-// Compute returns the part of a board's compute that is declared for a user, or 0. A declaration
-// for a pod is divided among its containers on the board. The result is 0 for an instance, because
-// the holder uses the entire instance.
+// Compute returns the part of a board's compute capacity that is declared for a user, or 0. A
+// declaration for a pod is divided among its containers on the board. The result is 0 for an
+// instance, because the holder uses the entire instance.
 func (r *Reader) Compute(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	if d.Parent != "" || u.Holder.Pod == "" {
 		return 0

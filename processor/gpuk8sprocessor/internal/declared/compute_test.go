@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// An MPS client is limited to the percentage in its environment. Without MPS the variable is not
-// read, and an invalid percentage sets no limit.
+// An environment variable limits an MPS client to a percentage. Without MPS, the variable is not
+// read. An invalid percentage sets no limit.
 func TestTheShareOfAnMPSClientIsItsThreadPercentage(t *testing.T) {
 	for _, tt := range []struct {
 		env, strategy string

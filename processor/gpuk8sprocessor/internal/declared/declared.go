@@ -1,5 +1,5 @@
-// Package declared reads what pods declare about GPUs: budgets of memory and parts of the compute of
-// devices. The sections of gpu_k8s share one reader.
+// Package declared reads what pods declare about GPUs: memory budgets and parts of a device's
+// compute capacity. The sections of gpu_k8s share one reader.
 package declared
 
 import (
@@ -40,7 +40,7 @@ type Reader struct {
 	unsubscribe func()
 
 	mu      sync.Mutex
-	pods    map[types.UID]*Pod // that were read
+	pods    map[types.UID]*Pod // pods that were read
 	byUID   map[types.UID]*corev1.Pod
 	changed atomic.Bool // pods and byUID are outdated
 }
@@ -48,7 +48,7 @@ type Reader struct {
 // Pod is a pod with its declarations.
 type Pod struct {
 	*corev1.Pod
-	// Budgets are the budgets of memory.
+	// Budgets are the memory budgets.
 	Budgets []gpushare.Budget
 	compute compute
 }
@@ -56,14 +56,14 @@ type Pod struct {
 // NewReader returns a reader that has not started.
 func NewReader(o Options) *Reader { return &Reader{options: o, pods: map[types.UID]*Pod{}} }
 
-// Section returns the reader as a section, whose only purpose is to start and stop the reader. It must
-// be after the sections that use the reader, because sections start in reverse order.
+// Section returns a section that only starts and stops the reader. It must come after the sections
+// that use the reader, because sections start in reverse order.
 func (r *Reader) Section() pdatagpu.Section {
 	return pdatagpu.Section{Start: r.start, Shutdown: r.shutdown}
 }
 
-// start starts watching the objects. It fails if the kubeconfig is invalid. It does not wait for the
-// first answer of the API server, because a failure may be temporary.
+// start starts watching the objects. It fails if the kubeconfig is invalid. It does not wait for
+// the API server's first answer, because a failure may be temporary.
 func (r *Reader) start(context.Context, component.Host) error {
 	if r.options.Acquire == nil {
 		return nil
@@ -135,7 +135,7 @@ func (r *Reader) Pod(h gpudata.Holder) *Pod {
 	return r.read(pod)
 }
 
-// refresh updates the tables if the cache has changed. The caller holds the lock.
+// refresh updates pods and byUID if the cache has changed. The caller holds the lock.
 func (r *Reader) refresh() {
 	if !r.changed.Swap(false) {
 		return

@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// startReader returns a reader of an API server with the pods. It appends the names of pods with
-// unreadable annotations to unreadable.
+// startReader starts and returns a reader. The API server contains the pods. It appends the names
+// of pods with unreadable annotations to unreadable.
 func startReader(t *testing.T, unreadable *[]string, pods ...runtime.Object) *Reader {
 	t.Helper()
 	r := NewReader(Options{

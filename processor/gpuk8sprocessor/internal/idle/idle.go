@@ -1,5 +1,5 @@
-// Package idle determines the idle power of a board: the configured power or, without one, the
-// power that was learned while the board was idle. It does not use pdata.
+// Package idle determines the idle power of a board: the configured power or, if none is
+// configured, the power that was learned while the board was idle. It does not use pdata.
 package idle
 
 import (
@@ -103,8 +103,8 @@ type Sample struct {
 	// Time is in nanoseconds since the epoch.
 	Time  int64
 	Watts float64
-	// Until is the last time at which the board was certainly idle. If a process started later,
-	// samples after Until are not quiet.
+	// Until is the last time at which the board was certainly idle. The board may have been busy after
+	// Until, so samples after Until are not quiet until a later Until confirms them.
 	Until int64
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// settled is the minimum age of a complete file. Programs that write a file in several steps
-	// need less time.
+	// settled is the age from which a file counts as complete. Programs that write a file in several
+	// steps need less time.
 	settled = time.Second
 	// maxEntries limits the entries of the directory. maxBytes limits the bytes that are read from
 	// all files together.
@@ -40,7 +40,7 @@ const (
 	Unreadable
 	// Invalid files contain a line that is not a job ID.
 	Invalid
-	// TooLarge files exceed the limit of bytes.
+	// TooLarge files exceed the byte limit.
 	TooLarge
 	// NumStates is the number of states.
 	NumStates

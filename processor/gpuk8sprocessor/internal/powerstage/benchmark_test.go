@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// largeNode returns a batch of a node with 8 boards of 7 instances. 3 containers with one process
-// each share an instance.
+// largeNode returns a batch from a node with 8 boards that have 7 instances each. Three containers
+// with one process each share every instance.
 func largeNode(t testing.TB, seconds int) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder

@@ -29,7 +29,7 @@ type board struct {
 	split.Board
 	device
 	instances []*instance
-	unlisted  int // number of instances without a row
+	unlisted  int // number of instances that the frame does not contain
 }
 
 // instance is a MIG instance of a board.
@@ -49,8 +49,9 @@ type device struct {
 // id returns the hw.id.
 func (d *device) id() string { return d.frame.Device.ID() }
 
-// boards returns the boards of a frame whose power was measured, with their instances. If several
-// rows of the board or its instances contain the board's power, boards uses the highest value.
+// boards returns the boards of a frame whose power was measured, with their instances. If the frame
+// contains the board's power several times, for the board or for its instances, boards uses the
+// highest value.
 func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	activity := map[*gpudata.DeviceFrame]split.Activity{}
 	codec := map[*gpudata.DeviceFrame]bool{}
@@ -59,7 +60,7 @@ func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	}
 	var boards []*board
 	byID := map[string]*board{}
-	for _, d := range f.Devices { // excludes boards that only their instances name
+	for _, d := range f.Devices { // excludes boards that only their instances refer to
 		watts, ok := d.Samples.Get(signal.HwPower, "")
 		if !ok {
 			continue
@@ -91,8 +92,8 @@ func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	return boards
 }
 
-// findUnlisted adds the instances without a row, so that their power is not charged to the listed
-// instances.
+// findUnlisted adds the instances that the frame does not contain, so that their power is not
+// charged to the instances in the frame.
 func (b *board) findUnlisted(state *boardState) {
 	listed := len(b.instances)
 	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {

@@ -37,7 +37,7 @@ type IdleConfig struct {
 	Expire time.Duration `mapstructure:"expire"`
 }
 
-// Config is the configuration of the section power of gpu_k8s.
+// Config configures the power section of gpu_k8s.
 type Config struct {
 	// Idle configures the idle power of boards.
 	Idle IdleConfig `mapstructure:"idle"`

@@ -96,8 +96,8 @@ type powerBatch struct {
 	shared map[string]bool
 }
 
-// frame divides the power of every board that was measured in a frame. pl is nil if the limit of
-// nodes is reached.
+// frame divides the power of every board that was measured in a frame. pl is nil if the node limit
+// is reached.
 func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
 	clear(p.shared)
 	lists := map[string]*processList{}
@@ -165,7 +165,7 @@ func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source spl
 		if math.IsNaN(listed.Power) {
 			continue
 		}
-		process := d.frame.Process(listed.PID) // an earlier frame may have had this process
+		process := d.frame.Process(listed.PID) // the process may come from the list of an earlier frame
 		process.ContainerID, process.Holder = listed.ContainerID, listed.Holder
 		addSample(&process.Samples, signal.ProcessGPUPower, listed.Power, powerAttributes(source, listed.Estimated))
 	}

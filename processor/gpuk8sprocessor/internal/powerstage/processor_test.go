@@ -181,7 +181,7 @@ func TestABoardWithoutRecentProcessCountsIsIdleByItsActivity(t *testing.T) {
 	})
 }
 
-// Lists of devices without a measured power are limited too.
+// The process lists of devices without measured power are also limited.
 func TestListsOfProcessesAreBoundedAndDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)

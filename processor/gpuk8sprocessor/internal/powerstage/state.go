@@ -65,7 +65,7 @@ type energyState struct {
 }
 
 // processListAt returns the newest list of a device's processes at the time of a frame, or nil.
-// lists are the frame's own lists. A list is valid until the next list of the same device.
+// lists are the frame's own lists. A list is valid until the next list for the same device.
 func (pl *nodeState) processListAt(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
 	if l, ok := lists[id]; ok || pl == nil {
 		return l
@@ -111,7 +111,7 @@ func (p *gpuPower) storeProcessList(pl *nodeState, id string, l *processList, no
 	return l
 }
 
-// board returns the state of a board, or nil if the limit of series is reached.
+// board returns the state of a board, or nil if the series limit is reached.
 func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	if pl == nil {
 		return nil

@@ -61,7 +61,7 @@ func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 		return p.restore(name, stored, now)
 	})
 	if err := p.state.Save(ctx, p.baselines); err != nil {
-		// The storage may still have the energy. After a crash it would be restored a second time.
+		// The storage may still contain the energy. After a crash, it would be restored a second time.
 		p.nodes.Each(func(_ string, pl *nodeState) {
 			p.series.Free(len(pl.energy))
 			clear(pl.energy)
@@ -77,7 +77,7 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 	}
 	if !p.nodes.Restore(name, now, func(pl *nodeState) { p.restoreNode(pl, stored, now) }) {
 		p.series.Refuse(1)
-		p.state.Changed(name) // delete the stored state, because the limit of nodes is reached
+		p.state.Changed(name) // delete the stored state, because the node limit is reached
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (s *storedPlace) valid() error {
 	return nil
 }
 
-// baselines returns the state of a place to store while the processor runs, or nil.
+// baselines returns the state of a node that is stored while the processor runs, or nil.
 func (p *gpuPower) baselines(name string) any {
 	return p.nodes.Stored(name, func(pl *nodeState) any {
 		if stored := (storedPlace{Version: storedVersion, Boards: pl.storedBoards()}); len(stored.Boards) > 0 {
@@ -131,7 +131,7 @@ func (p *gpuPower) baselines(name string) any {
 	})
 }
 
-// all returns the state of a place to store at a clean shutdown, or nil.
+// all returns the state of a node that is stored at a clean shutdown, or nil.
 func (p *gpuPower) all(name string) any {
 	return p.nodes.Stored(name, func(pl *nodeState) any {
 		stored := storedPlace{Version: storedVersion, Boards: pl.storedBoards(), Energy: pl.storedEnergy()}

@@ -28,9 +28,9 @@ type List struct {
 	Prices []Price `yaml:"prices"`
 }
 
-// Price is the hourly price of a board. Exactly one of its three conditions is set.
+// Price is the hourly price of a board. Exactly one of Model, NodeLabel, and HostType is set.
 type Price struct {
-	// Model is hw.model. Case is ignored, and spaces match dashes.
+	// Model is the board's hw.model. Case is ignored, and spaces match dashes.
 	Model string `yaml:"model"`
 	// NodeLabel contains labels. The node must have all of them.
 	NodeLabel map[string]string `yaml:"node_label"`
@@ -94,7 +94,7 @@ var (
 	}
 )
 
-// explain rewrites the decoder's errors, which name Go types, in terms of the list.
+// explain rewrites the decoder's errors so that they describe the price list instead of Go types.
 func explain(err error) error {
 	wrong, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {

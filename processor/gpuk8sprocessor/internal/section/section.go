@@ -1,5 +1,5 @@
-// Package section contains the settings that gpu_k8s shares with its sections power, budget, and
-// usage.
+// Package section contains the settings that gpu_k8s shares with its power, budget, and usage
+// sections.
 package section
 
 import (

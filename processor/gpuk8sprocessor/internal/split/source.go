@@ -18,7 +18,7 @@ const (
 	SM
 	// TensorDRAM is the sum of PIPE_TENSOR_ACTIVE and DRAM_ACTIVE.
 	TensorDRAM
-	// Slices is the size of the instances, without any activity.
+	// Slices is the size of the instances. It does not depend on their activity.
 	Slices
 
 	// NumSources is the number of sources.
@@ -42,11 +42,11 @@ const (
 // itself, or NaN if unknown.
 type Activity struct {
 	Engine, SM, Tensor, DRAM float64
-	// Utilization is hw.gpu.utilization of the task general.
+	// Utilization is hw.gpu.utilization for the general task.
 	Utilization float64
 }
 
-// Unknown returns an unknown Activity.
+// Unknown returns an Activity in which all values are unknown.
 func Unknown() Activity {
 	nan := math.NaN()
 	return Activity{nan, nan, nan, nan, nan}
@@ -83,8 +83,8 @@ func (a *Activity) Busiest() float64 {
 // clamp limits v to [0, 1] and keeps NaN.
 func clamp(v float64) float64 { return math.Max(0, math.Min(1, v)) }
 
-// choose returns the best source that all instances have and that is not frozen. It also returns
-// which sources were frozen. All instances of a board use the same source.
+// choose returns the best source that is not frozen and has values for all instances. It also
+// returns which sources are frozen. All instances of a board use the same source.
 func (b *Board) choose() (chosen Source, frozen [NumSources]bool) {
 	for s := Engine; s < Slices; s++ {
 		if !b.has(s) {

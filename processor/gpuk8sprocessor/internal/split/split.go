@@ -21,8 +21,8 @@ type Holder struct {
 // Process is a process that uses a device.
 type Process struct {
 	PID, ContainerID string
-	// Holder is the container of the process. It is zero for a process of the host and for a
-	// process in an unknown container.
+	// Holder is the container of the process. It is zero for a process on the host and for a process
+	// in an unknown container.
 	Holder gpudata.Holder
 	// Utilization is the fraction of time, in [0, 1], during which the process used the device's
 	// multiprocessors. It is NaN if it is unknown.
@@ -77,8 +77,8 @@ type Board struct {
 // Split divides the board's power. It sets the results in the board and its devices.
 //
 // weighSlices multiplies the activity of an instance by its number of compute slices. Activity is
-// relative to the instance: a busy 1g and a busy 4g both have 1. Without weighSlices, only activity
-// counts, as in Kepler.
+// relative to the instance: the activity of a fully busy instance is 1, regardless of its size.
+// Without weighSlices, only activity counts, as in Kepler.
 func (b *Board) Split(weighSlices bool) {
 	b.Idle = math.Min(b.Idle, b.Measured)
 	b.Active = b.Measured - b.Idle

@@ -6,8 +6,8 @@ import "time"
 // Delayed delivery of frames causes such differences.
 const maxRise = 30 * time.Second
 
-// minSetBack is the smallest backward clock step that is distinguished from a delay, if older
-// frames arrived.
+// minSetBack is the backward clock step above which a step can be distinguished from a delay, if
+// older frames have arrived.
 const minSetBack = 5 * time.Second
 
 // pace compares the times of a board's frames with the time between their arrivals. The monotonic
@@ -19,7 +19,7 @@ const minSetBack = 5 * time.Second
 // their times advanced.
 type pace struct {
 	arrived time.Time // when the newest frame arrived
-	// lag is how much later the newest frame arrived than the frame with the smallest delay.
+	// lag is the delay of the newest frame relative to the frame with the smallest delay.
 	lag time.Duration
 	// rise is the time between the newest two frames minus the time between their arrivals.
 	rise time.Duration

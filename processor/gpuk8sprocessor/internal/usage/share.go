@@ -45,8 +45,8 @@ type Holder struct {
 // Board contains the devices of a board at one time.
 type Board struct {
 	Devices []Device
-	// Unlisted is true if the rest of the board consists of instances without rows. This rest then
-	// counts as unobserved and not as unallocated.
+	// Unlisted is true if the rest of the board consists of instances that are not in Devices. The
+	// rest then counts as unobserved, not as unallocated.
 	Unlisted bool
 
 	// Unallocated is the part without a holder. Unobserved is the part with unknown holders. Both
@@ -65,7 +65,7 @@ func (b *Board) Divide() {
 			sizes += size
 		}
 	}
-	scale := 1 / max(sizes, 1) // the devices of a board are at most one board equivalent
+	scale := 1 / max(sizes, 1) // the sizes of all devices of a board add up to at most 1
 	if rest := max(0, 1-sizes); complete {
 		b.Unallocated += rest
 	} else {

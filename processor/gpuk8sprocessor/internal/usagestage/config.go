@@ -14,13 +14,13 @@ const maxIdleTimeout = 7 * 24 * time.Hour
 
 // PricesConfig configures the prices of boards.
 type PricesConfig struct {
-	// File is the path of a price list. It is read again when it changes.
+	// File is the path of a price list. The file is read again when it changes.
 	File string `mapstructure:"file"`
 
 	_ struct{}
 }
 
-// Config is the configuration of the section usage of gpu_k8s.
+// Config configures the usage section of gpu_k8s.
 type Config struct {
 	// Prices configures the price list of boards. Without a price list, no costs are emitted.
 	Prices PricesConfig `mapstructure:"prices"`

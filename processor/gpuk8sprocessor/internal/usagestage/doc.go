@@ -2,5 +2,5 @@
 // allocated time of each container into active and idle time. The parts add up to the time that
 // passed.
 //
-// It is the section usage of gpu_k8s.
+// It implements the usage section of gpu_k8s.
 package usagestage

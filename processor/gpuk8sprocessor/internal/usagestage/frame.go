@@ -67,12 +67,12 @@ func (p *usageBatch) countBoards(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// boardsInFrame returns the boards of a frame. It skips devices without samples and holders. Only a
-// process or the end of a series refers to such devices.
+// boardsInFrame returns the boards of a frame. It skips devices that have neither samples nor
+// holders. A frame can contain such a device because of a process or the end of a series.
 func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 	var boards []*frameBoard
 	byDevice := map[*gpudata.DeviceFrame]*frameBoard{}
-	for _, d := range f.Devices { // excludes boards that only their instances name
+	for _, d := range f.Devices { // excludes boards that only their instances refer to
 		users, holdersKnown := holders(f, d)
 		if !d.Present() && !holdersKnown {
 			continue
@@ -87,7 +87,7 @@ func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 		b.observed = b.observed || d.Observed
 		b.unreadable = b.unreadable || d.Unread
 		instance := d.Parent != ""
-		if instance && !b.partitioned { // the board's own holders get no time in addition to that of its instances
+		if instance && !b.partitioned { // the board's own holders get no time, because its instances get all of it
 			b.partitioned, b.devices = true, nil
 		}
 		if instance == b.partitioned {
@@ -97,8 +97,8 @@ func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 	return boards
 }
 
-// holders returns the holders of a device, and whether they are known. If the pipeline has an
-// attribution, the attribution decides whether they are known.
+// holders returns the holders of a device, and whether they are known. If the frame has an
+// attribution, the holders are known only if the attribution reports that they are.
 func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, holdersKnown bool) {
 	isNoHolder := func(u *gpudata.User) bool {
 		return !u.Holds || f.Attribution != nil && !d.HoldersKnown
@@ -154,8 +154,7 @@ func (p *usageBatch) countBoard(f *gpudata.Frame, b *frameBoard, now time.Time) 
 	p.addBoard(b.board, l)
 }
 
-// charge adds the time of a holder in an interval. It returns false if the limit of series is
-// reached.
+// charge adds the time of a holder in an interval. It returns false if the series limit is reached.
 func (p *usageBatch) charge(l *boardState, device string, h *usage.Holder, i usage.Interval, now time.Time) bool {
 	if h.Share == 0 || i.Length == 0 {
 		return true
@@ -235,7 +234,7 @@ func (p *gpuUsage) price(f *gpudata.Frame, b *frameBoard) usage.Price {
 	return usage.Price{PerHour: perHour, Currency: list.Currency}
 }
 
-// maxCounters is the number of counters of an account.
+// maxCounters is the number of counters in an account.
 const maxCounters = 5
 
 // addUser adds the counters of a user of a device to the frame.

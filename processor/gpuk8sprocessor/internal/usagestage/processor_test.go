@@ -195,8 +195,8 @@ func TestBoardsThatAreNotCountedHaveAReason(t *testing.T) {
 // onTheWall returns a board that a pod holds, at the wall clock time plus the given seconds.
 func onTheWall(seconds int64) string { return held(int(time.Now().Unix() + seconds)) }
 
-// A wrong timestamp of one batch does not change the time that the batches before and after it
-// count.
+// A wrong timestamp in one batch does not change the time that is counted for the batches before
+// and after it.
 func TestAWrongTimestampAddsNoTime(t *testing.T) {
 	for name, wrong := range map[string]int64{"an hour behind": -3600, "91 s behind": -91, "61 s ahead": 61, "a day ahead": 86400} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ type increases struct {
 	last map[string]counterPoint
 	// grown contains the increases since the last call of take, by metric and hw.id.
 	grown map[string]map[string]float64
-	total float64 // of allocated, unallocated and unobserved time
+	total float64 // of allocated, unallocated, and unobserved time
 }
 
 type counterPoint struct {

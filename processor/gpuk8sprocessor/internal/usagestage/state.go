@@ -35,7 +35,7 @@ func newNode(string) *nodeState {
 	}
 }
 
-// findOrAddBoard returns the state of a board, or nil if the limit of series is reached.
+// findOrAddBoard returns the state of a board, or nil if the series limit is reached.
 func (p *usageBatch) findOrAddBoard(d gpudata.Device, now time.Time) *boardState {
 	b := p.boards[d]
 	if b == nil {
@@ -49,7 +49,8 @@ func (p *usageBatch) findOrAddBoard(d gpudata.Device, now time.Time) *boardState
 	return b
 }
 
-// sweep removes accounts without time, boards without samples, and old process lists.
+// sweep removes accounts whose time has not increased recently, boards without recent samples, and
+// old process lists.
 func (p *gpuUsage) sweep(now time.Time) {
 	p.nodes.Sweep(now, sweepEvery, func(_ string, n *nodeState, _ time.Time) (gone bool) {
 		for d, b := range n.boards {
