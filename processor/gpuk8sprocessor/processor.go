@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// gpuK8s connects the attribution package with the Collector.
+// gpuK8s connects the attribution package to the Collector.
 type gpuK8s struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder

@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// nodeScrape returns the scrape of a node with 8 boards with 7 MIG instances each: 29 fields of 56
-// instances, with pod labels.
+// nodeScrape returns the scrape of a node with 8 boards with 7 MIG instances each: 29 fields for
+// each of the 56 instances, with pod labels.
 func nodeScrape() scrape {
 	s := scrape{seconds: 10}
 	names := []string{

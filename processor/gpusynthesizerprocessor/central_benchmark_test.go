@@ -24,9 +24,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
-// BenchmarkCentralCollector compares the throughput of a collector of 300 nodes on two cores with
-// that on one core. Rounds with one core and with two cores alternate. The result is from the
-// fastest round of each kind, because other load on the machine can only make a round slower.
+// BenchmarkCentralCollector compares the throughput of a collector for 300 nodes on two cores and
+// on one core. Rounds with one core and with two cores alternate. The result is from the fastest
+// round for each number of cores, because other load on the machine can only make a round slower.
 func BenchmarkCentralCollector(b *testing.B) {
 	const k8s = "gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}"
 	for _, bm := range []struct{ name, stages string }{
@@ -114,8 +114,8 @@ var boardFields = func() (names []string) {
 	return names
 }()
 
-// round scrapes every node once with four scrapers, on a number of cores. It returns the scrapes
-// per second.
+// round scrapes every node once with four scrapers, on the given number of cores. It returns the
+// scrapes per second.
 func (c *central) round(b *testing.B, cores int) float64 {
 	b.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))

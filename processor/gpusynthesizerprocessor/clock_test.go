@@ -31,9 +31,9 @@ func xidTotal(n int) string {
 	return fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="31"} %d`, n)
 }
 
-// Samples that are older than a previous one are late, for example because of a queue. If no newer
-// sample arrives for more than 90 s, a clock was set back. Errors must then be counted before the
-// clock reaches the old time again, which takes an hour.
+// Samples that are older than a previous sample are late, for example because they waited in a
+// queue. If no newer sample arrives for more than 90 s, a clock was set back. Errors must then be
+// counted before the clock reaches the old time again, which takes an hour.
 func TestXIDsAreCountedAfterAClockWasSetBack(t *testing.T) {
 	for name, restart := range map[string]bool{"went on": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestALateScrapeDoesNotCountAnXIDAgain(t *testing.T) {
 	})
 }
 
-// A queue may deliver a scrape after a restart although the scrape is older than the restart.
+// After a restart, a queue may deliver a scrape that is older than the restart.
 func TestALateScrapeAfterARestartDoesNotCountAnXIDAgain(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
@@ -131,7 +131,7 @@ func TestSamplesInTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// The time by which the clock was set back is not time during which the board was lost.
+// The time by which the clock was set back must not count as time during which the board was lost.
 func TestAFailedBoardRemainsFailedAfterAClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))

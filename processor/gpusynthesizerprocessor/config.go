@@ -31,27 +31,27 @@ const (
 
 // Config configures the gpu_synthesizer processor.
 type Config struct {
-	// Raw determines whether the exporters' metrics are dropped or kept: drop or keep.
+	// Raw is drop or keep. It determines whether the exporters' own metrics are dropped or kept.
 	Raw string `mapstructure:"raw"`
 	// ViolationUnit is the unit of the *_VIOLATION counters: ns or us. DCGM uses ns, even if HELP
 	// states another unit.
 	ViolationUnit string `mapstructure:"violation_unit"`
-	// NodeName is k8s.node.name if the scrape target does not name the node. The default is the
-	// environment variable NODE_NAME or, if that is unset, the exporter's host name.
+	// NodeName is the k8s.node.name that is used if the scrape target does not name the node. The
+	// default is the environment variable NODE_NAME or, if that is unset, the exporter's host name.
 	NodeName string `mapstructure:"node_name"`
 	// ClusterName is k8s.cluster.name. If it is empty, the attribute is not set.
 	ClusterName string `mapstructure:"cluster_name"`
 	// MaxDevices limits the number of boards and MIG instances that are tracked at the same time.
 	// Rows of further devices are dropped and counted.
 	MaxDevices int `mapstructure:"max_devices"`
-	// Storage is the storage extension that stores the state of XID counting across restarts.
-	// Without it, errors that occur during a restart are not counted.
+	// Storage is the storage extension that keeps the state of XID counting across restarts. Without
+	// it, errors that occur during a restart are not counted.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics enables and disables individual metrics by name. By default, all metrics except
 	// gpu.signal.available are enabled.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// Stages are the processors that run after this one as part of it. They exchange frames instead
-	// of pdata.
+	// Stages are the processors that run as part of this processor, after its own processing. They
+	// exchange frames instead of pdata.
 	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 

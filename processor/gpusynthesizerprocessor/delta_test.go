@@ -20,7 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
 )
 
-// cumulative_to_delta may be before gpu_synthesizer. An increment is not the energy since the start.
+// cumulative_to_delta may run before gpu_synthesizer. An increment must not be read as the energy
+// since the start.
 func TestCountersWithDeltaTemporalityAreDroppedAndLoggedOnce(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	core, logs := observer.New(zap.WarnLevel)

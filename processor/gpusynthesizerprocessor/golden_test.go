@@ -36,9 +36,9 @@ import (
 )
 
 // The name of each directory below testdata/golden describes the expected behavior. scrapes.prom
-// contains the exposition text of one or more scrapes, each after a line "@ <seconds>s". Timestamps
-// of rows are used. output.txt contains the expected output, one point per line. config.yaml is an
-// optional configuration.
+// contains the exposition text of one or more scrapes, each after a line "@ <seconds>s". If a row
+// has a timestamp, the timestamp is used. output.txt contains the expected output, one point per
+// line. config.yaml is an optional configuration.
 func TestGolden(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	for _, dir := range goldentest.Dirs(t) {

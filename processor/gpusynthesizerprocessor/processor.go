@@ -34,7 +34,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// gpuSynthesizer connects the package synth with pdata.
+// gpuSynthesizer connects the synth package to pdata.
 type gpuSynthesizer struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
@@ -280,7 +280,7 @@ func (in *input) end(batch *synth.Batch) {
 	}
 }
 
-// read passes the points of a known field to the core.
+// read passes the points of a known field to the synth package.
 func (r *reader) read(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
@@ -313,8 +313,9 @@ func (r *reader) readPoint(in *input, of *catalogue.Exporter, spelling catalogue
 	r.batch.Add(r.row(in, of, dp.Attributes()), in.sourceOf(r.batch), spelling, int64(dp.Timestamp()), v)
 }
 
-// readClaimed passes points to the core if their labels show that they belong to the exporter. It
-// removes these points unless raw metrics are kept. It reports whether no point remains.
+// readClaimed passes points to the synth package if their labels show that they belong to the
+// exporter. It removes these points unless raw metrics are kept. It reports whether no point
+// remains.
 func (r *reader) readClaimed(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) bool {
 	dps := points.Of(m)
 	if dps.Len() == 0 {

@@ -257,7 +257,7 @@ func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
 	}
 }
 
-// Many jobs run on a node over several weeks. Only labels of the last minutes are cached.
+// Many jobs run on a node over several weeks. Only labels from the last few minutes are cached.
 func TestLabelsOfDeletedPodsAreRemovedFromTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, ok := createDefaultConfig().(*Config)

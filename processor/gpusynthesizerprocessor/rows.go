@@ -12,7 +12,7 @@ import (
 )
 
 // setRow is a parsed label set of an exporter. A label set belongs to one endpoint, and the scrapes
-// of an endpoint do not overlap. Therefore only one goroutine at a time uses a setRow.
+// of an endpoint do not overlap. Therefore, only one goroutine at a time uses a setRow.
 type setRow struct {
 	row    *synth.Row
 	of     *catalogue.Exporter // the exporter that row belongs to
@@ -57,7 +57,7 @@ func fieldsOf(samples []exposition.Sample) exposedFields {
 	return fields
 }
 
-// take reads the rows of a scrape and adds rows that are not from an exporter to md.
+// take reads the rows of a scrape. It adds rows that are not from an exporter to md.
 func (r *reader) take(rows *pdatagpu.Rows, md pmetric.Metrics) {
 	foreign := false
 	var last exposedFields

@@ -54,7 +54,7 @@ type delivery struct {
 	batch  pmetric.Metrics
 }
 
-// scraped returns a batch of the dcgm receiver.
+// scraped returns a batch from the dcgm receiver.
 func scraped(t *testing.T, second int64, url, text string) delivery {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -107,7 +107,7 @@ func textsOf(t *testing.T, url string, from int64, text string) []delivery {
 	return out
 }
 
-// byPrometheus returns the same scrapes as batches of the prometheus receiver.
+// byPrometheus returns the same scrapes as batches from the prometheus receiver.
 func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
 	t.Helper()
 	var out []delivery
@@ -117,7 +117,7 @@ func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
 	return out
 }
 
-// byNVML returns batches of the nvml receiver. Its values are always current.
+// byNVML returns batches from the nvml receiver. Its values are always current.
 func byNVML(from, until int64) []delivery {
 	var out []delivery
 	for s := from; s < until; s += 15 {

@@ -10,7 +10,7 @@ import (
 )
 
 // ProcessSources selects the source of the process list for each device of a node. The nvml
-// receiver and exporters of processes list the same processes, so only one of the lists is used.
+// receiver and process exporters list the same processes, so only one of the lists is used.
 type ProcessSources struct {
 	maxAge time.Duration
 	// sources are the newest lists by source and hw.id.

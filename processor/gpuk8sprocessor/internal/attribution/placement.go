@@ -67,7 +67,7 @@ func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
 	}
 	description := d.Description
 	description.Allocation = gpudata.Allocation{}
-	description.Complete(&device.description) // an exporter of containers does not describe the device
+	description.Complete(&device.description) // a container exporter does not describe the device
 	if description != device.description {
 		device.description = cloneDescription(&description)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// gpuPower connects the packages split, idle, and energy with pdata.
+// gpuPower connects the split, idle, and energy packages to pdata.
 type gpuPower struct {
 	cfg       *Config
 	id        component.ID

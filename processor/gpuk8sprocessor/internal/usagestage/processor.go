@@ -36,7 +36,7 @@ func (s skipReason) String() string {
 	return [...]string{"late", "early", "future", "clock_set_back", "counted_before"}[s]
 }
 
-// gpuUsage connects the packages usage and price with pdata.
+// gpuUsage connects the usage and price packages to pdata.
 type gpuUsage struct {
 	cfg       *Config
 	set       component.TelemetrySettings

@@ -24,8 +24,8 @@ type accumulator struct {
 	holders []holder
 	// jobs are the sorted jobs from the labels.
 	jobs []string
-	// totals and counts are the values of the DCGM_EXP_XID_ERRORS fields by XID code: counters, and
-	// counts in a sliding window.
+	// totals and counts are the values of the DCGM_EXP_XID_ERRORS fields by XID code. totals contains
+	// counters, and counts contains the counts in a sliding window.
 	totals, counts map[int]float64
 	hasTotals      bool
 	hasCounts      bool
@@ -268,11 +268,11 @@ func (a *accumulator) reset(d *Device) {
 	}
 }
 
-// foldBoard moves the fields that measure the board from the rows of its instances to the board. It
-// uses the level of the instance with the lowest number, the highest counter, and the OR of masks.
-// If the row with the highest counter is missing, the board's counter does not decrease, because
-// that would look like a reset. It decreases only if the counter of one of the rows decreased, or
-// if all rows are new.
+// foldBoard moves the fields that measure the board from the rows of its instances to the board. Of
+// several levels, it uses the level of the instance with the lowest number. Of several counters, it
+// uses the highest. It combines masks with OR. If the row with the highest counter is missing, the
+// board's counter does not decrease, because that would look like a reset. It decreases only if the
+// counter of one of the rows decreased, or if all rows are new.
 func (a *accumulator) foldBoard() {
 	fields, measures := a.device.of.Board, a.device.of.MeasuresBoard
 	for i, f := range fields {

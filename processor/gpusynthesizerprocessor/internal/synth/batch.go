@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Batch collects rows and computes their samples. It must be used by only one goroutine.
+// Batch collects rows and computes samples from them. It must be used by only one goroutine.
 type Batch struct {
 	*Synthesizer
 
@@ -35,8 +35,8 @@ type Batch struct {
 }
 
 // Begin returns an empty batch that arrives at now. now must have a monotonic clock reading, or be
-// zero. If it is zero, no sample is in the future, and samples that are older than others are
-// always late.
+// zero. If it is zero, no sample counts as being in the future, and a sample that is older than
+// another always counts as late.
 func (s *Synthesizer) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +184,8 @@ func (b *Batch) eachNode(rows []observation, f func(*node)) {
 	b.rows = all
 }
 
-// withNode calls f with the state of a node. If the limit of nodes is reached, it does not call f
-// and returns false.
+// withNode calls f with the state of a node. If the node limit is reached, it does not call f and
+// returns false.
 func (b *Batch) withNode(name string, f func(*node)) bool {
 	return b.nodes.With(b.place(Place{Node: name}), b.now, func(s *node) {
 		s.Batch = b
@@ -224,8 +224,8 @@ func (o *observation) node() string {
 	return o.row.place.Node
 }
 
-// targets are the pods that a relaying Prometheus scraped. The rows of a GPU without a holder name
-// the scraped pod as if it were the holder, even if no other GPU of the node has a holder.
+// targets are the pods that a relaying Prometheus scraped. If a GPU has no holder, its rows name
+// the scraped pod as if that pod were the holder, even if no other GPU on the node has a holder.
 type targets struct {
 	mu   sync.RWMutex
 	pods catalogue.Targets

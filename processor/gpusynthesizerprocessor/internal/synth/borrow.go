@@ -12,8 +12,8 @@ type namedBy struct {
 	device string // hw.id
 }
 
-// noteHolders stores the holders that one scrape names, for boards with several sources. The source
-// whose samples are kept may not name the holders.
+// noteHolders stores the holders that one scrape names, for boards with several sources. They are
+// stored because the source whose samples are kept may not name them.
 func (s *node) noteHolders(rows []observation) {
 	begun := map[namedBy]bool{}
 	for i := range rows {

@@ -146,7 +146,7 @@ func partOf(r *Row) string {
 	return ""
 }
 
-// note stores the values of the board that agrees compares with the values of containers.
+// note stores the board's values. The method agrees compares containers' values with them.
 func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 	switch {
 	case m == signal.HwGPUMemoryLimit:

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Place is where a device was seen.
+// Place is the host and the node on which a device was seen.
 type Place struct {
 	// Host is the host name that the exporter reports.
 	Host string
@@ -49,7 +49,7 @@ type Device struct {
 	Instance string
 	// Place is where the device is. A device that moves to another place becomes a new device.
 	Place Place
-	// known are the capacities that follow from the model.
+	// known contains the capacities that are known from the model.
 	known struct {
 		model      string
 		capacities catalogue.Capacities
@@ -62,13 +62,13 @@ type Device struct {
 	number   int    // number of the instance; foldBoard uses the lowest
 	instance string // identity of the instance on the board, empty for a board
 
-	// claims are the claims on the device's board. era is the era of the claims to which the
-	// baselines of the device belong.
+	// claims are the claims on the device's board. era is the era of the claims in which the device's
+	// baselines were set.
 	claims *claims
 	era    uint32
 
 	// last is the newest sample time, and prev is the one before it. Both are 0 if there is no such
-	// sample. They belong to the era clockEra of the place.
+	// sample. They belong to the place's era with the number clockEra.
 	last, prev int64
 	clockEra   uint32
 	home       *placeState
@@ -224,8 +224,8 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 	}
 }
 
-// Row contains the parsed labels of a row. It can be reused for all rows with the same labels, even
-// in several batches at the same time. device and other are protected by the lock of the row's
+// Row contains the parsed labels of a row. A Row can be reused for all rows with the same labels,
+// even in several batches at the same time. device and other are protected by the lock of the row's
 // node.
 type Row struct {
 	// Clues describe the exporter according to the labels. The caller sets them if
@@ -259,15 +259,14 @@ type Row struct {
 
 	held    bool
 	relayed bool
-	// namesPod is true if the labels name a pod, which may not be a holder. The labels of the pod
-	// may then be among the labels of the row.
+	// namesPod is true if the labels name a pod, even if the pod is not a holder. The row's labels may
+	// then include the pod's own labels.
 	namesPod bool
 	// doubtful is true if the holder is named like an exporter and the scrape target is unknown.
 	doubtful bool
 	// federated is true if a Prometheus server added the target labels.
 	federated bool
-	// process is the process that the row of an exporter of processes describes. It is nil for
-	// other exporters.
+	// process is the process that a process exporter's row describes. It is nil for other exporters.
 	process *gpudata.Unplaced
 	vgpu    string // the replica of a time-sliced device
 	job     string // the job that the labels name, even if they also name a container

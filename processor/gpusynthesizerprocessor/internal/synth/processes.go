@@ -27,7 +27,7 @@ func processOf(labels *catalogue.Row, uuid string) *gpudata.Unplaced {
 	return u
 }
 
-// takeProcesses removes the rows of exporters of processes from the batch and returns them.
+// takeProcesses removes the rows of process exporters from the batch and returns them.
 func (s *node) takeProcesses() (processes []observation) {
 	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
 		if o.row.process != nil {

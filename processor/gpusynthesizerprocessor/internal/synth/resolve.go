@@ -60,7 +60,7 @@ func (s *node) resolve() {
 }
 
 // about returns a row with the labels of r for the device with this identity. It returns nil if the
-// limit of devices is reached.
+// device limit is reached.
 func (s *node) about(r *Row, is *catalogue.Identity) *Row {
 	if is != &r.is && (is.Board != r.is.Board || is.Instance != r.is.Instance) {
 		if r.other == nil || r.other.is.Board != is.Board || r.other.is.Instance != is.Instance {

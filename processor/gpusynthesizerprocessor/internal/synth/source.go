@@ -161,7 +161,8 @@ type claims struct {
 	// list contains the kept source first, then the others by rank.
 	list  []claim
 	first int64 // the board's first sample time
-	// era is incremented when the rows of a source are kept after earlier rows of it were dropped.
+	// era is incremented when the rows of a source are kept after earlier rows of that source were
+	// dropped.
 	era      uint32
 	switched int64 // the sample time of the last such change
 	// counters are the last emitted counter values. They are stored only while a board has several
@@ -196,7 +197,8 @@ type claim struct {
 	first, last int64 // sample times
 	interval    int64 // between the last two scrapes, 0 before the second
 	arrived     time.Duration
-	// fields contains the fields of the last scrape, and before those of the previous scrape.
+	// fields contains the fields of the last scrape. before contains the fields of the previous
+	// scrape.
 	fields, before fieldSet
 	dropped        bool // the rows of its last scrape were dropped
 }
@@ -353,8 +355,8 @@ func (c *claims) supersedes(x, kept *claim) bool {
 		(x.first-c.first < settling || kept.source.ready)
 }
 
-// rises reports whether a counter may be emitted. For catchUp after another source took over, the
-// counter must not be lower than the last emitted value.
+// rises reports whether a counter may be emitted. During the time catchUp after another source took
+// over, the counter must not be lower than the last emitted value.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
 	if c == nil || c.counters == nil || m.Kind != signal.Counter {
 		return true

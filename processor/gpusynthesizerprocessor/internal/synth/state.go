@@ -82,8 +82,8 @@ func (s *node) state(p Place) *State {
 }
 
 // Restore restores the state of an earlier process. It must be called before the first batch. now
-// is the current time in nanoseconds since the epoch. The counters of events that the first scrape
-// shows start at now. An invalid state is rejected and changes nothing.
+// is the current time in nanoseconds since the epoch. If the first scrape shows events, their
+// counters start at now. An invalid state is rejected and changes nothing.
 func (s *Synthesizer) Restore(in *State, now int64) error {
 	for i := range in.Devices {
 		if !in.Devices[i].valid() {

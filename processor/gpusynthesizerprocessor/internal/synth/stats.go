@@ -16,7 +16,7 @@ const (
 	DropAbsurd
 	// DropAmbiguous is a value whose unit cannot be determined from the scrape.
 	DropAmbiguous
-	// DropNoDevice is a row without a GPU's UUID.
+	// DropNoDevice is a row without a GPU UUID.
 	DropNoDevice
 	// DropOtherEntity is a row about a link, a switch, or a CPU.
 	DropOtherEntity
@@ -31,8 +31,8 @@ const (
 	DropAmbiguousDevice
 	// DropFuture is a row whose sample time is more than 1 min ahead of the wall clock.
 	DropFuture
-	// DropImplausible is a ratio too far outside [0, 1] for a rounding error, or a byte rate above
-	// the capacity of the link.
+	// DropImplausible is a ratio that is too far outside [0, 1] to be a rounding error, or a byte rate
+	// above the capacity of the link.
 	DropImplausible
 	// DropFrozen is a 0 from a profiler that has stopped, although the device is busy.
 	DropFrozen

@@ -80,7 +80,7 @@ type content struct {
 	unresolved bool // rows of an exporter with the Resolve hook
 	relayed    bool // rows that a Prometheus relayed
 	ofOthers   bool // rows of an exporter that exposes containers on devices of other exporters
-	processes  bool // rows of an exporter of processes
+	processes  bool // rows of a process exporter
 	scaled     bool // rows with the unit RatioOrPercent
 	placeless  bool // ofOthers rows that do not name their node
 	mixed      bool // rows with different sample times or sources
@@ -408,8 +408,8 @@ func (s *node) accumulator(d *Device) *accumulator {
 }
 
 // holds reports whether a row names a holder. The exporter's own labels do not name the scrape
-// target. Therefore a pod that is named like an exporter is a holder only if a receiver scraped the
-// exporter directly.
+// target. Therefore, a pod that is named like an exporter is a holder only if a receiver scraped
+// the exporter directly.
 func (s *node) holds(o *observation) bool {
 	r := o.row
 	if !r.held || !r.relayed && s.targets.has(r.holder) {

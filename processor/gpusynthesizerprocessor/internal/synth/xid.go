@@ -150,8 +150,8 @@ func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 }
 
 // liftXID moves events that all instances with XID fields show to the board, because exporters
-// repeat an error of the board on each instance. It reports whether this started the XID counting
-// of the board.
+// repeat an error of the board on each instance. It reports whether XID counting started on the
+// board as a result.
 func (a *accumulator) liftXID() (began bool) {
 	var watched []*accumulator
 	for _, in := range a.instances {
