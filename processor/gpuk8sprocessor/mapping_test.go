@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
 
-// withMapping creates a job mapping directory. The modification times of its files are long ago.
+// withMapping creates a job mapping directory. The modification times of its files are in the past.
 func withMapping(t *testing.T, p *gpuK8s, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -41,7 +41,7 @@ type batchCounts struct {
 	refused int64 // holders, users, and processes of refused jobs
 }
 
-// usageCheck decides which container usage of a device is plausible.
+// usageCheck determines which usage values of a device's containers are plausible.
 type usageCheck struct {
 	isFalseZero bool
 	limit       float64 // of memory, in bytes

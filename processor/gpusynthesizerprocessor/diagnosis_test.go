@@ -183,8 +183,8 @@ func doctor(rows []row) map[deviceSignal]string {
 	return out
 }
 
-// The processor determines reasons that depend on the GPU model from the model name, as gpudoctor
-// does.
+// Like gpudoctor, the processor uses the model name to determine reasons that depend on the GPU
+// model.
 func TestTheReasonIsHardwareIfTheModelDoesNotSupportTheSignal(t *testing.T) {
 	const (
 		throughput  = "gpu.nvlink.throughput{transmit}"

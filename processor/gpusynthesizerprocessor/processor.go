@@ -483,7 +483,7 @@ func (c cache[K, V]) put(k K, v V) {
 	c.recent.Put(k, v)
 }
 
-// hash returns the key of the labels, combined with the key chain.
+// hash returns the key of the labels, combined with the key in chain.
 func (r *reader) hash(m pcommon.Map, chain rowKey) rowKey {
 	b := binary.LittleEndian.AppendUint64(r.buf[:0], chain[0])
 	b = binary.LittleEndian.AppendUint64(b, chain[1])

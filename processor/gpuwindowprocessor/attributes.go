@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// resourceKeyOf returns the key of a Resource. The key of a plain container with a name does not
-// include the container ID.
+// resourceKeyOf returns the key of a Resource. If a container outside Kubernetes has a name, its
+// key does not include the container ID.
 func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 	key := window.ResourceKey{Place: pdatagpu.PlaceOf(attrs), Holder: gpudata.Holder{
 		Namespace: pdatagpu.Text(attrs, signal.K8sNamespaceName), Pod: pdatagpu.Text(attrs, signal.K8sPodName),

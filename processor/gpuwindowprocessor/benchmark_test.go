@@ -377,7 +377,7 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 	cpu.Report(b, n.series)
 }
 
-// BenchmarkStore measures storing the state of 32 nodes of 8 GPUs with 7 MIG instances each.
+// BenchmarkStore measures storing the state of 32 nodes that have 8 GPUs with 7 MIG instances each.
 func BenchmarkStore(b *testing.B) {
 	n := newBenchNodes(32, 56)
 	for range 12 {

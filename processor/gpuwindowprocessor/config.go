@@ -32,10 +32,10 @@ const (
 	// maxWindow is the maximum length of a window. It is limited because the engine stores all
 	// sample times of a window.
 	maxWindow = 24 * time.Hour
-	// minDuration is the minimum duration. It detects a duration without a unit, which is in
-	// nanoseconds and therefore shorter.
+	// minDuration is the minimum value of a duration setting. It helps to detect durations without a
+	// unit, which are read as nanoseconds and are therefore shorter.
 	minDuration = 100 * time.Millisecond
-	// minDelay is the minimum delay, except 0.
+	// minDelay is the minimum nonzero delay.
 	minDelay = time.Millisecond
 	// defaultMaxSeries is sufficient for 1,000 nodes with 8 GPUs in one collector, with every
 	// signal enabled and a container on each GPU, at about 1,400 series per node. All of these
@@ -44,7 +44,7 @@ const (
 	// maxBatchPoints is the maximum number of points in one batch. With long labels, maxBatchBytes
 	// is reached first.
 	maxBatchPoints = 4096
-	// maxSeriesLimit is the maximum of max_series. More series would not fit in memory.
+	// maxSeriesLimit is the maximum value of max_series. More series would not fit in memory.
 	maxSeriesLimit = 100_000_000
 )
 
@@ -79,9 +79,9 @@ type Config struct {
 	FlatAttributes bool `mapstructure:"flat_attributes"`
 	// Passthrough determines which samples of metrics without windows are sent: last, all, or none.
 	Passthrough string `mapstructure:"passthrough"`
-	// Storage is the storage extension that stores the state across restarts.
+	// Storage is the storage extension that keeps the state across restarts.
 	Storage *component.ID `mapstructure:"storage"`
-	// Metrics enables or disables metrics of the windows by name.
+	// Metrics enables or disables window metrics by name.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 	// Rules replaces the default rules if it is set. An empty list means no rules.
 	Rules []window.Rule `mapstructure:"rules"`
@@ -217,7 +217,8 @@ func (c *Config) rules() []window.Rule {
 }
 
 // activeRules returns the rules, except default rules whose metrics are disabled by default and not
-// enabled. Configured rules are always active, even if their metrics have such names.
+// enabled. Configured rules are always active, even if they use the name of a metric that is
+// disabled by default.
 func (c *Config) activeRules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules
@@ -225,7 +226,7 @@ func (c *Config) activeRules() []window.Rule {
 	return slices.DeleteFunc(slices.Clone(c.rules()), func(r window.Rule) bool { return signal.IsOff(r.Metric) && !c.Metrics.Enabled(r.Metric, false) })
 }
 
-// metricNames returns the names of all metrics of the windows.
+// metricNames returns the names of all window metrics.
 func (c *Config) metricNames() []string {
 	var names []string
 	for _, r := range c.rules() {

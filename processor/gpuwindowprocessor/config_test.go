@@ -141,7 +141,8 @@ func TestAMetricIsEnabledUnlessItIsDisabled(t *testing.T) {
 	assert.False(t, disabled(signal.XIDErrors.Name))
 }
 
-// A metric that is disabled by default has no active rule, because an active rule would use series.
+// A metric that is disabled by default has no active rule, because an active rule creates series
+// even if its metric is not emitted.
 func TestAMetricThatIsDisabledByDefaultCanBeEnabled(t *testing.T) {
 	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.MemoryUtilizationP95.Name} {
 		made := func(settings map[string]any) bool {

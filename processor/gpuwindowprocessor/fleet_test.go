@@ -31,8 +31,8 @@ import (
 // designed.
 const fleet = 1000
 
-// node returns a scrape of an exporter with the CSV file of the examples. The node has 8 GPUs, and
-// a pod holds each GPU.
+// node returns a scrape of an exporter that uses the CSV file from the examples. The node has 8
+// GPUs, and a pod holds each GPU.
 func node(t *testing.T, at time.Time) pmetric.Metrics {
 	t.Helper()
 	file, err := os.Open("../../examples/dcgm-exporter/counters.csv")

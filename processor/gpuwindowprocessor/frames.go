@@ -17,9 +17,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// frameReader adds the samples of the frames of one node to the engine. It describes only the first
-// sample of a series with attributes. For later samples, it uses the engine's handle for the
-// series. The engine stores the reader with the node, and the node's lock guards it.
+// frameReader adds the samples of the frames of one node to the engine. It passes attributes only
+// with the first sample of a series. For later samples, it uses the engine's handle for the series.
+// The engine stores the reader with the node, and the node's lock guards it.
 type frameReader struct {
 	groups *componenthelper.Recent[groupKey, *group]
 	last   *group          // the last group that was read
@@ -83,7 +83,7 @@ type group struct {
 	// series are the engine's handles for the series. A handle is nil if the series does not exist.
 	series      []*window.Series
 	resource    *window.PlacedResource
-	nextInFrame *group // the next group in the last frame, because frames repeat
+	nextInFrame *group // the next group in the last frame; most frames have the same order
 	lastKept    time.Time
 }
 

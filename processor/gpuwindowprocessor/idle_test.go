@@ -21,7 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
-// arrival is a scrape that arrives some time after the start. Its samples are older by age.
+// arrival is a scrape. at is its arrival time after a full minute, and age is the age of its
+// samples on arrival.
 type arrival struct{ at, age time.Duration }
 
 func each(interval, from, to time.Duration) (out []arrival) {

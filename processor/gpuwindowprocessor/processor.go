@@ -26,11 +26,11 @@ import (
 const maxWait = time.Second
 
 const (
-	// maxJitter is the maximum delay after which closed windows are sent. Each process chooses a
-	// random delay at start, so that many agents do not send at the same time.
+	// maxJitter is the maximum delay before closed windows are sent. Each process chooses a random
+	// delay at start, so that many agents do not send at the same time.
 	maxJitter = time.Second
-	// maxSaveInterval is the maximum time between two writes of a node's state. After a crash, at
-	// most the samples of this time are lost.
+	// maxSaveInterval is the maximum time between two writes of a node's state. After a crash, at most
+	// the samples from this time are lost.
 	maxSaveInterval = 30 * time.Second
 )
 
@@ -51,13 +51,13 @@ type windowProcessor struct {
 	readers sync.Pool // of *reader
 	writer  writer
 	store   *stateStore
-	// jitter is the delay after which closed windows are sent.
+	// jitter is the delay before closed windows are sent.
 	jitter time.Duration
 
 	// The following fields are used by the emission loop and, after it has ended, by shutdown.
 	rows        []window.Row
 	due         time.Time
-	pauseUntil  time.Time // time after which no pauses between batches occur
+	pauseUntil  time.Time // time after which batches are sent without pauses
 	nextSave    time.Time
 	sendFailure componenthelper.Failure
 	health      healthCheck
@@ -116,7 +116,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 		return err
 	}
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
-	// The loop outlives the call of start.
+	// The loop outlives the call to start.
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.cancel = cancel
 	go p.run(loop)
@@ -342,7 +342,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		defer stopFlush()
 		defer p.cancel()
 		close(p.stop)
-		// The loop may be blocked in the next consumer or in the storage. Such a call returns when
+		// The loop may be blocked in a call to the next consumer or to the storage. The call returns when
 		// the context of the loop is canceled.
 		defer context.AfterFunc(flush, p.cancel)()
 		select {

@@ -107,8 +107,8 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func until(at time.Duration) { time.Sleep(time.Until(bubbleStart.Add(at))) }
 
-// If such metrics did not count, an error of a board without other samples for the rules would be
-// lost.
+// Metrics that are not sent also show that a device is observed. Otherwise, an error on a board
+// without other samples for the rules would be lost.
 func TestADeviceIsObservedByMetricsThatAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := new(consumertest.MetricsSink)
@@ -335,8 +335,8 @@ func TestTheNumberOfPointsInABatchIsLimited(t *testing.T) {
 	})
 }
 
-// The batches of a large window are sent with pauses, which end after a part of the next window. If
-// the processor is shut down, the remaining batches are sent without pauses.
+// The processor pauses between the batches of a large window, but only during the first quarter of
+// the next window. If the processor is shut down, the remaining batches are sent without pauses.
 func TestTheBatchesOfAWindowAreSentWithPauses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		devices int

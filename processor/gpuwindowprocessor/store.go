@@ -94,8 +94,8 @@ func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.
 	return engine
 }
 
-// readNodes reads the stored nodes. The next save writes or deletes all of them. A value from a
-// clean shutdown indicates that no samples were lost, which is no longer true after a crash.
+// readNodes reads the stored nodes. The next save writes or deletes all of them, because a value
+// from a clean shutdown states that no samples were lost. After a crash, this would be wrong.
 func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
 	componenthelper.Restore(ctx, s.state, func(node string, stored *[]byte) error {
 		states = append(states, *stored)

@@ -28,8 +28,8 @@ type writer struct {
 // is needed because long labels are repeated on each point.
 const maxBatchBytes = 3 << 20
 
-// writeBatch returns the first rows as one batch of at most maxBatchBytes, or the first row if it
-// is larger than that. n is the number of rows in the batch.
+// writeBatch returns the first rows as one batch of at most maxBatchBytes, or only the first row if
+// that row alone is larger. n is the number of rows in the batch.
 func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
 	n = len(rows)
 	if w.fit > 0 {

@@ -16,10 +16,10 @@ import (
 
 // conflictDetector detects that two collectors send samples of one GPU. Samples do not identify
 // their collector, so the samples of one collector cannot be dropped. The start time of a
-// collector's counter changes only when the collector restarts. Therefore a start time that
-// alternates with another one shows a second collector. Without error counters, the energy counter
-// shows the conflict: the values of the two exporters differ slightly, so the energy repeatedly
-// decreases a little.
+// collector's counter changes only when the collector restarts. Therefore, a start time that
+// alternates with another start time shows a second collector. Without error counters, the energy
+// counter shows the conflict: the values of the two exporters differ slightly, so the energy
+// repeatedly decreases a little.
 type conflictDetector struct {
 	logger *zap.Logger
 	idle   time.Duration // time without samples after which a counter is deleted

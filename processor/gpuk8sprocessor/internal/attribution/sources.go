@@ -37,7 +37,7 @@ type Sources struct {
 	Pods []Pod
 }
 
-// Listing is one answer of the PodResources service.
+// Listing is one answer from the PodResources service.
 type Listing struct {
 	State kube.Phase
 	// Time is when the answer arrived, in nanoseconds since the epoch.

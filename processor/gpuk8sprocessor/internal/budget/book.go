@@ -47,7 +47,7 @@ func NewBook(maxAge time.Duration, limits *Limits) *Book {
 	}
 }
 
-// scrape is the time of the newest values of a source.
+// scrape describes the newest values from a source.
 type scrape struct {
 	time int64 // by the source's clock, in nanoseconds since the epoch
 	// interval is the time since the previous values. 0 means unknown.

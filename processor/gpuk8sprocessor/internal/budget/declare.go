@@ -153,8 +153,9 @@ func anyUser(devices []*Device, match func(*User) bool) bool {
 	return slices.ContainsFunc(devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, match) })
 }
 
-// remainingPodBudget returns the user's part of a pod's budget that names no device. The budgets of
-// containers from the same source are subtracted first. The other containers share the rest.
+// remainingPodBudget returns the user's part of a pod's budget that names no device. Budgets that
+// the same source provides for containers are subtracted first. The other containers share the
+// rest.
 func (p *Place) remainingPodBudget(pod *gpushare.Budget, u *User) int64 {
 	bytes, hasOwnBudget, devices := pod.MemoryBytes, map[string]bool{}, p.allocatedDevices(u.Holder, true)
 	for i := range u.Declared {

@@ -168,7 +168,7 @@ func (p *gpuPower) newProcessList(f *gpudata.Frame, d *gpudata.DeviceFrame) *pro
 	return l
 }
 
-// merge adds the entries that l lacks, because the list of one time can arrive in several batches.
+// merge adds the entries that l lacks, because the list for one time can arrive in several batches.
 func (l *processList) merge(from *processList) {
 	l.counted = l.counted || from.counted
 	l.count = max(l.count, from.count)

@@ -80,8 +80,8 @@ func (pl *nodeState) processListAt(lists map[string]*processList, id string, at 
 	return nil
 }
 
-// storeProcessList stores a list of a device's processes for boards that are sampled at other times. It
-// returns the merged list of that time, because one list can arrive in several batches.
+// storeProcessList stores a list of a device's processes for boards that are sampled at other
+// times. It returns the merged list for that time, because one list can arrive in several batches.
 func (p *gpuPower) storeProcessList(pl *nodeState, id string, l *processList, now time.Time) *processList {
 	if pl == nil {
 		return l

@@ -2,8 +2,8 @@ package usage
 
 import "time"
 
-// maxRise is how far the time between two frames may exceed the time between their arrivals.
-// Delayed delivery of frames causes such differences.
+// maxRise is how far the time between two frames may exceed the time between their arrivals. The
+// two times differ if frames are delivered with different delays.
 const maxRise = 30 * time.Second
 
 // minSetBack is the backward clock step above which a step can be distinguished from a delay, if
@@ -14,7 +14,7 @@ const minSetBack = 5 * time.Second
 // clock measures the arrivals, so they do not depend on the wall clock of this machine. The zero
 // pace has no frame, for example after a restart. It trusts the time of the first frame.
 //
-// Frames of a backlog or a recording arrive faster than their times advance, but their times are
+// Frames from a backlog or a recording arrive faster than their times advance, but their times are
 // correct. So a difference indicates a wrong time only if the previous frames arrived as fast as
 // their times advanced.
 type pace struct {

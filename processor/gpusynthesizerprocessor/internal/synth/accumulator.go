@@ -190,8 +190,8 @@ func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	}
 }
 
-// addHolder returns the list with the row's holder, and the index of the holder. Only some of the
-// rows of one container may have the pod's UID.
+// addHolder returns the list with the row's holder, and the index of the holder. The pod's UID may
+// be on only some of a container's rows.
 func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	for i := range holders {
 		h := &holders[i]

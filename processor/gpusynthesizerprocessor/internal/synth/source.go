@@ -153,9 +153,9 @@ type Conflict struct {
 	Kept, Dropped string
 }
 
-// claims are the claims of all sources that expose a board or its instances. The rows of only one
-// source are kept while that source is present, because otherwise samples of two sources would be
-// mixed in one series.
+// claims contains one claim for each source that exposes a board or its instances. If several
+// present sources expose the same series, the rows of only one of them are kept. Otherwise, one
+// series would contain samples from several sources.
 type claims struct {
 	node, board string
 	// list contains the kept source first, then the others by rank.
@@ -426,8 +426,8 @@ type Sample struct {
 	Value float64
 }
 
-// Takes reports whether a sample of another component is emitted. The sample is dropped if another
-// source of the board is kept.
+// Takes reports whether a sample from another component is emitted. The sample is dropped if
+// another source of the board is kept.
 func (b *Batch) Takes(src *Source, name string, p Sample) (takes bool) {
 	return !b.withNode(name, func(s *node) { takes = s.takes(src, name, p) }) || takes
 }

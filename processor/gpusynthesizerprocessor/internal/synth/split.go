@@ -11,9 +11,9 @@ import (
 // soundScrapes is the number of scrapes without a split after which the detection stops.
 const soundScrapes = 100
 
-// splits detects that one scrape arrives in several batches. Then two batches have different fields
-// of the same device and sample time. They may have one field in common, because a field with rows
-// for several holders, links, or instances may itself be split.
+// splits detects that one scrape arrives in several batches. In that case, two batches have
+// different fields for the same device and sample time. They may have one field in common, because
+// a field with rows for several holders, links, or instances may itself be split.
 type splits struct {
 	decided atomic.Bool
 	mu      sync.Mutex

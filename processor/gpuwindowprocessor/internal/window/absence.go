@@ -21,7 +21,7 @@ const (
 // node contains the places with the same node name, which may be empty. It has a lock, and its
 // state is stored as one value.
 //
-// In a tier, another collector may receive and count a node's samples for some time. Therefore the
+// In a tier, another collector may receive and count a node's samples for some time. Therefore, the
 // time between the samples before and after an absence is neither observed nor counted here. A node
 // is absent if no sample from it arrives for 2.5 times its usual interval, and for at least one
 // second. gpu.exporter.up is also a sample, so a failed scrape is not an absence. The first sample

@@ -82,7 +82,7 @@ func TestCollectorsOfATierCountExactlyTheObservedIncreases(t *testing.T) {
 }
 
 // A crash loses the samples that arrived after the node was stored. The coverage of the windows
-// must show this.
+// must show the loss.
 func TestACrashOfACollectorInATierIsAnAbsence(t *testing.T) {
 	for name, tt := range map[string]struct {
 		clean bool

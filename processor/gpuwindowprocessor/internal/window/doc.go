@@ -30,7 +30,7 @@
 // # State
 //
 // Nodes returns the names of the nodes that send samples. Store returns the state of one node.
-// Restore returns an engine that continues from such states.
+// Restore returns an engine that continues from stored states.
 //
 // # Time
 //

@@ -38,8 +38,9 @@ func (d *device) row(m *metric, seq uint64, own Attrs) Row {
 	return r
 }
 
-// rowKey is the sort key of a row. Rows are sorted by Resource, then by metric with the results of
-// rules first, then by device. If ByDevice is set, rows are sorted by device before metric.
+// rowKey is the sort key of a row. Rows are sorted by Resource, then by metric, then by device. The
+// metrics that rules compute come first. If ByDevice is set, rows are sorted by device before
+// metric.
 type rowKey struct {
 	place, first, scope, metric, device, seq uint64
 	at                                       int // index of the row before it is moved
@@ -205,8 +206,7 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 		if !ok {
 			continue
 		}
-		// Rounding may cause the mean of ratios to exceed 1, which is not counted. A time ratio can
-		// also exceed 1 for other reasons.
+		// Count only time ratios. The mean of ratios can exceed 1 only because of rounding.
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			em.clamped++
 		}

@@ -59,7 +59,7 @@ type Stats struct {
 // is taken before the engine's.
 type Engine struct {
 	set Settings
-	// length, grace, maxGap and idle are the settings in nanoseconds.
+	// length, grace, maxGap, and idle are the settings in nanoseconds.
 	length, grace, maxGap, idle int64
 	print                       uint64 // fingerprint of the settings
 	rules                       []*Rule

@@ -107,11 +107,11 @@ func (s *Series) hasUnsentSamples() bool {
 const resolution = int64(time.Millisecond)
 
 // end ends a series and appends the rows that mark the end. Backends reject points that are out of
-// order. Therefore the time of the mark must be after the last point of the series that was sent,
-// and before any point of a later sample. The second condition holds because the mark is before the
-// end of the newest window that was closed when the series became idle. The time of the mark does
-// not depend on the time of the search. If several series feed an output, the series that was seen
-// last must end last.
+// order. Therefore, the time of the mark must be after the last sent point of the series, and
+// before any point of a later sample. The second condition holds because the mark is before the end
+// of the newest window that was closed when the series became idle. The time of the mark does not
+// depend on the time of the search. If several series feed an output, the series that was seen last
+// must end last.
 func (x *expiry) end(s *Series) {
 	e, d := x.e, s.device
 	closed := e.closedAt(s.Seen + e.idle)

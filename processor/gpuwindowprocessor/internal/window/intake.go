@@ -182,11 +182,10 @@ func (in *Ingest) SetMetric(m Metric) {
 }
 
 // Resolve adds one sample of the current metric and returns its series. Add adds further samples of
-// the same Resource, scope, metric and attributes to that series. If the limit of series is
-// reached, Resolve returns a series that refuses all samples. CanAdd returns true for this series
-// while the limit is reached. Resolve returns nil if the sample was dropped or is not used. The
-// samples of metrics that windows do not use only show that their devices exist, and are not
-// counted.
+// the same Resource, scope, metric, and attributes to that series. If the series limit is reached,
+// Resolve returns a series that refuses all samples. CanAdd returns true for this series while the
+// limit is reached. Resolve returns nil if the sample was dropped or is not used. The samples of
+// metrics that windows do not use only show that their devices exist, and are not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p); s != nil {
 		in.previous = s
@@ -308,10 +307,10 @@ func (in *Ingest) recordSighting(id string, t int64) *Series {
 	return s
 }
 
-// full reports whether the limit of series is reached.
+// full reports whether the series limit is reached.
 func (e *Engine) full() bool { return e.series.Load() >= int64(e.set.MaxSeries) }
 
-// reserve counts one more series, unless the limit of series is reached.
+// reserve counts one more series, unless the series limit is reached.
 func (e *Engine) reserve() bool {
 	reserved := e.series.Add(1) <= int64(e.set.MaxSeries)
 	if !reserved {
@@ -320,9 +319,9 @@ func (e *Engine) reserve() bool {
 	return reserved
 }
 
-// series returns the series of a shape on a device, and creates it if needed. If the limit of
-// series is reached, it returns a series without a device that represents all refused series of the
-// shape. Therefore refusing a sample is not more expensive than accepting one.
+// series returns the series of a shape on a device, and creates it if needed. If the series limit
+// is reached, it returns a series without a device that represents all refused series of the shape.
+// Therefore, refusing a sample is not more expensive than accepting one.
 func (in *Ingest) series(id string, sh *shape) *Series {
 	e, r := in.e, in.resource
 	if r.place != nil && r.place.devices[id] != nil {

@@ -90,8 +90,8 @@ func TestNoSampleIsLostWhileNodesSendAtTheSameTime(t *testing.T) {
 	assert.InDelta(t, stats.Samples[Accepted]+stats.Samples[OutOfOrder], inWindows, 0)
 }
 
-// The rows of a window are read when the batch has unlocked the node. Until then, further samples
-// of the batch must use the same window instead of opening it again.
+// The rows of a window are read only after the batch has unlocked the node. Until then, further
+// samples of the batch must use the same window instead of opening it again.
 func TestAWindowThatIsFetchedDuringABatchIsNotOpenedAgain(t *testing.T) {
 	e := New(testSettings(), origin)
 	add := func(in *Ingest, metric string, at time.Duration) Outcome {

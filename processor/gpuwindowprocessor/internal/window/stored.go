@@ -81,13 +81,13 @@ func init() {
 	}
 }
 
-// Errors of stored state.
+// Errors that Restore returns.
 var (
 	// ErrForeign means that the data is damaged or is not stored state.
 	ErrForeign = errors.New("not the state of windows, or damaged")
 	// ErrVersion means that another version of the engine stored the state.
 	ErrVersion = errors.New("state of another version")
-	// ErrSettings means that the state was stored with other settings of windows or rules.
+	// ErrSettings means that the state was stored with other window or rule settings.
 	ErrSettings = errors.New("state under other settings")
 )
 
@@ -223,7 +223,7 @@ func (e *Engine) decode(state []byte) (n stored, err error) {
 	return n, nil
 }
 
-// isOtherVersion reports whether another version stored the state. The fields of such a state may
+// isOtherVersion reports whether another version stored the state. The fields of that state may
 // have other types.
 func isOtherVersion(state []byte) bool {
 	var of struct{ Version int }
