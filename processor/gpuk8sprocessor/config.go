@@ -33,9 +33,9 @@ const (
 
 // Config configures the gpu_k8s processor.
 type Config struct {
-	// NodeName is the name of the node whose kubelet and API objects are read. Devices of other nodes
-	// are attributed by labels and processes. The default is the environment variable NODE_NAME. If it
-	// is also unset, no device belongs to this node.
+	// NodeName is the name of the node whose kubelet and API objects are read. Devices of other
+	// nodes are attributed by labels and processes. The default is the environment variable
+	// NODE_NAME. If it is also unset, no device belongs to this node.
 	NodeName string `mapstructure:"node_name"`
 	// Sources configures the sources of holders.
 	Sources SourcesConfig `mapstructure:"sources"`

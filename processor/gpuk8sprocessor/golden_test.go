@@ -284,7 +284,8 @@ func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 					d.AllowMultipleAllocations = new(true)
 				}
 			}
-			// Devices of the same pool and generation are in one slice, unless count is greater than 1.
+			// Devices of the same pool and generation are in one slice, unless count is greater
+			// than 1.
 			if n := len(current.slices); n > 0 && sl.Spec.Pool.ResourceSliceCount == 1 && current.slices[n-1].Spec.Pool.Name == pool &&
 				current.slices[n-1].Spec.Driver == driver && current.slices[n-1].Spec.Pool.Generation == sl.Spec.Pool.Generation {
 				current.slices[n-1].Spec.Devices = append(current.slices[n-1].Spec.Devices, d)

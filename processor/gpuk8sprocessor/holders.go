@@ -174,8 +174,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	if reserved {
 		labels = nil
 	} else if len(labels) == 0 {
-		// The files are used only without labels, because an exporter that reads them adds labels for the
-		// jobs.
+		// The files are used only if there are no labels, because an exporter that reads the files
+		// adds labels for the jobs.
 		for _, job := range p.mapping.jobsOn(d, f.Time) {
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
 			observed = observed || d.Observed
@@ -189,8 +189,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
-		// The holders are unknown, because the other holders must not be charged for the refused job's
-		// share.
+		// The holders are unknown, because the other holders must not be charged for the refused
+		// job's share.
 		decision = attribution.Decision{}
 	}
 	holdersKnown := decision.HoldersKnown || empty && p.cfg.outsideKubernetes()
@@ -210,8 +210,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 }
 
-// shareAsHolders sets the sharing strategy of users that are not holders. If the user is in the
-// same container as a holder, it gets the holder's strategy. Otherwise, its strategy is unknown.
+// shareAsHolders sets the sharing strategy of users that are not holders. If a user is in the same
+// container as a holder, it gets the holder's strategy. Otherwise, its strategy is unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {

@@ -16,7 +16,7 @@ type jobs struct {
 	limit componenthelper.Limit
 }
 
-// deleteExpired removes a node's jobs that have not been seen for the time for which gpu_window
+// deleteExpired removes a node's jobs that have not been seen for so long that gpu_window no longer
 // keeps their series.
 func (j *jobs) deleteExpired(n *nodeState, now time.Time) {
 	before := len(n.jobs)

@@ -53,7 +53,8 @@ func TestADeviceOfARefusedJobHasAnUnknownHolder(t *testing.T) {
 	got := lines(t, p, "GPU-1 hw.power=5", "job=1 GPU-1 gpu.device.holder=1")
 	assert.Contains(t, got, "{hpc.job.id=1, k8s.node.name=n1} hw.power=5")
 
-	// Job 2 shares the board of job 1, holds another board alone, and has a process on a third board.
+	// Job 2 shares the board of job 1, holds another board alone, and has a process on a third
+	// board.
 	got = lines(t, p, "GPU-1 hw.power=5", "GPU-2 hw.power=5", "GPU-3 hw.power=5",
 		"job=1 GPU-1 gpu.device.holder=1", "job=2 GPU-1 gpu.device.holder=1", "job=2 GPU-2 gpu.device.holder=1",
 		"job=2 GPU-2 k8s.container.gpu.memory.usage=7", "job=2 GPU-3 process.gpu.memory.usage=7 process.pid=3")

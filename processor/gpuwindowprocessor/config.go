@@ -32,8 +32,8 @@ const (
 	// maxWindow is the maximum length of a window. It is limited because the engine stores all
 	// sample times of a window.
 	maxWindow = 24 * time.Hour
-	// minDuration is the minimum value of a duration setting. It helps to detect durations without a
-	// unit, which are read as nanoseconds and are therefore shorter.
+	// minDuration is the minimum value of a duration setting. It helps to detect durations without
+	// a unit, which are read as nanoseconds and are therefore shorter.
 	minDuration = 100 * time.Millisecond
 	// minDelay is the minimum nonzero delay.
 	minDelay = time.Millisecond

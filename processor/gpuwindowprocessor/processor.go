@@ -29,8 +29,8 @@ const (
 	// maxJitter is the maximum delay before closed windows are sent. Each process chooses a random
 	// delay at start, so that many agents do not send at the same time.
 	maxJitter = time.Second
-	// maxSaveInterval is the maximum time between two writes of a node's state. After a crash, at most
-	// the samples from this time are lost.
+	// maxSaveInterval is the maximum time between two writes of a node's state. After a crash, at
+	// most the samples from this time are lost.
 	maxSaveInterval = 30 * time.Second
 )
 
@@ -342,8 +342,8 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		defer stopFlush()
 		defer p.cancel()
 		close(p.stop)
-		// The loop may be blocked in a call to the next consumer or to the storage. The call returns when
-		// the context of the loop is canceled.
+		// The loop may be blocked in a call to the next consumer or to the storage. The call
+		// returns when the context of the loop is canceled.
 		defer context.AfterFunc(flush, p.cancel)()
 		select {
 		case <-p.done:

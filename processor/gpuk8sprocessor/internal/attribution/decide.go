@@ -46,8 +46,8 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 				return d
 			}
 		}
-		// If all pods that the kubelet lists have ended, the holders are unknown, because the kubelet's
-		// answer predates the end of the pods.
+		// If all pods that the kubelet lists have ended, the holders are unknown, because the
+		// kubelet's answer predates the end of the pods.
 		d.HoldersKnown = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
 	}
 	if d.HoldersKnown {

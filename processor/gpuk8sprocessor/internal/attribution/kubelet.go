@@ -69,8 +69,8 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 
 // claimants are the claims through which the kubelet lists a device for containers that may hold
 // it. The scheduler allocates a device without shares to only one claim. If a device has several
-// claims, all others must have administrative access. A claim that cannot be read, or that was
-// deleted while in use, may have administrative access.
+// claims, all but one of them must have administrative access. A claim that cannot be read, or that
+// was deleted while in use, may have administrative access.
 type claimants struct {
 	first   podKey // namespace and name
 	several bool   // more than one claim uses the device without a share

@@ -28,7 +28,7 @@ func podHolder(name, uid, container string) gpudata.Holder {
 }
 
 // A pod holds its devices until it ends, including devices that are missing from a scrape or arrive
-// in a separate batch. If such a device exists, the device of a process in the pod is unknown.
+// in a separate batch. If a pod holds a missing device, the device of its processes is unknown.
 func TestAProcessWithoutADeviceMayBeOnADeviceMissingFromTheScrape(t *testing.T) {
 	a, again, nameless := podHolder("a", "uid-a", "c"), podHolder("a", "uid-new", "c"), podHolder("a", "", "c")
 	d, b := podHolder("a", "uid-a", "d"), podHolder("b", "uid-b", "c")

@@ -17,8 +17,8 @@ type podKey struct {
 // podLife is the time span in which one pod had a name.
 type podLife struct {
 	Pod
-	// The pod exists in the interval [from, until). ended is when all containers have ended and will
-	// not restart. All times are in nanoseconds since the epoch.
+	// The pod exists in the interval [from, until). ended is when all containers have ended and
+	// will not restart. All times are in nanoseconds since the epoch.
 	from, until, ended int64
 }
 

@@ -111,8 +111,8 @@ type Pod struct {
 	Assigned          []Assigned
 	// Groups are groups of pods. The pods of a group share the device of a reservation pod. In an
 	// ordinary pod, Groups are the pod's groups, and GroupContainer is the container that has the
-	// shares. In a reservation pod, Groups contains the group that the pod serves, and Reserved is the
-	// device that the pod reports.
+	// shares. In a reservation pod, Groups contains the group that the pod serves, and Reserved is
+	// the device that the pod reports.
 	Groups         []string
 	GroupContainer string
 	Reserved       catalogue.PluginID
@@ -153,8 +153,8 @@ type Holding struct {
 	// several is true if the container has several allocations of the device.
 	several bool
 	raw     string // the allocated id
-	// The pod exists in the interval [from, until), in nanoseconds since the epoch. Both are set only
-	// for holdings in a table.
+	// The pod exists in the interval [from, until), in nanoseconds since the epoch. Both are set
+	// only for holdings in a table.
 	from, until int64
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Entry is the entry for one device in a table. It is immutable.
+// Entry contains the holders and attributes of one device in a Table. It is immutable.
 type Entry struct {
 	// Facts are attributes of the device from slices and schedulers. They are added to the
 	// attributes of the device's points.
@@ -28,7 +28,7 @@ type Entry struct {
 	// unknown group.
 	partial bool
 	// ambiguous is true if the kubelet lists the device for several claims and it is unknown which
-	// claim holds the device. All others must have administrative access.
+	// claim holds the device. All other claims must have administrative access.
 	ambiguous bool
 	// released is true if nobody holds the device after all Holders have ended. This applies to
 	// holders from claims, because claims are watched. It does not apply to the kubelet's list,
@@ -77,8 +77,8 @@ type builder struct {
 	unmatched map[string]Reason // device IDs that match no device
 	// listed are the devices that the kubelet lists without a holder.
 	listed map[string]bool
-	// disputed contains the latest time at which a pod ends whose assigned device could not be
-	// matched. boards applies if the device may be any board, and instances if it may be any instance.
+	// disputed contains the end of the last pod whose assigned device could not be matched. boards
+	// applies if the device may be any board, and instances if it may be any instance.
 	disputed struct{ boards, instances int64 }
 }
 

@@ -59,7 +59,8 @@ type scrape struct {
 // Process is a process on a device.
 type Process struct {
 	PID string
-	// Holder is the process's container, as far as it is known. It is zero for a process on the host.
+	// Holder is the process's container, as far as it is known. It is zero for a process on the
+	// host.
 	Holder gpudata.Holder
 	// Used is the process's memory in bytes, or Unknown.
 	Used int64

@@ -113,11 +113,11 @@ type User struct {
 	// if the pod could not be read.
 	Declared          []gpushare.Budget
 	DeclarationsKnown bool
-	// APIServerUnused is true if the API server is not used. Other sources of budgets still apply. If
-	// they provide no budget, the pod may still declare one.
+	// APIServerUnused is true if the API server is not used. Other sources of budgets still apply.
+	// If they provide no budget, the pod may still declare one.
 	APIServerUnused bool
-	// Claims are the amounts of memory that the allocations of the container's claims consume on the
-	// device.
+	// Claims are the amounts of memory that the allocations of the container's claims consume on
+	// the device.
 	Claims []Claim
 	// Exported is the budget that an exporter states, or 0 if it states none.
 	Exported int64

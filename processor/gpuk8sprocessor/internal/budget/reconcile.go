@@ -27,8 +27,8 @@ const (
 	DeviceUnknown
 	// UsageMissing means that a holder's usage is unknown.
 	UsageMissing
-	// Unexplained means that the device's usage exceeds the sum of its users' usage by more than the
-	// tolerance.
+	// Unexplained means that the device's usage exceeds the sum of its users' usage by more than
+	// the tolerance.
 	Unexplained
 	// FalseZero means that the usage of every user is 0 although the device is in use.
 	FalseZero
@@ -71,8 +71,8 @@ const aboveDevice = 1.05
 // Tolerance is the largest allowed difference between the sum of the users' usage and the device's
 // usage.
 type Tolerance struct {
-	// Process is the part of a process's memory that its reported usage does not include, such as the
-	// CUDA context, in bytes.
+	// Process is the part of a process's memory that its reported usage does not include, such as
+	// the CUDA context, in bytes.
 	Process int64 `mapstructure:"process"`
 	// Ratio is the tolerance as a ratio of the device's usage.
 	Ratio float64 `mapstructure:"ratio"`

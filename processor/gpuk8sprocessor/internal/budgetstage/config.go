@@ -24,8 +24,8 @@ const maxProcess = 16 << 30
 type Config struct {
 	// Sources selects the sources of budgets.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// MaxAge is the maximum age of a list of processes and of the values of a container exporter. If
-	// two intervals of the source are shorter than MaxAge, the limit is two intervals.
+	// MaxAge is the maximum age of a list of processes and of the values of a container exporter.
+	// If two intervals of the source are shorter than MaxAge, the limit is two intervals.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is the largest allowed difference between the sum of the containers' usage and the
 	// device's usage.

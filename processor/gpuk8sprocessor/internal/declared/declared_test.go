@@ -18,7 +18,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// startReader starts and returns a reader. The API server contains the pods. It appends the names
+// startReader starts and returns a reader whose API server contains the pods. It appends the names
 // of pods with unreadable annotations to unreadable.
 func startReader(t *testing.T, unreadable *[]string, pods ...runtime.Object) *Reader {
 	t.Helper()

@@ -103,8 +103,8 @@ type Sample struct {
 	// Time is in nanoseconds since the epoch.
 	Time  int64
 	Watts float64
-	// Until is the last time at which the board was certainly idle. The board may have been busy after
-	// Until, so samples after Until are not quiet until a later Until confirms them.
+	// Until is the last time at which the board was certainly idle. The board may have been busy
+	// after Until, so samples after Until are not quiet until a later Until confirms them.
 	Until int64
 }
 

@@ -42,8 +42,8 @@ func Boards(dir string) map[string]int {
 	if same {
 		return nil
 	}
-	// If some boards are not visible, for example in a container, the numbers of the other boards are
-	// unknown.
+	// If some boards are not visible, for example in a container, the numbers of the other boards
+	// are unknown.
 	slices.Sort(minors)
 	for i, minor := range minors {
 		if minor != i {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// settled is the age from which a file counts as complete. Programs that write a file in several
-	// steps need less time.
+	// settled is the age from which a file counts as complete. Programs that write a file in
+	// several steps need less time.
 	settled = time.Second
 	// maxEntries limits the entries of the directory. maxBytes limits the bytes that are read from
 	// all files together.

@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// largeNode returns a batch from a node with 8 boards that have 7 instances each. Three containers
-// with one process each share every instance.
+// largeNode returns a batch from a node with 8 boards that have 7 instances each. Each instance is
+// shared by three containers with one process each.
 func largeNode(t testing.TB, seconds int) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder

@@ -61,7 +61,8 @@ func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 		return p.restore(name, stored, now)
 	})
 	if err := p.state.Save(ctx, p.baselines); err != nil {
-		// The storage may still contain the energy. After a crash, it would be restored a second time.
+		// The storage may still contain the energy. After a crash, it would be restored a second
+		// time.
 		p.nodes.Each(func(_ string, pl *nodeState) {
 			p.series.Free(len(pl.energy))
 			clear(pl.energy)

@@ -21,8 +21,8 @@ type Holder struct {
 // Process is a process that uses a device.
 type Process struct {
 	PID, ContainerID string
-	// Holder is the container of the process. It is zero for a process on the host and for a process
-	// in an unknown container.
+	// Holder is the container of the process. It is zero for a process on the host and for a
+	// process in an unknown container.
 	Holder gpudata.Holder
 	// Utilization is the fraction of time, in [0, 1], during which the process used the device's
 	// multiprocessors. It is NaN if it is unknown.

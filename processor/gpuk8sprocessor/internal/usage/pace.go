@@ -6,8 +6,8 @@ import "time"
 // two times differ if frames are delivered with different delays.
 const maxRise = 30 * time.Second
 
-// minSetBack is the backward clock step above which a step can be distinguished from a delay, if
-// older frames have arrived.
+// minSetBack is the limit that a backward clock step must exceed to be distinguished from a delay,
+// if older frames have arrived.
 const minSetBack = 5 * time.Second
 
 // pace compares the times of a board's frames with the time between their arrivals. The monotonic

@@ -65,7 +65,7 @@ func (b *Board) Divide() {
 			sizes += size
 		}
 	}
-	scale := 1 / max(sizes, 1) // the sizes of all devices of a board add up to at most 1
+	scale := 1 / max(sizes, 1) // so that the sizes of a board's devices add up to at most 1
 	if rest := max(0, 1-sizes); complete {
 		b.Unallocated += rest
 	} else {

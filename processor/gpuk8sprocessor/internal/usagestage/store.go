@@ -64,7 +64,8 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 		return p.restore(stored, now)
 	})
 	if err := p.state.Save(ctx, func(string) any { return nil }); err != nil {
-		// The storage could not be cleared. After a crash, its state would be restored a second time.
+		// The storage could not be cleared. After a crash, its state would be restored a second
+		// time.
 		p.nodes.Each(func(_ string, n *nodeState) {
 			for _, b := range n.boards {
 				p.series.Free(1 + len(b.Accounts))

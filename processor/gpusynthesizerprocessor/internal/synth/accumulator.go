@@ -24,8 +24,8 @@ type accumulator struct {
 	holders []holder
 	// jobs are the sorted jobs from the labels.
 	jobs []string
-	// totals and counts are the values of the DCGM_EXP_XID_ERRORS fields by XID code. totals contains
-	// counters, and counts contains the counts in a sliding window.
+	// totals and counts are the values of the DCGM_EXP_XID_ERRORS fields by XID code. totals
+	// contains counters, and counts contains the counts in a sliding window.
 	totals, counts map[int]float64
 	hasTotals      bool
 	hasCounts      bool

@@ -62,8 +62,8 @@ type Device struct {
 	number   int    // number of the instance; foldBoard uses the lowest
 	instance string // identity of the instance on the board, empty for a board
 
-	// claims are the claims on the device's board. era is the era of the claims in which the device's
-	// baselines were set.
+	// claims are the claims on the device's board. era is the era of the claims in which the
+	// device's baselines were set.
 	claims *claims
 	era    uint32
 
@@ -259,14 +259,15 @@ type Row struct {
 
 	held    bool
 	relayed bool
-	// namesPod is true if the labels name a pod, even if the pod is not a holder. The row's labels may
-	// then include the pod's own labels.
+	// namesPod is true if the labels name a pod, even if the pod is not a holder. The row's labels
+	// may then include the pod's own labels.
 	namesPod bool
 	// doubtful is true if the holder is named like an exporter and the scrape target is unknown.
 	doubtful bool
 	// federated is true if a Prometheus server added the target labels.
 	federated bool
-	// process is the process that a process exporter's row describes. It is nil for other exporters.
+	// process is the process that a process exporter's row describes. It is nil for other
+	// exporters.
 	process *gpudata.Unplaced
 	vgpu    string // the replica of a time-sliced device
 	job     string // the job that the labels name, even if they also name a container

@@ -31,8 +31,8 @@ const (
 	DropAmbiguousDevice
 	// DropFuture is a row whose sample time is more than 1 min ahead of the wall clock.
 	DropFuture
-	// DropImplausible is a ratio that is too far outside [0, 1] to be a rounding error, or a byte rate
-	// above the capacity of the link.
+	// DropImplausible is a ratio that is too far outside [0, 1] to be a rounding error, or a byte
+	// rate above the capacity of the link.
 	DropImplausible
 	// DropFrozen is a 0 from a profiler that has stopped, although the device is busy.
 	DropFrozen
