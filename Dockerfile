@@ -10,9 +10,9 @@
 # The source archive of a release contains all modules in vendor/. If the machine has the two base
 # images, it builds without network access: --network=none.
 #
-# The base images are multi-platform indexes, pinned by digest. `make pin-images` updates the
-# digests to the current ones of the tags. Releases require digests. The static form has no base
-# image.
+# The base images are multi-platform indexes that are pinned by digest. `make pin-images` updates
+# each digest to the current digest of its tag. Releases require digests. The static form has no
+# base image.
 ARG GO_IMAGE=golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a
 ARG BASE_IMAGE=debian:trixie-slim@sha256:a29215f6a35e51e22adffa17f89e9d2ef06214e64a2bad10d765c46aea49f11f
 ARG FORM=static
@@ -40,7 +40,7 @@ FROM base-${FORM}
 # CA certificates, for backends with TLS.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/otelcol-gpu /otelcol-gpu
-# The chart runs the agent form on each node if its components are sufficient.
+# On each node, the chart runs the agent form if it has all configured components.
 COPY --from=build /out/otelcol-gpu-agent /otelcol-gpu-agent
 # The chart's simulator runs dcgmsim.
 COPY --from=build /out/dcgmsim /dcgmsim

@@ -18,19 +18,19 @@ CRANE_VERSION := v0.22.1
 CRANE := $(TOOL_CACHE)/crane-$(CRANE_VERSION)-$(shell go env GOVERSION)/crane
 ACTIONLINT_VERSION := v1.7.12
 ACTIONLINT := $(TOOL_CACHE)/actionlint-$(ACTIONLINT_VERSION)-$(shell go env GOVERSION)/actionlint
-# A real Prometheus for `make examples`, which is also built once per version. Its go.mod defines
+# `make examples` uses a real Prometheus, which is also built once per version. Its go.mod defines
 # the version.
 PROMETHEUS_VERSION := $(shell sed -n 's/^.*prometheus\/prometheus \(v[^ ]*\).*/\1/p' internal/tools/prometheus/go.mod)
 PROMETHEUS := $(TOOL_CACHE)/prometheus-$(PROMETHEUS_VERSION)-$(shell go env GOVERSION)/prometheus
 PROMTOOL := $(dir $(PROMETHEUS))promtool
-# A real Kubernetes control plane for the integration tests, which is also built once per version.
+# The integration tests use a real Kubernetes control plane, which is also built once per version.
 KUBERNETES_VERSION := $(shell sed -n 's/^.*k8s.io\/kubernetes \(v[^ ]*\).*/\1/p' test/controlplane/go.mod)
 CONTROLPLANE := $(TOOL_CACHE)/kubernetes-$(KUBERNETES_VERSION)-$(shell go env GOVERSION)
 CONTROLPLANE_BINARIES := $(addprefix $(CONTROLPLANE)/,etcd kube-apiserver kube-scheduler)
 
 # builder-config.yaml defines the version and the build tags.
 TAGS := $(shell sed -n 's/^  build_tags: *//p' builder-config.yaml)
-# A release has the version of the distribution.
+# A release uses the distribution's version.
 VERSION := $(shell sed -n 's/^  version: *//p' builder-config.yaml)
 # The output directory of releases, and the name of the image.
 DIST := dist
@@ -74,7 +74,7 @@ build: ## Build bin/otelcol-gpu and the other commands
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/ ./cmd/...
 
-# `make run` uses the agent form, because that compiles in two thirds of the time.
+# `make run` uses the agent form, which compiles in two thirds of the time of the full distribution.
 .PHONY: agent
 agent:
 	@mkdir -p $(BIN)
@@ -84,8 +84,8 @@ agent:
 run: agent ## Run the collector with simulated nodes of three vendors: a live page and a table in the terminal; Ctrl-C stops it
 	@exec examples/quickstart.sh
 
-# These are the programs for `make test`, with the race detector in the agent and gpudoctor. The
-# packages' tests are also compiled with it, so most of these builds are shared.
+# The programs for `make test`. The agent and gpudoctor are built with the race detector. The tests
+# are also compiled with it, so these builds share most of their packages with the tests.
 RACE := $(BIN)/race
 .PHONY: agent-race
 agent-race:
@@ -108,13 +108,13 @@ test-long: ## Run the property tests with all their cases
 test-integration: build static $(PROMETHEUS) $(PROMTOOL) $(CONTROLPLANE_BINARIES) $(HELM) $(NFPM) ## Run the tests that start servers, below test/
 	$(SERVERS) .ci/test integration "$(TAGS)"
 
-# These tests install packages into a root directory and change the root of a process.
+# These tests install packages into a root directory and run processes with a different root.
 .PHONY: test-root
 test-root: build static $(HELM) $(NFPM) ## Run the integration tests that need root
 	$(SERVERS) go test -count=1 -timeout $(TEST_TIMEOUT) -tags "$(TAGS)" ./test/packages ./test/charts
 
-# BenchmarkScrape and BenchmarkAgent run at a fixed interval, so they get a number of scrapes. The
-# other benchmarks run for one second.
+# BenchmarkScrape and BenchmarkAgent run at a fixed interval, so -benchtime sets their number of
+# scrapes. The other benchmarks run for one second.
 COMPARISON := ./test/bench
 BENCHMARK = go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCH_COUNT) -timeout $(TEST_TIMEOUT) -tags "$(TAGS)"
 .PHONY: bench
@@ -125,9 +125,10 @@ bench: build ## Run the benchmarks with their peers and print the ratios; BENCH 
 		$(BENCHMARK) $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -r -n1 dirname | sort -u | grep -vx '$(COMPARISON)'); \
 	} | go run ./test/bench/table
 
-# SCALES are numbers of scraped nodes, or 1-held or 100k-instances. FLEET are numbers of nodes whose
-# agents are replayed to gateways. CGROUP is the directory of a memory cgroup that may have
-# children. Without it, the memory that the kernel charges is not measured.
+# SCALES lists numbers of scraped nodes, or 1-held or 100k-instances. FLEET lists fleet sizes in
+# nodes; the requests of their agents are replayed to gateways. CGROUP is the directory of a memory
+# cgroup in which child cgroups can be created. Without it, the memory that the kernel charges is
+# not measured.
 SCALES ?= 1,10,100,1000
 FLEET ?=
 CGROUP ?=
@@ -198,7 +199,7 @@ static: ## Build bin/static/otelcol-gpu, the static collector without NVML
 	@mkdir -p $(BIN)/static
 	$(GO_BUILD) -tags "$(STATIC_TAGS)" -o $(BIN)/static/ ./cmd/otelcol-gpu
 
-# Released files have the time of the commit.
+# The files in a release get the timestamp of the commit.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 # RELEASE_ARCHS=amd64 is enough for a trial build.
 RELEASE_ARCHS ?= amd64 arm64
@@ -246,7 +247,7 @@ $(BIN)/ocb: internal/tools/go.mod internal/tools/go.sum
 $(BIN)/mdatagen: internal/tools/go.mod internal/tools/go.sum
 	CGO_ENABLED=0 go -C internal/tools build $(GO_FLAGS) -o $(CURDIR)/$@ go.opentelemetry.io/collector/cmd/mdatagen
 
-# The caller's GOFLAGS are for this module and not for tools.
+# The caller's GOFLAGS apply to this module and not to the tools.
 $(GOLANGCI_LINT):
 	GOFLAGS= GOBIN=$(@D) CGO_ENABLED=0 go install -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w" github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 

@@ -56,7 +56,8 @@ else
 fi
 
 awk -v from="$from" '
-	# The arguments are the requirement, its level, the metrics, and a pattern of their names in Prometheus.
+	# The arguments are the requirement, its level, the metrics, and a pattern for the metrics'
+	# Prometheus names.
 	function ask(what, level, names, pattern) { n++; asked[n] = what; must[n] = level; named[n] = names; wanted[n] = pattern }
 	BEGIN {
 		ask("utilization", "MUST", "gpu.utilization.avg, hw.gpu.utilization", "^(gpu_utilization_avg_ratio|hw_gpu_utilization_ratio)$")
@@ -69,7 +70,8 @@ awk -v from="$from" '
 	{
 		device = substr($0, RSTART + 7, RLENGTH - 8)
 		name = $0; sub(/[{ ].*/, "", name)
-		# Some metrics belong to a MIG instance and others to its board. All of them count for the board.
+		# Some metrics belong to a MIG instance and others to its board. All of them count toward
+		# the board.
 		if (match($0, /[{,]hw_parent="[^"]*"/)) device = substr($0, RSTART + 12, RLENGTH - 13)
 		if (!(device in devices)) { devices[device]; count++ }
 		for (i = 1; i <= n; i++) if (name ~ wanted[i] && !((i, device) in seen)) { seen[i, device]; found[i]++; if (!(i in example)) example[i] = $0 }

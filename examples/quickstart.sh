@@ -41,7 +41,8 @@ finish() {
 	stop "$sim"
 	rm -rf "$scratch"
 }
-# Ends a process, and kills it after 5s. Within a trap, only `wait` detects that a process has ended.
+# Stops a process, and kills it if it still runs after 5 s. Within a trap, only `wait` detects that
+# a process has ended.
 stop() {
 	[[ -n $1 ]] || return 0
 	kill -TERM "$1" 2>/dev/null || true
@@ -112,7 +113,8 @@ while running "$collector" && running "$view"; do
 	[[ -z ${QUICKSTART_IN_GROUP:-} ]] || running "$PPID" || exit 0
 	pause 1
 done
-# If a signal ends all processes, the collector may end first. The trap of this script then runs in the pause.
+# If a signal ends all processes, the collector may end first. The trap of this script then runs
+# during the pause.
 pause 0.5
 running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
 # The user closed the table, or the reader of its output.

@@ -91,7 +91,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The configuration is stored in a ConfigMap, which more people can read than a Secret. */}}
+{{/* Secrets in the values. The configuration is stored in a ConfigMap, which more people can read than a Secret. */}}
 {{- define "otelcol-gpu.checkSecrets" -}}
 {{- $v := .Values }}
 {{- range $where, $headers := dict "backend.headers" $v.backend.headers "dcgm.http.headers" ($v.dcgm.http).headers }}
@@ -130,7 +130,7 @@
 {{- end }}
 {{- end }}
 
-{{/* A listener on the network is open to everyone only if the values say so. */}}
+{{/* Listeners that accept everyone on the network. The values must explicitly allow that. */}}
 {{- define "otelcol-gpu.checkTLS" -}}
 {{- $v := .Values }}
 {{- $secured := include "otelcol-gpu.tlsSecret" . }}
@@ -158,8 +158,8 @@
 {{- end }}
 {{- end }}
 
-{{/* Files for TLS to the backend must be in the image or below a mount. A Secret or ConfigMap that already
-exists must have the keys that are read. */}}
+{{/* Files for TLS to the backend must be in the image or in a mounted volume. If their Secret or ConfigMap
+already exists, it must contain the keys. */}}
 {{- define "otelcol-gpu.checkFiles" -}}
 {{- $v := .Values }}
 {{- with $v.backend.tls }}

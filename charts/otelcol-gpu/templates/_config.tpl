@@ -54,7 +54,7 @@ and other values are replaced. (mergeOverwrite does not support null.) */}}
 {{- if and (include "otelcol-gpu.tlsSecret" (index . 0)) (index $uses (index . 1)) }}true{{ end }}
 {{- end }}
 
-{{/* The certificate, which is reloaded after it is renewed. */}}
+{{/* The certificate of this chart's collectors. It is reloaded after it is renewed. */}}
 {{- define "otelcol-gpu.config.certificate" -}}
 cert_file: /etc/otelcol-gpu-tls/tls.crt
 key_file: /etc/otelcol-gpu-tls/tls.key
@@ -123,7 +123,8 @@ otlp:
 {{- ternary "otlp_grpc" "otlp_http" (eq .Values.backend.protocol "grpc") }}
 {{- end }}
 
-{{/* Whether identity is written to each point. gpu_window's option applies to everything that is sent to the backend. */}}
+{{/* Whether identifying attributes are copied to each point. The option of gpu_window applies to all data that
+is sent to the backend. */}}
 {{- define "otelcol-gpu.flatAttributes" -}}
 {{- if eq (toString (.Values.gpu_window).flat_attributes) "true" }}true{{ end }}
 {{- end }}
@@ -139,7 +140,7 @@ otlp:
 {{- if and .Values.gpu_events.enabled (not (has $how (list "<nil>" "" "none"))) }}true{{ end }}
 {{- end }}
 
-{{/* Whether the watchdog evicts pods and does not only report. */}}
+{{/* Whether the watchdog evicts pods instead of only reporting. */}}
 {{- define "otelcol-gpu.watchdogActs" -}}
 {{- if and .Values.gpu_watchdog.enabled (eq (toString .Values.gpu_watchdog.dry_run) "false") }}true{{ end }}
 {{- end }}
@@ -153,7 +154,7 @@ start_timestamp: false
 {{- end }}
 
 {{/* The exporters of a collector. The argument is a list of root, component, the queue's size on disk in points
-(0: the queue is in memory), and how long a batch is retried. */}}
+(0 means that the queue is in memory), and how long a batch is retried. */}}
 {{- define "otelcol-gpu.config.exporters" -}}
 {{- $root := index . 0 }}
 {{- $component := index . 1 }}
@@ -164,11 +165,12 @@ start_timestamp: false
 {{- if .headers }}
 {{- $_ := set $base "headers" .headers }}
 {{- end }}
-{{- /* One sender, because several could send newer batches first after an outage. Backends that only accept
-the samples of a series in order would then reject the older ones. */}}
+{{- /* Use one sender. After an outage, several senders could send newer batches first. Backends that only
+accept the samples of a series in order would then reject the older batches. */}}
 {{- $queue := dict "num_consumers" 1 }}
 {{- if eq $component "cluster" }}
-{{- /* Emissions have no maximum size, but gpu_window already sends batches. */}}
+{{- /* The emissions of gpu_cluster have no maximum size. Other collectors send the output of gpu_window, which
+is already in batches. */}}
 {{- $_ := set $queue "batch" (dict "flush_timeout" "1s" "min_size" 2000 "max_size" 4096) }}
 {{- end }}
 {{- if $room }}
@@ -199,8 +201,9 @@ otlp_grpc/view:
 {{- $v := (index . 0).Values }}
 {{- $interval := ternary ($v.gpu_cluster).collection_interval ($v.gpu_window).window (eq (index . 1) "cluster") }}
 {{- $seconds := include "otelcol-gpu.seconds" $interval | default 60 }}
-{{- /* Place and workload become labels, because otherwise a device and its containers would have the same series.
-After two and a half windows, a removed device disappears from the page, but a late window does not. */}}
+{{- /* The node and workload attributes become labels. Without them, a device and its containers would have the
+same series. The series expire after two and a half windows. A removed device then disappears from the page, but
+a device whose window is late does not. */}}
 {{- $base := dict "endpoint" (printf "[${env:POD_IP}]:%d" (int $v.prometheus.port))
   "resource_constant_labels" (dict "included" (list "k8s.*" "host.*" "container.*" "hpc.*"))
   "metric_expiration" (printf "%.0fs" (mulf 2.5 $seconds)) }}
@@ -358,7 +361,7 @@ exporters:
   {{- end }}
   {{- if $v.gpu_watchdog.enabled }}
   gpu_watchdog:
-    {{- /* Each agent watches the devices on its own node, so no election is needed. All of them use the same record. */}}
+    {{- /* Each agent watches the devices on its own node, so no election is needed. All agents use the same record. */}}
     {{- $record := dict "enabled" true "name" (printf "%s-watchdog" (include "otelcol-gpu.fullname" .)) }}
     {{- $base := dict "storage" "file_storage" "leader_election" (dict "enabled" false) "shared_record" $record }}
     {{- with ((($v.gpu_k8s.budget).sources).annotation).key }}
@@ -456,7 +459,7 @@ receivers:
 processors:
   {{- include "otelcol-gpu.config.memoryLimiter" . | nindent 2 }}
   gpu_window:
-    {{- /* A node may move to another gateway and back. */}}
+    {{- /* The nodes of a gateway may move to another gateway and back. */}}
     {{- $base := merge (dict "storage" "file_storage" "tier" true "max_series" 1000000)
       (fromYaml (include "otelcol-gpu.config.windowForBackend" .)) }}
     {{- include "otelcol-gpu.overlay" (list $base .Values.gpu_window) }}

@@ -1,6 +1,6 @@
-{{/* Checks a collector's configuration after the user's was merged into it: a list of root, the collector's
-name and the configuration. `gpudoctor lint` refuses the same, with the same rules, but it also looks into the
-scrape configurations of other receivers. */}}
+{{/* Checks a collector's configuration, into which the user's configuration has been merged. The argument is a
+list of root, the collector's name and the configuration. `gpudoctor lint` applies the same rules, but it also
+checks the scrape configurations of other receivers. */}}
 {{- define "otelcol-gpu.checkPipelines" -}}
 {{- $root := index . 0 }}
 {{- $name := index . 1 }}
@@ -41,7 +41,7 @@ scrape configurations of other receivers. */}}
 {{- end }}
 {{- $check := dict "name" $name "config" $config "rules" ($root.Files.Get "files/pipeline-rules.json" | fromJson) "ends" dict }}
 {{- if eq $name "gateway" }}
-{{- /* Its samples come at the intervals of the agents. */}}
+{{- /* A gateway receives samples at the agents' scrape intervals. */}}
 {{- $receiver := ternary "dcgm" "nvml" $root.Values.dcgm.enabled }}
 {{- $_ := set $check "sender" (list $receiver (get $root.Values $receiver)) }}
 {{- end }}
@@ -60,14 +60,15 @@ scrape configurations of other receivers. */}}
 {{- end }}
 {{- end }}
 
-{{/* The type in the id of a component or pipeline: a list of the check and the id. */}}
+{{/* The type in the id of a component or pipeline. The argument is a list of the check and the id. */}}
 {{- define "otelcol-gpu.componentType" -}}
 {{- $type := splitList "/" (index . 1) | first }}
 {{- get (index . 0).rules.renamed $type | default $type }}
 {{- end }}
 
-{{/* A component and what runs inside it: a JSON list of lists of type, settings, id and pipeline. A list of the
-check, receivers, processors, exporters or connectors, the component's id and its pipeline. */}}
+{{/* A component and the components that run inside it, as a JSON list. Each item is a list of type, settings,
+id and pipeline. The argument is a list of the check, the kind (receivers, processors, exporters or connectors),
+the component's id and its pipeline. */}}
 {{- define "otelcol-gpu.pathParts" -}}
 {{- $rules := (index . 0).rules }}
 {{- $of := index . 1 }}
@@ -95,8 +96,8 @@ check, receivers, processors, exporters or connectors, the component's id and it
 {{- toJson $parts }}
 {{- end }}
 
-{{/* Checks all paths that go on in a pipeline: a dict of the check, the path up to there, the pipeline, and the
-pipelines before. */}}
+{{/* Checks all paths that continue in a pipeline. The argument is a dict of the check, the path up to the
+pipeline, the pipeline, and the list of previous pipelines. */}}
 {{- define "otelcol-gpu.checkPathsBelow" -}}
 {{- $check := .check }}
 {{- $config := .check.config }}
@@ -124,7 +125,7 @@ pipelines before. */}}
 {{- end }}
 {{- end }}
 
-{{/* Checks a path from a receiver to an exporter: a list of the check and the path. */}}
+{{/* Checks a path from a receiver to an exporter. The argument is a list of the check and the path. */}}
 {{- define "otelcol-gpu.checkPath" -}}
 {{- $check := index . 0 }}
 {{- $path := index . 1 }}
@@ -147,7 +148,7 @@ pipelines before. */}}
 {{- fail (printf "%s: %s" $where $rule.reversed) }}
 {{- end }}
 {{- if and $rule.needed (eq $rule.needed "samples") (eq $rule.second (first $end)) }}
-{{- /* An exporter needs it on one path only: others may bring it other metrics. */}}
+{{- /* The exporter needs the component on only one of its paths, because the other paths may carry other metrics. */}}
 {{- $key := printf "%s %s" (index $end 2) $rule.first }}
 {{- $of := get $check.ends $key | default (dict "met" false "lacks" false "text" (printf "%s: %s" $where $rule.missing)) }}
 {{- if or $present (not $content) }}{{ $_ := set $of "met" true }}{{ end }}

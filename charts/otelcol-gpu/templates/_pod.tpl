@@ -1,4 +1,4 @@
-{{/* Pods. Collectors only differ in mounts, resources, and ports. */}}
+{{/* Pods. The collectors' pods differ only in mounts, resources, and ports. */}}
 
 {{/* 80% of a component's memory limit, so that the collector frees memory before it is killed, or empty if
 there is no limit. The argument is the component's values. */}}
@@ -98,8 +98,9 @@ capabilities: {drop: [ALL]}
 {{- with $affinity }}{{ toYaml . }}{{ end }}
 {{- end }}
 
-{{/* A pod template. The argument is a dict of root, name (the component), rootUser, serviceAccount, and token, and
-of the following as YAML text: env, ports, mounts, volumes, lifecycle, additional containers, and spec, which is added to the pod's spec. */}}
+{{/* A pod template. The argument is a dict of root, name (the component), rootUser, serviceAccount, token, and
+the following as YAML text: env, ports, mounts, volumes, lifecycle, additional containers, and spec, which is
+added to the pod's spec. */}}
 {{- define "otelcol-gpu.podTemplate" -}}
 {{- $root := .root }}
 {{- $v := index $root.Values .name -}}
@@ -240,7 +241,8 @@ topologySpreadConstraints:
         {{- include "otelcol-gpu.selectorLabels" . | nindent 8 }}
 {{- end }}
 
-{{/* A drain waits until the evicted pod has been replaced. The argument is a list of root and component. */}}
+{{/* A PodDisruptionBudget, so that a drain waits until the evicted pod has been replaced. The argument is a
+list of root and component. */}}
 {{- define "otelcol-gpu.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
