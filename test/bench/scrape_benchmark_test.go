@@ -35,7 +35,7 @@ import (
 const (
 	// gpus and instances define the reference load: 1,624 samples in 550 kB.
 	gpus, instances = 8, 7
-	// interval and windowLength are an agent's 15 s and 60 s, but sixty times as fast.
+	// interval and windowLength are an agent's 15 s and 60 s, divided by sixty.
 	interval, windowLength = "250ms", "1s"
 )
 
@@ -94,7 +94,7 @@ grace: 0s
 }
 
 // BenchmarkScrapeMany is like BenchmarkScrape, but with ten exporters and ten scrapes of each per
-// second. It represents a collector that scrapes many nodes, so that CPU caches stay warm between
+// second. It represents a collector that scrapes many nodes. Its CPU caches stay warm between
 // scrapes.
 func BenchmarkScrapeMany(b *testing.B) {
 	server := serveNode(b)

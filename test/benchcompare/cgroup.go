@@ -9,8 +9,8 @@ import (
 )
 
 // memoryCgroup is the directory of a contestant's own memory cgroup, version 1 or 2. Without a
-// cgroup, a contestant is only measured with /proc, which does not include all memory that the
-// kernel charges.
+// cgroup, only /proc measures a contestant's memory. It does not include all memory that the kernel
+// charges.
 type memoryCgroup string
 
 // newMemoryCgroup creates a memory cgroup in dir, which must be a cgroup whose children may use the

@@ -33,7 +33,7 @@ const (
 	profilerAddress = "127.88.1.1:1777"
 )
 
-// setting contains what a contestant's configuration depends on.
+// setting contains the parameters of a contestant's configuration.
 type setting struct {
 	*harness
 	// scale is the fleet, with the intervals of the measurement.
@@ -46,7 +46,7 @@ type setting struct {
 	samples bool
 }
 
-// contestants are the columns, ours first.
+// contestants are the columns of the table. The agent is the first one.
 var contestants = []contestant{
 	{name: "agent", sends: "gpu.window.samples", prepare: prepareAgent},
 	{name: "prometheus receiver", sends: "DCGM_FI_DEV_FB_USED", prepare: prepareReceiver},
@@ -56,8 +56,9 @@ var contestants = []contestant{
 // seriesPerDevice exceeds the number of series of any device.
 const seriesPerDevice = 80
 
-// prepareAgent configures dcgm, gpu_synthesizer, and gpu_window for device series, one window at a
-// time, in the scale's form. If devices are held, it also enables the containers' series.
+// prepareAgent configures dcgm, gpu_synthesizer, and gpu_window in the scale's form. gpu_window
+// computes device series, one window at a time. If devices are held, it also computes container
+// series.
 func prepareAgent(dir string, s setting) ([]string, string, error) {
 	var receiver strings.Builder
 	fmt.Fprintf(&receiver, "  dcgm:\n    collection_interval: %[1]s\n    timeout: %[1]s\n    endpoints:\n", s.interval)

@@ -48,8 +48,8 @@ type outcome struct {
 	// cpu is in seconds per round of scrapes; resident and anonymous are in MiB. Each is the sum
 	// over the gateways that ran. peak is the peak resident memory of one gateway.
 	cpu, resident, anonymous, peak float64
-	// all counts the agents' requests. failed counts the refused ones. late counts those that were
-	// sent long after they were due.
+	// all counts the agents' requests. failed counts the rejected requests. late counts the
+	// requests that were sent long after their scheduled time.
 	all, failed, late int64
 	// series, refused, and lateSamples are self-metrics of gpu_window. unsent counts points that
 	// the exporter could not send or queue. missing counts devices without a window.
@@ -226,7 +226,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	go func() {
 		done <- replayed.run(sending, tr, r, func(i int) string { return gatewayAddress(i) + ":4317" })
 	}()
-	// Two windows have been sent, and a third is open.
+	// At this time, two windows have been sent, and a third is open.
 	window := tr.stretched(chartWindow)
 	wait := func(d time.Duration) error {
 		select {

@@ -92,7 +92,7 @@ func TestTheTableOfFleetsHasCostsPerThousandDevices(t *testing.T) {
 	r.set("10", "agent", map[string]float64{"cpu": 9})
 	text := fleetTable(r)
 	assert.True(t, strings.HasPrefix(text, "| nodes with 8 whole GPUs | 300 | 3000 |\n"), text)
-	// The gateway serves 1,000 agents with 8 GPUs each. 1.2 s per 15 s are 8% of a core.
+	// The gateway serves 1,000 agents with 8 GPUs each. 1.2 s per 15 s is 8% of a core.
 	assert.Contains(t, text, "| CPU per 1,000 devices, % of a core | 2 | 1 |\n")
 	assert.Contains(t, text, "| resident MiB per 1,000 devices | 0 | 100 |\n")
 	assert.Contains(t, text, "| refused requests, % | 0 | 2.5 |\n")

@@ -14,7 +14,7 @@ import (
 )
 
 // load serves the exporters of many nodes at /node/<n>/metrics. It renders the bodies once. For a
-// scrape it copies a body and formats only the values that change, so that the exporters take
+// scrape, it copies a body and formats only the values that change. The exporters therefore take
 // almost no CPU time from the measured processes.
 type load struct {
 	nodes []*node
@@ -47,8 +47,8 @@ const swing = 8
 
 // newLoad renders nodes with eight GPUs and every simulated field enabled. mig is the number of MIG
 // instances of each GPU, where zero means that the GPUs are not partitioned. interval is the time
-// between scrapes. At each scrape, counters increase by as much as in that time, so that no counter
-// is faster than the clock.
+// between scrapes. At each scrape, a counter increases by the amount for that time, so that no
+// counter of time increases faster than time passes.
 func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.Style = dcgmsim.ScenarioPowerCapped, dcgmsim.Style45

@@ -1,17 +1,18 @@
-// Command benchcompare compares the agent with its alternatives at several fleet sizes. One is the
-// same binary with the prometheus receiver and OTLP. The other is a real Prometheus that scrapes
-// and evaluates OpenCost's queries as recording rules. They run as processes, one after another,
-// with the same simulated exporters. The output is a Markdown table with ratios and targets. With
-// -results, the results are stored in results.tsv in that directory, and the tables in its
-// RESULTS.md and the plot are regenerated. With -fleet, one agent's requests are recorded, and a
-// tier of gateways receives them as if from many agents.
+// Command benchcompare compares the agent with its alternatives at several fleet sizes. One
+// alternative is the same binary with the prometheus receiver and OTLP. The other is a real
+// Prometheus that scrapes and evaluates OpenCost's queries as recording rules. They run as
+// processes, one after another, with the same simulated exporters. The output is a Markdown table
+// with ratios and targets. With -results, the results are stored in results.tsv in that directory,
+// and the tables in its RESULTS.md and the plot are regenerated. With -fleet, one agent's requests
+// are recorded and then sent to a tier of gateways, as if many agents sent them.
 //
-// CPU is the process's CPU time only, so other work on the machine has little effect; the machine's
-// load is printed with each run. All intervals and windows are shortened by a factor, which each
-// section states, so that a run takes minutes. This does not change the work per sample or the bytes
-// per window. However, CPU caches stay warm, so all CPU costs except those of the scrape loops of the
-// agent and the receiver are slightly too low. Effects that take hours are not measured. In
-// particular, the memory of Prometheus' head block is measured after only a few minutes.
+// Only the process's own CPU time is measured, so other work on the machine has little effect. The
+// machine's load is printed with each run. All intervals and windows are shortened by a factor,
+// which each section states, so that a run takes minutes. This does not change the work per sample
+// or the bytes per window. However, CPU caches stay warm, so the CPU costs are slightly too low,
+// except those of the scrape loops of the agent and the receiver. Effects that take hours are not
+// measured. In particular, the memory of Prometheus' head block is measured after only a few
+// minutes.
 //
 // A missed target is printed and does not change the exit status. The status is 1 if something
 // could not be measured, and 2 for invalid flags.
@@ -66,7 +67,7 @@ func withSmall(of []scale) []scale {
 	return all
 }
 
-// enough is the minimum fraction of due scrapes that must run. With fewer, the CPU time of
+// enough is the minimum fraction of due scrapes that must run. If fewer run, the CPU time of
 // abandoned scrapes distorts the cost of the others.
 const enough = 0.9
 

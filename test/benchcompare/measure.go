@@ -22,8 +22,8 @@ type form string
 
 const (
 	inReceiver      form = ""                           // dcgm: {stages: …}
-	inSynthesizer   form = "stages: of gpu_synthesizer" // rows arrive as pdata
-	plainProcessors form = "plain processors"           // pdata between all of them
+	inSynthesizer   form = "stages: of gpu_synthesizer" // samples arrive as pdata
+	plainProcessors form = "plain processors"           // pdata between all processors
 )
 
 // A scale is a fleet size with its settings.
@@ -51,7 +51,7 @@ func (s scale) devices() int { return s.nodes * 8 * max(s.mig, 1) }
 // figures contains what a contestant costs.
 type figures struct {
 	// cpu is in µs per sample, memory in MiB, sent in compressed bytes per device and window, and
-	// start in seconds until the contestant is ready. resident and anonymous (the part of it
+	// start in seconds until the contestant is ready. resident and anonymous (resident memory
 	// without a backing file) are means over the measured time. charged and cache are means for the
 	// memory cgroup, or 0 without one.
 	cpu, resident, anonymous, charged, cache, peak, sent, start float64
@@ -117,8 +117,9 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	if f.start, err = p.awaitReady(ctx, ready); err != nil {
 		return f, err
 	}
-	// Windows end at multiples of their length since the epoch and are sent soon afterwards.
-	// Between two times that are late in a window, only complete windows are sent.
+	// Windows end at multiples of their length since the epoch and are sent soon afterward. The
+	// measurement starts and ends late in a window, so it covers the sending of complete windows
+	// only.
 	since := time.Duration(time.Now().UnixNano() % int64(window))
 	wait := func(d time.Duration) error { return p.wait(ctx, d) }
 	if err := wait(3*window + window*3/4 - since); err != nil {

@@ -21,8 +21,9 @@ const (
 	nodeDigits = 5
 )
 
-// recording is an agent's OTLP request for one scrape. What differs between nodes and between
-// scrapes has a fixed length, so a request for another node only costs a copy and these bytes.
+// recording is an agent's OTLP request for one scrape. The parts that differ between nodes and
+// between scrapes have a fixed length. To create a request for another node, it is enough to copy
+// the body and overwrite these bytes.
 type recording struct {
 	body []byte
 	// names, devices, and times are the offsets of node numbers and of the scrape's time in body.
@@ -31,7 +32,7 @@ type recording struct {
 	gpus                  int
 }
 
-// newRecording determines these offsets in a request.
+// newRecording returns a recording of a request, with these offsets.
 func newRecording(body []byte) (*recording, error) {
 	request := pmetricotlp.NewExportRequest()
 	if err := request.UnmarshalProto(body); err != nil {

@@ -92,7 +92,7 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) er
 	for _, nodes := range sizes {
 		tr := tier{nodes: nodes, gateways: gateways, run: f.run}
 		// Run as many scrapes per second as the machine can handle, but shorten the interval to no
-		// less than a fifth of production's.
+		// less than a fifth of the production interval.
 		tr.interval = max(chartInterval/5, time.Duration(float64(tr.agents())/f.rate*float64(time.Second))).Round(100 * time.Millisecond)
 		o, err := h.fleet(ctx, tr, r, manifest)
 		if err != nil {

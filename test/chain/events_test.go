@@ -36,7 +36,7 @@ type watching struct {
 	logs    consumertest.LogsSink
 	nodes   int
 	hidden  *regexp.Regexp // rows to omit from scrapes; nil for none
-	holders bool           // whether events for changes of holders are also sent
+	holders bool           // whether to also send events when holders change
 
 	synthesizer consumer.Metrics
 	stop        func()
@@ -202,8 +202,8 @@ func TestARestartOfTheExporterCausesNoEvent(t *testing.T) {
 	})
 }
 
-// The events of every vendor's devices are those that the vendor's exporter supports. AMD's
-// residencies cause throttle events, and a device without rows is lost.
+// Every vendor's devices have the events that the vendor's exporter supports. AMD's residency
+// metrics cause throttle events, and a device without rows is lost.
 func TestEventsAreSentForEveryVendor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioVendors)

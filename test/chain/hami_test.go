@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// Recorded responses of HAMi's monitor provide the usage and the budgets of containers. They do so
-// with and without the section budget, and with and without another exporter for the boards.
+// Recorded responses of HAMi's monitor provide the usage and the budgets of containers, with and
+// without the budget section, and with and without another exporter for the boards.
 func TestRecordingsOfHAMi(t *testing.T) {
 	type recorded struct {
 		pod string

@@ -29,7 +29,7 @@ const (
 )
 
 // oneOfEveryVendor contains one device's rows for each exporter, with pod labels if the exporter
-// supports them. Every id looks like NVIDIA's if the exporter's labels allow that.
+// supports them. Every id looks like an NVIDIA id if the exporter's labels allow that.
 var oneOfEveryVendor = map[string]struct{ row, id, pod string }{
 	"dcgm-exporter": {`DCGM_FI_DEV_POWER_USAGE{UUID="` + heldGPU + `",Hostname="n1"} 100`, heldGPU, "ns/nvidia"},
 	"device-metrics-exporter": {`gpu_gfx_activity{gpu_uuid="` + otherGPU + `",gpu_id="0",card_vendor="AMD",card_model="MI300X",hostname="n1",` +
@@ -52,7 +52,7 @@ tensorcore_utilization_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_i
 }
 
 // If a kubelet lists only NVIDIA devices, the holders of other vendors' devices are read from
-// labels. They are unknown without labels.
+// labels. Without labels, these holders are unknown.
 func TestAKubeletThatListsOnlyNVIDIADevicesProvesNothingAboutOtherVendors(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(kube.ContainerResources{Namespace: "ns", Pod: "nvidia", Container: "c", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: heldGPU}}})

@@ -26,7 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// TestComponents sends each component the input of a wrong and of a right position in the pipeline.
+// TestComponents sends each component the input that it gets in a wrong and in a correct position
+// in the pipeline.
 func TestComponents(t *testing.T) {
 	type section = map[string]any
 	var (

@@ -25,8 +25,8 @@ import (
 var none = math.Inf(-1)
 
 // The examples are from OpenCost's tests. The inputs are raw rows, and the outputs are windows. If
-// the contract departs from OpenCost, the example's name starts with "departure", and want is our
-// value.
+// our definition of a signal differs from OpenCost's, the example's name starts with "departure",
+// and want is our value.
 func TestOpenCostVectors(t *testing.T) {
 	const (
 		violation = "gpu.saturation.throttle.violation.ratio"
@@ -66,7 +66,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: six(0.5, 0.5),
 		},
 		{
-			// OpenCost counts both as clear and reports 1/3.
+			// OpenCost counts both samples as not throttled and reports 1/3.
 			name: "departure: NaN and a negative mask are no observation",
 			rows: map[string][]float64{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": {math.NaN(), -4, 4}},
 			want: six(1, 0),

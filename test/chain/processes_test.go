@@ -147,8 +147,8 @@ func kubeletWith(t *testing.T, boards map[string][]string) map[string]any {
 
 const mib = 1 << 20
 
-// The host-PID exporter names the container of a process but no device. a and b share a board. c
-// holds two boards, so it is unknown how much of its memory is on which board.
+// The host-PID exporter names the container of a process but no device. The pods a and b share a
+// board. Pod c holds two boards, so it is unknown how much of its memory is on which board.
 func TestMemoryThatTheHostPIDExporterListsIsOnTheContainersBoard(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -174,7 +174,7 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 				"k8s.container.gpu.memory.usage " + board1 + " of a": fmt.Sprint(2000 * mib),
 				"k8s.container.gpu.memory.usage " + board1 + " of b": fmt.Sprint(4000 * mib),
 				"gpu.memory.attribution.state " + board1:             "adds_up",
-				// According to the kubelet, c is the only holder of this board.
+				// According to the kubelet, pod c is the only holder of this board.
 				"k8s.container.gpu.memory.usage " + board2 + " of c": fmt.Sprint(4000 * mib),
 			})
 			for key := range got {
@@ -253,7 +253,7 @@ func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics
 func TestTheMoreCompleteOfTwoProcessListsIsUsed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		count int
-		b     string // usage of b, whose process only the exporter lists
+		b     string // usage of pod b, whose process only the exporter lists
 		left  []string
 	}{
 		"the nvml receiver counted":         {1, "0", []string{"7 of a"}},

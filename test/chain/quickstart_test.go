@@ -95,7 +95,7 @@ func (s *screen) waitFor(t *testing.T, text string) {
 	}
 }
 
-// ends checks that all processes end on the signal, without an error.
+// ends checks that all processes end after the signal, without an error.
 func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	require.NoError(t, s.signal(sig))

@@ -31,8 +31,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// A board that the driver cannot read still exists. Neither the board nor its instances are lost,
-// and its time is unobserved for as long as that lasts.
+// While the driver cannot read a board, the board still exists. Neither the board nor its instances
+// are lost, and its time is unobserved.
 func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 	for name, asStages := range map[string]bool{"as stages": true, "as processors": false} {
 		t.Run(name, func(t *testing.T) {
@@ -106,8 +106,8 @@ func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consu
 	return list
 }
 
-// board returns the rows of a board, or of one of its instances, that a pod holds. If the board is
-// not read, the rows are zeros, as in DCGM.
+// board returns the rows of a board that a pod holds, or of one of its instances. If read is false,
+// the rows are zeros, as in DCGM.
 func board(uuid, instance string, read bool) string {
 	labels := fmt.Sprintf(`{UUID="%s",modelName="NVIDIA A100-SXM4-80GB",Hostname="n1",pod="p",namespace="team",container="c"%s} `, uuid, instance)
 	var out strings.Builder
@@ -150,8 +150,8 @@ func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 	})
 }
 
-// A board whose values are all garbage exists: its values are missing, and the board is not lost.
-// That applies to an exporter's rows and to samples.
+// A board whose values are all invalid still exists: its values are missing, and the board is not
+// lost. This applies to an exporter's rows and to samples.
 func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 	for name, garbage := range map[string]string{
 		"a blank":          "DCGM_FI_DEV_GPU_UTIL%s4294967295",
@@ -221,8 +221,8 @@ func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 	}
 }
 
-// A board that is unread in its first scrapes causes no "found" event when it is first read, and
-// its time counts from the first scrape.
+// If a board cannot be read in its first scrapes, it causes no "found" event when it is first read.
+// Its time counts from the first scrape.
 func TestABoardThatIsNotReadAtFirstIsNotFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs consumertest.LogsSink

@@ -74,7 +74,8 @@ func deviceID(d dcgmsim.Device) string {
 	return d.UUID + "/gi" + strconv.Itoa(d.GPUInstance)
 }
 
-// usageOf returns the last value of each usage counter, and the board equivalents of instances.
+// usageOf returns the last value of each usage counter, and the size of each instance in board
+// equivalents.
 func usageOf(t *testing.T, sim *dcgmsim.Simulation, interval, length time.Duration) (map[usageKey]float64, map[string]float64) {
 	t.Helper()
 	sink := &lastUsage{values: map[usageKey]float64{}, sizes: map[string]float64{}}

@@ -90,8 +90,8 @@ func TestFourVendorsInOneBatchMatchTheSimulation(t *testing.T) {
 	assert.Equal(t, alone, got, "no vendor's rows change another's device")
 }
 
-// seriesKey identifies a device's series by the metric's own attributes, and a holder's series also
-// by the pod.
+// seriesKey identifies a device's series by the metric's own attributes, and a holder's series by
+// these attributes and the pod.
 type seriesKey struct {
 	vendor, device string
 	metric         *signal.Metric

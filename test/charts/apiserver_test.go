@@ -181,7 +181,7 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	}
 }
 
-// The cluster collector may write its lease and what the enabled features need.
+// The cluster collector may write only its lease and the objects that enabled features must write.
 func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	reads := []string{
 		"list,watch pods,nodes",
@@ -203,7 +203,8 @@ func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	}
 }
 
-// The chart and the plain manifests run the same collectors.
+// The chart and the plain manifests run the same collectors, so the default permissions are the
+// same.
 func TestTheDefaultPermissionsAreThoseOfTheManifests(t *testing.T) {
 	var manifests []*unstructured.Unstructured
 	for _, file := range []string{"10-agent-rbac.yaml", "20-cluster-rbac.yaml"} {
@@ -217,7 +218,7 @@ func TestTheDefaultPermissionsAreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// granted returns what the manifests grant an account, as sentences.
+// granted returns the permissions that the manifests grant to an account, as sentences.
 func granted(t *testing.T, objects []*unstructured.Unstructured, account string) []string {
 	t.Helper()
 	roles := map[string]rbacv1.Role{}

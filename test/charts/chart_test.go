@@ -62,8 +62,8 @@ func helm(t *testing.T, args ...string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return output.String() + problems.String(), err
 	}
-	// If there are no problems, helm only prints a warning about the chart's links to standard
-	// error.
+	// If there are no problems, the only output on standard error is a warning about the chart's
+	// symbolic links.
 	return output.String(), nil
 }
 

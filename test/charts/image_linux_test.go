@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
-// image contains what the Dockerfile defines for the image.
+// image contains the properties that the Dockerfile defines for the image.
 type image struct {
 	uid, gid        int
 	entrypoint, cmd string
@@ -195,7 +195,7 @@ func TestImageAndChartHaveTheVersionOfTheDistribution(t *testing.T) {
 	assert.Contains(t, read("Dockerfile"), "\nARG VERSION="+version+"\n")
 }
 
-// A release build requires images that are pinned by digest.
+// A release build requires base images that are pinned by digest.
 func TestBaseImagesAreNamedByDigest(t *testing.T) {
 	dir := t.TempDir()
 	dockerfile, registry := filepath.Join(dir, "Dockerfile"), filepath.Join(dir, "crane")

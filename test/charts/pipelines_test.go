@@ -33,8 +33,8 @@ func TestTheChartHasTheRulesOfLint(t *testing.T) {
 	assert.Equal(t, string(want), string(got), "go test ./test/charts -update rewrites it")
 }
 
-// lintErrors returns what gpudoctor lint reports as errors. Without a component of this project, it
-// checks nothing.
+// lintErrors returns the errors that gpudoctor lint reports. It checks only configurations with a
+// component of this project.
 func lintErrors(t *testing.T, config section) []string {
 	t.Helper()
 	found, err := pipelinelint.Lint(config)
@@ -59,7 +59,7 @@ func assertLintClean(t *testing.T, text string) {
 	}
 }
 
-// installation is a form of the chart whose pipelines a user can change.
+// installation is a way to install the chart, with pipelines that a user can change.
 type installation struct {
 	set       []string // values
 	collector string   // the collector with config to change
@@ -94,8 +94,9 @@ func parsed(t *testing.T, config string) section {
 	return content
 }
 
-// assertAgreement changes the collector's configuration, base, by its value config. The chart must
-// refuse the change if, and only if, gpudoctor lint reports an error, and with the same sentence.
+// assertAgreement changes the collector's configuration, base, through the chart's config value.
+// The chart must refuse the change if, and only if, gpudoctor lint reports an error. Both must give
+// the same reason.
 func (i installation) assertAgreement(t *testing.T, base string, change section) (refused bool) {
 	t.Helper()
 	config := parsed(t, base)
@@ -113,7 +114,7 @@ func (i installation) assertAgreement(t *testing.T, base string, change section)
 		return true
 	}
 	assert.True(t, slices.ContainsFunc(errs, func(text string) bool {
-		// Both name the setting and the interval differently before the reason.
+		// Before the reason, the two messages name the setting and the interval differently.
 		_, reason, found := strings.Cut(text, ": ")
 		return strings.Contains(output, text) || found && strings.Contains(output, reason)
 	}), "lint reports %v, the chart %s", errs, output)
@@ -238,7 +239,7 @@ func TestTheChartRefusesTheIntervalsThatLintRefuses(t *testing.T) {
 	}
 }
 
-// settingIn returns a function that builds a change of a rule's setting. It returns nil if the
+// settingIn returns a function that builds a change to the setting of a rule. It returns nil if the
 // configuration does not have the dcgm receiver or the rule's component.
 func settingIn(config section, r pipelinerules.Interval) func(time.Duration) section {
 	component, inner, isSection := strings.Cut(r.Component, "::")

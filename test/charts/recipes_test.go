@@ -15,8 +15,8 @@ import (
 )
 
 // documented returns helm's arguments for all values in the documentation and in the golden
-// directories. On a page, these are blocks of values, helm commands, and settings in sentences. The
-// keys are the locations of the values.
+// directories. A page contains values in YAML blocks, in helm commands, and as settings in
+// sentences. The keys are the locations of the values.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}

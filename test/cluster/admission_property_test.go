@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// allowedLimits break no rule, neither in one container nor in several containers with the same
-// limits.
+// allowedLimits contains limits that break no rule, in one container or in several containers with
+// the same limits.
 var allowedLimits = []string{
 	"", "gpu=50", "gpu=200", "gpu-memory=4Gi", "gpu-memory-ratio=50", "gpu-memory-ratio=300", "gpu-core=50 gpu-memory=4Gi",
 	"gpu-core=100 gpu-memory=4Gi gpu.shared=2",
@@ -86,7 +86,7 @@ func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 }
 
 // A stored pod has the same demands as the submitted pod. A pod is stored if and only if it breaks
-// no rule. The metric of stored pods that break a rule counts none of them.
+// no rule. The metric for stored pods that break a rule counts none of them.
 func TestOnlyRandomPodsThatBreakNoRuleAreStored(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")

@@ -159,8 +159,8 @@ func TestNVMLAlone(t *testing.T) {
 	assert.Empty(t, holdersOf(points, cut), "its instances are held")
 	assert.Empty(t, holdersOf(points, free), "its holder is an unknown pod")
 
-	// The divisions are 300 W by 45+15 : 20 : 20, 100 W by 30 : 10, and 200 W by slices 1 : 3.
-	// Values are in W.
+	// 300 W are divided in the ratio 45+15 : 20 : 20, 100 W in the ratio 30 : 10, and 200 W by
+	// slices in the ratio 1 : 3. Values are in W.
 	for _, want := range []struct {
 		id, pod string
 		watts   float64
@@ -196,8 +196,8 @@ func TestNVMLAlone(t *testing.T) {
 	}
 }
 
-// On a node with dcgm-exporter, NVML only reports processes, at other times than the exporter's
-// scrapes.
+// On a node with dcgm-exporter, NVML only reports processes. It reads them at other times than the
+// exporter's scrapes.
 func TestNVMLNextToAnExporter(t *testing.T) {
 	simulated := dcgmsim.NewDefaultConfig()         // eight boards, including a shared and a partitioned one
 	simulated.SharedRows = dcgmsim.SharedRowsCopies // the exporter reports no processes

@@ -33,7 +33,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// acquired returns a cache for a real API server. It is released at the end of the test.
+// acquired returns a cache for a real API server. The cache is released at the end of the test.
 func acquired(t *testing.T, kubeconfig string, o kube.Options) *kube.Cache {
 	t.Helper()
 	o.Config = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: kubeconfig}

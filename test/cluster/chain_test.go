@@ -50,7 +50,7 @@ type chain struct {
 	running []component.Component // in the order in which they were started
 }
 
-// startChain starts the processors of an agent. socket is the kubelet's.
+// startChain starts the processors of an agent. socket is the path of the kubelet's socket.
 func startChain(t *testing.T, kubeConfig, socket string) *chain {
 	t.Helper()
 	c := &chain{windows: &consumertest.MetricsSink{}}
@@ -109,7 +109,8 @@ func (c *chain) receive(t *testing.T, f receiver.Factory, config map[string]any)
 	c.start(t, r)
 }
 
-// stop stops the receivers and then the processors to which they send. It may be called again.
+// stop stops the receivers and then the processors to which they send. It may be called more than
+// once.
 func (c *chain) stop(t *testing.T) {
 	t.Helper()
 	for _, running := range slices.Backward(c.running) {
@@ -125,7 +126,8 @@ func (c *chain) seen() []pmetric.Metrics {
 	return slices.Clone(c.samples)
 }
 
-// until waits for a batch of samples for which fits returns true, and returns the first one.
+// until waits until fits returns true for a received batch of samples, and returns the first
+// matching batch.
 func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool) pmetric.Metrics {
 	t.Helper()
 	var found pmetric.Metrics

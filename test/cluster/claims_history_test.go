@@ -26,8 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The device classes in addition to the class of NVIDIA's full GPUs. The classes of the other
-// vendors have the names of their drivers.
+// These device classes are in addition to the class for NVIDIA's full GPUs. The classes of the
+// other vendors have the names of their drivers.
 const (
 	migClass    = "mig.nvidia.com"
 	fabricClass = "fabric.nvidia.com"
@@ -43,7 +43,7 @@ const (
 	monitor = "nvidia-dcgm-exporter-dra-"
 )
 
-// situations must all occur in the history.
+// situations lists the situations that must all occur in the history.
 var situations = []string{
 	"NVIDIA", "AMD", "Intel", "share", "partition", "board without partitions", "unknown holders", "several holders",
 	"administrative access", "extended resource", "template", "claim of a PodGroup", "stranger", "several pods",
@@ -159,7 +159,8 @@ func requestOf(claim *resourcev1.ResourceClaim) *resourcev1.ExactDeviceRequest {
 	return claim.Spec.Devices.Requests[0].Exactly
 }
 
-// events are the events of a history, in equal numbers. The last ones create pods with claims.
+// events lists the events of a history. All entries occur equally often, so an event that is listed
+// twice occurs twice as often. The last entries create pods with claims.
 var events = []string{
 	"delete", "delete", "restart", "rule", "rule", "taint", "collect", "attach", "attach", "break",
 	"administrative access", "existing claim", "stranger", "extended resource", "template", "group",

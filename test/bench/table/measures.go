@@ -13,8 +13,8 @@ const (
 // beside is a measure that is compared with the result of a peer, another benchmark in the same run.
 type beside struct {
 	what, ours, peer, unit string
-	// both is a benchmark of a cost that both sides include, or "". Its result is subtracted from
-	// both.
+	// both is a benchmark of a cost that is part of both results, or "". Its result is subtracted
+	// from them.
 	both string
 	// most is the target: the highest ratio of our result to the peer's. 0 means no target.
 	most float64
