@@ -105,7 +105,7 @@ func cut(body, next []byte) (*node, error) {
 }
 
 // sample splits a line into its series and its value. The simulated exporter's label values contain
-// blanks, and the value does not.
+// spaces, and the value does not.
 func sample(line []byte) (series, text string, ok bool) {
 	s := strings.TrimSuffix(string(line), "\n")
 	if s == "" || s[0] == '#' {

@@ -75,8 +75,8 @@ func (n *claimNode) list(resources []kube.ContainerResources) {
 	n.kubelet.Set(resources...)
 }
 
-// join adds a node with the given name, and starts its observers. Pods and claims of the name may
-// still be in the API.
+// join adds a node with the given name, and starts its observers. Pods and claims of an earlier
+// node with this name may still be in the API.
 func (c *claimCluster) join(n *claimNode, name, kubeConfig string) {
 	n.name, n.joined, n.instances = name, true, map[string]int{}
 	c.plane.CreateNode(c.t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -223,7 +223,7 @@ func (n *claimNode) look(c *claimCluster, claims map[string]*resourcev1.Resource
 	}
 }
 
-// lookForInstances creates the instances of allocated partitions and deletes the others.
+// lookForInstances creates the instances of allocated partitions and deletes the other instances.
 func (n *claimNode) lookForInstances(claims map[string]*resourcev1.ResourceClaim) {
 	allocated := map[string]bool{}
 	for _, claim := range claims {
@@ -394,7 +394,8 @@ func (c *claimCluster) ruleTaints() map[ruleTaint]bool {
 	return taints
 }
 
-// counts returns those values of gpu_cluster that [claimCluster.count] returns.
+// counts returns only the values that [claimCluster.count] computes, from all values of
+// gpu_cluster.
 func counts(values map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for key, v := range values {
@@ -409,8 +410,8 @@ func counts(values map[string]float64) map[string]float64 {
 	return out
 }
 
-// verdicts returns what an observer must report. A kubelet that lists no device of NVIDIA may not
-// support DRA.
+// verdicts returns the holders that an observer must report. If the kubelet lists no NVIDIA device,
+// it may not support DRA, so its list proves nothing.
 func (n *claimNode) verdicts(sources string) map[string]dratest.Verdict {
 	if sources != "kubelet" || n.nvidia {
 		return n.devices

@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// Kubernetes events about a GPU are attached to its pod and its node as soon as the service account
-// may write events.
+// Kubernetes Events about a GPU are attached to its pod and its node as soon as the service account
+// has permission to write Events.
 func TestKubernetesEventsAreAttachedToThePodAndTheNode(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

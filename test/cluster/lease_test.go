@@ -53,7 +53,8 @@ func TestALeaseIsHandedOver(t *testing.T) {
 	eventually(second.leads)
 }
 
-// The real API server rejects an update that is based on an old version. No update may be lost.
+// The real API server rejects an update that is based on an old version. The writers must retry, so
+// that no update is lost.
 func TestManyProcessesWriteOneRecord(t *testing.T) {
 	plane := controlplane.Start(t)
 	cfg := lease.RecordConfig{Enabled: true, Namespace: plane.Namespace(t), Name: "record"}

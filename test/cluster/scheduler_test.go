@@ -64,7 +64,7 @@ func startReceiver(t *testing.T, kubeconfig, lease string) *replica {
 
 func (p *replica) stop() { require.NoError(p.t, p.r.Shutdown(context.WithoutCancel(p.t.Context()))) }
 
-// last returns the values in the last batch by metric, place, and attributes.
+// last returns the values in the last batch by metric, attributes, and the pod in the Resource.
 func (p *replica) last() map[string]float64 {
 	out := map[string]float64{}
 	batches := p.sink.AllMetrics()
@@ -196,7 +196,7 @@ func TestTheStatesOfAClaimAreReported(t *testing.T) {
 	}
 	plane.Create(t, waitingPod(namespace, "by-template", uses(corev1.PodResourceClaim{Name: "gpus", ResourceClaimTemplateName: &template})))
 	plane.Create(t, waitingPod(namespace, "holder", uses(corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: &claim})))
-	// No controller creates claims from templates here, so this claim stays pending.
+	// No controller creates claims from templates in this test, so this claim stays pending.
 	r.eventually(map[string]float64{
 		"k8s.resourceclaim.count gpu.nvidia.com pending":     2,
 		"k8s.resourceclaim.requested gpu.nvidia.com pending": 3,
@@ -327,8 +327,8 @@ func TestAReplicaThatLosesItsLeaseStopsAndLeadsAgainLater(t *testing.T) {
 		assert.False(c, taken.IsZero())
 	}, patience, poll)
 
-	// It sends again after the other holder's lease has expired. Between its next renewal and that
-	// time, it sends nothing.
+	// The replica sends nothing from its next attempt to renew the lease until the other holder's
+	// lease has expired. Then it sends again.
 	require.Eventually(t, func() bool {
 		batches := r.sink.AllMetrics()
 		return stamp(batches[len(batches)-1]).Sub(taken) > leaseTTL

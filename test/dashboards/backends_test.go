@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// settings are the parts of a pipeline file that differ between backends.
+// settings contains the parts of a pipeline file that differ between backends.
 type settings struct {
 	Exporters map[string]struct {
 		Headers map[string]string

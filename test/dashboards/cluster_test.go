@@ -134,8 +134,8 @@ func (s *stage) run(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// training creates the pods of three simulated GPUs, which one workload owns. It returns a server
-// with the simulator's metrics from url and these pods' UIDs.
+// training creates the pods that hold three simulated GPUs. One workload owns these pods. training
+// returns a server that serves the simulator's metrics from url with these pods' UIDs.
 func (s *stage) training(url string) *httptest.Server {
 	const namespace = "training" // as in the simulator
 	s.plane.Create(s.t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
@@ -160,7 +160,7 @@ func (s *stage) training(url string) *httptest.Server {
 	return exporter
 }
 
-// waiting creates a pod that the scheduler must place.
+// waiting creates a pod that the scheduler must schedule.
 func (s *stage) waiting(name string, limits ...string) { s.plane.Create(s.t, s.pod(name, limits...)) }
 
 // claimed creates a pod with a claim that the scheduler can allocate.

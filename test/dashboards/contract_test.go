@@ -107,8 +107,8 @@ func dashboards(t *testing.T) []dashboard {
 	return all
 }
 
-// variables match variables, which are replaced by what Grafana substitutes for All, the initial
-// value in every dashboard.
+// variables matches dashboard variables. The test replaces them with what Grafana substitutes for
+// All, which is the initial value in every dashboard.
 var variables = regexp.MustCompile(`\$[a-z]+\b`)
 
 func substitute(expr string) string {
@@ -174,7 +174,7 @@ func queries(t *testing.T) []query {
 	return append(all, query{"scaledobject.yaml", keda}, query{"gate-rules.yaml", rule})
 }
 
-// gateQueries returns the demand gate's expressions: KEDA's query and the recording rule.
+// gateQueries returns the two expressions of the demand gate: KEDA's query and the recording rule.
 func gateQueries(t *testing.T) (keda, rule string) {
 	t.Helper()
 	find := func(file, field string) string {

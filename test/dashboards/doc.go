@@ -1,5 +1,6 @@
-// Package dashboards checks what users see of our metrics against the contract: the Grafana
-// dashboards, the Prometheus alerts, the pipelines for backends, and the demand gate in examples/.
+// Package dashboards checks everything in examples/ that shows our metrics to users: the Grafana
+// dashboards, the Prometheus alerts, the pipelines for backends, and the demand gate. All of them
+// must use only the names in the output contract, docs/signals.md.
 //
 // Most checks compare queries with the contract's names and start nothing. With OTELCOL_GPU_BIN,
 // the directory of the built commands, and OTELCOL_GPU_PROMETHEUS, a prometheus binary, the queries

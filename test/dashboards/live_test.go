@@ -185,7 +185,8 @@ func TestTheExamplesFillTheDashboardsThatNeedNothingElse(t *testing.T) {
 	}
 }
 
-// findingOf returns the value of gpu.finding that an alert's expression is about.
+// findingOf returns the value of gpu.finding that an alert's expression selects, or false if it
+// selects none.
 func findingOf(expr string) (string, bool) {
 	_, after, ok := strings.Cut(expr, `device:gpu_finding:holder{gpu_finding="`)
 	finding, _, _ := strings.Cut(after, `"`)

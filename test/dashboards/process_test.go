@@ -65,7 +65,7 @@ type way struct {
 	files    []string
 }
 
-// ways are all backends that write to Prometheus.
+// ways lists all backend files that write to Prometheus.
 var ways = []way{
 	{
 		backend: "prometheus.yaml", exporter: "otlp_http",
@@ -75,7 +75,7 @@ var ways = []way{
 	{backend: "prometheus-scrape.yaml", exporter: "prometheus", scraped: true},
 }
 
-// filled is a Prometheus and the collector that fills it.
+// filled is a Prometheus and the collector that writes to it.
 type filled struct {
 	way    way
 	server *prometheus

@@ -53,8 +53,9 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	// A name that must be one of ours, or a prefix of one if it ends in _ or a dot. After a slash,
-	// it is a name of a Kubernetes resource.
+	// This matches a name that must be one of ours. If the match ends in _ or a dot, it must be a
+	// prefix of one of our names. A name after a slash is the name of a Kubernetes resource, which
+	// is not matched.
 	ours = regexp.MustCompile(`(?:^|[^\w./-])((?:otelcol_|DCGM_(?:FI|EXP)_|gpu[._]|hw[._]|k8s[._]|cluster[._]gpu[._]|process[._]gpu[._]|container[._]accelerator[._])[\w.]*)`)
 )
 
@@ -251,7 +252,7 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 }
 
 // anchor returns a heading's anchor in a link: its letters, digits, underscores and hyphens in
-// lower case, with blanks as hyphens.
+// lower case, with spaces replaced by hyphens.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -37,7 +37,7 @@ func exposed(t *testing.T, text string) string {
 	return file
 }
 
-// The collector's metrics of simulated GPUs are those that the conformance program requires.
+// For simulated GPUs, the collector exposes the metrics that the conformance program requires.
 func TestTheCollectorExposesTheMetricsThatConformanceRequires(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	address := processtest.FreeAddress(t)
@@ -46,7 +46,7 @@ func TestTheCollectorExposesTheMetricsThatConformanceRequires(t *testing.T) {
 	var page string
 	processtest.Until(t, "all series of eight devices", func() bool {
 		page = processtest.Get(t, "http://"+address+"/metrics")
-		// Windows arrive in other batches than metrics without windows.
+		// Windows and metrics without windows arrive in separate batches.
 		return !slices.ContainsFunc([]string{"gpu_utilization_avg_ratio", "hw_power_watts", "hw_temperature_celsius"}, func(series string) bool {
 			return strings.Count(page, "\n"+series+"{") < 8
 		})

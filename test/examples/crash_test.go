@@ -19,8 +19,8 @@ import (
 )
 
 // A kill -9 in the middle of a window loses at most the samples of one snapshot interval. The
-// window is still sent exactly once and with the correct ratio, because the counter's increase
-// during the gap belongs to it.
+// window is still sent exactly once. Its ratio is correct, because the counter's increase during
+// the gap is counted in this window.
 func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	const (
@@ -45,7 +45,8 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 
 	first := agent()
 	backend.Until(t, first.Process, "a complete window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
-	// Two thirds of a window have passed. It has snapshots, and no window is about to be sent.
+	// Half to two thirds of the window have passed. A snapshot of it exists, and no window is about
+	// to be sent.
 	processtest.Until(t, "the middle of a window", func() bool {
 		into := time.Duration(time.Now().UnixNano()) % window
 		return into > window/2 && into < window*2/3

@@ -67,7 +67,7 @@ var (
 	}
 )
 
-// overAgent lists the files below an overlay of agent.yaml.
+// overAgent lists the files into which an overlay of agent.yaml is merged.
 var overAgent = []string{"agent.yaml"}
 
 // examples lists every configuration in examples/; TestEveryExampleIsRun checks that the list is
@@ -281,7 +281,7 @@ func windowPoints(metrics pmetric.Metrics) map[string]int {
 	return counts
 }
 
-// runToFile adds a file exporter to the page and checks the lines that it writes.
+// runToFile adds a file exporter next to gpu_view, and checks the lines that it writes.
 func runToFile(t *testing.T, files, set []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "windows.jsonl")

@@ -24,7 +24,7 @@ type inferenceServer struct {
 	utilization int // in percent
 }
 
-// inferencePages serves the metrics pages of both.
+// inferencePages serves the metrics pages of vLLM and dcgm-exporter.
 type inferencePages struct {
 	mu  sync.Mutex
 	now inferenceServer

@@ -13,8 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// prometheus is a running Prometheus whose settings are the default except for its configuration
-// file.
+// prometheus is a running Prometheus with default settings, except for its configuration file.
 type prometheus struct{ *processtest.Prometheus }
 
 // startPrometheus starts a Prometheus with the given YAML configuration. It only scrapes the

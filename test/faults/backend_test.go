@@ -55,7 +55,7 @@ func newBackend(t *testing.T) *backend {
 
 func (b *backend) url() string { return "http://" + b.address }
 
-// up starts listening. After a call of down, it listens at the same address again.
+// up starts listening. After a call to down, it listens at the same address again.
 func (b *backend) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, b.address)

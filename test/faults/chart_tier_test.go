@@ -35,7 +35,7 @@ func within(t *testing.T, in tree, path ...string) tree {
 }
 
 // chartConfig applies a change to the configuration that the chart renders for a component, and
-// returns the resulting file. What change does not set stays as rendered.
+// returns the resulting file. Settings that change does not set stay as rendered.
 func chartConfig(t *testing.T, component string, change func(tree)) string {
 	t.Helper()
 	content, err := os.ReadFile(rendered)
@@ -226,8 +226,8 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 			compared++
 			owners[w.gateway] = true
 			sum += w.xid
-			// The exporter counts one XID error for each scrape. A pair of samples that spans the
-			// window's start counts in the window, and a response may be late and have no sample.
+			// The exporter counts one XID error for each scrape. An increase across the start of a
+			// window counts in that window. A late response has no sample.
 			assert.InDelta(t, w.samples, w.xid, 4, "%s: XID errors of %+v", e.node, w)
 		}
 		assert.LessOrEqual(t, sum, float64(len(e.served())-1), "%s: an XID error was counted twice: %+v", e.node, tr.windows(e))

@@ -24,11 +24,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// clock is a process's wall clock that a test can set. Linux has no such clock. The kernel maps a
-// clock function (vDSO) into every process, and statically linked programs also call it. The test
-// overwrites that function in the process under test before the process's first instruction. The
-// new code calls the kernel and adds an offset, which is stored after the code. As when a machine's
-// clock is set, the monotonic clock does not change.
+// clock is a process's own wall clock, which a test can set. Linux does not support wall clocks per
+// process. However, the kernel maps a clock function (vDSO) into every process, and statically
+// linked programs also call it. The test overwrites that function in the process under test before
+// the process's first instruction. The new code calls the kernel and adds an offset, which is
+// stored after the code. The monotonic clock does not change, as when a machine's clock is set.
 type clock struct {
 	memory *os.File
 	ahead  int64 // address of the offset in seconds
@@ -130,8 +130,8 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	})
 	began := time.Now()
 	steps := []time.Duration{0, time.Hour, 0, -time.Hour, 0}
-	// served contains the exporter's responses by the offset of the clock, with the times of that
-	// clock.
+	// served contains the exporter's responses for each offset of the clock. Their times are those
+	// of that clock.
 	served := map[time.Duration][]answer{}
 	// shown returns the points received for the times of a given clock offset.
 	shown := func(ahead time.Duration) []point {

@@ -242,7 +242,8 @@ func TestAFailingExporterCausesOnlyAGap(t *testing.T) {
 	}
 }
 
-// Rows of new devices in every response, and of short-lived pods, do not affect the real devices.
+// If every response contains rows of new devices and of short-lived pods, the real devices are not
+// affected.
 func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 	t.Parallel()
 	devices := either(200, 1000)

@@ -76,7 +76,7 @@ func (e *exporter) url() string {
 	return e.scheme + "://" + net.JoinHostPort(e.host, port) + "/metrics"
 }
 
-// up starts listening. After a call of down, it listens at the same address again.
+// up starts listening. After a call to down, it listens at the same address again.
 func (e *exporter) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, e.address)

@@ -253,8 +253,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 				}
 			}
 		}
-		// The nodes of the killed collector lack what it had not sent, and what was sent to it
-		// until the agents noticed. No other node lacks a window.
+		// The nodes of the killed collector lack the data that it had not sent. They also lack the
+		// data that was sent to it until the agents noticed the kill. No other node lacks a window.
 		known := tr.parts(e)
 		for end := answers[0].at.Truncate(gatewayWindow).Add(2 * gatewayWindow); end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)); end = end.Add(gatewayWindow) {
 			samples := 0

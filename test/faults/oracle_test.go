@@ -27,11 +27,11 @@ type tolerance struct {
 	repeats bool
 	// baseline allows a counter to start with a new baseline, without its increase during a gap.
 	baseline bool
-	// across is how many XID errors from before its first response a window may contain if the list
-	// of responses is incomplete. It is only used with baseline.
+	// across is the number of XID errors that a window may contain from the time before its first
+	// response, if the list of responses is incomplete. It is only used with baseline.
 	across int
 	// dropped is true if data was lost after the windows were computed. Complete windows are then
-	// missing, and the counters in later windows include them.
+	// missing. The counters in later windows include their increases.
 	dropped bool
 }
 

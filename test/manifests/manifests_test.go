@@ -170,7 +170,7 @@ metadata:
 		return err
 	}
 	assert.NoError(t, create(cluster), "it meets the strictest standard")
-	// The agent violates Pod Security with its two host directories, and because it runs as root.
+	// The agent violates Pod Security, because it mounts two host directories and runs as root.
 	err := create(agent)
 	require.Error(t, err)
 	_, violations, _ := strings.Cut(err.Error(), `violates PodSecurity "restricted:latest": `)
@@ -209,8 +209,8 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// With more than one consumer, the oldest batch could be sent last after an outage, and a
-// Prometheus may reject it.
+// With more than one consumer, the oldest batch could be sent last after an outage, and Prometheus
+// might reject it.
 func TestEverySenderKeepsTheOrder(t *testing.T) {
 	for _, config := range configs(t) {
 		var parsed struct {

@@ -64,7 +64,7 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	})
 }
 
-// rules returns what RBAC grants an account in a namespace, as sentences.
+// rules returns the permissions that RBAC grants to an account in a namespace, as sentences.
 func rules(t *testing.T, plane *controlplane.Plane, account, in string) []string {
 	t.Helper()
 	client := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, account))

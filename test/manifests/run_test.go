@@ -149,7 +149,7 @@ func pod(in, name string) *corev1.Pod {
 	}
 }
 
-// run creates a pod in the state after the kubelet has started it.
+// run creates a pod and gives it the status of a pod that the kubelet has started.
 func run(t *testing.T, plane *controlplane.Plane, p *corev1.Pod, ip string) {
 	t.Helper()
 	p.Spec.NodeName = node

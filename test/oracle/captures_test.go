@@ -24,9 +24,9 @@ import (
 // Recorded responses are scraped over HTTP several times while their values change. Prometheus
 // parses them with its own parser.
 func TestRecordedOutputsEqualPrometheus(t *testing.T) {
-	// The definitions do not support these recordings of the simulator, because they only support
-	// the names and labels of exporters 3.x to 4.8.2. They also do not support the capacity of a
-	// link whose generation and width change.
+	// The definitions support only the names and labels of exporters 3.x to 4.8.2, so they do not
+	// support these recordings of the simulator. They also do not support the capacity of a link
+	// whose generation and width change.
 	unread := []string{
 		"exporter_3_has_no_pci_bus_id_and_calls_violations_us", "exporter_4_5_repeats_help_for_nvlink_rows",
 		"exporter_4_5_with_old_namespace_renames_labels", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",

@@ -103,9 +103,9 @@ func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	}
 	allocated, idle, active := sum("k8s_pod_name", signal.K8sContainerGPUAllocatedTime), sum("k8s_pod_name", signal.K8sContainerGPUIdleTime), sum("k8s_pod_name", signal.K8sContainerGPUActiveTime)
 	unallocated, unobserved := sum("hw_id", signal.GPUUnallocatedTime), sum("hw_id", signal.GPUUnobservedTime)
-	// The restart loses an interval, because a series starts with the value of its first interval.
-	// Prometheus does not detect a restart if the counter exceeds its last value within that
-	// interval.
+	// The restart loses one interval, because a new series starts with the value of its first
+	// interval. Prometheus does not detect a restart if the counter exceeds its last value within
+	// that interval.
 	near := 0.002
 	all := float64(len(boards)) * day.Seconds()
 	assert.InEpsilon(t, all, total(allocated)+total(unallocated)+total(unobserved), near, "every GPU-second is counted")

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Definition is a series of a window, with its definition in PromQL.
+// Definition defines a series of a window in PromQL.
 type Definition struct {
 	// Own is the value of the metric's own attribute, or "" for a metric without one.
 	Metric *signal.Metric
@@ -171,10 +171,10 @@ var (
 )
 
 // Folding returns the rules that combine an exporter's rows into one series per device, under the
-// name of the field. The row without a pod represents the device. If there is none, the rows of
+// name of the field. The row without a pod represents the device. If there is none, the rows with
 // pods are copies of it. Labels such as err_code contain a value and do not identify a device. A
-// board's fields become one series per board. The contract uses the row with the lowest GPU_I_ID if
-// the rows of a board's gauge differ. The rule departs from it.
+// board's fields become one series per board. If the rows of a board's gauge differ, the output
+// contract uses the row with the lowest GPU_I_ID, but these rules use the maximum.
 func Folding() []Rule {
 	device := func(field string) string {
 		return fmt.Sprintf(`max %[1]s (%[2]s{pod=""}) or max %[1]s (%[2]s)`, byDevice, field)
@@ -202,8 +202,8 @@ func Derived() []Rule {
 	return []Rule{
 		// The last XID of a device, regardless of err_code and err_msg.
 		{"gpu:xid", `max ` + byDevice + ` (DCGM_FI_DEV_XID_ERRORS)`},
-		// 1 if the last XID changed to a different one other than 0. A device's first scrape has no
-		// event. A device that was scraped before without an XID counts as having had XID 0.
+		// 1 if the last XID changed to another value that is not 0. A device's first scrape has no
+		// event. If a device was scraped before without an XID, its previous XID counts as 0.
 		{
 			"gpu:xid_transition",
 			`(gpu:xid != bool 0) * (gpu:xid != bool (last_over_time(gpu:xid[1h] offset $step)` +
@@ -222,7 +222,7 @@ func Derived() []Rule {
 			`(gpu:xid_transition{GPU_I_ID!=""} - on (Hostname, UUID, modelName) group_left () gpu:xid_of_board)` +
 				` or gpu:xid_transition or gpu:xid_of_board`,
 		},
-		// 1 at each time at which a scrape contained a source of a window.
+		// 1 at each time at which a scrape contained a row from which a window is computed.
 		{
 			"gpu:seen",
 			`group ` + byDevice + ` ({__name__=~"` + strings.Join(sources, "|") + `"})` +

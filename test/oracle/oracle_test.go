@@ -381,8 +381,8 @@ func (tl timeline) with() Parameters {
 	return p
 }
 
-// runSomehow sends a random timeline through one of the possible paths into the pipeline. Missing
-// points are compared as well: without a source there is no point.
+// runSomehow sends a random timeline through one of the possible paths into the pipeline. The
+// comparison includes missing points: without a source, there is no point.
 func runSomehow(t *testing.T, r *rapid.T, tl timeline) windows {
 	t.Helper()
 	switch rapid.SampledFrom([]string{"labels on Resources", "labels on points", "over HTTP"}).Draw(r, "way") {

@@ -66,8 +66,8 @@ func newPrometheus(t tester, step time.Duration) *prometheus {
 	return &prometheus{t: t, db: db, step: step, lookback: lookback}
 }
 
-// scraped returns a Prometheus that has scraped the timeline and then scraped once without result.
-// Otherwise the last values would stay valid for the lookback.
+// scraped returns a Prometheus that has scraped the timeline and then had one failed scrape.
+// Otherwise the last values would stay valid for the lookback period.
 func scraped(t tester, tl timeline) *prometheus {
 	t.Helper()
 	p := newPrometheus(t, tl.step)

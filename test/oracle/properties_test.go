@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// changesNothing lists changes of the input that must not change the result. Each returns batches
+// changesNothing lists changes to the input that must not change the result. Each returns batches
 // with the timeline's content. r makes the random choices.
 var changesNothing = []struct {
 	name string

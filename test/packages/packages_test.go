@@ -195,7 +195,7 @@ func libraries(t *testing.T, program string) []string {
 	return regexp.MustCompile(`/\S+\.so\S*`).FindAllString(run(t, nil, "ldd", program), -1)
 }
 
-// The program and the files in the unit are the package's.
+// The package contains the program and the files that the unit names.
 func TestTheUnitIsValidAndHardened(t *testing.T) {
 	content, err := os.ReadFile(root + "/packaging/otelcol-gpu.service")
 	require.NoError(t, err)

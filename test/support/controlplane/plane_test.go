@@ -198,7 +198,7 @@ func waitForPod(t *testing.T, plane *Plane, namespace, name string, done func(*c
 	return last
 }
 
-// scheduled returns the pod's condition PodScheduled, which is empty if it has none.
+// scheduled returns the pod's condition PodScheduled, or an empty condition if the pod has none.
 func scheduled(pod *corev1.Pod) corev1.PodCondition {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled {

@@ -31,8 +31,8 @@ type Options struct {
 	// Labels is true if the exporter labels each instance with its DRA device. MIGUUIDs is true if
 	// the exporter labels it with its UUID.
 	Labels, MIGUUIDs bool
-	// OldKubelet makes the kubelet list ended pods and no shares, like versions before 1.34 and
-	// 1.35.
+	// OldKubelet makes the kubelet list ended pods, like versions before 1.34, and no shares, like
+	// versions before 1.35.
 	OldKubelet bool
 }
 

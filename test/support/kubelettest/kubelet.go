@@ -61,7 +61,7 @@ func Start(t testing.TB) *Kubelet {
 // Socket returns the path of the socket.
 func (k *Kubelet) Socket() string { return k.socket }
 
-// Listen creates the socket and serves it again after a call of Stop.
+// Listen creates the socket and serves it again after a call to Stop.
 func (k *Kubelet) Listen(t testing.TB) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", k.socket)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextPort counts ports below the range from which the kernel assigns them, so that no other
-// process gets a port while its owner is stopped.
+// nextPort is the last port that was tried. It is below the range from which the kernel assigns
+// ports, so that no other process gets a port while its owner is stopped.
 var nextPort atomic.Uint32
 
 func init() { nextPort.Store(20_000 + rand.Uint32N(8_000)) }
