@@ -184,8 +184,8 @@ scrape_configs:
 }
 
 // recordingRules are the queries in OpenCost's Prometheus source for the signals that the agent
-// also computes. Each covers one window. Subqueries use the scrape interval, because with
-// OpenCost's own five minutes a window would have no sample.
+// also computes. Each covers one window. Subqueries use the scrape interval. With OpenCost's own
+// interval of five minutes, a window would have no sample.
 func recordingRules(interval, window time.Duration) string {
 	by := "by (container, pod, namespace, device, modelName, UUID, GPU_I_PROFILE, GPU_I_ID, pod_uid)"
 	of := `{container!=""}`

@@ -35,7 +35,7 @@ type watching struct {
 	storage [2]*storagetest.Memory
 	logs    consumertest.LogsSink
 	nodes   int
-	hidden  *regexp.Regexp // rows to omit from scrapes; nil for none
+	hidden  *regexp.Regexp // lines to omit from scrapes; nil for none
 	holders bool           // whether to also send events when holders change
 
 	synthesizer consumer.Metrics
@@ -104,7 +104,7 @@ func (w *watching) run(length time.Duration) {
 	}
 }
 
-// visible returns the rows of a scrape that are not hidden.
+// visible returns the lines of a scrape that are not hidden.
 func (w *watching) visible(body []byte) (out []byte) {
 	for line := range bytes.Lines(body) {
 		if w.hidden == nil || !w.hidden.Match(line) {
@@ -203,7 +203,7 @@ func TestARestartOfTheExporterCausesNoEvent(t *testing.T) {
 }
 
 // Every vendor's devices have the events that the vendor's exporter supports. AMD's residency
-// metrics cause throttle events, and a device without rows is lost.
+// metrics cause throttle events, and a device without samples is lost.
 func TestEventsAreSentForEveryVendor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioVendors)

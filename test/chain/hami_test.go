@@ -82,7 +82,7 @@ func TestRecordingsOfHAMi(t *testing.T) {
 							for id, mebibytes := range want.dcgm {
 								expected[device+id] = strconv.Itoa(mebibytes * mib)
 							}
-						} else if name == "hami_legacy_w7panel" { // the other recording has no board rows
+						} else if name == "hami_legacy_w7panel" { // the other recording has no board samples
 							expected[device+w7] = "287244288"
 						}
 						got := workload(sink)
@@ -108,7 +108,7 @@ func recording(t *testing.T, name string) (body string, found bool) {
 	return "", false
 }
 
-// boardsOf returns dcgm-exporter's rows for boards with 24 GiB. used is the used memory in MiB.
+// boardsOf returns dcgm-exporter's samples for boards with 24 GiB. used is the used memory in MiB.
 func boardsOf(t *testing.T, used map[string]int, at time.Time) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder

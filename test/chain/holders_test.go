@@ -28,8 +28,8 @@ const (
 	otherGPU = "GPU-0000000a-0000-4000-8000-000000000000" // used for several vendors' devices
 )
 
-// oneOfEveryVendor contains one device's rows for each exporter, with pod labels if the exporter
-// supports them. Every id looks like an NVIDIA id if the exporter's labels allow that.
+// oneOfEveryVendor contains samples of one device for each exporter, with pod labels if the
+// exporter supports them. Every id looks like an NVIDIA id if the exporter's labels allow that.
 var oneOfEveryVendor = map[string]struct{ row, id, pod string }{
 	"dcgm-exporter": {`DCGM_FI_DEV_POWER_USAGE{UUID="` + heldGPU + `",Hostname="n1"} 100`, heldGPU, "ns/nvidia"},
 	"device-metrics-exporter": {`gpu_gfx_activity{gpu_uuid="` + otherGPU + `",gpu_id="0",card_vendor="AMD",card_model="MI300X",hostname="n1",` +

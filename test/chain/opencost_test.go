@@ -21,12 +21,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// none means that the row is missing in a scrape.
+// none means that the sample is missing in a scrape.
 var none = math.Inf(-1)
 
-// The examples are from OpenCost's tests. The inputs are raw rows, and the outputs are windows. If
-// our definition of a signal differs from OpenCost's, the example's name starts with "departure",
-// and want is our value.
+// The examples are from OpenCost's tests. The inputs are raw samples, and the outputs are windows.
+// If our definition of a signal differs from OpenCost's, the example's name starts with
+// "departure", and want is our value.
 func TestOpenCostVectors(t *testing.T) {
 	const (
 		violation = "gpu.saturation.throttle.violation.ratio"

@@ -64,7 +64,7 @@ func pipeline(t *testing.T, form string, k8s map[string]any) (consumer.Metrics, 
 	return started(gpusynthesizerprocessor.NewFactory(), synthesizer, next), sink
 }
 
-// fromExporter returns an exporter's rows of one scrape on node n1.
+// fromExporter returns an exporter's samples of one scrape on node n1.
 func fromExporter(t *testing.T, name, body string, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := scraped(t, []byte(body), at)
@@ -114,7 +114,8 @@ const (
 	board3 = "GPU-00000003-0000-4000-8000-000000000000"
 )
 
-// boards returns dcgm-exporter's rows for boards with 16 GiB each. used is the used memory in MiB.
+// boards returns dcgm-exporter's samples for boards with 16 GiB each. used is the used memory in
+// MiB.
 func boards(used map[string]int) string {
 	var b strings.Builder
 	for i, id := range []string{board1, board2, board3} {

@@ -112,7 +112,7 @@ func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory
 	return next
 }
 
-// scraped returns the rows of a scrape as the prometheus receiver does.
+// scraped returns the samples of a scrape as the prometheus receiver sends them.
 func scraped(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()

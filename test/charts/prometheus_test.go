@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// sharedGPU contains the rows of a GPU that two pods share.
+// sharedGPU contains the samples of a GPU that two pods share.
 const sharedGPU = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1"} 50
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1",namespace="ml",pod="a",container="main"} 50
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1",namespace="ml",pod="b",container="main"} 50

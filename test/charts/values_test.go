@@ -131,8 +131,8 @@ func TestTheChartsOwnKeysAreNoOptionsOfComponents(t *testing.T) {
 	assert.Positive(t, checked)
 }
 
-// kubectl port-forward connects to the pod's loopback address, so the page needs neither a
-// certificate nor a setting for that.
+// kubectl port-forward connects to the pod's loopback address, so this access needs neither a
+// certificate nor a setting.
 func TestThePageNeedsNoTLSForAPortForward(t *testing.T) {
 	objects := decode(t, render(t, ""))
 	configs := configMaps(t, objects)

@@ -409,11 +409,11 @@ func (c *claimCluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// collect removes the reservations for deleted pods, and for PodGroups without pods as if these groups
-// were deleted. It deletes claims that deleted pods own. For each other claim without pods, it randomly
-// deletes the claim, deallocates it, or keeps its allocation.
+// collect removes the reservations for deleted pods. It also removes those for PodGroups without
+// pods, as if these PodGroups were deleted. It deletes claims that deleted pods own. For each other
+// claim without pods, it randomly deletes the claim, deallocates it, or keeps its allocation.
 func (c *claimCluster) collect() {
-	consumers, used := map[string]bool{}, map[string]bool{} // by UID or name of the group, and by name
+	consumers, used := map[string]bool{}, map[string]bool{} // consumers by UID or PodGroup name, and used claims by name
 	for _, p := range c.pods() {
 		consumers[string(p.UID)], consumers[groupOf(&p)], used[claimOf(&p)] = true, true, true
 	}
@@ -518,7 +518,7 @@ func (c *claimCluster) check(scheduler *processtest.Process, counted *replica) {
 	require.NoError(c.t, scheduler.Cmd.Process.Signal(syscall.SIGSTOP))
 	defer func() { require.NoError(c.t, scheduler.Cmd.Process.Signal(syscall.SIGCONT)) }()
 	look := func() map[string]float64 {
-		truth := c.look() // read again each time, because earlier requests of the scheduler may still arrive
+		truth := c.look() // read again each time, because earlier requests from the scheduler may still arrive
 		for _, n := range c.nodes {
 			n.list(n.listed)
 		}

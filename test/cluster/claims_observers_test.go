@@ -504,8 +504,8 @@ func (o *claimObserver) process(t *testing.T, telemetry pmetric.Metrics) pmetric
 	return o.sink.AllMetrics()[0]
 }
 
-// charge sends a sample of each device, which ends the interval since the previous one, and checks
-// the seconds of all intervals so far.
+// charge sends a sample of each device, which ends the interval since the previous sample. It then
+// checks the seconds of all intervals so far.
 func (o *claimObserver) charge(t *testing.T, n *claimNode, verdicts map[string]dratest.Verdict, sources string) {
 	t.Helper()
 	now := time.Now()
@@ -520,8 +520,8 @@ func (o *claimObserver) charge(t *testing.T, n *claimNode, verdicts map[string]d
 	require.Empty(t, o.want.Differences(&o.got.Charged), "node %s, observed by %s", n.name, sources)
 }
 
-// holders returns the holders of each device. A device with unknown holders is missing, and so is a
-// board with instances.
+// holders returns the holders of each device. It omits devices with unknown holders and boards with
+// instances.
 func holders(md pmetric.Metrics) map[string][]dratest.Holder {
 	held, partitioned := map[string][]dratest.Holder{}, map[string]bool{}
 	text := func(attributes pcommon.Map, key string) string {

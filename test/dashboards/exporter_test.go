@@ -15,7 +15,7 @@ import (
 const (
 	cardMemory  = 24000 // used and free together
 	reserved    = 384   // used by the driver
-	cudaContext = 200   // of each process; not included in its row
+	cudaContext = 200   // of each process; not included in its FB_USED
 )
 
 const watts = 150
@@ -48,8 +48,8 @@ func (c *card) free() int {
 }
 
 // cardExporter is a dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS that exposes the cards
-// that the test sets. FB_USED has a row for the device and one for each process. Other fields have
-// a copy for each pod.
+// that the test sets. FB_USED has a sample for the device and one for each process. Other fields
+// have a copy for each pod.
 type cardExporter struct {
 	*httptest.Server
 	started time.Time

@@ -59,9 +59,10 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		}
 	}
 	for _, r := range rules(t) {
-		// Some alerts cannot fire here. Without data or without the watchdog, all other checks
-		// would fail. The rules about containers need shared devices with every simulated problem. The
-		// alert for idle GPUs needs an hour. The unit tests next to the rules cover these alerts.
+		// Some alerts cannot fire in this test. Without data or without the watchdog, all other
+		// checks would fail. The rules about containers need shared devices with every simulated
+		// problem. The alert for idle GPUs needs an hour. The unit tests next to the rules cover
+		// these alerts.
 		if finding, ok := findingOf(r.Expr); ok {
 			// The simulated GPUs have none of these faults. The unit tests next to the rules let
 			// the alerts fire. This test only checks that the rules are evaluated.

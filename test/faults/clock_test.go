@@ -28,7 +28,7 @@ import (
 // process. However, the kernel maps a clock function (vDSO) into every process, and statically
 // linked programs also call it. The test overwrites that function in the process under test before
 // the process's first instruction. The new code calls the kernel and adds an offset, which is
-// stored after the code. The monotonic clock does not change, as when a machine's clock is set.
+// stored after the code. As on a machine whose clock is set, the monotonic clock does not change.
 type clock struct {
 	memory *os.File
 	ahead  int64 // address of the offset in seconds

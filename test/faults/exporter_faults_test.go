@@ -242,8 +242,8 @@ func TestAFailingExporterCausesOnlyAGap(t *testing.T) {
 	}
 }
 
-// If every response contains rows of new devices and of short-lived pods, the real devices are not
-// affected.
+// If every response contains metrics of new devices and of short-lived pods, the real devices are
+// not affected.
 func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 	t.Parallel()
 	devices := either(200, 1000)
@@ -265,8 +265,8 @@ func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// These are limits for one node. The defaults are for a central collector. With them, a
-			// flood of devices would exceed an agent's memory limiter.
+			// Set limits for one node. The defaults are for a central collector. With the defaults,
+			// a flood of devices would exceed an agent's memory limiter.
 			tr := newTrial(t, setting{set: []string{stages + ".gpu_synthesizer.max_devices=2000", stages + ".gpu_window.max_series=2000"}})
 			churn(tr.exporter)
 			pass(t, tr.agent, time.Now().Add(outage))

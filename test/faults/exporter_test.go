@@ -52,8 +52,8 @@ type exporter struct {
 	xids    int
 	// fault, if set, responds instead of the exporter. rows is the valid response.
 	fault func(w http.ResponseWriter, r *http.Request, rows string)
-	// extra returns additional rows of a valid response. labels returns additional labels for each
-	// row.
+	// extra returns additional lines of a valid response. labels returns additional labels for each
+	// line.
 	extra  func(n int) string
 	labels func(n int) string
 }
@@ -115,7 +115,7 @@ func (e *exporter) breaks(fault func(w http.ResponseWriter, r *http.Request, row
 	e.fault = fault
 }
 
-// adds sets additional labels and rows of valid responses.
+// adds sets additional labels and lines of valid responses.
 func (e *exporter) adds(labels, extra func(n int) string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

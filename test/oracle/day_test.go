@@ -145,7 +145,7 @@ func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	return next
 }
 
-// rows returns the rows of a scrape as the prometheus receiver does.
+// rows returns the samples of a scrape as the prometheus receiver sends them.
 func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()

@@ -17,7 +17,7 @@ import (
 const (
 	boardMemory  = 16000 // used and free together
 	reserved     = 384   // used by the driver
-	cudaContext  = 300   // of each process; not included in its row
+	cudaContext  = 300   // of each process; not included in its FB_USED
 	floor        = 1536  // the watchdog's default floor
 	least        = 100   // free memory that the runaway tenant cannot use
 	growthSecond = 1024
@@ -32,8 +32,8 @@ type share struct {
 	runaway bool // it allocates more and more memory
 }
 
-// arena is the exporter of a time-sliced GPU, with rows per process. Its memory is a function of
-// the time since grow was called.
+// arena is the exporter of a time-sliced GPU, with samples per process. The memory in its response
+// is a function of the time since grow was called.
 type arena struct {
 	*httptest.Server
 

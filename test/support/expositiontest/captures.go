@@ -26,7 +26,7 @@ func Recordings(t testing.TB) []string {
 	return append(simulated, recorded...)
 }
 
-// DCGMRecordings returns the [Recordings] that contain a row of dcgm-exporter.
+// DCGMRecordings returns the [Recordings] that contain a metric of dcgm-exporter.
 func DCGMRecordings(t testing.TB) []string {
 	t.Helper()
 	var paths []string

@@ -17,8 +17,8 @@ func integer(base, step int) func(int) string {
 
 func ratio(row int) string { return fmt.Sprintf("%f", float64(row%61)/61) }
 
-// fields are the 29 rows of a MIG instance, in the exporter's order, if the counters file enables
-// every saturation signal.
+// fields are the 29 metrics of a MIG instance, in the exporter's order, if the counters file
+// enables every saturation signal.
 var fields = []field{
 	{"DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz).", integer(1410, 0)},
 	{"DCGM_FI_DEV_MEM_CLOCK", "gauge", "Memory clock frequency (in MHz).", integer(1593, 0)},
