@@ -192,7 +192,7 @@ func TestTheChartRefusesTheOrdersThatLintRefuses(t *testing.T) {
 						"service": section{"pipelines": section{"metrics": section{"processors": []any{}, "exporters": []any{i.exporter}}}},
 					}
 					processors, _ := parsed(t, base)["processors"].(section)
-					for id := range processors { // those of the chart
+					for id := range processors { // the chart's processors
 						change["processors"].(section)[id] = nil
 					}
 					for _, kind := range kinds {

@@ -201,7 +201,7 @@ func withNamespace(manifest, namespace string) string {
 }
 
 // A device plugin allocates one device, and a claim allocates another. An agent without permission
-// to read claims reports everything except what only claims contain.
+// to read claims reports everything except the data that only claims contain.
 func TestTheKubeletAndTheAPIServerTogetherDetermineTheHolders(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

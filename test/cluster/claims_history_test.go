@@ -460,9 +460,9 @@ func (c *claimCluster) settle() {
 	}, patience, poll)
 }
 
-// Every second of each device is charged to exactly the holders in the scheduler's allocations, with
-// and without a kubelet, and with and without permission to read claims. The numbers of claims and
-// devices are those in the API.
+// Every second of each device is charged to exactly the holders in the scheduler's allocations,
+// with and without a kubelet, and with and without permission to read claims. The reported numbers
+// of claims and devices equal the numbers in the API.
 func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	plane := controlplane.Start(t)
 	scheduler := plane.StartScheduler(t)

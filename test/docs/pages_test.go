@@ -61,7 +61,7 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 			continue
 		}
 		for field := range strings.SplitSeq(m.OpenCost, ", ") {
-			// Some metrics have the same name in OpenCost as ours have in Prometheus.
+			// Some OpenCost metrics have the same name as our metrics in Prometheus.
 			same := field == strings.ReplaceAll(m.Name, ".", "_")
 			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
 				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))

@@ -171,8 +171,8 @@ func configFlags(files []string) []string {
 	return flags
 }
 
-// agentEnv adds what several agents on one machine need to an environment: a state directory and
-// ports of their own.
+// agentEnv adds a state directory and ports to an environment, so that several agents can run on
+// one machine.
 func agentEnv(t *testing.T, env map[string]string) map[string]string {
 	t.Helper()
 	all := map[string]string{

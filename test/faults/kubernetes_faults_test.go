@@ -211,7 +211,7 @@ func TestHoldersStayWhileTheirSourcesFail(t *testing.T) {
 	})
 }
 
-// checkHolders checks the containers' windows. Each holder has values of its own device, and the
+// checkHolders checks the containers' windows. Each holder has the values of its own device. The
 // permanent holder has a window for every window of the device.
 func checkHolders(t *testing.T, tr *trial, broke, mended time.Time) {
 	t.Helper()

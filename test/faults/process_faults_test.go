@@ -29,7 +29,7 @@ import (
 )
 
 // A collector that is killed at any time sends no window twice and no wrong window. It loses only
-// what it received after its state was last stored.
+// the data that it received after its state was last stored.
 func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	kills := either(3, 20)

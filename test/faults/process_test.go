@@ -62,7 +62,7 @@ const stages = "receivers.dcgm.stages"
 // asProcessors makes the stages in agentFile run as processors of the pipeline.
 var asProcessors = false
 
-// processorsFile converts the stages in agentFile, and those that set names, to processors, and
+// processorsFile converts the stages in agentFile and the stages that set names to processors, and
 // writes the result to a file.
 func processorsFile(t *testing.T, set []string) string {
 	t.Helper()

@@ -28,7 +28,8 @@ const node = "gpu-node"
 func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	plane := installed(t)
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nobody"}})
-	// Exclude what every service account may do, such as querying its own permissions.
+	// Exclude the permissions of every service account, such as permission to query its own
+	// permissions.
 	anybody := rules(t, plane, "nobody", namespace)
 
 	for _, tc := range []struct {

@@ -389,8 +389,8 @@ func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	})
 }
 
-// hostile adds to a timeline what no exporter should send: impossible values, jumping sample times,
-// and batches that are late or repeated.
+// hostile adds data to a timeline that no exporter should send: impossible values, jumping sample
+// times, and batches that are late or repeated.
 func hostile(r *rapid.T, tl timeline) []delivery {
 	junk := []float64{
 		math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1.5, 1e300, -1e300, 5e-324, math.MaxFloat64,
