@@ -183,6 +183,9 @@ type DeviceFrame struct {
 	// Replaced is true if a better list of processes from another source replaced the incoming
 	// list.
 	Replaced bool
+	// ProcessList is the device's list of processes whose time is closest to the frame's time. It
+	// may be too old: see [ProcessList.AppliesAt]. It is nil if no list is known.
+	ProcessList *ProcessList
 
 	byName  userIndex           // of Users
 	sharers userIndex           // of Sharers
@@ -328,9 +331,9 @@ type Process struct {
 }
 
 // IsListed reports whether a source listed the process at the frame's time. A process that is not
-// listed has only a power sample, which was computed from an earlier list.
+// listed has only ends of series, or a power sample that was computed from an earlier list.
 func (p *Process) IsListed() bool {
-	return slices.ContainsFunc(p.Samples.list, func(s Sample) bool { return s.Metric != signal.ProcessGPUPower })
+	return slices.ContainsFunc(p.Samples.list, func(s Sample) bool { return !s.Ended && s.Metric != signal.ProcessGPUPower })
 }
 
 // Sample is the value of one series at the frame's time.

@@ -25,6 +25,8 @@ const (
 	// about 60 series per GPU. Even with 16 GPUs per job, 1000 jobs have fewer series than
 	// gpu_window allows by default (2,000,000).
 	defaultMaxJobs = 1000
+	// defaultMaxProcesses is enough for 10,000 devices with 20 processes each.
+	defaultMaxProcesses = 200_000
 	// waitForSources limits how long start waits for the first answers from the sources.
 	waitForSources = 10 * time.Second
 	// history is how long past holders are kept for late samples.
@@ -58,6 +60,9 @@ type Config struct {
 	// MaxJobs limits the total number of batch jobs that have series, across all nodes. If a device
 	// has a job beyond the limit, the device's holders are unknown.
 	MaxJobs int `mapstructure:"max_jobs"`
+	// MaxProcesses limits the number of processes in the process lists that the sections power,
+	// budget, and usage read, on all nodes together. Lists beyond the limit are dropped and counted.
+	MaxProcesses int `mapstructure:"max_processes"`
 	// NodeLabels are the keys of the node labels that are added to the node's Resource.
 	NodeLabels []string `mapstructure:"node_labels"`
 	// PodLabels are the keys of the pod labels that are added to the Resources of holders.
@@ -113,6 +118,7 @@ func createDefaultConfig() component.Config {
 		ResourceNames: gpushare.Names{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"},
 		Kubernetes:    kube.NewDefaultConfig(),
 		MaxJobs:       defaultMaxJobs,
+		MaxProcesses:  defaultMaxProcesses,
 		Power:         configoptional.Default(powerstage.NewDefaultConfig()),
 		Budget:        configoptional.Default(budgetstage.NewDefaultConfig()),
 		Usage:         configoptional.Default(usagestage.NewDefaultConfig()),
@@ -144,6 +150,7 @@ func (c *Config) Validate() error {
 	c.checkLabels(&p, "node_labels", c.NodeLabels)
 	c.checkLabels(&p, "pod_labels", c.PodLabels)
 	p.Check(c.MaxJobs > 0, "max_jobs is %d: must be above 0", c.MaxJobs)
+	p.Check(c.MaxProcesses > 0, "max_processes is %d: must be above 0", c.MaxProcesses)
 	names := emitted()
 	for _, of := range [][]*signal.Metric{powerstage.Emitted, budgetstage.Emitted, usagestage.Emitted} {
 		names = append(names, of...)

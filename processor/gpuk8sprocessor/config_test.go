@@ -38,6 +38,7 @@ func TestOptionsAreReadFromTheDocumentedKeys(t *testing.T) {
 		"claims":         true,
 		"jobs":           true,
 		"max_jobs":       7,
+		"max_processes":  8,
 		"node_labels":    []any{"topology.kubernetes.io/zone", "pool"},
 		"pod_labels":     []any{"app.kubernetes.io/part-of", "team"},
 		"metrics":        map[string]any{"hw.power": map[string]any{}},
@@ -48,6 +49,7 @@ func TestOptionsAreReadFromTheDocumentedKeys(t *testing.T) {
 	assert.True(t, cfg.Sources.PodResources.Enabled)
 	assert.Equal(t, []string{"gpu.example.com"}, cfg.Sources.DRA.Drivers)
 	assert.Equal(t, 7, cfg.MaxJobs)
+	assert.Equal(t, 8, cfg.MaxProcesses)
 	assert.Equal(t, "/run/jobs", cfg.Sources.JobMappingDir)
 	assert.Equal(t, "kubeConfig", cfg.Kubernetes.AuthType)
 	assert.Equal(t, []string{"topology.kubernetes.io/zone", "pool"}, cfg.NodeLabels)
@@ -62,6 +64,7 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	}{
 		{"a relative directory", func(c *Config) { c.Sources.JobMappingDir = "jobs" }, `sources::hpc_job_mapping_dir is "jobs": must be an absolute path, or empty for none`},
 		{"no jobs", func(c *Config) { c.MaxJobs = 0 }, "max_jobs is 0: must be above 0"},
+		{"no processes", func(c *Config) { c.MaxProcesses = 0 }, "max_processes is 0: must be above 0"},
 		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names is []: must have a name while sources::pod_resources is enabled"},
 		{"a resource name that is only a star", func(c *Config) { c.ResourceNames = []string{"*"} }, `resource_names[0] is "*": must be <domain>/<name>, or a prefix <domain>/<start>*`},
 		{"a star inside a resource name", func(c *Config) { c.ResourceNames = []string{"a/*b"} }, `resource_names[0] is "a/*b": must be`},

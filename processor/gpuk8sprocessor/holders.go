@@ -115,7 +115,7 @@ func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.Devic
 		case process.Holder.UID != "":
 			c.unknown += int64(len(samples))
 		}
-		if !slices.ContainsFunc(samples, func(s gpudata.Sample) bool { return !s.Ended }) {
+		if !process.IsListed() {
 			continue
 		}
 		listed = true

@@ -17,7 +17,7 @@ import (
 func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {
-		if d.Listed || slices.ContainsFunc(d.Processes, isRunning) {
+		if d.Listed || slices.ContainsFunc(d.Processes, (*gpudata.Process).IsListed) {
 			if nvmlLists == nil {
 				nvmlLists = map[string]attribution.ListedProcesses{}
 			}
@@ -56,12 +56,6 @@ func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 			}
 		}
 	}
-}
-
-// isRunning reports whether a process has a value. A process whose series have all ended is not
-// running.
-func isRunning(process *gpudata.Process) bool {
-	return slices.ContainsFunc(process.Samples.All(), func(s gpudata.Sample) bool { return !s.Ended })
 }
 
 // listedProcesses describes the list of processes that came with a device.

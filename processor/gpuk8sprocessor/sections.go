@@ -9,17 +9,20 @@ import (
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budgetstage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/declared"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/powerstage"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/processlists"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usagestage"
 )
 
 // newSections returns the configured sections, in the order in which they run. Each section may use
-// the results of earlier ones. accounts contains the sections after power.
+// the results of earlier ones. power contains the process lists and the section power. accounts
+// contains the later sections.
 func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu.Section, err error) {
 	add := func(list *[]pdatagpu.Section, name string, build func(processor.Settings) (pdatagpu.Section, error)) {
 		if err != nil {
@@ -31,6 +34,9 @@ func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu
 		if s, err = build(of); err == nil {
 			*list = append(*list, s)
 		}
+	}
+	if p.cfg.Power.HasValue() || p.cfg.Budget.HasValue() || p.cfg.Usage.HasValue() {
+		power = append(power, p.processLists(set.ID.String()))
 	}
 	if p.cfg.Power.HasValue() {
 		of := *p.cfg.Power.Get()
@@ -52,6 +58,17 @@ func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu
 		accounts = append(accounts, pods.Section())
 	}
 	return power, accounts, err
+}
+
+// processLists returns the section that adds the process lists that the other sections use.
+func (p *gpuK8s) processLists(id string) pdatagpu.Section {
+	limit := componenthelper.Limit{Component: id, Setting: "max_processes", Value: p.cfg.MaxProcesses, What: "processes"}
+	s := processlists.New(p.cfg.MaxProcesses).Section(func(ctx context.Context, now time.Time, refused int64) {
+		p.telemetry.ProcessorGpuK8sPointsDropped.Add(ctx, refused, componenthelper.With("reason", "no_room"))
+		limit.Refused(p.logger, now, refused)
+	})
+	s.Shutdown = func(context.Context) error { limit.Forget(); return nil }
+	return s
 }
 
 // newReader returns the reader of pods for budget and usage.

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 	"go.uber.org/zap"
@@ -116,5 +117,32 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStartOfASection(t *testing.T) {
 			require.ErrorContains(t, p.Start(t.Context(), componenttest.NewNopHost()), "kubeconfig")
 			require.NoError(t, p.Shutdown(t.Context()))
 		})
+	}
+}
+
+func TestProcessListsAboveMaxProcessesAreCountedAndLoggedOnce(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.NodeName, cfg.Kubernetes.AuthType, cfg.MaxProcesses = "", kube.AuthNone, 2
+	cfg.Sources.PodResources.Enabled, cfg.Sources.DRA.Enabled = false, false
+	cfg.Power.GetOrInsertDefault()
+	tel := componenttest.NewTelemetry()
+	core, logs := observer.New(zap.WarnLevel)
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	p, err := NewFactory().CreateMetrics(t.Context(), set, cfg, &consumertest.MetricsSink{})
+	require.NoError(t, err)
+	require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+	defer func() { require.NoError(t, p.Shutdown(context.Background())) }()
+	for range 2 {
+		require.NoError(t, p.ConsumeMetrics(t.Context(), goldentest.Points(t, `10s {} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 0.5
+10s {} process.gpu.utilization {hw.id=GPU-2, process.pid=2} = 0.5
+10s {} process.gpu.utilization {hw.id=GPU-2, process.pid=3} = 0.5`, false)))
+	}
+	metadatatest.AssertEqualProcessorGpuK8sPointsDropped(t, tel, []metricdata.DataPoint[int64]{
+		{Value: 4, Attributes: attribute.NewSet(attribute.String("reason", "no_room"))},
+	}, metricdatatest.IgnoreTimestamp())
+	if assert.Equal(t, 1, logs.Len()) {
+		assert.Contains(t, logs.All()[0].Message, "max_processes of 2 is reached: new processes are refused")
 	}
 }

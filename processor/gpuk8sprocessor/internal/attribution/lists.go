@@ -103,14 +103,9 @@ func (l *sourceList) compare(o *sourceList) int {
 	return cmp.Compare(l.Processes, o.Processes)
 }
 
-// fresh reports whether a list applies at a sample time: it must not be older than two intervals of
-// its source.
+// fresh reports whether a list applies at a sample time.
 func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
-	limit := 2 * l.interval
-	if l.interval == 0 {
-		limit = int64(s.maxAge)
-	}
-	return max(at-l.time, l.time-at) <= min(limit, int64(s.maxAge))
+	return gpudata.Applies(l.time, l.interval, at, s.maxAge)
 }
 
 // Container returns the container of a process from a list of the nvml receiver that applies at a

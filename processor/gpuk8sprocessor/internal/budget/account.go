@@ -67,14 +67,12 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	a.used[u] += bytes
 }
 
-// accountOfProcesses creates a device's account from a list of processes. The account is complete
-// only if the number of processes on the device is known and the list contains all of them.
-// Otherwise, a container without a listed process may still use the device.
-func (d *Device) accountOfProcesses(l *processList) *account {
+// accountOfProcesses returns the account of a device from a list of processes. The list is complete
+// for devices whose number of processes is known and equals the number of listed processes. Without
+// that number, a container without a listed process may still use the device.
+func (d *Device) accountOfProcesses(l *gpudata.ProcessList) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
-	n := 0
-	for _, pr := range l.processes {
-		n++
+	for _, pr := range d.Listed {
 		switch {
 		case pr.Used != Unknown:
 			a.processes++
@@ -85,7 +83,7 @@ func (d *Device) accountOfProcesses(l *processList) *account {
 			a.uncertain = append(a.uncertain, pr.Holder)
 		}
 	}
-	a.complete = a.complete && l.counted && n >= l.count
+	a.complete = a.complete && l.IsComplete()
 	return a.dropUncertain()
 }
 

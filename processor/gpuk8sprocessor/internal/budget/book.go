@@ -3,7 +3,6 @@ package budget
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -16,34 +15,32 @@ const retention = time.Hour
 
 // Limits restricts the number of stored entries in the Books of all nodes.
 type Limits struct {
-	// rows counts the listed processes and the stated values. The others count devices.
-	rows, lists, stated, memory *stage.Limit
+	// rows counts the stated values. The others count devices.
+	rows, stated, memory *stage.Limit
 }
 
 // NewLimits returns limits of n entries of each kind.
 func NewLimits(n int) *Limits {
-	return &Limits{rows: stage.NewLimit(n), lists: stage.NewLimit(n), stated: stage.NewLimit(n), memory: stage.NewLimit(n)}
+	return &Limits{rows: stage.NewLimit(n), stated: stage.NewLimit(n), memory: stage.NewLimit(n)}
 }
 
-// Book keeps the newest list of processes for each device on a node. It also keeps the newest
-// values that exporters state about containers in separate frames. It is not safe for concurrent
-// use.
+// Book keeps the newest memory of each device of a node, and the newest values that exporters state
+// about containers in separate frames. It is not safe for concurrent use.
 type Book struct {
-	// maxAge is the maximum age of lists and values, in nanoseconds.
-	maxAge int64
+	// maxAge is the maximum age of values.
+	maxAge time.Duration
 	limits *Limits
 
-	lists  map[gpudata.Device]*processList
 	stated map[gpudata.Device]*statedValues
 	// memory contains the last reported memory of each device.
 	memory map[gpudata.Device]deviceMemory
 }
 
-// NewBook returns an empty Book. It uses lists and values for at most maxAge.
+// NewBook returns an empty Book. It uses values for at most maxAge.
 func NewBook(maxAge time.Duration, limits *Limits) *Book {
 	return &Book{
-		maxAge: int64(maxAge), limits: limits,
-		lists: map[gpudata.Device]*processList{}, stated: map[gpudata.Device]*statedValues{}, memory: map[gpudata.Device]deviceMemory{},
+		maxAge: maxAge, limits: limits,
+		stated: map[gpudata.Device]*statedValues{}, memory: map[gpudata.Device]deviceMemory{},
 	}
 }
 
@@ -54,25 +51,6 @@ type scrape struct {
 	interval int64
 	seen     time.Time // by the local clock
 	rows     int       // number of stored processes or values
-}
-
-// Process is a process on a device.
-type Process struct {
-	PID string
-	// Holder is the process's container, as far as it is known. It is zero for a process on the
-	// host.
-	Holder gpudata.Holder
-	// Used is the process's memory in bytes, or Unknown.
-	Used int64
-}
-
-// processList is a device's list of processes.
-type processList struct {
-	scrape
-	processes map[string]Process // by PID
-	// count is the number of processes if counted is true. The list may contain fewer.
-	count   int
-	counted bool
 }
 
 // deviceMemory contains a device's last reported memory, and the users for which the usage was
@@ -98,7 +76,7 @@ func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 			memory.time, memory.seen, memory.used, memory.limit, memory.free = t, now, d.Used, d.Limit, d.Free
 			b.memory[id] = memory
 		}
-	case ok && max(t-memory.time, memory.time-t) <= b.maxAge:
+	case ok && max(t-memory.time, memory.time-t) <= int64(b.maxAge):
 		d.Used, d.Limit, d.Free = memory.used, memory.limit, memory.free
 	}
 }
@@ -145,7 +123,7 @@ type statedLimit struct {
 // the stored values. If late is true, the stored values are newer. If the stored values were not
 // updated for maxAge, older values also replace them, because the source's clock was set back.
 func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool) {
-	setBack := t < s.time && int64(now.Sub(s.seen)) > b.maxAge
+	setBack := t < s.time && now.Sub(s.seen) > b.maxAge
 	next = t > s.time || setBack
 	if late = t < s.time && !next; !late {
 		s.seen = now
@@ -161,78 +139,13 @@ func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool)
 	return late, next
 }
 
-// fresh reports whether values are recent enough at time t: no older than two intervals of their
-// source, and no older than maxAge.
-func (b *Book) fresh(s *scrape, t int64) bool {
-	limit := b.maxAge
-	if s.interval > 0 {
-		limit = min(limit, 2*s.interval)
-	}
-	return max(t-s.time, s.time-t) <= limit
-}
-
-// addRow counts one more process or value. It returns false if the book is full.
+// addRow counts one more row. It returns false if the book is full.
 func (b *Book) addRow(s *scrape) bool {
 	if !b.limits.rows.Take() {
 		return false
 	}
 	s.rows++
 	return true
-}
-
-// AddProcess stores a process on a device. Processes with the same time belong to one list. It
-// returns false if the book is full.
-func (b *Book) AddProcess(d gpudata.Device, t int64, now time.Time, p Process) bool {
-	l, ok := b.list(d, t, now)
-	if l == nil {
-		return ok
-	}
-	if old, exists := l.processes[p.PID]; exists {
-		old.Used = max(old.Used, p.Used)
-		l.processes[p.PID] = old
-		return true
-	}
-	if !b.addRow(&l.scrape) {
-		return false
-	}
-	p.PID, p.Holder = strings.Clone(p.PID), p.Holder.Clone()
-	l.processes[p.PID] = p
-	return true
-}
-
-// AddCount stores the number of processes on a device. The list may contain fewer processes, or
-// none. It returns false if the book is full.
-func (b *Book) AddCount(d gpudata.Device, t int64, now time.Time, n int) bool {
-	l, ok := b.list(d, t, now)
-	if l == nil {
-		return ok
-	}
-	if !l.counted && !b.addRow(&l.scrape) {
-		return false
-	}
-	l.count, l.counted = n, true
-	return true
-}
-
-// list returns the list of a device at time t. It returns nil and true if a newer list is stored,
-// or nil and false if the book is full.
-func (b *Book) list(d gpudata.Device, t int64, now time.Time) (*processList, bool) {
-	l := b.lists[d]
-	if l == nil {
-		if !b.limits.lists.Take() {
-			return nil, false
-		}
-		l = &processList{processes: map[string]Process{}}
-		b.lists[d] = l
-	}
-	switch late, next := b.recordScrape(&l.scrape, t, now); {
-	case late:
-		return nil, true
-	case next:
-		clear(l.processes)
-		l.count, l.counted = 0, false
-	}
-	return l, true
 }
 
 // AddStated stores the values that an exporter states about a container in a separate frame: the
@@ -282,7 +195,7 @@ func (b *Book) addLimit(values *statedValues, t int64, now time.Time, h gpudata.
 	switch {
 	case exists && t == old.time:
 		budget = max(budget, old.bytes)
-	case exists && t < old.time && int64(now.Sub(old.seen)) <= b.maxAge:
+	case exists && t < old.time && now.Sub(old.seen) <= b.maxAge:
 		return true // late
 	case !exists && !b.limits.rows.Take():
 		return false
@@ -294,16 +207,9 @@ func (b *Book) addLimit(values *statedValues, t int64, now time.Time, h gpudata.
 // Sweep deletes budgets older than maxAge, and devices without data for the retention time.
 func (b *Book) Sweep(now time.Time) {
 	isOld := func(seen time.Time) bool { return now.Sub(seen) > retention }
-	for d, l := range b.lists {
-		if isOld(l.seen) {
-			b.limits.rows.Free(l.rows)
-			b.limits.lists.Free(1)
-			delete(b.lists, d)
-		}
-	}
 	for d, values := range b.stated {
 		before := len(values.limits)
-		maps.DeleteFunc(values.limits, func(_ gpudata.Holder, l statedLimit) bool { return int64(now.Sub(l.seen)) > b.maxAge })
+		maps.DeleteFunc(values.limits, func(_ gpudata.Holder, l statedLimit) bool { return now.Sub(l.seen) > b.maxAge })
 		b.limits.rows.Free(before - len(values.limits))
 		if isOld(values.usage.seen) && len(values.limits) == 0 {
 			b.limits.rows.Free(values.usage.rows)
@@ -317,7 +223,7 @@ func (b *Book) Sweep(now time.Time) {
 }
 
 // IsEmpty reports whether the Book is empty.
-func (b *Book) IsEmpty() bool { return len(b.lists)+len(b.stated)+len(b.memory) == 0 }
+func (b *Book) IsEmpty() bool { return len(b.stated)+len(b.memory) == 0 }
 
 // Fill sets the usage of all users on the place's devices, and the budgets that exporters state. It
 // adds users that do not hold their device. It does not change devices with Reported usage.
@@ -338,7 +244,7 @@ func (b *Book) fillLimits(p *Place) {
 		for _, source := range b.statedSources(p, d) {
 			for h, l := range source.limits {
 				switch {
-				case !h.InPod() || l.bytes > maxBytes || max(p.Time-l.time, l.time-p.Time) > b.maxAge || !p.appliesTo(source, d, h):
+				case !h.InPod() || l.bytes > maxBytes || max(p.Time-l.time, l.time-p.Time) > int64(b.maxAge) || !p.appliesTo(source, d, h):
 				case h.Container == "":
 					podLimits[h] = l.bytes
 				default:
@@ -405,10 +311,10 @@ func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool
 // holder's account is too old.
 func (b *Book) bestAccount(p *Place, d *Device) (a *account, stale bool) {
 	var empty *account
-	usable := func(s *scrape, a *account) (found bool) {
-		a.time = s.time
+	usable := func(t, interval int64, a *account) (found bool) {
+		a.time = t
 		switch {
-		case !b.fresh(s, p.Time):
+		case !gpudata.Applies(t, interval, p.Time, b.maxAge):
 			stale = stale || a.namesHolder()
 		case a.reportsUsage():
 			return true
@@ -417,13 +323,13 @@ func (b *Book) bestAccount(p *Place, d *Device) (a *account, stale bool) {
 		}
 		return false
 	}
-	if l := b.lists[d.Frame.Device]; l != nil {
-		if a := d.accountOfProcesses(l); usable(&l.scrape, a) {
+	if l := d.Frame.ProcessList; l != nil {
+		if a := d.accountOfProcesses(l); usable(l.Time, l.Interval, a) {
 			return a, false
 		}
 	}
 	for _, source := range b.statedSources(p, d) {
-		if a := p.accountOfStated(d, source); usable(&source.usage, a) {
+		if a := p.accountOfStated(d, source); usable(source.usage.time, source.usage.interval, a) {
 			return a, false
 		}
 	}

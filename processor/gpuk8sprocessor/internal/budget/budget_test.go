@@ -245,47 +245,39 @@ func TestABookIsLimitedAndDropsOldRows(t *testing.T) {
 	stated := func(t int64, pod string) bool {
 		return b.AddStated(gpu1, t, now, gpudata.Holder{Namespace: "ns", Pod: pod}, 1, Unknown)
 	}
-	process := func(t int64, pid string) bool { return b.AddProcess(gpu1, t, now, Process{PID: pid}) }
+	budget := func(pod string) bool {
+		return b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: pod}, Unknown, 1)
+	}
 	assert.True(t, stated(1, "a"))
 	assert.True(t, stated(1, "b"))
-	assert.True(t, process(1, "1"))
-	assert.False(t, stated(1, "c"), "full")
-	assert.False(t, process(1, "2"), "full")
-	assert.True(t, stated(1, "a"), "the row is already stored")
-	assert.True(t, stated(2, "c"), "newer values replace the stored values")
-	assert.True(t, stated(1, "late"), "older than what is known")
-	assert.True(t, process(2, "2"))
-	assert.Equal(t, 2, b.limits.rows.Used())
-	assert.True(t, b.AddCount(gpu1, 2, now, 1))
-	assert.False(t, b.AddCount(gpu2, 2, now, 0), "full")
-	assert.True(t, b.AddCount(gpu1, 1, now, 0), "older than what is known")
-	assert.Equal(t, 3, b.limits.rows.Used())
-	assert.False(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1), "the book is also full of budgets")
+	assert.True(t, stated(1, "c"))
+	assert.False(t, stated(1, "d"), "full")
+	assert.True(t, stated(1, "a"), "the value is already stored")
+	assert.True(t, stated(2, "d"), "newer values replace the stored values")
+	assert.True(t, stated(1, "late"), "older than the stored values")
+	assert.Equal(t, 1, b.limits.rows.Used())
+	assert.True(t, budget("a"))
+	assert.True(t, budget("b"))
+	assert.False(t, budget("c"), "the book is also full of budgets")
 	now = now.Add(time.Minute + 1)
-	assert.True(t, process(1, "3"), "the clock was set back")
-	assert.Equal(t, 2, b.limits.rows.Used())
-	assert.True(t, b.AddStated(gpu1, 2, now, gpudata.Holder{Pod: "a"}, Unknown, 1))
+	assert.True(t, stated(1, "e"), "the clock was set back")
 	assert.Equal(t, 3, b.limits.rows.Used())
-	b.Sweep(now.Add(time.Minute + 1))
-	assert.Equal(t, 2, b.limits.rows.Used(), "a budget is deleted with its source")
+	b.Sweep(now)
+	assert.Equal(t, 1, b.limits.rows.Used(), "a budget is deleted with its source")
 	b.Sweep(now.Add(retention + time.Hour))
 	assert.Zero(t, b.limits.rows.Used())
 	assert.Empty(t, b.stated)
-	assert.Empty(t, b.lists)
 }
 
 // The limit also applies to input that constantly contains new devices.
 func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
-	stated, lists := NewBook(time.Minute, NewLimits(1)), NewBook(time.Minute, NewLimits(1))
+	stated := NewBook(time.Minute, NewLimits(1))
 	for i, node := range []string{"n1", "n2", "n3"} {
 		d := gpudata.NewDevice(gpudata.Place{Node: node}, "GPU-1")
 		assert.Equal(t, i == 0, stated.AddStated(d, 1, now, gpudata.Holder{Pod: "a"}, 1, Unknown), node)
-		assert.Equal(t, i == 0, lists.AddProcess(d, 1, now, Process{PID: "1"}), node)
-		assert.False(t, lists.AddCount(d, 1, now, 1), node)
 	}
 	assert.Len(t, stated.stated, 1)
-	assert.Len(t, lists.lists, 1)
 }
 
 // The list of a source that sends data every 10 s is stale after 20 s, even if max_age is longer.
@@ -304,15 +296,20 @@ func TestAListAppliesForTwoIntervalsOfItsSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook(time.Minute, NewLimits(10))
 			h := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
+			list := &gpudata.ProcessList{}
 			for _, at := range tc.lists {
-				require.True(t, b.AddProcess(gpu1, at*second, now, Process{PID: "1", Holder: h, Used: gi}))
+				if list.Time != 0 {
+					list.Interval = at*second - list.Time
+				}
+				list.Time = at * second
 				require.True(t, b.AddStated(gpu2, at*second, now, h, gi, Unknown))
 			}
 			for at, fresh := range tc.want {
 				devices := []*Device{
-					{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Users: []*User{{Holder: h, Holds: true}}},
+					{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Users: []*User{{Holder: h, Holds: true}}, Listed: []Process{{Holder: h, Used: gi}}},
 					{ID: "GPU-2", Frame: deviceFrame("GPU-2"), Users: []*User{{Holder: h, Holds: true}}},
 				}
+				devices[0].Frame.ProcessList = list
 				b.Fill(&Place{Place: n1, Time: at * second, Devices: devices})
 				for _, d := range devices {
 					assert.Equal(t, fresh, d.Users[0].Origin == Observed, "%s at %d s", d.ID, at)
@@ -348,20 +345,22 @@ func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	assert.Equal(t, []int64{3, 2, 2}, budgets, "the containers without a budget share the pod's budget")
 }
 
+// setList gives a device a complete list of processes.
+func setList(d *Device, processes ...Process) {
+	d.Listed = processes
+	d.Frame.ProcessList = &gpudata.ProcessList{Time: 1, Counted: true, Count: len(processes), Processes: make([]gpudata.ListedProcess, len(processes))}
+}
+
 // A process may be known only by the UID of its pod, and a holder only by its name. Both may be the
 // same pod, so the usage of the holder must not be reported as zero.
 func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 	for name, want := range map[string]Origin{"uid-b": Unlisted, "": None} {
-		now := time.Unix(1000, 0)
 		b := NewBook(time.Minute, NewLimits(10))
-		for pid, uid := range map[string]string{"1": "uid-a", "2": "uid-c"} {
-			require.True(t, b.AddProcess(gpu1, 1, now, Process{PID: pid, Holder: gpudata.Holder{UID: uid}, Used: gi}))
-		}
-		require.True(t, b.AddCount(gpu1, 1, now, 2))
 		holder := &User{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "b", UID: name}}
 		d := &Device{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Used: 2 * gi, Limit: 16 * gi, Users: []*User{
 			{Holds: true, Holder: gpudata.Holder{Namespace: "ns", Pod: "a", UID: "uid-a"}}, holder,
 		}}
+		setList(d, Process{gpudata.Holder{UID: "uid-a"}, gi}, Process{gpudata.Holder{UID: "uid-c"}, gi})
 		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}})
 		assert.Equal(t, Observed, d.Users[0].Origin)
 		assert.Equal(t, want, holder.Origin, name)
@@ -369,14 +368,13 @@ func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 }
 
 func TestAProcessOfAnUnknownContainerIsNotAttributedToAnotherContainer(t *testing.T) {
-	now := time.Unix(1000, 0)
-	for range 20 { // maps iterate in random order
+	in := func(container string) Process {
+		return Process{gpudata.Holder{Namespace: "ns", Pod: "p", UID: "uid-p", Container: container}, gi}
+	}
+	for _, processes := range [][]Process{{in("a"), in("")}, {in(""), in("a")}} {
 		b := NewBook(time.Minute, NewLimits(10))
-		for pid, name := range map[string]string{"1": "a", "2": ""} {
-			c := gpudata.Holder{Namespace: "ns", Pod: "p", UID: "uid-p", Container: name}
-			require.True(t, b.AddProcess(gpu1, 1, now, Process{PID: pid, Holder: c, Used: gi}))
-		}
 		d := &Device{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Used: 2 * gi, Limit: 16 * gi}
+		setList(d, processes...)
 		b.Fill(&Place{Place: n1, Time: 1, Devices: []*Device{d}})
 		var used []string
 		for _, u := range d.Users {
@@ -389,7 +387,6 @@ func TestAProcessOfAnUnknownContainerIsNotAttributedToAnotherContainer(t *testin
 // A budget without a device applies only to the devices that are allocated to the container. It
 // does not apply to other devices on which the container has processes.
 func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
-	now := time.Unix(1000, 0)
 	c := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	declared := func(b gpushare.Budget) []gpushare.Budget {
 		b.Minor, b.MemoryBytes = -1, 6*gi
@@ -408,13 +405,13 @@ func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewBook(time.Minute, NewLimits(10))
-			for _, d := range []gpudata.Device{gpu1, gpu2} {
-				require.True(t, b.AddProcess(d, 1, now, Process{PID: "1", Holder: c, Used: gi}))
-			}
 			p := &Place{Place: n1, Time: 1, Devices: []*Device{
 				{ID: "GPU-1", Frame: deviceFrame("GPU-1"), Used: gi, Limit: 16 * gi, Users: []*User{{Holder: c, Holds: tc.holder}}},
 				{ID: "GPU-2", Frame: deviceFrame("GPU-2"), Used: gi, Limit: 16 * gi},
 			}}
+			for _, d := range p.Devices {
+				setList(d, Process{c, gi})
+			}
 			b.Fill(p)
 			for _, d := range p.Devices {
 				require.Len(t, d.Users, 1)

@@ -1,8 +1,8 @@
 // Package budget computes how much GPU memory containers may use, how much they use, and whether the
 // two can be compared. It does not depend on the format of metrics or on Kubernetes objects.
 //
-// A [Place] contains the devices of a node at one time. A [Book] stores lists of processes and the
-// values of container exporters, and sets the containers' usage from them. [Place.Declare] sets the
+// A [Place] contains the devices of a node at one time. A [Book] stores the values of container
+// exporters, and sets the containers' usage from them and from process lists. [Place.Declare] sets the
 // containers' budgets. [Device.Reconcile] compares the sum of the containers' usage with the
 // device's usage.
 //

@@ -43,6 +43,8 @@ type Device struct {
 	// more holders.
 	HoldersFromLabels bool
 	Users             []*User
+	// Listed contains the processes of the frame's ProcessList, with their containers.
+	Listed []Process
 
 	// UsedAt is the sample time of the users' Observed and Unlisted usage.
 	UsedAt int64
@@ -56,6 +58,15 @@ type Device struct {
 	Impossible bool
 	// Result contains the result of Reconcile.
 	Result
+}
+
+// Process is a process on a device.
+type Process struct {
+	// Holder is the process's container, as far as it is known. It is zero for a process of the
+	// host.
+	Holder gpudata.Holder
+	// Used is the process's memory in bytes, or Unknown.
+	Used int64
 }
 
 // matchUser returns the only user that matches the container. It returns nil if no user or several

@@ -1,6 +1,9 @@
 package budgetstage
 
 import (
+	"context"
+	"time"
+
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/processor"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/declared"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/processlists"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/sectiontest"
 )
@@ -17,7 +21,7 @@ import (
 func NewFactory() processor.Factory {
 	return sectiontest.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newWithoutPods,
 		func(p *gpuBudget) (gpudata.Scope, pdatagpu.Functions) {
-			return p.scope, pdatagpu.Sections(p.section())
+			return p.scope, functionsOf(p)
 		})
 }
 
@@ -30,4 +34,11 @@ func createDefaultConfig() component.Config {
 // newWithoutPods returns the section without access to the API server.
 func newWithoutPods(cfg *Config, set processor.Settings) (*gpuBudget, error) {
 	return newProcessor(cfg, set, declared.NewReader(declared.Options{}))
+}
+
+// functionsOf returns the functions of the section, together with the process lists that gpu_k8s
+// provides to it.
+func functionsOf(p *gpuBudget) pdatagpu.Functions {
+	lists := processlists.New(1000).Section(func(context.Context, time.Time, int64) {})
+	return pdatagpu.Sections(lists, p.section())
 }

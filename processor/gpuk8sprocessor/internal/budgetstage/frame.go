@@ -19,29 +19,32 @@ var memoryMetrics = map[*signal.Metric]bool{
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
 
-// storeProcessLists stores the lists of processes and the stated values of a frame. It also stores
-// processes without a memory value, so that the usage of their containers counts as unknown.
-func (p *budgetBatch) storeProcessLists(f *gpudata.Frame, now time.Time) {
+// storeFrame stores the values that exporters state about the users of a frame's devices.
+func (p *budgetBatch) storeFrame(f *gpudata.Frame, now time.Time) {
 	partitioned := partitionedBoards(f)
 	for _, d := range f.Devices {
-		for _, process := range d.Processes {
-			if !process.IsListed() {
-				continue
-			}
-			listed := budget.Process{PID: process.PID, Holder: process.Holder, Used: sampleBytes(&process.Samples, signal.ProcessGPUMemoryUsage)}
-			if listed.Holder.IsZero() {
-				listed.Holder.ID = process.ContainerID // identifies a container outside Kubernetes
-			}
-			p.completeHolder(&listed.Holder, process.ContainerID)
-			if !p.book.AddProcess(d.Device, f.Time, now, listed) {
-				p.dropped[dropMaxSeries] += int64(len(process.Samples.All()))
-			}
-		}
-		if d.Listed && !p.book.AddCount(d.Device, f.Time, now, d.Count) {
-			p.dropped[dropMaxSeries]++
-		}
 		p.storeStatedValues(f, d, now, !d.Observed || partitioned[d.Device.ID()])
 	}
+}
+
+// listedProcesses returns the processes of a device's list. It includes processes without a memory
+// value, because the usage of their containers is unknown.
+func (p *gpuBudget) listedProcesses(d *gpudata.DeviceFrame) (out []budget.Process) {
+	if d.ProcessList == nil {
+		return nil
+	}
+	for _, process := range d.ProcessList.Processes {
+		listed := budget.Process{Holder: process.Holder, Used: budget.Unknown}
+		if !math.IsNaN(process.Memory) {
+			listed.Used = roundBytes(process.Memory)
+		}
+		if listed.Holder.IsZero() {
+			listed.Holder.ID = process.ContainerID // identifies a container outside Kubernetes
+		}
+		p.completeHolder(&listed.Holder, process.ContainerID)
+		out = append(out, listed)
+	}
+	return out
 }
 
 // storeStatedValues stores the values that a container exporter, such as HAMi's monitor, states
@@ -93,6 +96,7 @@ func (p *budgetBatch) evaluateFrame(f *gpudata.Frame, now time.Time) {
 	for _, d := range f.Devices {
 		if hasMemoryData(d) && !partitioned[d.Device.ID()] {
 			device := newDevice(d)
+			device.Listed = p.listedProcesses(d)
 			p.book.UpdateMemory(device, f.Time, now)
 			place.Devices = append(place.Devices, device)
 		}

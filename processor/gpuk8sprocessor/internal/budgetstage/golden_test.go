@@ -75,7 +75,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 	for batch := range strings.SplitSeq(text, "---\n") {
 		md := parse(t, batch, backwards)
 		b.WriteString(feed(t, p, md))
-		if pdatatest.AsFrames(t, pdatagpu.Sections(handed.section()).Process, parse(t, batch, backwards), md) {
+		if pdatatest.AsFrames(t, handed.functions.Process, parse(t, batch, backwards), md) {
 			framesCompared.Add(1)
 		}
 	}
@@ -100,7 +100,7 @@ func config(t testing.TB, dir string) *Config {
 }
 
 // feed processes a batch and renders the points that the processor added.
-func feed(t testing.TB, p *gpuBudget, md pmetric.Metrics) string {
+func feed(t testing.TB, p *testProcessor, md pmetric.Metrics) string {
 	t.Helper()
 	before := render(md, false)
 	after, err := p.processMetrics(context.Background(), md)
@@ -126,9 +126,15 @@ func parseObjects(t testing.TB, text string) []runtime.Object {
 	return objects
 }
 
-// newTestProcessor starts a processor with an API server that contains the objects. Without
-// objects, the processor does not use the API server.
-func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host component.Host, objects []runtime.Object) *gpuBudget {
+// testProcessor is the section with its process lists.
+type testProcessor struct {
+	*gpuBudget
+	functions pdatagpu.Functions
+}
+
+// newTestProcessor starts a processor with an API server that has the objects. Without objects, the
+// processor does not use the API server.
+func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host component.Host, objects []runtime.Object) *testProcessor {
 	t.Helper()
 	if len(objects) == 0 {
 		cfg.Kubernetes.AuthType = kube.AuthNone
@@ -151,7 +157,7 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 		require.NoError(t, cache.WaitSynced(context.Background(), pods.Kinds()...))
 		pods.Changed()
 	}
-	return p
+	return &testProcessor{p, functionsOf(p)}
 }
 
 // short expands the abbreviations in input.txt for the Resources of the node and of the container
@@ -188,8 +194,8 @@ func render(md pmetric.Metrics, added bool) string {
 }
 
 // processMetrics processes a batch.
-func (p *gpuBudget) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
+func (p *testProcessor) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
 	a := &pdatagpu.Arrival{Metrics: md}
-	_, err := pdatagpu.Sections(p.section()).Process(ctx, a)
+	_, err := p.functions.Process(ctx, a)
 	return a.Metrics, err
 }

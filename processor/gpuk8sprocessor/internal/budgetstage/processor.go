@@ -21,8 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// dropMaxSeries is the reason for dropping a process or a container's value because max_series is
-// reached. It extends the reasons for dropping points.
+// dropMaxSeries is the reason for dropping a container's value because max_series is reached. It extends the reasons for dropping points.
 const (
 	dropMaxSeries = stage.Drops + iota
 	numDropReasons
@@ -81,7 +80,7 @@ func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*
 		books:    stage.NewNodes(math.MaxInt, func(string) *budget.Book { return budget.NewBook(cfg.MaxAge, limits) }),
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
-		limit:    componenthelper.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "processes or values of containers"},
+		limit:    componenthelper.Limit{Component: set.ID.String(), Setting: "budget::max_series", Value: cfg.MaxSeries, What: "values of containers"},
 	}, nil
 }
 
@@ -113,7 +112,7 @@ func (p *gpuBudget) process(ctx context.Context, batch *stage.Batch) {
 	of := &budgetBatch{gpuBudget: p, clamped: counts.Clamped}
 	copy(of.dropped[:], counts.Dropped[:])
 	for _, f := range batch.Frames {
-		of.withBook(f, now, of.storeProcessLists)
+		of.withBook(f, now, of.storeFrame)
 	}
 	for _, f := range batch.Frames {
 		of.withBook(f, now, of.evaluateFrame)

@@ -94,10 +94,11 @@ func TestDroppedPointsAreCounted(t *testing.T) {
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1
 10s {n1} process.gpu.memory.usage {hw.id=GPU-1} = 1
 10s {@b} k8s.container.gpu.memory.usage {hw.id=GPU-2} = 1
+10s {@c} k8s.container.gpu.memory.usage {hw.id=GPU-2} = 1
 10s {n1} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 2.1
 `, false))
 	want := map[string]int64{
-		"no_value": 1, "no_time": 1, "no_device": 2, "no_holder": 1, "out_of_range": 2, "implausible": 1, "no_room": 2,
+		"no_value": 1, "no_time": 1, "no_device": 2, "no_holder": 1, "out_of_range": 2, "implausible": 1, "no_room": 1,
 	}
 	var points []metricdata.DataPoint[int64]
 	for reason, n := range want {

@@ -268,7 +268,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuK8sPointsDropped, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_k8s_points_dropped",
-		metric.WithDescription("Impossible values of containers, values of processes on an unknown device, and values of processes whose list another source replaces, by reason. Set hostPID for the exporter, or use the nvml receiver. [Alpha]"),
+		metric.WithDescription("Impossible values of containers, values of processes on an unknown device, values of processes whose list another source replaces, and processes in lists beyond max_processes (no_room), by reason. Set hostPID for the exporter, or use the nvml receiver. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

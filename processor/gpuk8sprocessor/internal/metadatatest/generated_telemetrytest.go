@@ -160,7 +160,7 @@ func AssertEqualProcessorGpuK8sJobsRefused(t *testing.T, tt *componenttest.Telem
 func AssertEqualProcessorGpuK8sPointsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_k8s_points_dropped",
-		Description: "Impossible values of containers, values of processes on an unknown device, and values of processes whose list another source replaces, by reason. Set hostPID for the exporter, or use the nvml receiver. [Alpha]",
+		Description: "Impossible values of containers, values of processes on an unknown device, values of processes whose list another source replaces, and processes in lists beyond max_processes (no_room), by reason. Set hostPID for the exporter, or use the nvml receiver. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

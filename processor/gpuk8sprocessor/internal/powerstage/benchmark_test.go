@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
@@ -93,5 +92,5 @@ func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	cfg.Idle.Watts = &idle
 	p, err := newProcessor(cfg, processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)
-	assert.Less(t, pdatatest.Allocations(t, pdatagpu.Sections(p.section()).Process, func(i int) pmetric.Metrics { return largeNode(t, 10+i) }), 2680.0)
+	assert.Less(t, pdatatest.Allocations(t, functionsOf(p).Process, func(i int) pmetric.Metrics { return largeNode(t, 10+i) }), 2680.0)
 }

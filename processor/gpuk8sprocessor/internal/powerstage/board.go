@@ -1,9 +1,8 @@
 package powerstage
 
 import (
-	"math"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
@@ -41,8 +40,8 @@ type instance struct {
 // device contains the common fields of boards and instances.
 type device struct {
 	frame *gpudata.DeviceFrame
-	// list is the newest list of the device's processes, or nil.
-	list  *processList
+	// list is the list of the device's processes, or nil if no list applies.
+	list  *gpudata.ProcessList
 	codec bool // the encoder or the decoder was in use
 }
 
@@ -137,77 +136,39 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 	return a, codec
 }
 
-// processList contains the processes of a device at one time. It contains copies of the data,
-// because the list is kept longer than its batch.
-type processList struct {
-	time      int64
-	processes []split.Process
-	// counted is true if count, the number of processes, is known. The field processes may lack
-	// processes without a value.
-	counted bool
-	count   int
-}
-
-// newProcessList returns the processes of a device in a frame, or nil if the frame has no list for
-// the device.
-func (p *gpuPower) newProcessList(f *gpudata.Frame, d *gpudata.DeviceFrame) *processList {
-	if len(d.Processes) == 0 && !d.Listed {
-		return nil
-	}
-	l := &processList{time: f.Time, counted: d.Listed, count: d.Count}
-	for _, process := range d.Processes {
-		copied := split.Process{
-			PID: strings.Clone(process.PID), ContainerID: strings.Clone(process.ContainerID), Holder: process.Holder.Clone(),
-			Utilization: math.NaN(),
-		}
-		if v, ok := process.Samples.Get(signal.ProcessGPUUtilization, ""); ok {
-			copied.Utilization = v
-		}
-		l.processes = append(l.processes, copied)
-	}
-	return l
-}
-
-// merge adds the entries that l lacks, because the list for one time can arrive in several batches.
-func (l *processList) merge(from *processList) {
-	l.counted = l.counted || from.counted
-	l.count = max(l.count, from.count)
-	at := make(map[string]int, len(l.processes))
-	for i := range l.processes {
-		at[l.processes[i].PID] = i
-	}
-	for _, p := range from.processes {
-		switch index, ok := at[p.PID]; {
-		case !ok:
-			l.processes = append(l.processes, p)
-		case math.IsNaN(l.processes[index].Utilization):
-			l.processes[index].Utilization = p.Utilization
-		}
-	}
-}
-
-// attach copies the users and processes of the device to the split. It ignores a list that may lack
-// processes, because an unlisted process may also have used the device.
-func (d *device) attach(to *split.Device, l *processList) {
+// attach copies the users of the device, and its processes at the time of the frame, to the split. It
+// ignores a list that may lack processes, because an unlisted process may also have used the device.
+func (d *device) attach(to *split.Device, at int64, maxAge time.Duration) {
 	for _, u := range d.frame.Users {
 		if u.Holds {
 			to.Holders = append(to.Holders, split.Holder{User: u})
 		}
 	}
-	if d.list = l; l != nil && l.coversHolders(to.Holders) {
-		to.Processes = append(to.Processes, l.processes...)
+	l := d.frame.ProcessList
+	if l == nil || !l.AppliesAt(at, maxAge) {
+		return
+	}
+	d.list = l
+	if !coversHolders(l, to.Holders) {
+		return
+	}
+	for i := range l.Processes {
+		p := &l.Processes[i]
+		to.Processes = append(to.Processes, split.Process{
+			PID: p.PID, ContainerID: p.ContainerID, Holder: p.Holder, Utilization: p.Utilization,
+		})
 	}
 }
 
-// coversHolders reports whether the list contains the processes of all holders. If the number of
+// coversHolders reports whether a list contains the processes of all holders. If the number of
 // processes is unknown, a holder without a process in the list may still have one. A process that
 // could not be matched to a container may belong to the only holder.
-func (l *processList) coversHolders(holders []split.Holder) bool {
-	if l.counted {
-		return len(l.processes) >= l.count
+func coversHolders(l *gpudata.ProcessList, holders []split.Holder) bool {
+	if l.Counted {
+		return l.IsComplete()
 	}
 	for i := range holders {
-		if !slices.ContainsFunc(l.processes, func(p split.Process) bool {
+		if !slices.ContainsFunc(l.Processes, func(p gpudata.ListedProcess) bool {
 			return p.Holder.MayBeSame(holders[i].Holder) || len(holders) == 1 && p.Holder.IsZero()
 		}) {
 			return false

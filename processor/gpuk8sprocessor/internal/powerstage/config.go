@@ -45,7 +45,7 @@ type Config struct {
 	// activity by the number of compute slices. none does not change the activity.
 	Weighting string `mapstructure:"weighting"`
 	// MaxGap limits how long a power value counts toward energy if the next sample is missing. It
-	// also limits how long the last list of processes is used.
+	// also limits how long a process list is used.
 	MaxGap time.Duration `mapstructure:"max_gap"`
 	// MaxSeries limits the number of boards and energy counters. Boards and counters beyond the
 	// limit are refused and counted.

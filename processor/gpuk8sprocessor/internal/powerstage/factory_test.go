@@ -1,6 +1,9 @@
 package powerstage
 
 import (
+	"context"
+	"time"
+
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/processor"
 
@@ -8,6 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/processlists"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/sectiontest"
 )
@@ -16,7 +20,7 @@ import (
 func NewFactory() processor.Factory {
 	return sectiontest.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newProcessor,
 		func(p *gpuPower) (gpudata.Scope, pdatagpu.Functions) {
-			return p.scope, pdatagpu.Sections(p.section())
+			return p.scope, functionsOf(p)
 		})
 }
 
@@ -24,4 +28,11 @@ func createDefaultConfig() component.Config {
 	cfg := NewDefaultConfig()
 	cfg.Shared = &section.Shared{Kubernetes: kube.NewDefaultConfig()}
 	return &cfg
+}
+
+// functionsOf returns the functions of the section, together with the process lists that gpu_k8s
+// provides to it.
+func functionsOf(p *gpuPower) pdatagpu.Functions {
+	lists := processlists.New(1000).Section(func(context.Context, time.Time, int64) {})
+	return pdatagpu.Sections(lists, p.section())
 }

@@ -21,7 +21,6 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
@@ -60,6 +59,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 	handed, err := newProcessor(config(t, dir), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)
 	require.NoError(t, handed.start(t.Context(), nil))
+	asFrames := functionsOf(handed).Process
 	var b strings.Builder
 	for i, batch := range strings.Split(text, "---\n") {
 		md := parse(t, batch, backwards)
@@ -69,7 +69,7 @@ func run(t *testing.T, dir, text string, backwards bool) string {
 		after := sink.AllMetrics()[i]
 		assert.Equal(t, render(before, false), render(after, false), "the input is unchanged")
 		b.WriteString(render(after, true))
-		if pdatatest.AsFrames(t, pdatagpu.Sections(handed.section()).Process, parse(t, batch, backwards), after) {
+		if pdatatest.AsFrames(t, asFrames, parse(t, batch, backwards), after) {
 			handedOver.Add(1)
 		}
 	}

@@ -24,6 +24,6 @@ func TestSeriesAboveTheLimitAreLoggedOnce(t *testing.T) {
 		feed(t, p, `10s {k8s.node.name=n2} hw.power {hw.id=GPU-1} = 100`)
 	}
 	if assert.Equal(t, 1, logs.Len()) {
-		assert.Contains(t, logs.All()[0].Message, "max_series of 1 is reached: new boards, energy counters, lists of processes or nodes are refused")
+		assert.Contains(t, logs.All()[0].Message, "max_series of 1 is reached: new boards, energy counters or nodes are refused")
 	}
 }

@@ -3,7 +3,6 @@ package powerstage
 import (
 	"context"
 	"math"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -67,7 +66,7 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
 		nodes:    stage.NewNodes(cfg.MaxSeries, newNode),
-		series:   componenthelper.NewSeries(set.ID.String(), "power::max_series", cfg.MaxSeries, "boards, energy counters, lists of processes or nodes"),
+		series:   componenthelper.NewSeries(set.ID.String(), "power::max_series", cfg.MaxSeries, "boards, energy counters or nodes"),
 	}, nil
 }
 
@@ -100,14 +99,8 @@ type powerBatch struct {
 // is reached.
 func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
 	clear(p.shared)
-	lists := map[string]*processList{}
-	for _, d := range f.Devices {
-		if l := p.newProcessList(f, d); l != nil {
-			lists[d.Device.ID()] = p.storeProcessList(pl, strings.Clone(d.Device.ID()), l, now)
-		}
-	}
 	for _, b := range p.boards(f) {
-		p.sharePower(pl, b, f.Time, lists, now)
+		p.sharePower(pl, b, f.Time, now)
 	}
 	if pl != nil {
 		p.endFormerHolders(pl, p.shared, f.Time, now)
@@ -115,11 +108,11 @@ func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
 }
 
 // sharePower divides the power of a board among its holders.
-func (p *powerBatch) sharePower(pl *nodeState, b *board, t int64, lists map[string]*processList, now time.Time) {
-	b.attach(&b.Device, pl.processListAt(lists, b.id(), t, p.cfg.MaxGap))
+func (p *powerBatch) sharePower(pl *nodeState, b *board, t int64, now time.Time) {
+	b.attach(&b.Device, t, p.cfg.MaxGap)
 	for _, i := range b.instances {
 		b.Instances = append(b.Instances, &i.Instance)
-		i.attach(&i.Device, pl.processListAt(lists, i.id(), t, p.cfg.MaxGap))
+		i.attach(&i.Device, t, p.cfg.MaxGap)
 	}
 
 	state := p.board(pl, b.id(), now)

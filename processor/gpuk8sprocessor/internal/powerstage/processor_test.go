@@ -3,10 +3,8 @@ package powerstage
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,8 +22,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
@@ -178,39 +174,6 @@ func TestABoardWithoutRecentProcessCountsIsIdleByItsActivity(t *testing.T) {
 %[1]ds {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-1} = 0`, at))
 		}
 		assert.Contains(t, rendered(sink), "gpu.power.idle {hw.id=GPU-1} = 50 W")
-	})
-}
-
-// The process lists of devices without measured power are also limited.
-func TestListsOfProcessesAreBoundedAndDeleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := createDefaultConfig().(*Config)
-		cfg.MaxSeries = 3
-		tel := componenttest.NewTelemetry()
-		set := processortest.NewNopSettings(metadata.Type)
-		set.TelemetrySettings = tel.NewTelemetrySettings()
-		p, err := newProcessor(cfg, set)
-		require.NoError(t, err)
-		send := func(text string) {
-			t.Helper()
-			_, err := pdatagpu.Sections(p.section()).Process(t.Context(), &pdatagpu.Arrival{Metrics: parse(t, text, false)})
-			require.NoError(t, err)
-		}
-		for i := range 5 {
-			send(fmt.Sprintf(`10s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-%[1]d} = 1
-20s {k8s.node.name=n1} process.gpu.memory.usage {hw.id=GPU-%[1]d, process.pid=1} = 1`, i))
-		}
-		lists := func() (ids []string) {
-			p.nodes.Visit(gpudata.Place{Node: "n1"}, func(pl *nodeState) { ids = slices.Collect(maps.Keys(pl.lists)) })
-			return ids
-		}
-		assert.Len(t, lists(), 3)
-		metadatatest.AssertEqualProcessorGpuPowerSeriesRefused(t, tel,
-			[]metricdata.DataPoint[int64]{{Value: 4}}, metricdatatest.IgnoreTimestamp())
-		time.Sleep(2 * retention)
-		send("")
-		send(`300s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-9} = 1`)
-		assert.Equal(t, []string{"GPU-9"}, lists())
 	})
 }
 

@@ -1,7 +1,6 @@
 package powerstage
 
 import (
-	"maps"
 	"strings"
 	"time"
 
@@ -29,20 +28,10 @@ type nodeState struct {
 	key    string // of the stored state
 	boards map[string]*boardState
 	energy map[energyKey]*energyState
-	lists  map[string]*processLists // by hw.id
 }
 
 func newNode(key string) *nodeState {
-	return &nodeState{key: key, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}, lists: map[string]*processLists{}}
-}
-
-// processLists contains the newest list of a device's processes and the previous list. The previous
-// list is for boards with a slightly older sample.
-type processLists struct {
-	lists [2]*processList
-	// lastCounted is when the last complete list of the device arrived.
-	lastCounted time.Time
-	lastSeen    time.Time
+	return &nodeState{key: key, boards: map[string]*boardState{}, energy: map[energyKey]*energyState{}}
 }
 
 type boardState struct {
@@ -64,54 +53,7 @@ type energyState struct {
 	lastSeen time.Time
 }
 
-// processListAt returns the newest list of a device's processes at the time of a frame, or nil.
-// lists are the frame's own lists. A list is valid until the next list for the same device.
-func (pl *nodeState) processListAt(lists map[string]*processList, id string, at int64, maxGap time.Duration) *processList {
-	if l, ok := lists[id]; ok || pl == nil {
-		return l
-	}
-	if stored, ok := pl.lists[id]; ok {
-		for _, l := range stored.lists {
-			if l != nil && l.time <= at && at-l.time <= int64(maxGap) {
-				return l
-			}
-		}
-	}
-	return nil
-}
-
-// storeProcessList stores a list of a device's processes for boards that are sampled at other
-// times. It returns the merged list for that time, because one list can arrive in several batches.
-func (p *gpuPower) storeProcessList(pl *nodeState, id string, l *processList, now time.Time) *processList {
-	if pl == nil {
-		return l
-	}
-	stored, ok := pl.lists[id]
-	if !ok {
-		if len(pl.lists) >= p.cfg.MaxSeries {
-			p.series.Refuse(1)
-			return l
-		}
-		stored = &processLists{}
-		pl.lists[id] = stored
-	}
-	stored.lastSeen = now
-	if l.counted {
-		stored.lastCounted = now
-	}
-	newest := stored.lists[0]
-	switch {
-	case newest != nil && newest.time == l.time:
-		newest.merge(l)
-		return newest
-	// If the new list is much older, the clock was set back.
-	case newest == nil || newest.time < l.time || newest.time-l.time > int64(p.cfg.MaxGap):
-		stored.lists = [2]*processList{l, newest}
-	}
-	return l
-}
-
-// board returns the state of a board, or nil if the series limit is reached.
+// board returns the state of a board, or nil if the limit of series is reached.
 func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	if pl == nil {
 		return nil
@@ -141,8 +83,7 @@ func (p *gpuPower) baseline(pl *nodeState, state *boardState, b *board, t int64,
 			profiles = append(profiles, i.frame.Profile)
 		}
 		layout := idle.LayoutOf(profiles)
-		stored := pl.lists[b.id()]
-		listed := stored != nil && now.Sub(stored.lastCounted) <= retention
+		listed := b.frame.ProcessList != nil && b.frame.ProcessList.Counted
 		if until, isIdle := b.idleUntil(t, listed); !isIdle || b.Measured == 0 {
 			state.Busy()
 		} else if state.AddIdle(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
@@ -184,8 +125,8 @@ func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 		hasHolder, activityKnown = hasHolder || len(i.Holders) > 0, activityKnown && i.Activity.IsKnown()
 	}
 	switch {
-	case b.list != nil && b.list.counted:
-		return b.list.time, true
+	case b.list != nil && b.list.Counted:
+		return b.list.Time, true
 	case !listed && !hasHolder && (activityKnown || b.Activity.IsKnown()):
 		return t, true
 	}
@@ -194,7 +135,7 @@ func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 
 // inUse reports whether the device had a process or any activity.
 func (d *device) inUse(s *split.Device) bool {
-	return d.list != nil && (d.list.count > 0 || len(d.list.processes) > 0) || d.codec || s.Activity.Busiest() > idleActivity
+	return d.list != nil && (d.list.Count > 0 || len(d.list.Processes) > 0) || d.codec || s.Activity.Busiest() > idleActivity
 }
 
 // addEnergy adds the power of a container to its energy counter. It returns the counter, or false
@@ -242,7 +183,6 @@ func (p *gpuPower) sweep(now time.Time) {
 				p.series.Free(1)
 			}
 		}
-		maps.DeleteFunc(pl.lists, func(_ string, l *processLists) bool { return now.Sub(l.lastSeen) > max(retention, 2*p.cfg.MaxGap) })
 		for id, b := range pl.boards {
 			unseen := now.Sub(b.lastSeen)
 			if unseen <= retention {
@@ -258,7 +198,6 @@ func (p *gpuPower) sweep(now time.Time) {
 		if now.Sub(used) <= retention {
 			return false
 		}
-		clear(pl.lists)
 		if gone = len(pl.boards) == 0 && len(pl.energy) == 0; gone {
 			p.state.Changed(key)
 		}

@@ -50,9 +50,6 @@ func (p *usageBatch) countFrame(f *gpudata.Frame, now time.Time) {
 
 func (p *usageBatch) countBoards(f *gpudata.Frame, now time.Time) {
 	ahead := gpudata.Ahead(f.Time, now)
-	if !ahead {
-		p.storeProcessLists(f, now)
-	}
 	boards := boardsInFrame(f)
 	for _, b := range boards {
 		switch _, counted := b.board.Samples.Get(signal.GPUUnobservedTime, ""); {
@@ -189,8 +186,8 @@ func (p *usageBatch) divide(f *gpudata.Frame, b *frameBoard, l *boardState) *usa
 		for k, u := range d.users {
 			device.Holders[k] = usage.Holder{Holder: u.Holder, Declared: p.pods.Compute(d.DeviceFrame, u), Weight: u.Replicas, Utilization: usage.Unknown()}
 		}
-		if l := p.lists[d.Device]; l != nil && time.Duration(f.Time-l.clock.Newest).Abs() <= p.cfg.MaxGap {
-			l.setUtilization(device.Holders)
+		if l := d.ProcessList; l != nil && l.AppliesAt(f.Time, p.cfg.MaxGap) {
+			setUtilization(device.Holders, l)
 		}
 	}
 	board.Divide()

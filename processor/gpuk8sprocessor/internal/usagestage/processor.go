@@ -47,7 +47,6 @@ type gpuUsage struct {
 
 	nodes  *stage.Nodes[nodeState]
 	series *componenthelper.Series // boards and accounts
-	listed *stage.Limit            // lists of processes
 
 	countedBeforeTrouble componenthelper.Trouble
 	futureTrouble        componenthelper.Trouble
@@ -88,8 +87,7 @@ func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*
 		scope:    gpudata.NewScope(metadata.ScopeName, set.BuildInfo.Version),
 		disabled: cfg.Metrics.Disabled(Emitted),
 		nodes:    stage.NewNodes(cfg.MaxSeries, newNode),
-		listed:   stage.NewLimit(cfg.MaxSeries),
-		series:   componenthelper.NewSeries(set.ID.String(), "usage::max_series", cfg.MaxSeries, "boards, containers on devices or lists of processes"),
+		series:   componenthelper.NewSeries(set.ID.String(), "usage::max_series", cfg.MaxSeries, "boards or containers on devices"),
 		priceError: componenthelper.Failure{
 			Logger: set.Logger, Fails: "The price list cannot be used. The last valid list is used instead.", Works: "The price list can be used again.",
 		},

@@ -170,7 +170,7 @@ func TestTheTimeOfContainersBeyondTheLimitIsUnobserved(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(got, "container.gpu.allocated.time"), got)
 	assert.Contains(t, got, "gpu.unobserved.time {hw.id=GPU-1} = 5 s since 10s")
 	if assert.Equal(t, 1, logs.Len()) {
-		assert.Contains(t, logs.All()[0].Message, "max_series of 2 is reached: new boards, containers on devices or lists of processes are refused")
+		assert.Contains(t, logs.All()[0].Message, "max_series of 2 is reached: new boards or containers on devices are refused")
 	}
 }
 

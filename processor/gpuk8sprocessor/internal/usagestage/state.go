@@ -25,13 +25,12 @@ type boardState struct {
 // nodeState is the state of a node.
 type nodeState struct {
 	boards     map[gpudata.Device]*boardState
-	lists      map[gpudata.Device]*processList
 	currencies map[string][]gpudata.Attr
 }
 
 func newNode(string) *nodeState {
 	return &nodeState{
-		boards: map[gpudata.Device]*boardState{}, lists: map[gpudata.Device]*processList{}, currencies: map[string][]gpudata.Attr{},
+		boards: map[gpudata.Device]*boardState{}, currencies: map[string][]gpudata.Attr{},
 	}
 }
 
@@ -49,8 +48,7 @@ func (p *usageBatch) findOrAddBoard(d gpudata.Device, now time.Time) *boardState
 	return b
 }
 
-// sweep removes accounts whose time has not increased recently, boards without recent samples, and
-// old process lists.
+// sweep removes accounts without time and boards without samples.
 func (p *gpuUsage) sweep(now time.Time) {
 	p.nodes.Sweep(now, sweepEvery, func(_ string, n *nodeState, _ time.Time) (gone bool) {
 		for d, b := range n.boards {
@@ -62,9 +60,6 @@ func (p *gpuUsage) sweep(now time.Time) {
 				delete(n.boards, d)
 			}
 		}
-		before := len(n.lists)
-		maps.DeleteFunc(n.lists, func(_ gpudata.Device, l *processList) bool { return now.Sub(l.lastSeen) > p.cfg.IdleTimeout })
-		p.listed.Free(before - len(n.lists))
-		return len(n.boards) == 0 && len(n.lists) == 0
+		return len(n.boards) == 0
 	})
 }

@@ -1,0 +1,222 @@
+// Package processlists keeps the newest process lists of devices, because processes and devices can
+// be sampled at different times and arrive in different batches. The sections power, budget, and
+// usage read the lists from the frames.
+package processlists
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
+)
+
+const (
+	// retention is how long the lists of a device are kept after the last list. During that time,
+	// budget reports the device as stale instead of missing.
+	retention = time.Hour
+	// sweepEvery is the shortest time between two sweeps of old lists.
+	sweepEvery = time.Minute
+	// kept is the number of lists of a device that are kept between batches. The previous list is
+	// for samples that arrive late.
+	kept = 2
+	// maxLag is the time after which older lists replace newer ones, because the clock of their
+	// source was set back.
+	maxLag = 2 * time.Minute
+)
+
+// Lists keeps the process lists of the devices of all nodes. It is safe for concurrent use.
+type Lists struct {
+	nodes *stage.Nodes[nodeLists]
+	limit *stage.Limit // of processes, where each device counts as one more process
+}
+
+// New returns a Lists of at most limit processes.
+func New(limit int) *Lists {
+	return &Lists{
+		nodes: stage.NewNodes(math.MaxInt, func(string) *nodeLists { return &nodeLists{devices: map[gpudata.Device]*deviceLists{}} }),
+		limit: stage.NewLimit(limit),
+	}
+}
+
+// nodeLists contains the lists of the devices of one node.
+type nodeLists struct {
+	devices map[gpudata.Device]*deviceLists
+}
+
+// deviceLists contains the lists of a device, the newest first.
+type deviceLists struct {
+	lists []*gpudata.ProcessList
+	seen  time.Time // when the newest list arrived, by the local clock
+	// reserved is how much the device counts toward the limit: 1 plus the length of its longest
+	// list. Therefore a list that is not longer is never refused.
+	reserved int
+}
+
+// Section returns a section that stores the process lists of each batch and sets the ProcessList of
+// each device. It calls refused with the number of processes in lists that exceed the limit, which
+// is usually 0.
+func (l *Lists) Section(refused func(ctx context.Context, now time.Time, processes int64)) pdatagpu.Section {
+	return pdatagpu.Section{
+		Wants: func(m *signal.Metric) bool {
+			return m == signal.GPUProcessCount || m == signal.ProcessGPUMemoryUsage || m == signal.ProcessGPUUtilization
+		},
+		Process: func(ctx context.Context, b *stage.Batch) {
+			now := time.Now()
+			refused(ctx, now, l.update(b.Frames, now))
+		},
+	}
+}
+
+// update stores the process lists of frames and sets the ProcessList of each device. It returns the
+// number of processes in refused lists.
+func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
+	byPlace := map[gpudata.Place][]*gpudata.Frame{}
+	for _, f := range frames {
+		byPlace[f.Place] = append(byPlace[f.Place], f)
+	}
+	for place, of := range byPlace {
+		l.nodes.With(place, now, func(n *nodeLists) {
+			// A list that arrives in the same batch can apply to an older frame, so all lists are
+			// stored first.
+			for _, f := range of {
+				refused += l.store(n, f, now)
+			}
+			for _, f := range of {
+				for _, d := range f.Devices {
+					d.ProcessList = n.devices[d.Device].closest(f.Time)
+				}
+			}
+			for _, f := range of {
+				for _, d := range f.Devices {
+					n.devices[d.Device].trim()
+				}
+			}
+		})
+	}
+	l.sweep(now)
+	return refused
+}
+
+// store stores the lists of a frame and returns the number of processes in refused lists.
+func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused int64) {
+	if gpudata.Ahead(f.Time, now) {
+		return 0
+	}
+	for _, d := range f.Devices {
+		list := d.NewProcessList(f.Time)
+		if list == nil {
+			continue
+		}
+		of := n.devices[d.Device]
+		if of == nil {
+			of = &deviceLists{}
+		}
+		if !of.add(list, now, l.limit) {
+			refused += int64(max(1, len(list.Processes)))
+			continue
+		}
+		n.devices[d.Device] = of
+	}
+	return refused
+}
+
+// add adds a list. It returns false if the list is longer than all earlier ones and the limit is
+// reached.
+func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Limit) bool {
+	if len(d.lists) > 0 && d.lists[0].Time-l.Time > int64(maxLag) && now.Sub(d.seen) > maxLag {
+		d.lists = nil // the clock of the source was set back
+	}
+	i := 0
+	for i < len(d.lists) && d.lists[i].Time > l.Time {
+		i++
+	}
+	merges := i < len(d.lists) && d.lists[i].Time == l.Time
+	switch {
+	case merges:
+		l = merge(d.lists[i], l)
+	case i < len(d.lists):
+		l.Interval = l.Time - d.lists[i].Time
+	}
+	if grown := 1 + len(l.Processes) - d.reserved; grown > 0 {
+		if !limit.TakeAll(grown) {
+			return false
+		}
+		d.reserved += grown
+	}
+	if i == 0 {
+		d.seen = now
+	}
+	if merges {
+		d.lists[i] = l
+	} else {
+		d.lists = slices.Insert(d.lists, i, l)
+	}
+	return true
+}
+
+// merge returns one list for two lists of the same time, because one list can arrive in several
+// batches.
+func merge(a, b *gpudata.ProcessList) *gpudata.ProcessList {
+	merged := &gpudata.ProcessList{
+		Time: a.Time, Interval: a.Interval, Counted: a.Counted || b.Counted, Count: max(a.Count, b.Count), Processes: slices.Clone(a.Processes),
+	}
+	for _, p := range b.Processes {
+		i := slices.IndexFunc(a.Processes, func(known gpudata.ListedProcess) bool { return known.PID == p.PID })
+		if i < 0 {
+			merged.Processes = append(merged.Processes, p)
+			continue
+		}
+		known := &merged.Processes[i]
+		known.Utilization = knownValue(known.Utilization, p.Utilization)
+		known.Memory = knownValue(known.Memory, p.Memory)
+	}
+	return merged
+}
+
+// knownValue returns the higher of two values, or the one that is known.
+func knownValue(a, b float64) float64 {
+	if math.IsNaN(a) || b > a {
+		return b
+	}
+	return a
+}
+
+// closest returns the list whose time is closest to a sample time, or nil. If two lists are equally
+// close, it returns the older one.
+func (d *deviceLists) closest(at int64) (found *gpudata.ProcessList) {
+	if d == nil {
+		return nil
+	}
+	distance := func(l *gpudata.ProcessList) int64 { return max(l.Time-at, at-l.Time) }
+	for _, l := range d.lists {
+		if found == nil || distance(l) <= distance(found) {
+			found = l
+		}
+	}
+	return found
+}
+
+// trim removes the lists that are no longer needed after a batch.
+func (d *deviceLists) trim() {
+	if d != nil && len(d.lists) > kept {
+		d.lists = slices.Delete(d.lists, kept, len(d.lists))
+	}
+}
+
+// sweep removes devices without lists for the retention time.
+func (l *Lists) sweep(now time.Time) {
+	l.nodes.Sweep(now, sweepEvery, func(_ string, n *nodeLists, _ time.Time) (gone bool) {
+		for id, d := range n.devices {
+			if now.Sub(d.seen) > retention {
+				l.limit.Free(d.reserved)
+				delete(n.devices, id)
+			}
+		}
+		return len(n.devices) == 0
+	})
+}
