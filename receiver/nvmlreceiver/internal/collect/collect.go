@@ -238,7 +238,7 @@ func (c *Collector) cached(key string) *deviceCache {
 // describe sets the current description of the device. If the description has changed, describe
 // clears the cached state.
 func (m *deviceCache) describe(d Device) {
-	if *m.device != d {
+	if m.device.ID != d.ID || m.device.Description != d.Description {
 		m.device, m.lastRead, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil
 	}
 }

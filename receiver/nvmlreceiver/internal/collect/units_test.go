@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
@@ -131,5 +132,26 @@ func TestAPendingRemappingPredictsAFailureOfAFailedBoard(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, points)
 		assert.Equal(t, pending == 1, points[0].Device.FailurePredicted)
+	}
+}
+
+// The predicted failure is a value, not a description: it must not restart what the collector counts
+// since the last collection.
+func TestAPredictedFailureDoesNotRestartCounts(t *testing.T) {
+	m := &machine{}
+	board := monitored(m, map[uint32]float64{2: 25})
+	board.fields = map[nvml.FieldID]float64{nvml.FieldRemapPending: 1}
+	c := watching(m)
+	xids(t, c, m)
+	m.happen(0, 31)
+	assert.Equal(t, []string{"GPU-1 xid_31 = 1 in 15"}, xids(t, c, m))
+	board.fields[nvml.FieldRemapPending] = 0
+	m.happen(0, 31)
+	assert.Equal(t, []string{"GPU-1 xid_31 = 2 in 30"}, xids(t, c, m))
+	board.fields[nvml.FieldRemapPending] = 1
+	for range 2 {
+		points := next(t, c, m, interval)
+		assert.Len(t, rendered(points, signal.GPUSMActive), 1, "performance counters are compared with the last collection")
+		assert.True(t, points[0].Device.FailurePredicted)
 	}
 }
