@@ -117,7 +117,7 @@ func (p *powerBatch) sharePower(pl *nodeState, b *board, t int64, now time.Time)
 
 	state := p.board(pl, b.id(), now)
 	b.findUnlisted(state)
-	watts, found := p.baseline(pl, state, b, t, now)
+	watts, found := p.baseline(pl, state, b, t)
 	if !found {
 		return
 	}

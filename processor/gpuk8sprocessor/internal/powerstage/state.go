@@ -71,7 +71,7 @@ func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 }
 
 // baseline returns the idle power of a board, in W, and whether it is known.
-func (p *gpuPower) baseline(pl *nodeState, state *boardState, b *board, t int64, now time.Time) (float64, bool) {
+func (p *gpuPower) baseline(pl *nodeState, state *boardState, b *board, t int64) (float64, bool) {
 	watts, configured := p.idle.Lookup(b.id(), b.frame.Model)
 	if state == nil {
 		return watts, configured

@@ -24,7 +24,8 @@ var start = time.Unix(10_000, 0)
 // frame returns a frame of node n1 with the device GPU-1.
 func frame(seconds int64) (*gpudata.Frame, *gpudata.DeviceFrame) {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: seconds * second}
-	return f, f.Device("GPU-1")
+	d := f.Device("GPU-1")
+	return f, d
 }
 
 // listed returns a frame with a list of processes, which use 1 byte each.
