@@ -1,7 +1,7 @@
 package catalogue
 
-// Contradiction is the reason why a plausible value is not an observation: other values of the same
-// device and scrape contradict it.
+// Contradiction is the reason why a plausible value is not an observation: it conflicts with other
+// values of the same device and scrape.
 type Contradiction uint8
 
 const (
@@ -15,16 +15,16 @@ const (
 
 // Values are the values of one device in one scrape after its rows were merged.
 type Values interface {
-	// Value returns the device's value of a field, or the rate of a counter field. It returns false
-	// if there is no value.
+	// Value returns the device's value of a field. If rate is true, it returns the rate of a
+	// counter field. It returns false if there is no value.
 	Value(id ID, rate bool) (v float64, ok bool)
-	// Capacity returns the maximum of a signal on this device, or 0 if it is unknown.
+	// Capacity returns the maximum of the signal on this device, or 0 if it is unknown.
 	Capacity(s *Signal) float64
 	// Drop discards the value of a field, or its rate.
 	Drop(id ID, why Contradiction)
 }
 
-// DropContradicted drops the values of a device that contradict other values.
+// DropContradicted drops the values of a device that conflict with other values of the device.
 func (x *Exporter) DropContradicted(d Values) {
 	if x.dropContradicted != nil {
 		x.dropContradicted(d)
@@ -41,7 +41,7 @@ func (x *Exporter) DropContradicted(d Values) {
 	}
 }
 
-// isByteRate reports whether values of the unit are byte rates, or counters of bytes.
+// isByteRate reports whether the unit is a byte rate or a byte count.
 func (u Unit) isByteRate() bool {
 	return u == BytePerSecond || u == ThousandKiBPerSecond || u == ByteCount || u == Kilobyte
 }

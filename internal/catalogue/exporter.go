@@ -10,31 +10,31 @@ import (
 
 // Exporter is the table of one exporter.
 type Exporter struct {
-	// Name is the exporter's common name, Vendor is hw.vendor.
+	// Name is the exporter's common name. Vendor is the value of hw.vendor.
 	Name, Vendor string
 	// Experimental tells users on which devices the table has not been tested. It is "" if the
 	// table has been tested.
 	Experimental string
-	// TurnOn tells users how to enable fields that are not exposed, for exporters without a list of
-	// counters.
+	// TurnOn tells users how to enable fields that are not exposed. It is set for exporters that
+	// have no list of counters.
 	TurnOn string
-	// Groups are the fields in reading order.
+	// Groups are the fields in the order of the documentation.
 	Groups []Group
-	// Signals are signals that no field lists. They follow the signals of the fields.
+	// Signals are the signals that no field lists in Gives. They follow the signals of the fields.
 	Signals []Signal
-	// Gaps tells users why the exporter has no source for metrics that other exporters have.
+	// Gaps tells users why the exporter does not provide metrics that other exporters provide.
 	Gaps map[*signal.Metric]string
 
-	// Claims reports whether a row with one of the exporter's names also has the exporter's labels.
-	// If it is nil, the names are sufficient.
+	// Claims reports whether a row that has one of the exporter's metric names also has the
+	// exporter's labels. If it is nil, the metric name is sufficient.
 	Claims func(*Row) bool
-	// Labels contains the names of the labels with a known role, the exporter's own name before
-	// other spellings. Case is ignored if all labels of a row are in lower case. BlankText reports
+	// Labels maps each known role to the names of its label. The exporter's own name comes before
+	// other spellings. Case is ignored if all labels of a row are in lowercase. BlankText reports
 	// texts that mean "no value", in addition to those of NoText. It may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
-	// OwnsName reports whether a name without a field belongs to the exporter. If it is nil, there
-	// are no such names.
+	// OwnsName reports whether a metric name that is not in the table belongs to the exporter. If
+	// it is nil, there are no such names.
 	OwnsName func(name string) bool
 	// Identify returns the device of a row, or the reason why the row is not about one of this
 	// exporter's devices.
@@ -42,16 +42,17 @@ type Exporter struct {
 	// IsExporter reports whether a container has the exporter's name.
 	IsExporter func(Holder) bool
 
-	// OfContainers is true if the rows describe containers on devices that other exporters expose.
-	// Such an exporter is not a second source of a device: its rows are matched to another
-	// exporter's device by id, first unchanged, then with NVIDIA's prefix. Its rows without a
-	// holder measure the device, and are used if no other exporter exposes it. Rows of one field
-	// and container that differ only in the label of RolePart are summed.
+	// OfContainers is true if the rows describe the use of devices by containers and other
+	// exporters expose the devices. Such an exporter is not a second source for a device. Its rows
+	// are matched to another exporter's device by ID, first unchanged and then with NVIDIA's
+	// prefix. Its rows without a holder measure the device and are used only if no other exporter
+	// exposes the device. Rows of one field and container that differ only in the label of RolePart
+	// are summed.
 	OfContainers bool
-	// OfProcesses is true if the rows describe processes by their PID. The rows may lack a device,
-	// which gpu_k8s then finds. It implies OfContainers.
+	// OfProcesses is true if the rows describe processes by their PIDs. If the rows lack a device,
+	// gpu_k8s finds it. OfProcesses implies OfContainers.
 	OfProcesses bool
-	// Vitals are names of fields that are never 0 on a board that the driver can read. While all of
+	// Vitals are names of fields that are never 0 on a board that the driver can read. If all of
 	// them are exposed and 0, no value of the board or its instances is an observation.
 	Vitals []string
 
@@ -63,14 +64,14 @@ type Exporter struct {
 
 // Index contains the data that New computes from an exporter's table.
 type Index struct {
-	// Code is the field with the code of the last event. Energy is the field that counts the
-	// board's energy. 0 means that there is no such field. Healths are the fields about the board's
-	// health.
+	// Code is the field that contains the code of the last event. Energy is the field that counts
+	// the board's energy. 0 means that the exporter has no such field. Healths are the fields about
+	// the board's health.
 	Code, Energy ID
 	Healths      []*Field
 	// Rates are the counters whose rates are signals.
 	Rates []ID
-	// First is the ID of the first field; the other fields have the following IDs.
+	// First is the ID of the first field. The other fields have consecutive IDs.
 	First ID
 	// VitalIDs are the IDs of Vitals.
 	VitalIDs []ID
@@ -80,9 +81,9 @@ type Index struct {
 	fields    []*Field
 	signals   []*Signal
 	spellings map[string]Spelling
-	folded    map[string]Spelling // by name in lower case
+	folded    map[string]Spelling // by lowercase name
 	labels    labelNames
-	links     []*Signal // ratios to the capacity of a link
+	links     []*Signal // ratios of a byte rate to the capacity of a link
 
 	dropContradicted func(Values) // may be nil
 }
@@ -95,16 +96,16 @@ type Group struct {
 
 // Identity is the device of a row.
 type Identity struct {
-	// Board is the hw.id of the board. For a row about an instance, Instance is the argument for
-	// InstanceID.
+	// Board is the hw.id of the board. Instance identifies the instance if the row is about one. It
+	// is an argument of InstanceID.
 	Board, Instance string
 	// Number is the number of the instance on its board.
 	Number int
-	// Of is the number of instances of the board if the exporter exposes it. 0 means that the
-	// number is unknown or that there are none.
+	// Of is the number of instances of the board, if the exporter exposes it. 0 means that the
+	// number is unknown or that the board has no instances.
 	Of int
-	// Model is the board's model name and Part the value of RolePart, if they are not in the labels
-	// of these roles.
+	// Model is the board's model name, and Part is the value of RolePart. They are set only if the
+	// labels of these roles do not contain them.
 	Model, Part string
 	// Detail is data that Identify stores for Resolve.
 	Detail any
@@ -114,37 +115,37 @@ type Identity struct {
 type Reading struct {
 	Field *Field
 	// Identity is the row's device. Resolve may replace the pointer but must not modify the
-	// identity, which other readings share.
+	// Identity, because other rows share it.
 	Identity *Identity
 	// Holder is the row's holder, or nil if there is none.
 	Holder *Holder
 
-	// Resolve sets the following fields. Unresolved is true if the row's device is unknown, and
-	// AmbiguousHolder is true if the holder may hold another device instead.
+	// Resolve sets the following fields. Unresolved is true if the row's device is unknown.
+	// AmbiguousHolder is true if the holder in the row may hold a different device.
 	Unresolved, AmbiguousHolder bool
 }
 
 // PluginID is a parsed device id of a device plugin. Empty fields are unknown.
 type PluginID struct {
-	// Resource is the extended resource of the plugin, such as nvidia.com/gpu. The form of the id
-	// does not depend on it.
+	// Resource is the extended resource of the plugin, such as nvidia.com/gpu. The form of the
+	// device ID does not depend on it.
 	Resource string
-	// Raw is the unparsed id.
+	// Raw is the unparsed device ID.
 	Raw string
 	// UUID is the GPU-<uuid> of a board. MIGUUID is the MIG-<uuid> of a MIG device.
 	UUID, MIGUUID string
-	// Name is the operating system's name of the board: nvidia0.
+	// Name is the board's name in the operating system, such as nvidia0.
 	Name string
 	// GPUInstance is the NVML GPU instance id of a MIG device.
 	GPUInstance string
-	// Replica is true if the id is one of several ids of one device.
+	// Replica is true if the device has several IDs, of which this is one.
 	Replica bool
 }
 
-// IsKnown reports whether the form of the id is known, so that it identifies a device.
+// IsKnown reports whether the form of the ID is known, which means that the ID identifies a device.
 func (d *PluginID) IsKnown() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
 
-// Refusal is the reason why a row is not about a device of the exporter.
+// Refusal is the reason why a row is not about one of the exporter's devices.
 type Refusal uint8
 
 const (
@@ -158,7 +159,7 @@ const (
 	OtherVendor
 )
 
-// Capacities are the capacities of a board that follow from its model name; 0 means unknown or none.
+// Capacities are the capacities of a board, determined by its model name. 0 means unknown or none.
 type Capacities struct {
 	// Memory is the size of the board's memory in bytes, for exporters that do not expose it.
 	Memory float64
@@ -166,8 +167,8 @@ type Capacities struct {
 	PCIe, NVLink float64
 }
 
-// FoldModel makes model names comparable: exporters may replace blanks with dashes, and vendors use
-// different case.
+// FoldModel makes model names comparable. Exporters may replace spaces with dashes, and vendors
+// differ in upper and lower case.
 func FoldModel(model string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(model), func(r rune) bool {
 		return r == ' ' || r == '-' || r == '_'
@@ -254,7 +255,8 @@ func (x *Exporter) add(f *Field) {
 	}
 }
 
-// spell adds an exposed name. Several fields may share a name if a label distinguishes them.
+// spell adds an exposed name for a field. Several fields may share a name if a label distinguishes
+// them.
 func (x *Exporter) spell(name string, s Spelling) {
 	f := s.Field
 	before, twice := x.spellings[name]
@@ -313,7 +315,7 @@ func (x *Exporter) ids(names []string) []ID {
 	return out
 }
 
-// Field returns the field with a name, which must be in the table.
+// Field returns the field with the given name, which must be in the table.
 func (x *Exporter) Field(name string) *Field {
 	if s, ok := x.spellings[name]; ok && s.Cut == nil {
 		return s.Field
@@ -326,8 +328,8 @@ func (x *Exporter) Field(name string) *Field {
 	panic(fmt.Sprintf("catalogue: %q is not a field", name))
 }
 
-// Lookup returns the meaning of an exposed metric name. Case is ignored, because some stores
-// convert names to lower case. It returns false for names from which no signal is computed.
+// Lookup returns the meaning of an exposed metric name. Case is ignored, because some storage
+// backends convert names to lowercase. It returns false for names from which no signal is computed.
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
 	if !ok {
@@ -336,8 +338,8 @@ func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	return s, ok
 }
 
-// Prefixed returns the meaning of a name after a user's prefix, which ends with an underscore. It
-// returns false if no field has the rest of the name.
+// Prefixed returns the meaning of a name with a user-defined prefix, which ends with an underscore.
+// It returns false if the table does not contain the rest of the name.
 func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	for x.AnyPrefix != nil {
 		var found bool
@@ -352,14 +354,14 @@ func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	return Spelling{}, false
 }
 
-// Takes reports whether a row with one of the exporter's names belongs to the exporter.
+// Takes reports whether a row that has one of the exporter's metric names belongs to the exporter.
 func (x *Exporter) Takes(s Spelling, r *Row) bool {
 	return (x.Claims == nil || x.Claims(r)) && (!s.Prefixed || x.AnyPrefix(r))
 }
 
-// Fields returns the fields in order. They are shared and must not be modified.
+// Fields returns the fields in table order. Callers must not modify them.
 func (x *Exporter) Fields() []*Field { return x.fields }
 
-// AllSignals returns the signals of the exporter's fields and labels, in reading order. They are
-// shared and must not be modified.
+// AllSignals returns the signals of the exporter's fields and labels, in the order of the
+// documentation. Callers must not modify them.
 func (x *Exporter) AllSignals() []*Signal { return x.signals }

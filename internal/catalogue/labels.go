@@ -13,17 +13,18 @@ import (
 type Role uint8
 
 const (
-	// NoRole labels have no known meaning: csv label fields, pod labels, values.
+	// NoRole labels have no known role. Examples are label fields of the counters CSV file, pod
+	// labels, and values.
 	NoRole Role = iota
-	// RoleUUID is the GPU's UUID. Under MIG it is the parent's UUID.
+	// RoleUUID is the GPU's UUID. On the row of a MIG instance, it is the board's UUID.
 	RoleUUID
-	// RoleDevice is the operating system's device name.
+	// RoleDevice is the device's name in the operating system.
 	RoleDevice
 	// RoleModel is the model name.
 	RoleModel
-	// RoleInstanceID is the NVML GPU instance id of a MIG row.
+	// RoleInstanceID is the NVML GPU instance ID of a MIG instance.
 	RoleInstanceID
-	// RoleInstanceProfile is the MIG profile of a MIG row.
+	// RoleInstanceProfile is the MIG profile of a MIG instance.
 	RoleInstanceProfile
 	// RoleHost is the node's name.
 	RoleHost
@@ -35,28 +36,28 @@ const (
 	RoleContainer
 	// RolePodUID is the holding pod's UID.
 	RolePodUID
-	// RoleRelayedPod is the holding pod's name after a Prometheus without honor_labels renamed it
-	// to exported_pod.
+	// RoleRelayedPod is the holding pod's name after a Prometheus server without honor_labels
+	// renamed the label to exported_pod.
 	RoleRelayedPod
-	// RoleRelayedNamespace is the holding pod's namespace, renamed to exported_namespace.
+	// RoleRelayedNamespace is the holding pod's namespace in the renamed label exported_namespace.
 	RoleRelayedNamespace
-	// RoleRelayedContainer is the holding container's name, renamed to exported_container.
+	// RoleRelayedContainer is the holding container's name in the renamed label exported_container.
 	RoleRelayedContainer
-	// RoleRelayedPodUID is the holding pod's UID, renamed to exported_pod_uid.
+	// RoleRelayedPodUID is the holding pod's UID in the renamed label exported_pod_uid.
 	RoleRelayedPodUID
-	// RoleVGPU numbers the replica of a time-sliced GPU.
+	// RoleVGPU is the number of the replica of a time-sliced GPU.
 	RoleVGPU
-	// RoleXID is the code counted by the DCGM_EXP_XID_ERRORS fields.
+	// RoleXID is the XID code that a DCGM_EXP_XID_ERRORS field counts.
 	RoleXID
 	// RoleClaim is the DRA ResourceClaim through which the row's device was allocated.
 	RoleClaim
 	// RoleDRADriver is the DRA driver of the row's device.
 	RoleDRADriver
-	// RoleDRAPool is the driver's pool that contains the device.
+	// RoleDRAPool is the DRA driver's pool that contains the device.
 	RoleDRAPool
 	// RoleDRADevice is the device's name in the pool.
 	RoleDRADevice
-	// RoleJob is the number of the batch job that holds the device.
+	// RoleJob is the ID of the batch job that holds the device.
 	RoleJob
 	// RoleJobUser is the user who started the batch job.
 	RoleJobUser
@@ -66,34 +67,33 @@ const (
 	RoleDriverVersion
 	// RoleSerial is the board's serial number.
 	RoleSerial
-	// RolePartition numbers a partition of a board.
+	// RolePartition is the number of a partition of a board.
 	RolePartition
-	// RoleIndex numbers the exporter's devices on its host.
+	// RoleIndex is the index of the device among the exporter's devices on its host.
 	RoleIndex
 	// RoleVendor is the manufacturer's name.
 	RoleVendor
-	// RoleSeries is the name of a model series, if there is no model name.
+	// RoleSeries is the name of the model series. It is used if there is no model name.
 	RoleSeries
 	// RoleCut distinguishes the fields that share a name.
 	RoleCut
-	// RolePart numbers a part of the device that the row measures.
+	// RolePart identifies the part of the device that the row measures.
 	RolePart
 	// RoleMIGUUID is the MIG-<uuid> of the row's MIG device.
 	RoleMIGUUID
-	// RoleOldPod is the holder's pod name under the exporter's alternative label names.
+	// RoleOldPod is the holding pod's name in the exporter's alternative label names.
 	RoleOldPod
-	// RoleOldNamespace is the holder's namespace under the alternative label names.
+	// RoleOldNamespace is the holding pod's namespace in the alternative label names.
 	RoleOldNamespace
-	// RoleOldContainer is the holder's container name under the alternative label names.
+	// RoleOldContainer is the holding container's name in the alternative label names.
 	RoleOldContainer
 	// RolePID is the PID of a process on the host.
 	RolePID
-	// RoleOwn is the first of the roles that an exporter's package defines. Only that package reads
-	// them.
+	// RoleOwn is the first role that an exporter's package may define for its own use.
 	RoleOwn
 )
 
-// maxOwnRoles is the maximum number of roles that an exporter's package defines.
+// maxOwnRoles is the maximum number of roles that an exporter's package may define.
 const maxOwnRoles = 4
 
 // NumRoles is one more than the highest role.
@@ -102,13 +102,14 @@ const NumRoles = RoleOwn + maxOwnRoles
 // labelName is one spelling of a label.
 type labelName struct {
 	role Role
-	// order is the position among the spellings of the role; the exporter's own spelling is first.
+	// order is the position among the spellings of the role. The exporter's own spelling comes
+	// first.
 	order uint8
-	// mixed is true if the spelling has upper-case letters.
+	// mixed is true if the spelling has uppercase letters.
 	mixed bool
 }
 
-// labelNames contains the labels of a table, as spelled and in lower case.
+// labelNames contains the labels of a table, by the exact spelling and by the lowercase spelling.
 type labelNames struct{ exact, lower map[string]labelName }
 
 func newLabelNames(labels map[Role][]string) labelNames {
@@ -132,30 +133,29 @@ func newLabelNames(labels map[Role][]string) labelNames {
 	return out
 }
 
-// Row contains the labels of a row by role, in every spelling. Texts that mean "no value" are left
-// empty.
+// Row contains the labels of a row by role. Texts that mean "no value" are left empty.
 type Row struct {
 	of *Exporter
-	// labels contains the labels in the exporter's own case. lowered contains labels in a different
-	// case.
+	// labels contains labels in the case that the exporter uses. lowered contains labels in a
+	// different case.
 	labels, lowered [NumRoles]rowLabel
-	// mixed is true if the row has a label with upper-case letters in the exporter's own case. Then
-	// the labels were not converted to lower case, and a label in another case is not the
-	// exporter's.
+	// mixed is true if the row has a label with uppercase letters in the case that the exporter
+	// uses. In this case, no backend converted the labels to lowercase, and a label in a different
+	// case is not the exporter's.
 	mixed bool
-	// job and instance are the labels that Prometheus adds to the rows of a target. The prometheus
-	// receiver puts them on the Resource, as service.*.
+	// These are the labels that Prometheus adds to the rows of a scrape target. The Prometheus
+	// receiver sets them as service.* attributes on the Resource.
 	job, instance, service, receiverJob, receiverInstance string
 }
 
-// rowLabel is the label from which a row's text of a role was read.
+// rowLabel is the label that contains the text of a role in a row.
 type rowLabel struct {
 	name, text string
 	order      uint8
 }
 
-// before reports whether a label has precedence over another one of the same role. The order in the
-// row only matters for labels with the same name.
+// before reports whether a label has precedence over another label with the same role. If both
+// labels have the same name, the first one in the row has precedence.
 func (l *rowLabel) before(other *rowLabel) bool {
 	if l.order != other.order {
 		return l.order < other.order
@@ -169,8 +169,8 @@ func NewRow(of *Exporter) *Row { return &Row{of: of} }
 // Of returns the exporter of the row.
 func (r *Row) Of() *Exporter { return r.of }
 
-// Set adds one label. If several spellings of a role have a value, the exporter's own is used,
-// because the others may be labels that a user set on a pod.
+// Set adds one label. If a role has a value in several spellings, the exporter's own spelling is
+// used, because the others may be labels that a user set on a pod.
 func (r *Row) Set(name, value string) {
 	switch name {
 	case "job":
@@ -196,7 +196,7 @@ func (r *Row) Set(name, value string) {
 	case NoText(value), r.of.BlankText != nil && r.of.BlankText(spelled.role, value):
 		return
 	case spelled.role == RoleVGPU && !IsWhole(value):
-		return // a pod's label
+		return // a pod label
 	}
 	l, have := rowLabel{name, value, spelled.order}, &r.labels[spelled.role]
 	if !exact {
@@ -207,18 +207,18 @@ func (r *Row) Set(name, value string) {
 	}
 }
 
-// IsWhole reports whether a text is an integer without a sign.
+// IsWhole reports whether text is an integer without a sign.
 func IsWhole(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// NoText reports whether the text of any label means "no value".
+// NoText reports whether a label value means "no value" for every role.
 func NoText(text string) bool {
 	text = strings.TrimSpace(text)
 	return text == "" || strings.EqualFold(text, "N/A")
 }
 
-// Get returns the text of a role, or "" if the row does not have it.
+// Get returns the text of a role, or "" if the row does not have one.
 func (r *Row) Get(role Role) string {
 	exact, lowered := &r.labels[role], &r.lowered[role]
 	if lowered.text != "" && !r.mixed && (exact.text == "" || lowered.order < exact.order) {
@@ -228,7 +228,8 @@ func (r *Row) Get(role Role) string {
 }
 
 // Claimed reports whether the row names a DRA claim and the device that was allocated to it.
-// Exporters print them together, so if only one of the labels exists, it belongs to a pod.
+// Exporters always expose these labels together, so a row with only one of them has it from a pod
+// label.
 func (r *Row) Claimed() bool {
 	for _, role := range [...]Role{RoleClaim, RoleDRADriver, RoleDRAPool, RoleDRADevice} {
 		if r.Get(role) == "" {
@@ -238,14 +239,14 @@ func (r *Row) Claimed() bool {
 	return true
 }
 
-// Holder is the holder in a row. It is a container of a pod. If the row has no pod, it is a container
-// with a name or an ID. If the row has no container, it is a batch job.
+// Holder is the holder in a row. It is a container of a pod. If the row has no pod, the holder is a
+// container with a name or an ID. If the row has no container, the holder is a batch job.
 type Holder = gpudata.Holder
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// container returns the container in the labels. Without any label of a pod, the container label
-// contains the container's id or its name.
+// container returns the container in the labels. If no label describes a pod, the container label
+// contains the container's ID or name.
 func container(namespace, pod, uid, name string) Holder {
 	switch {
 	case namespace != "" || pod != "" || uid != "":
@@ -256,25 +257,25 @@ func container(namespace, pod, uid, name string) Holder {
 	return Holder{Name: name}
 }
 
-// Relayed reports whether a Prometheus relayed the row and added the labels of the scrape target to
-// those of the holder.
+// Relayed reports whether the row comes from a Prometheus server that added the scrape target's
+// labels and renamed the holder's labels.
 func (r *Row) Relayed() bool {
 	_, relayed := r.named()
 	return relayed
 }
 
-// Target returns the container in the row's plain labels. On a relayed row this is the scrape
-// target. A relayed row has the target's plain labels even if the device has no holder.
+// Target returns the container in the labels without the prefix exported_. On a relayed row, this
+// container is the scrape target. A relayed row has these labels even if the device has no holder.
 func (r *Row) Target() Holder {
 	return container(r.Get(RoleNamespace), r.Get(RolePod), r.Get(RolePodUID), r.Get(RoleContainer))
 }
 
-// named returns the container in the labels, and whether the plain labels belong to the scrape
-// target.
+// named returns the container in the row, and whether the labels without the prefix exported_
+// belong to the scrape target.
 func (r *Row) named() (h Holder, relayed bool) {
 	plain := r.Target()
 	if r.maybeRelayed() && r.Get(RoleRelayedPod) != "" {
-		return Holder{}, false // each of the two pods could be the holder
+		return Holder{}, false // either pod could be the holder
 	}
 	if r.fromPrometheus() && (r.Get(RoleRelayedPod) != "" || r.Get(RoleRelayedContainer) != "") {
 		return container(r.Get(RoleRelayedNamespace), r.Get(RoleRelayedPod), r.Get(RoleRelayedPodUID), r.Get(RoleRelayedContainer)), true
@@ -290,9 +291,9 @@ func (r *Row) named() (h Holder, relayed bool) {
 	return plain, false
 }
 
-// oldNames reports whether the exporter uses its old label names for holders, which is the case if
-// it uses them for the device. If the two spellings of the device's label differ only in case, this
-// cannot be determined for a row whose labels were converted to lower case.
+// oldNames reports whether the exporter uses its old label names for holders. It does if it also
+// uses the old name for the device. If the old and new names of the device label differ only in
+// case, oldNames returns false for a row whose labels were converted to lowercase.
 func (r *Row) oldNames() bool {
 	l := &r.labels[RoleUUID]
 	return l.order > 0 && (r.mixed || !strings.EqualFold(l.name, r.of.Labels[RoleUUID][0]))
@@ -300,8 +301,8 @@ func (r *Row) oldNames() bool {
 
 func names(h Holder) bool { return h.Pod != "" || h.Name != "" || h.ID != "" }
 
-// Named returns the holder in the row. It does not check whether the holder is an exporter. A pod
-// needs a namespace, and a job counts only if the row has no container.
+// Named returns the holder in the row. It does not check whether the holder is an exporter. It
+// returns a pod only if its namespace is known, and a job only if the row has no container.
 func (r *Row) Named() (Holder, bool) {
 	h, _ := r.named()
 	if h.Pod != "" && h.Namespace != "" {
@@ -314,14 +315,15 @@ func (r *Row) Named() (Holder, bool) {
 	return Holder{Job: job}, job != "" && IsJobID(job)
 }
 
-// podName matches Kubernetes names. Exporters write other texts if several pods hold a device.
+// podName matches Kubernetes names. If several pods hold a device, exporters write texts that it
+// does not match.
 var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// MaxJobID is the maximum length of a batch job's id, in bytes. Schedulers' ids have about ten
-// bytes.
+// MaxJobID is the maximum length of a batch job's ID, in bytes. The IDs of common schedulers have
+// about ten bytes.
 const MaxJobID = 128
 
-// IsJobID reports whether a text may be the id of a batch job, such as 4711, 4711_3, 4711+0 or
+// IsJobID reports whether text may be the ID of a batch job, such as 4711, 4711_3, 4711+0 or
 // 123[4].server.
 func IsJobID(text string) bool {
 	odd := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }

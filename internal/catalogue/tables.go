@@ -12,22 +12,22 @@ import (
 // Names is a list of field names or label values.
 func Names(s ...string) []string { return s }
 
-// Sets contains sets of field names, the preferred one first.
+// Sets contains sets of field names in order of preference.
 type Sets [][]string
 
-// First returns the preferred set.
+// First returns Sets with one set, the preferred one.
 func First(names ...string) Sets { return Sets{names} }
 
-// Or adds the next set.
+// Or adds the next set in order of preference.
 func (s Sets) Or(names ...string) Sets { return append(s, names) }
 
 // Gives returns the signal of a single field. part is the value of the metric's own attribute, if
-// it has one.
+// the metric has one.
 func Gives(m *signal.Metric, part ...string) []Signal {
 	return []Signal{{Metric: m, Part: strings.Join(part, "")}}
 }
 
-// Made returns a signal that is computed from the first set with a value for every field.
+// Made returns a signal that is computed from the first set that has a value for every field.
 func Made(m *signal.Metric, part string, from Sets) []Signal {
 	return []Signal{{Metric: m, Part: part, From: from}}
 }
@@ -44,7 +44,7 @@ func Size(_ int, v []float64) (total float64, ok bool) {
 	return total, len(v) == 1 || v[0]+v[1] > 0
 }
 
-// Gaps maps the metrics that an exporter does not provide to the reason.
+// Gaps converts a map from reasons to missing metrics into a map from each metric to its reason.
 func Gaps(because map[string][]*signal.Metric) map[*signal.Metric]string {
 	out := map[*signal.Metric]string{}
 	for reason, metrics := range because {

@@ -5,25 +5,27 @@ import (
 	"strings"
 )
 
-// Federated reports whether the row has a label that Prometheus adds to the rows of a target.
+// Federated reports whether the row has a label that Prometheus adds to the rows of a scrape
+// target.
 func (r *Row) Federated() bool { return r.job != "" || r.instance != "" }
 
-// fromPrometheus reports whether the row has both labels that Prometheus adds, so that the
-// exporter's labels may have been renamed. The instance must be an address with a port, which users
-// cannot imitate, because the value of a pod's label must not contain a colon.
+// fromPrometheus reports whether the row has both labels that Prometheus adds. If so, Prometheus
+// may have renamed the exporter's labels. The instance must be an address with a port. Users cannot
+// set such a value with a pod label, because a pod label value must not contain a colon.
 func (r *Row) fromPrometheus() bool {
 	return r.job != "" && strings.Contains(r.instance, ":") || r.receiverJob != "" && r.receiverInstance != ""
 }
 
 // maybeRelayed reports whether the row has both labels that Prometheus adds, but with an instance
-// that could be a user's label.
+// that could be from a pod label.
 func (r *Row) maybeRelayed() bool {
 	return r.job != "" && r.instance != "" && !r.fromPrometheus()
 }
 
-// NamesTarget reports whether the container in the row is the scraped exporter, judged by the names
-// that Prometheus added. The row of a device without a holder only has the target's labels. One of
-// these labels alone is not sufficient, because a pod may have it.
+// NamesTarget reports whether the container in the row is the scraped exporter, according to the
+// names that Prometheus added. If a device has no holder, its row has only the labels of the scrape
+// target. A single one of these labels is not sufficient evidence, because it could be from a pod
+// label.
 func (r *Row) NamesTarget() bool {
 	h, relayed := r.named()
 	if relayed || h.Pod == "" || !r.fromPrometheus() {
@@ -35,28 +37,28 @@ func (r *Row) NamesTarget() bool {
 	return r.job != "" && r.instance != "" && (isPodOf(h.Pod, r.service) || isPodOf(h.Pod, r.job))
 }
 
-// podSuffix matches the suffix that controllers append to their own name to form a pod's name.
+// podSuffix matches the suffix of a pod's name that follows the name of the controller.
 var podSuffix = regexp.MustCompile(`(-[a-z0-9]{6,10})?-[a-z0-9]{5}$`)
 
-// workloadOf returns the name of the workload from a pod's name.
+// workloadOf returns the name of the workload that controls the pod.
 func workloadOf(pod string) string { return podSuffix.ReplaceAllString(pod, "") }
 
 // isPodOf reports whether a pod's name is the name of a service or a scrape job, followed by a
-// suffix. The name of a scrape job may be namespace/name.
+// suffix of a controller. The name of a scrape job may have the form namespace/name.
 func isPodOf(pod, name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	suffix, found := strings.CutPrefix(pod, name)
 	return name != "" && found && podSuffix.FindString(suffix) == suffix
 }
 
-// Targets contains the exporters' own pods, found in the rows of held devices. All pods of their
-// workload are exporters, even on nodes without a held device.
+// Targets contains the exporters' own pods, found in the rows of devices with a holder. All pods of
+// their workloads are exporters, even on nodes where no device has a holder.
 type Targets map[Holder]bool
 
 // Add adds a scrape target.
 func (t Targets) Add(h Holder) { t[workload(h)] = true }
 
-// Has reports whether a container's workload is that of a scrape target.
+// Has reports whether a container belongs to the workload of a scrape target.
 func (t Targets) Has(h Holder) bool { return len(t) > 0 && t[workload(h)] }
 
 func workload(h Holder) Holder {

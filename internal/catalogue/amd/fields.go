@@ -22,7 +22,8 @@ var Exporter = cat.New(cat.Exporter{
 	BlankText: blankText,
 	OwnsName:  ownsName,
 	Identify:  identify,
-	// The operator names the container default-metrics-exporter. The chart uses the release's name.
+	// The operator names the container default-metrics-exporter. The Helm chart names it after the
+	// release.
 	IsExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
 	},
@@ -36,9 +37,10 @@ var Exporter = cat.New(cat.Exporter{
 	},
 })
 
-// prefix is the prefix in the exporter's own example. Users can configure another prefix. Rows with
-// another prefix belong to the exporter if they have the label gpu_compute_partition_type, which no
-// other exporter uses. Names with such a prefix that the table does not contain are passed through.
+// prefix is the metric prefix in the exporter's example configuration. Users can configure a
+// different prefix. The exporter also owns rows with a different prefix if they have the label
+// gpu_compute_partition_type, which no other exporter uses. If such a name is not in the table, the
+// row is passed through unchanged.
 const prefix = "amd_"
 
 const (
@@ -53,15 +55,17 @@ const (
 	ticks        = "gpu_violation_current_accumulated_counter"
 )
 
-// groups is the table. Canonical names are from release 1.4, and aliases are from earlier releases.
-// Units are the actual units, even if HELP differs: MiB for memory, and microjoules. TYPE is always
-// gauge. The board's sensors are on the first partition; the other partitions expose 0 or nothing.
+// groups contains the fields of the table. Canonical names are from release 1.4, and aliases are
+// from earlier releases. Units are the actual units, even if HELP differs: MiB for memory, and
+// microjoules for energy. TYPE is always gauge. The board's sensors are on the first partition; the
+// other partitions expose 0 or nothing.
 //
-// The residencies count ticks of a clock that is also exposed. Their causes overlap. MI2xx and
-// Radeon have no residencies.
+// A residency counts the clock ticks during which one cause throttled the GPU. Another field counts
+// all ticks. Several causes can throttle the GPU at the same time. MI2xx and Radeon have no
+// residencies.
 //
 // Omitted on purpose:
-//   - *_percentage of the violations, which covers only a tenth of a second
+//   - the *_percentage fields of the violations, which cover only a tenth of a second
 //   - gfx_clock_below_host_limit_*, because it is unclear which clock it counts
 //   - pcie_bandwidth, which is the sum of both directions
 //   - pcie_rx and pcie_tx, which were always 0 in recordings
@@ -116,7 +120,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the signals that only other exporters provide, with the reason.
+// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the fraction of 0.1 s is exposed":            {signal.GPUClockEventActive},
 	"the residencies are in `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
@@ -128,7 +132,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no process rows":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// The memory size is the exposed size, or used + free if the size is not exposed.
+// The memory size is the exposed size, or used + free if the exporter does not expose the size.
 var (
 	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(used, total).Or(used, free), Make: occupancy},
@@ -145,7 +149,7 @@ func occupancy(set int, v []float64) (float64, bool) {
 	return v[0] / all, all > 0
 }
 
-// healthy converts a value of gpu_health. 1 means a healthy GPU.
+// healthy converts the value of gpu_health to a health. 1 means healthy.
 func healthy(v float64) (cat.Health, bool) {
 	if v == 1 {
 		return cat.HealthOK, true
@@ -162,8 +166,8 @@ func xgmi(name, direction string) cat.Field {
 	}
 }
 
-// throttled returns the signal for the time that a cause throttled the GPU, computed from a field
-// that counts ticks.
+// throttled returns the signal for the time during which a cause throttled the GPU. The signal is
+// computed from a field that counts ticks.
 func throttled(cause, field string) []cat.Signal {
 	return []cat.Signal{{
 		Metric: signal.GPUClockThrottleTime, Part: cause, From: cat.First(field, ticks),
@@ -175,7 +179,7 @@ func throttled(cause, field string) []cat.Signal {
 var blocks = cat.Names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
 	"mp0", "mp1", "fuse", "mca", "vcn", "jpeg", "ih", "mpio")
 
-// ofBlocks returns the field that sums the error counters of the blocks.
+// ofBlocks returns the field that sums the error counters of all blocks.
 func ofBlocks(begin string) cat.Field {
 	f := cat.Field{Name: begin + blocks[0], Unit: cat.None, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum}
 	for _, b := range blocks[1:] {

@@ -12,8 +12,8 @@ import (
 // rolePartitioning is the partitioning mode of the board.
 const rolePartitioning = catalogue.RoleOwn
 
-// labels contains the labels of all releases. The first release had labels for neither partitions
-// nor pods.
+// labels contains the labels of all releases. The first release had no labels for partitions or
+// pods.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"gpu_uuid"}, catalogue.RoleSerial: {"serial_number"}, catalogue.RoleIndex: {"gpu_id"},
 	catalogue.RolePartition: {"gpu_partition_id"}, rolePartitioning: {"gpu_compute_partition_type"},
@@ -30,7 +30,7 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RolePart: {"xcc_index", "link_index"},
 }
 
-// blankText reports whether text means "no value". This includes the partition of an unpartitioned
+// blankText reports whether text means "no value". Examples are the partition of an unpartitioned
 // board and the UUID in a virtual machine.
 func blankText(role catalogue.Role, s string) bool {
 	switch s = strings.TrimSpace(s); s {
@@ -43,12 +43,12 @@ func blankText(role catalogue.Role, s string) bool {
 	return strings.Trim(s, "0-") == "" || slices.Contains(placeholders, strings.ToLower(s))
 }
 
-// placeholders are strings that replace a UUID or a serial number.
+// placeholders are texts that the exporter exposes instead of a UUID or a serial number.
 var placeholders = []string{"na", "none", "null", "unknown"}
 
-// blankValue reports whether a value is the maximum of an integer width, which the driver returns
-// for unknown values. Since release 1.4 the exporter omits them. 255 is not checked, because it is
-// a valid power.
+// blankValue reports whether v is the maximum of an integer type, which the driver returns for
+// unknown values. Since release 1.4, the exporter omits such values. 255 is not checked, because it
+// is a valid power in watts.
 func blankValue(v float64) bool {
 	switch v {
 	case 1<<16 - 1, 1<<31 - 1, 1<<32 - 1, 1<<64 - 1:
@@ -58,7 +58,7 @@ func blankValue(v float64) bool {
 }
 
 // ownsName reports whether a name has the form of the exporter's names. Other exporters also use
-// such names, so a row belongs to the exporter only if claims also returns true.
+// names of this form, so a row belongs to the exporter only if claims also returns true.
 func ownsName(name string) bool {
 	name = strings.TrimPrefix(name, prefix)
 	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
@@ -75,23 +75,24 @@ func claims(r *catalogue.Row) bool {
 		r.Get(catalogue.RolePartition), r.Get(rolePartitioning)) != ""
 }
 
-// pciVendor is AMD's PCI vendor id, which some releases expose instead of the name.
+// pciVendor is AMD's PCI vendor ID, which some releases expose instead of the name.
 const pciVendor = 0x1002
 
-// isAMD reports whether a vendor's name or PCI vendor id is AMD's.
+// isAMD reports whether vendor is AMD's name or PCI vendor ID.
 func isAMD(vendor string) bool {
 	vendor = strings.ToUpper(strings.TrimSpace(vendor))
 	number, err := strconv.ParseUint(strings.TrimPrefix(vendor, "0X"), 16, 16)
 	return err == nil && number == pciVendor || strings.Contains(vendor, "AMD") || strings.Contains(vendor, "ADVANCED MICRO")
 }
 
-// partitions maps partitioning modes to numbers of partitions. In cpx, each die is a partition.
+// partitions maps partitioning modes to the number of partitions. In cpx mode, each die is a
+// partition.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
 // whole lists the modes without partitions.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies lists the number of dies by a part of the model name: the series or the part number.
+// dies maps a part of the model name (the series or the part number) to the number of dies.
 var dies = []struct {
 	model string
 	n     int
@@ -111,8 +112,8 @@ func count(r *catalogue.Row, way string) int {
 	return 0
 }
 
-// equalParts returns the number of partitions of a board: the number that the partitions report, or
-// if they report none, the largest number of partitions seen so far.
+// equalParts returns the number of partitions of a board. This is the number in the partitions'
+// rows or, if the rows do not contain the number, the largest number of partitions seen so far.
 func equalParts(reported string, seen int) int {
 	if parts, err := strconv.Atoi(reported); err == nil && parts > 0 {
 		return parts
@@ -120,9 +121,10 @@ func equalParts(reported string, seen int) int {
 	return seen
 }
 
-// identify returns the device of a row. It uses the first of these identifiers that the row has: the
-// UUID, the board's serial number and the partition, or the host and the index. The serial number
-// also identifies the board of a partition. Without a serial number, that board is unknown.
+// identify returns the device of a row. It uses the first of these identifiers that the row has:
+// the UUID, the board's serial number and the partition, or the host and the index. The serial
+// number also identifies the board of a partition. Without a serial number, the board of a
+// partition is unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, rolePartitioning))
@@ -156,5 +158,5 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	return is, catalogue.Accepted
 }
 
-// text returns the value of a role without leading and trailing blanks.
+// text returns the text of a role without leading and trailing spaces.
 func text(r *catalogue.Row, role catalogue.Role) string { return strings.TrimSpace(r.Get(role)) }

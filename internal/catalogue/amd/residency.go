@@ -2,13 +2,13 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// residency is the time in a state. It is computed from two tick counters: one counts only while
-// the device is in the state, and the other always counts. The ratio of their increases is the
-// fraction of time in the state.
+// residency is the time that the device spent in a state. It is computed from two tick counters.
+// One counts only while the device is in the state, and the other always counts. The ratio of their
+// increases is the fraction of time in the state.
 type residency struct {
 	time         int64 // time of the last scrape with both counters, or 0
 	state, clock float64
-	begun        int64   // when both counters were first exposed
+	begun        int64   // when both counters were first exposed together
 	total        float64 // seconds in the state since then
 }
 

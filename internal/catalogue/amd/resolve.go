@@ -5,15 +5,15 @@ import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 // detail is what resolve needs from a row.
 type detail struct {
 	index string // the device's index on its host
-	// bySerial identifies the device by its serial number and partition. It is nil if one of them
-	// is missing in the row.
+	// bySerial identifies the device by its serial number and partition. It is nil if the row does
+	// not contain both.
 	bySerial *catalogue.Identity
 }
 
-// resolve corrects rows of several devices with the same identity. Some releases use one UUID for
+// resolve corrects the rows of devices that have the same identity. Some releases use one UUID for
 // several devices, or do not expose a board's partitioning. resolve identifies such devices by
-// serial number and partition. If that is impossible, it leaves the rows without a device, so that
-// the values of two devices are not mixed.
+// serial number and partition. If it cannot, it leaves the rows without a device, so that the
+// values of two devices are not mixed.
 func resolve(rows []*catalogue.Reading) {
 	shared := sharedDevices(rows)
 	if len(shared) == 0 {
@@ -30,7 +30,7 @@ func resolve(rows []*catalogue.Reading) {
 	}
 }
 
-// detailOf returns the detail that identify stored, or an empty one.
+// detailOf returns the detail that identify stored, or the zero detail if there is none.
 func detailOf(is *catalogue.Identity) detail {
 	if d, ok := is.Detail.(*detail); ok {
 		return *d
@@ -42,7 +42,7 @@ type device struct{ board, instance string }
 
 func deviceOf(r *catalogue.Reading) device { return device{r.Identity.Board, r.Identity.Instance} }
 
-// sharedDevices returns the devices whose rows have several indexes.
+// sharedDevices returns the devices whose rows have more than one index.
 func sharedDevices(rows []*catalogue.Reading) map[device]bool {
 	shared, indexes := map[device]bool{}, map[device]string{}
 	seen := map[*catalogue.Identity]bool{} // rows with the same labels share an Identity

@@ -29,16 +29,16 @@ var Exporter = cat.New(cat.Exporter{
 	Hooks:      cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // the value of a failed reading
 })
 
-// groups is the table. Training chips have HBM, other chips have DDR, and some chips have both.
-// Chips with both store models and data in HBM, so the HBM values are used for a chip that has ever
-// reported an HBM size. TYPE is always gauge.
+// groups contains the fields of the table. Training chips have HBM, other chips have DDR, and some
+// chips have both. Chips with both keep models and data in HBM. Therefore, once a chip has reported
+// an HBM size, its HBM values are used. TYPE is always gauge.
 //
 // Omitted on purpose:
 //   - health_status, which does not distinguish a warning from a failure
 //   - error_code, which is a code and not a count
-//   - hbm_ecc_*_error_cnt without total, whose values may not be totals
-//   - bandwidth_rx and _tx, which measure the network
-//   - pcie_*_bw, because it is unknown how its packet types overlap
+//   - the hbm_ecc_*_error_cnt fields without "total" in the name, whose values may not be totals
+//   - bandwidth_rx and bandwidth_tx, which measure the network
+//   - pcie_*_bw, because it is unknown whether the packet types overlap
 //   - hccs_*
 //   - vnpu_pod_* and container_npu_*, which repeat the chip's values for a pod
 var groups = []cat.Group{
@@ -80,7 +80,7 @@ const (
 
 var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
 
-// gaps lists the signals that only other exporters provide, with the reason.
+// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
@@ -108,7 +108,7 @@ func ownsName(name string) bool {
 	})
 }
 
-// identify returns the chip of a row. The label id is only unique on a node.
+// identify returns the chip of a row. The id label is unique only within a node.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	chip := r.Get(cat.RoleUUID)
 	if chip == "" {

@@ -6,11 +6,12 @@ import (
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Absence is a set of environments in which exporters lack a field that they list.
+// Absence is a set of environments in which exporters do not expose a field although it is in their
+// list of counters.
 type Absence uint8
 
 const (
-	// UnderMIG means a board with instances.
+	// UnderMIG means a board with MIG instances.
 	UnderMIG Absence = 1 << iota
 	// InGuests means a virtual machine with a virtual GPU.
 	InGuests
@@ -18,16 +19,16 @@ const (
 	OldExporters
 )
 
-// Advice describes how to enable a field, and the known reasons why it may be missing. It is for
-// dcgm-exporter, the only exporter with a list of counters.
+// Advice describes how to enable a field, and the known reasons why it may be missing. It applies
+// only to dcgm-exporter, the only exporter with a list of counters.
 type Advice struct {
-	// Help is the help text of the field's line in a list of counters. It is empty if advice
+	// Help is the help text in the field's line in a list of counters. It is empty if advice
 	// recommends another field instead.
 	Help string
-	// Listed is the field's name in that list if it differs from Name: not every version accepts
-	// Name.
+	// Listed is the field's name in the list of counters if it differs from Name. It exists because
+	// some exporter versions do not accept Name.
 	Listed string
-	// Offered is true if the list contains the field's line as a comment. Unlisted is true if the
+	// Offered is true if the field's line is commented out in the list. Unlisted is true if the
 	// list does not contain the field. Note is printed above the line and explains when to enable
 	// the field.
 	Offered, Unlisted bool
@@ -37,15 +38,15 @@ type Advice struct {
 
 	// Absent is the set of environments in which the field is known to be missing.
 	Absent Absence
-	// NVLinkGeneration is the only generation of NVLink with the field; 0 means all.
+	// NVLinkGeneration is the only NVLink generation that has the field. 0 means that all have it.
 	NVLinkGeneration int
 
-	// These two are derived from the name of the DCGM field. Profiling fields need DCGM's profiler.
-	// NVLink fields only exist on boards with NVLink.
+	// Profiling and NVLink are derived from the DCGM field name. Profiling fields need DCGM's
+	// profiler. NVLink fields exist only on boards with NVLink.
 	Profiling, NVLink bool
 }
 
-// group is a list of rows under one title.
+// group is a list of table rows under one title.
 type group struct {
 	title string
 	rows  []tableRow
@@ -57,7 +58,7 @@ type tableRow struct {
 	Advice
 }
 
-// fieldsOf returns the fields of the rows.
+// fieldsOf returns the fields in the table rows.
 func fieldsOf(groups []group) []cat.Group {
 	out := make([]cat.Group, len(groups))
 	for i, g := range groups {
@@ -69,10 +70,10 @@ func fieldsOf(groups []group) []cat.Group {
 	return out
 }
 
-// advice has the advice for the fields of Exporter, in their order.
+// advice contains the advice for the fields of Exporter, in the same order.
 var advice = adviceOf(groups)
 
-// adviceOf returns the advice of the rows. Virtual GPUs are not profiled and have no NVLink.
+// adviceOf returns the advice in the table rows. Virtual GPUs have no profiling and no NVLink.
 func adviceOf(groups []group) (out []Advice) {
 	for _, g := range groups {
 		for _, r := range g.rows {
@@ -91,8 +92,8 @@ func isProfiling(field string) bool { return strings.HasPrefix(field, "DCGM_FI_P
 
 var noAdvice Advice
 
-// AdviceFor returns the advice for a field. It is empty for the fields of other exporters. It is
-// shared and must not be modified.
+// AdviceFor returns the advice for a field. It is empty for fields of other exporters. Callers must
+// not modify it.
 func AdviceFor(id cat.ID) *Advice {
 	if id < Exporter.First || int(id-Exporter.First) >= len(advice) {
 		return &noAdvice
@@ -100,7 +101,8 @@ func AdviceFor(id cat.ID) *Advice {
 	return &advice[id-Exporter.First]
 }
 
-// ListedName returns the field's name in a list of counters, or "" if it has no line.
+// ListedName returns the field's name in a list of counters, or "" if the list has no line for the
+// field.
 func ListedName(f *cat.Field) string {
 	switch a := AdviceFor(f.ID); {
 	case a.Help == "":
@@ -111,7 +113,7 @@ func ListedName(f *cat.Field) string {
 	return f.Name
 }
 
-// Line returns the field's line in a list of counters, with the given name.
+// Line returns a line for a list of counters with the given field and name.
 func Line(f *cat.Field, name string) string {
 	kind := "gauge"
 	if f.Kind == cat.Counter || f.Kind == cat.EventTotal {

@@ -2,13 +2,13 @@ package dcgm
 
 import cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// BusyUtilization is the lowest utilization reported by the driver at which a zero from the
-// profiler is not an observation.
+// BusyUtilization is a utilization reported by the driver. At or above it, a zero from the profiler
+// is not an observation.
 const BusyUtilization = 0.1
 
-// contradictions returns a function that drops zeros that other values of the device contradict:
-//   - DCGM reports 0 for both used and free memory of boards that it has not read yet, and of some
-//     boards after MIG was enabled.
+// contradictions returns a function that drops zeros that conflict with other values of the device:
+//   - DCGM reports 0 for both used and free memory for boards that it has not read yet, and for
+//     some boards after MIG was enabled.
 //   - After some XID errors, DCGM's profiler reports zeros until it is restarted.
 func contradictions(x *cat.Exporter) func(cat.Values) {
 	used, free := x.Field(fbUsed).ID, x.Field(fbFree).ID
@@ -38,7 +38,7 @@ func contradictions(x *cat.Exporter) func(cat.Values) {
 	}
 }
 
-// isZero reports whether a field's value, or its rate, is 0 or is clamped to 0.
+// isZero reports whether a field's value or rate is 0. Negative numbers count as 0.
 func isZero(d cat.Values, id cat.ID, rate bool) bool {
 	v, ok := d.Value(id, rate)
 	return ok && v <= 0

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// dcgm-exporter accepts a line only if it has exactly two commas and the field's name in its oldest
-// unit.
+// dcgm-exporter accepts a line only if it has exactly two commas and uses the name of the field in
+// its oldest unit.
 func TestLinesOfCountersAreAcceptedByExporters(t *testing.T) {
 	for _, f := range Exporter.Fields() {
 		if AdviceFor(f.ID).Help == "" {
@@ -316,7 +316,7 @@ func TestPropertiesOfModels(t *testing.T) {
 	}
 }
 
-// The expected values are the immediate actions as worded in NVIDIA's catalogue.
+// The expected values are the immediate actions in the wording of NVIDIA's catalog.
 func TestXIDActionsAreThoseOfNVIDIAsCatalogue(t *testing.T) {
 	for action, codes := range map[Action][]int{
 		ActionRestartApp: {
@@ -431,8 +431,8 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// DCGM 4.7 exposes the fields 1613 to 1650 in base units. They have the same signals as the older
-// fields.
+// DCGM 4.7 exposes the fields 1613 to 1650 in base units. The same signals are computed from them
+// as from the older fields.
 func TestTheFieldsInBaseUnitsOfDCGM47AreInTheTable(t *testing.T) {
 	for name, want := range map[string]struct {
 		field string

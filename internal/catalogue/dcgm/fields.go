@@ -21,7 +21,7 @@ var Exporter = cat.New(cat.Exporter{
 	OwnsName:   func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },
 	Identify:   identify,
 	IsExporter: IsExporter,
-	// DCGM reports zeros for boards that it has not read yet.
+	// DCGM reports 0 for boards that it has not read yet.
 	Vitals: cat.Names(powerUsage, gpuTemp, smClock),
 	Hooks: cat.Hooks{
 		InstanceID:     InstanceID,
@@ -53,21 +53,22 @@ const (
 	fabricHealth   = "DCGM_FI_DEV_FABRIC_HEALTH_MASK"
 )
 
-// groups is the table. Canonical names are from DCGM up to 4.5. The first alias of each is the name
-// in DCGM 4.6. Names in lower case are from exporter 1.x. Names in base units are newer: …_HERTZ
-// and …_JOULES_TOTAL exist since DCGM 4.6.1, and …_SECONDS_TOTAL and the frame buffer's …_BYTES
-// since 4.7. *_VIOLATION values are nanoseconds in every version, even if HELP differs.
-// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if TYPE differs.
+// groups contains the fields of the table. Canonical names are from DCGM up to 4.5. The first alias
+// of each field is the name in DCGM 4.6. Lowercase names are from exporter 1.x. Names with base
+// units are newer: …_HERTZ and …_JOULES_TOTAL exist since DCGM 4.6.1; …_SECONDS_TOTAL and the
+// …_BYTES names of the frame buffer exist since 4.7. *_VIOLATION values are in nanoseconds in every
+// version, even if HELP differs. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if TYPE
+// differs.
 //
-// There are three generations of NVLink error counters. NVLink 3 and earlier use
-// …_ERROR_COUNT_TOTAL. Hopper uses …_ERROR_DL_* and has no value in …_ERROR_COUNT_TOTAL. Blackwell
-// uses …_LINK_RECOVERY_*. The first and the last are sums over all links. For the second, DCGM
+// There are three sets of NVLink error counters. NVLink 3 and earlier use …_ERROR_COUNT_TOTAL.
+// Hopper uses …_ERROR_DL_* and has no value in …_ERROR_COUNT_TOTAL. Blackwell uses
+// …_LINK_RECOVERY_*. The first and last sets are sums over all links. For the second set, DCGM
 // 4.6.0 calls NVML without specifying a link, although nvml.h requires one.
 //
 // Omitted on purpose:
 //   - NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL, NVLINK_THROUGHPUT_BYTES_PER_SECOND), because
-//     it is the sum of both directions (DcgmCacheManager of DCGM 4.6.0) and gpu.nvlink.throughput
-//     is per direction
+//     it is the sum of both directions (see DcgmCacheManager in DCGM 4.6.0), whereas
+//     gpu.nvlink.throughput is per direction
 //   - field 153 (GPU_TEMP_LIMIT, GPU_TEMP_MARGIN_CELSIUS), because it is the margin to a limit and
 //     not a temperature
 var groups = []group{
@@ -158,7 +159,7 @@ var groups = []group{
 	}},
 }
 
-// Signals that are computed from several fields, or that are not just a field's value.
+// Signals that are computed from several fields, or whose value is not just a field's value.
 var (
 	utilization = []cat.Signal{{
 		Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral,
@@ -216,7 +217,7 @@ var (
 	}
 )
 
-// RecoveryHealth returns the health for a recovery action, or false if the action is unknown.
+// RecoveryHealth returns the health for a GPU recovery action, or false if the action is unknown.
 func RecoveryHealth(action float64) (cat.Health, bool) {
 	switch action {
 	case 0: // none
@@ -229,10 +230,10 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 	return 0, false
 }
 
-// FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. The mask contains
-// four conditions of two bits each, where 1 means that the condition is true. The bits from 8 on
-// are the state of the configuration, where 2 and above are errors. A mask of 0 means that the
-// driver supports none of the conditions.
+// FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. Bits 0 to 7 contain
+// four conditions of two bits each, where 1 means that the condition is true. Bits 8 and higher
+// contain the configuration state, where 2 and above are errors. A mask of 0 means that the driver
+// supports none of the conditions.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)
 	for shift := range 4 {
@@ -246,8 +247,8 @@ func FabricHealth(mask float64) (cat.Health, bool) {
 	return cat.HealthOK, m != 0
 }
 
-// engineOrUtil returns the engine's activity. If it is 0 although the driver reports work,
-// engineOrUtil returns the driver's utilization, because the device is not idle.
+// engineOrUtil returns the engine's activity. If the activity is 0 although the driver reports
+// work, it returns the driver's utilization, because the device is not idle.
 func engineOrUtil(set int, v []float64) (float64, bool) {
 	if set == 0 && v[0] <= 0 && v[1] > 0 {
 		return v[1], true
@@ -268,7 +269,7 @@ func pcieCapacity(of *cat.Capacities, link []float64) float64 {
 
 func nvlinkCapacity(of *cat.Capacities, _ []float64) float64 { return of.NVLink }
 
-// in returns spellings of a field in another unit.
+// in returns names of a field in another unit.
 func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	for _, name := range names {
 		out = append(out, cat.Rescaled{Name: name, Unit: unit})
@@ -280,7 +281,7 @@ func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 
-// rarely marks signals as optional, because they need additional profiling passes.
+// rarely marks the signals as optional, because DCGM needs additional profiling passes for them.
 func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s

@@ -7,14 +7,14 @@ import "strings"
 const instanceMark = "/gi"
 
 // IsBoardUUID reports whether text is a board's UUID, GPU-<uuid>. It also returns true for the
-// hw.id of a board or an instance, which have the same prefix.
+// hw.id of a board or an instance, because they start with the same prefix.
 func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 
 // IsMIGUUID reports whether text is a MIG device's UUID, MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
-// properUUID returns a UUID as the driver writes it, because some storage backends convert label
-// values to lower case.
+// properUUID returns a UUID in the case that the driver uses. Some storage backends convert label
+// values to lowercase.
 func properUUID(uuid string) string {
 	if kind, rest, found := strings.Cut(uuid, "-"); found && (kind == "gpu" || kind == "mig") {
 		return strings.ToUpper(kind) + "-" + rest
@@ -23,7 +23,7 @@ func properUUID(uuid string) string {
 }
 
 // BoardID returns the hw.id of a board. A UUID from an exporter may have the prefix of a board or
-// of a MIG device. BoardID adds the board's prefix if the UUID has no prefix.
+// of a MIG device. If it has neither, BoardID adds the board's prefix.
 func BoardID(uuid string) string {
 	if uuid = properUUID(uuid); IsBoardUUID(uuid) || IsMIGUUID(uuid) {
 		return uuid

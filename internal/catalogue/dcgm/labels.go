@@ -10,18 +10,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Labels of rows that are not about a GPU.
+// The roles of labels on rows that are not about a GPU.
 const (
 	roleLink    = catalogue.RoleOwn + iota // the number of an NVLink
 	roleLinkGPU                            // the UUID of a link's GPU
 	roleSwitch                             // the number of an NVSwitch
-	roleCPU                                // the number of a CPU, or of a core of one
+	roleCPU                                // the number of a CPU or a CPU core
 )
 
 // labels contains the exporter's labels. The node's label is Hostname up to 4.8.2 and hostname in
 // later versions. With --use-old-namespace, the labels are uuid, pod_name, pod_namespace, and
-// container_name. Rows of links have gpu_uuid and model_name. uid is not listed because in every
-// version the label for a pod's UID is pod_uid.
+// container_name. NVLink rows have gpu_uuid and model_name. uid is not listed, because every
+// version uses pod_uid for the pod's UID.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, roleLinkGPU: {"gpu_uuid"},
 	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},
@@ -48,7 +48,7 @@ var labels = map[catalogue.Role][]string{
 
 // identify returns the device of a row. The exporter's UUID identifies the board, even on a MIG
 // instance's row. A row without a UUID may describe a link, a switch, or a CPU. On a row with a
-// UUID, labels with the names of link, switch, and CPU labels are pod labels.
+// UUID, labels that have the same names as link, switch, or CPU labels are pod labels.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
@@ -74,8 +74,9 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 }
 
 // isPodsInstance reports whether the instance number is a pod label. The exporter exposes the
-// number only together with the instance's profile. On rows without a model name this cannot be
-// determined: the exporter always exposes that label, so another program has removed labels.
+// number only together with the instance's profile. It returns false for rows without a model name.
+// The exporter always exposes the model name, so another program has removed labels from such a
+// row.
 func isPodsInstance(r *catalogue.Row) bool {
 	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
 		return false
@@ -84,8 +85,8 @@ func isPodsInstance(r *catalogue.Row) bool {
 	return h.Pod != "" && h.Namespace != ""
 }
 
-// blankText reports whether text is not a value of the role. Some of the rejected values are pod
-// labels.
+// blankText reports whether text is not a valid value of the role. Some rejected values are from
+// pod labels.
 func blankText(role catalogue.Role, text string) bool {
 	switch role { //nolint:exhaustive // the others have no form
 	case catalogue.RoleDriverVersion:
@@ -103,16 +104,16 @@ var (
 	driverVersion = regexp.MustCompile(`^[1-9]\d{1,3}(\.\d{1,4}){0,3}$`)
 	// instanceProfile matches known and unknown profiles.
 	instanceProfile = regexp.MustCompile(`^(\d+c\.)?\d+g\.\d+gb`)
-	// serialNumber matches boards' serial numbers. All known ones consist of digits.
+	// serialNumber matches the serial numbers of boards. All known ones consist of digits.
 	serialNumber = regexp.MustCompile(`^(\d{1,20}|[0-9A-Z]{10,20})$`)
 )
 
 // IsDriverVersion reports whether text has the form of an NVIDIA driver version.
 func IsDriverVersion(text string) bool { return driverVersion.MatchString(text) }
 
-// isNVIDIA reports whether a row's labels describe an NVIDIA device, because exporters of other
-// vendors also use DCGM's metric names. The UUID must start with GPU- or MIG-, or the model must be
-// one of NVIDIA's.
+// isNVIDIA reports whether a row's labels describe an NVIDIA device: the UUID must start with GPU-
+// or MIG-, or the model must be one of NVIDIA's. The check is needed because exporters of other
+// vendors also use DCGM's metric names.
 func isNVIDIA(uuid, model string) bool {
 	uuid, model = properUUID(uuid), catalogue.FoldModel(model)
 	switch {
@@ -136,10 +137,10 @@ func hasWord(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(" "+text+" ", " "+w+" ") })
 }
 
-// IsExporter reports whether a container has the name of an exporter. Scrape configurations add
-// the labels of the exporter's own pod to rows of GPUs without a holder. The name is used if no
-// other label identifies the scraped pod. The names are those in the static manifests and in the
-// operator. "exporter", the name in the Helm chart, is too general without the pod's name.
+// IsExporter reports whether a container has the name of an exporter. The name is used if no other
+// label identifies the scraped pod: scrape configurations add the labels of the exporter's own pod
+// to rows of GPUs without a holder. The names are from the static manifests and the operator.
+// "exporter", the name in the Helm chart, is too general without the pod's name.
 func IsExporter(h catalogue.Holder) bool {
 	container := cmp.Or(h.Container, h.Name)
 	switch container {

@@ -20,8 +20,8 @@ func ProfileSlices(profile string) int {
 }
 
 // ofFourSlices and ofSevenSlices contain words in the folded model names of boards that support MIG
-// with four or seven compute slices. The sources are the default configuration of the GPU operator's
-// MIG manager and, for B300, NVIDIA's user guide.
+// with four or seven compute slices. The sources are the default configuration of the GPU
+// Operator's MIG manager and, for B300, NVIDIA's user guide.
 var (
 	ofFourSlices  = []string{"a30", "rtx pro 6000"}
 	ofSevenSlices = []string{"a100", "gh200", "h20", "h100", "h200", "gb200", "b200", "b300"}
@@ -40,9 +40,10 @@ func ModelSlices(model string) (int, bool) {
 	return 0, false
 }
 
-// jobsOfBoard reports whether the jobs of a board's instances belong to the board, because all
-// instances have the same jobs. A file in --hpc-job-mapping-dir is named after the board, or after
-// the board and the instance. In the first case, the row of every instance names the job.
+// jobsOfBoard reports whether the jobs in the rows of a board's instances are jobs of the board,
+// because all instances have the same jobs. A file in --hpc-job-mapping-dir is named after the
+// board, or after the board and the instance. If it is named after the board, the row of every
+// instance contains the job.
 func jobsOfBoard(instances [][]string) bool {
 	if len(instances) < 2 || len(instances[0]) == 0 {
 		return false

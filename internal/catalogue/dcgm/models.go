@@ -6,33 +6,36 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Model contains the known properties of a board. In the zero Model everything is unknown.
+// Model contains the known properties of a board model. In the zero Model, all properties are
+// unknown.
 type Model struct {
 	catalogue.Capacities
-	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have different error counters; 0
+	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have different error counters. 0
 	// means older or unknown.
 	NVLinkGeneration int
-	// Virtual is true for a virtual GPU, which shares the links of its board.
+	// Virtual is true for a virtual GPU, which shares its board's links.
 	Virtual bool
 	// WithoutNVLink is true for boards that cannot have NVLink, not even through a bridge.
-	// NVLinkByBridge is true for boards that have it if a bridge connects them to another board.
+	// NVLinkByBridge is true for boards that have NVLink only if a bridge connects them to another
+	// board.
 	WithoutNVLink, NVLinkByBridge bool
-	// WithoutProfiling is true for boards that DCGM does not profile.
+	// WithoutProfiling is true for boards that DCGM cannot profile.
 	WithoutProfiling bool
 }
 
-// models lists properties by words in the folded model name. The first match is used.
+// models maps words in the folded model name to properties. The first match is used.
 //
-// Capacities are from NVIDIA's data sheets, halved where a data sheet states the sum of both
-// directions. If a board's link width or bridge differs between machines (L4, H100 NVL, H200 NVL),
-// it has no entry for that link, because a missing ratio is better than a wrong one.
+// Capacities are from NVIDIA's data sheets. If a data sheet states the sum of both directions, the
+// capacity is half of it. If the link width or the bridge of a model differs between machines (L4,
+// H100 NVL, H200 NVL), the model has no capacity for that link, because a missing ratio is better
+// than a wrong one.
 //
 // According to the data sheets, the following boards have no NVLink: Ada boards, RTX PRO boards,
 // data center boards below A30, and workstation boards below RTX A4500. GeForce 2070 SUPER, 2080,
 // 3090, and their Ti models have NVLink through a bridge.
 //
-// DCGM can profile Volta and later, and GeForce since RTX 50 (according to NVIDIA in DCGM issue
-// 234).
+// DCGM can profile Volta and later boards, except GeForce boards before RTX 50 (according to NVIDIA
+// in DCGM issue 234).
 var models = []struct {
 	Model
 	words []string
@@ -84,8 +87,8 @@ func LookupModel(name string) Model {
 }
 
 // virtual matches the folded name of a virtual GPU. In vGPU drivers up to version 12, "GRID"
-// precedes the type. Later types end in the memory size in GB and the series (A, B, C, or Q):
-// A100-10C, H100-1-10CME with media engines, RTX6000-Ada-48Q. DCGM_FI_DEV_VGPU_LICENSE_STATUS does
-// not prove a virtual GPU: it is in default lists, is 0 in a virtual machine without a license, and
-// may exist for a passed-through board.
+// precedes the vGPU type. In later drivers, the type ends with the memory size in GB and the series
+// (A, B, C, or Q): A100-10C, H100-1-10CME (with media engines), RTX6000-Ada-48Q.
+// DCGM_FI_DEV_VGPU_LICENSE_STATUS does not prove that a GPU is virtual: it is in default lists, is
+// 0 in a virtual machine without a license, and may exist for a passed-through board.
 var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

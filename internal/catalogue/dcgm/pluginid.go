@@ -8,17 +8,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// pluginIDForm matches ids of device plugins without a suffix ::N. NVIDIA's plugin has ids for a
-// GPU, for a MIG device, and for a MIG device with drivers before R470. GKE's plugin has ids for a
-// GPU, for a MIG device, and for slots of either.
+// pluginIDForm matches the device IDs of device plugins without a suffix ::N. NVIDIA's plugin has
+// IDs for a GPU, for a MIG device, and for a MIG device with a driver before R470. GKE's plugin has
+// IDs for a GPU, for a MIG device, and for shares of either.
 var pluginIDForm = func() *regexp.Regexp {
 	const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 	return regexp.MustCompile(`^(?:(GPU-` + uuid + `)|(MIG-` + uuid + `)|MIG-(GPU-` + uuid + `)/(\d{1,4})/\d{1,4}` +
 		`|(nvidia(?:0|[1-9]\d{0,3}))(?:/gi(\d{1,4}))?(/vgpu\d{1,4})?)$`)
 }()
 
-// PluginID parses a device plugin's id. For an unknown form it only sets the raw id, because a
-// wrong device is worse than none.
+// PluginID parses the device ID of a device plugin. If the form is unknown, it sets only Raw,
+// because a wrong device is worse than none.
 func PluginID(id string) catalogue.PluginID {
 	out := catalogue.PluginID{Raw: id}
 	base, slot, shared := strings.Cut(id, "::")

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podLabels are names of pod labels that also have a role. The exporter does not use them in this
-// spelling or on these rows.
+// podLabels are names of pod labels that also have a role in the table. The exporter does not use
+// these spellings, or does not use them on these rows.
 var podLabels = []string{
 	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
 	"pod_name", "pod_namespace", "container_name", "podname", "Pod", "NAMESPACE", "Container", "uid", "POD_UID",
@@ -120,7 +120,7 @@ func TestOnlyRowsWithoutAUUIDAreAboutLinksSwitchesOrCPUs(t *testing.T) {
 	}
 }
 
-// Each exporter version has its own label names for holders, and Prometheus renames them.
+// The label names for holders differ between exporter versions, and Prometheus renames them.
 func TestTheExportersOwnLabelsNameTheHolder(t *testing.T) {
 	const (
 		target = " job=dcgm instance=10.0.0.1:9400 pod=exp-1 namespace=mon container=exporter"
@@ -161,8 +161,8 @@ func row(labels string) *catalogue.Row {
 	return r
 }
 
-// Pod labels can have the names of the labels that Prometheus adds. Their values cannot be an
-// address with a port, because the value of a pod label cannot contain a colon.
+// Pod labels can have the names of the labels that Prometheus adds, but not their values: an
+// address with a port contains a colon, which Kubernetes does not allow in pod label values.
 func TestLabelsThatImitateAPrometheusNeverNameAnotherHolder(t *testing.T) {
 	named := func(labels map[string]string) (catalogue.Holder, bool) {
 		row := catalogue.NewRow(Exporter)

@@ -2,8 +2,8 @@ package dcgm
 
 import "slices"
 
-// The edition of NVIDIA's XID catalogue on which the table is based. It was still current in July
-// 2026, with the documentation of driver 610.
+// The edition of NVIDIA's XID catalog on which the table is based. In July 2026, with the
+// documentation of driver 610, it was still current.
 const (
 	// XIDCatalogueDate is the date of the catalogue's last change.
 	XIDCatalogueDate = "2025-09-30"
@@ -31,14 +31,13 @@ const (
 	ActionCheckConnections
 	// ActionUpdateSoftware updates driver and firmware.
 	ActionUpdateSoftware
-	// ActionWorkflow follows a workflow of NVIDIA's, which depends on more than the code; see
-	// XID.Note.
+	// ActionWorkflow follows an NVIDIA workflow that depends on more than the code; see XID.Note.
 	ActionWorkflow
 	// ActionContactSupport contacts the support of the hardware vendor.
 	ActionContactSupport
 )
 
-// actions contains, for each action, its name in the catalogue in lower case and the advice.
+// actions maps each action to its lowercase name in the catalog and to the advice for users.
 var actions = [...]struct{ name, advice string }{
 	ActionUnstated:         {"unstated", "the catalogue names no action"},
 	ActionNone:             {"none", "nothing"},
@@ -52,24 +51,24 @@ var actions = [...]struct{ name, advice string }{
 	ActionContactSupport:   {"contact_support", "contact support"},
 }
 
-// String returns the action for programs, such as reset_gpu.
+// String returns the machine-readable name of the action, such as reset_gpu.
 func (a Action) String() string { return actions[a].name }
 
-// Advice returns the action for people, such as "reset the GPU".
+// Advice returns the action in words, such as "reset the GPU".
 func (a Action) Advice() string { return actions[a].advice }
 
-// XID is the entry of one code in NVIDIA's catalogue.
+// XID is the entry for one code in NVIDIA's catalog.
 type XID struct {
 	Code int
 	// Meaning describes the error in a few words.
 	Meaning string
 	// Action is the immediate action.
 	Action Action
-	// Note describes what the action depends on, or has additional advice. It is usually empty.
+	// Note explains what the action depends on, or contains additional advice. It is usually empty.
 	Note string
 	// Fatal is true if only a reset of the GPU or a reboot of the node ends the error.
 	Fatal bool
-	// Undecided is true if the code is not enough to determine whether the error is fatal.
+	// Undecided is true if the code alone does not determine whether the error is fatal.
 	Undecided bool
 }
 
@@ -95,7 +94,7 @@ func (x XID) ShortAdvice() string {
 	return "see the details"
 }
 
-// XIDByCode returns the entry of a code, or false if the catalogue does not list the code.
+// XIDByCode returns the entry for a code, or false if the catalog does not list the code.
 func XIDByCode(code int) (XID, bool) {
 	if code < 1 || code >= len(xids) {
 		return XID{}, false
@@ -103,10 +102,10 @@ func XIDByCode(code int) (XID, bool) {
 	return xids[code], true
 }
 
-// XIDs returns the catalogue in the order of its codes.
+// XIDs returns the catalog entries in ascending order of their codes.
 func XIDs() []XID { return slices.Clone(xids[1:]) }
 
-// xidRows is NVIDIA's catalogue. Equal entries share a row.
+// xidRows is NVIDIA's catalog. Codes with equal entries share a row.
 var xidRows = []struct {
 	action        Action
 	codes         []int
@@ -190,18 +189,18 @@ var xidRows = []struct {
 	{ActionUnstated, []int{172}, "uncorrectable SRAM error", "see XID 48, whose action depends on this XID"},
 }
 
-// lastXID is the last code of the catalogue.
+// lastXID is the highest code in the catalog.
 const lastXID = 172
 
 var (
 	// fatalWorkflows are the codes whose workflow always ends in a reset or a reboot.
 	fatalWorkflows = []int{48, 74, 150}
-	// undecided are the codes for which the message or the use of the GPU determines whether a
-	// reset is needed, and two failures without an action in the catalogue.
+	// undecided contains two kinds of codes: codes for which the message or the use of the GPU
+	// determines whether a reset is needed, and two failures without an action in the catalog.
 	undecided = []int{144, 145, 146, 149, 154, 159, 167, 169}
 )
 
-// xids contains the catalogue by code; 0 is not a code.
+// xids contains the catalog entries indexed by code. 0 is not a code.
 var xids = func() (table [lastXID + 1]XID) {
 	for _, r := range xidRows {
 		for _, code := range r.codes {

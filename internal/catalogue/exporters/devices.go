@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// The functions below are for other packages and for devices of any vendor. Those without a vendor
-// argument only recognize NVIDIA's ids.
+// Other packages use the functions below for devices of any vendor. Functions without a vendor
+// argument recognize only NVIDIA's IDs.
 
 // IsBoard reports whether id is the driver's UUID for a board.
 func IsBoard(id string) bool { return dcgm.IsBoardUUID(id) }
@@ -24,21 +24,22 @@ func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 // BoardName returns the operating system's name for the board with the given number.
 func BoardName(number string) string { return "nvidia" + number }
 
-// BoardOf returns the hw.id of an instance's board, or "" if the hw.id of the instance does not
-// contain it.
+// BoardOf returns the hw.id of an instance's board, or "" if the instance's hw.id does not contain
+// it.
 func BoardOf(id string) string { return dcgm.BoardOf(id) }
 
 // InstanceID returns the hw.id of a board's instance with the given number.
 func InstanceID(board, instance string) string { return dcgm.InstanceID(board, instance) }
 
-// usualSlices is the default number of compute slices of a board.
+// usualSlices is the number of compute slices of a board whose model is not known.
 const usualSlices = 7
 
-// PluginID parses the device id of a device plugin.
+// PluginID parses the device ID of a device plugin.
 func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
 
-// Slices returns the number of compute slices of an instance with the given profile, or 0 if it is
-// unknown. An instance of a board with equal parts is one slice.
+// Slices returns the number of compute slices of an instance with the given profile, or 0 if the
+// number is unknown. If all instances of the vendor's boards have the same size, an instance is one
+// slice.
 func Slices(vendor, profile string) int {
 	if EqualParts(vendor) {
 		return 1
@@ -47,8 +48,7 @@ func Slices(vendor, profile string) int {
 }
 
 // BoardSlices returns the number of compute slices of a board. reported is the number of instances
-// that an instance's row shows, or "". seen is the largest number of instances seen so
-// far.
+// in an instance's row, or "". seen is the largest number of instances seen so far.
 func BoardSlices(vendor, model, reported string, seen int) int {
 	if x := equalParts(vendor); x != nil {
 		return x.EqualParts(reported, seen)
@@ -60,10 +60,10 @@ func BoardSlices(vendor, model, reported string, seen int) int {
 }
 
 // EqualParts reports whether all instances of a vendor's boards have the same size and together
-// make up the board. In this case, instances that are not listed still count.
+// make up the board. If so, instances that are not listed count as well.
 func EqualParts(vendor string) bool { return equalParts(vendor) != nil }
 
-// equalParts returns the exporter of a vendor whose boards have equal parts, or nil.
+// equalParts returns the exporter of a vendor for which EqualParts returns true, or nil.
 func equalParts(vendor string) *catalogue.Exporter {
 	for _, x := range All {
 		if x.EqualParts != nil && strings.EqualFold(x.Vendor, vendor) {
@@ -78,8 +78,8 @@ func IsExporter(h catalogue.Holder) bool {
 	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.IsExporter(h) })
 }
 
-// agents are the names of monitoring agents other than exporters: DCGM itself, and agents that read
-// NVML.
+// agents are the names of monitoring agents that are not exporters: DCGM itself, and agents that
+// read NVML.
 var agents = []string{
 	"nvidia-dcgm", "dcgm", "nv-hostengine", "datadog-agent", "gpu-health-monitor", "gpud", "kepler", "nvidia-gpu-exporter", "nvidia-smi-exporter",
 	"otelcol-gpu", "koordlet",
@@ -93,8 +93,8 @@ func IsMonitoringAgent(h catalogue.Holder) bool {
 	})
 }
 
-// XIDCatalogueDate is the date of the last change of the XID catalogue.
+// XIDCatalogueDate is the date of the last change to the XID catalog.
 const XIDCatalogueDate = dcgm.XIDCatalogueDate
 
-// XID returns the catalogue entry for an XID code, or false if there is none.
+// XID returns the catalog entry for an XID code, or false if there is none.
 func XID(code int) (dcgm.XID, bool) { return dcgm.XIDByCode(code) }

@@ -13,15 +13,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 )
 
-// All lists all exporters.
+// All contains all exporters.
 var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuron.Exporter, intel.Exporter, ascend.Exporter, hami.Exporter, gpuprocesses.Exporter}
 
 // Coded is the only exporter whose error events have codes.
 var Coded = dcgm.Exporter
 
 // Lookup returns the meaning of an exposed metric name, and its exporter. The exporter is nil if no
-// table contains the name. The spelling is empty if no signal is computed from the metric. The name
-// alone may be ambiguous, so callers must also pass the row's labels to Takes.
+// table contains the name. The spelling is empty if no signal is computed from the metric. Several
+// exporters may use the same name, so callers must also pass the row's labels to Takes.
 func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
 	for _, x := range All {
 		if s, ok := x.Lookup(name); ok {

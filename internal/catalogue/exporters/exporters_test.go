@@ -24,7 +24,7 @@ func TestATextThatMeansNoValueIsIgnored(t *testing.T) {
 	}
 }
 
-// A value other than 0 and 1 is not a state.
+// A value other than 0 and 1 is not a valid state.
 func TestFieldsThatAreStatesAreFlags(t *testing.T) {
 	fields := 0
 	for _, x := range All {
@@ -43,7 +43,8 @@ func TestFieldsThatAreStatesAreFlags(t *testing.T) {
 	assert.NotZero(t, fields)
 }
 
-// This must be true even if another exporter, such as DCGM's, owns all names with the same prefix.
+// This must be true even if another exporter, such as dcgm-exporter, owns all names with the same
+// prefix.
 func TestTheNameOfAFieldBelongsToTheExporterOfTheField(t *testing.T) {
 	owned := 0
 	for _, x := range All {

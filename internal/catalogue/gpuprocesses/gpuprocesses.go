@@ -1,6 +1,6 @@
 // Package gpuprocesses contains the catalogue table for exporters that list processes with their
 // PIDs on the host: the host-PID exporter for Kubernetes (a DaemonSet that runs nvidia-smi), and
-// nvidia_gpu_exporter with --collect.compute-apps. They list only compute processes and do not
+// nvidia_gpu_exporter with --collect.compute-apps. Both list only compute processes and do not
 // expose the number of processes.
 package gpuprocesses
 
@@ -34,8 +34,9 @@ var Exporter = cat.New(cat.Exporter{
 // usualNames are the usual names of the exporters' containers and pods.
 var usualNames = []string{"gpu-pod-exporter", "nvidia-gpu-exporter"}
 
-// groups is the table. The first name is the host-PID exporter's, whose rows name the container but
-// no device. The other name is nvidia_gpu_exporter's, whose rows name the device but no container.
+// groups contains the fields of the table. The first name is from the host-PID exporter, whose rows
+// name the container but no device. The second name is from nvidia_gpu_exporter, whose rows name
+// the device but no container.
 var groups = []cat.Group{{Title: "Memory of processes", Fields: []cat.Field{{
 	Name: "gpu_pod_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"nvidia_smi_compute_app_used_memory_bytes"},
 	Gives: []cat.Signal{{Metric: signal.ProcessGPUMemoryUsage, By: cat.ByProcesses}},
@@ -48,7 +49,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPodUID: {"exported_pod_uid"},
 }
 
-// blank reports whether the host-PID exporter writes this text for processes outside known
+// blank reports whether the host-PID exporter writes the text for processes outside known
 // containers.
 func blank(role cat.Role, text string) bool {
 	switch role {

@@ -1,6 +1,6 @@
-// Package hami contains the catalogue tables for HAMi's vGPU monitor, which reports how much of a
-// shared GPU each container uses, and for HAMi's scheduler, which reports what it reserved for
-// containers.
+// Package hami contains the catalogue tables for HAMi's vGPU monitor and HAMi's scheduler. The
+// monitor reports how much of a shared GPU each container uses. The scheduler reports what it
+// reserved for containers.
 package hami
 
 import (
@@ -35,10 +35,10 @@ const (
 	allocated = "hami_vgpu_memory_allocated_bytes"
 )
 
-// groups is the table. The aliases are the names before release 2.9, which the monitor still
-// exposes on request. The memory is what HAMi itself counted as allocated, which excludes CUDA
-// contexts. The # TYPE of the breakdown was counter, and the labels of its parts change with the
-// value. The scheduler's rows contain the pod's name and the container's index.
+// groups contains the fields of the table. The aliases are the names before release 2.9, which the
+// monitor still exposes if configured. The memory is what HAMi itself counted as allocated, which
+// excludes CUDA contexts. The breakdown by part had the TYPE counter, and its labels change with
+// the value. The scheduler's rows contain the pod's name and the container's index.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
@@ -62,7 +62,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// labels lists the label names of releases before 2.9 as alternatives, because rows with these
+// labels lists the label names of releases before 2.9 only as alternatives, because rows with these
 // names may also have the labels of the scrape target.
 var labels = map[cat.Role][]string{
 	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid", "container_index"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
@@ -72,7 +72,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// gaps lists the signals that only other exporters provide, with the reason.
+// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the boards' exporter provides it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,

@@ -1,4 +1,5 @@
-// Package intel contains the catalogue table for Intel's xpumd, which is itself a Collector.
+// Package intel contains the catalogue table for Intel's xpumd, which is itself an OpenTelemetry
+// Collector.
 package intel
 
 import (
@@ -26,12 +27,12 @@ var Exporter = cat.New(cat.Exporter{
 	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
 })
 
-// groups is the table. Names are from OTLP, and aliases are from the Prometheus endpoint. Engines
-// overlap: the group of all engines is preferred over the group of compute engines, and the two are
-// never added up.
+// groups contains the fields of the table. Names are from OTLP, and aliases are from the Prometheus
+// endpoint. Engines overlap: the group of all engines is preferred to the group of compute engines,
+// and the two are never added.
 //
-// Other hw.* metrics of xpumd are dropped, so that their series are not mixed with this
-// distribution's.
+// Other hw.* metrics of xpumd are dropped, so that their series do not mix with this distribution's
+// series.
 //
 // Omitted on purpose:
 //   - hw.power.limit, which is wrong by a factor of a million
@@ -76,7 +77,7 @@ const (
 	size = "hw.memory.size{device}"
 )
 
-// reasons returns the fields for Level Zero's throttle reasons, which are 1 while a reason is
+// reasons returns the fields for Level Zero's throttle reasons. Each field is 1 while its reason is
 // active.
 func reasons() (out []cat.Field) {
 	for _, reason := range cat.Names("ave_pwr_cap", "burst_pwr_cap", "current_limit", "thermal_limit", "psu_alert", "sw_range", "hw_range", "voltage", "thermal", "power") {
@@ -88,7 +89,7 @@ func reasons() (out []cat.Field) {
 	return out
 }
 
-// errors returns a field that counts errors in a category.
+// errors returns a field that counts the errors of one category.
 func errors(kind, errorType string) cat.Field {
 	return cat.Field{
 		Name: "hw.errors{" + kind + "}", Unit: cat.None, Kind: cat.Counter, Parts: cat.Sum, Aliases: cat.Names("hw_errors_total"), Cut: cat.Names(kind),
@@ -103,8 +104,8 @@ func io(direction string) cat.Field {
 	}
 }
 
-// sensors returns the fields of two sensors: the card's, which includes the package, and the
-// package's.
+// sensors returns the fields of two sensors: the sensor of the card, which includes the package,
+// and the sensor of the package.
 func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric) []cat.Field {
 	field := func(where string) cat.Field {
 		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: cat.Names(alias), Cut: cat.Names(where)}
@@ -114,7 +115,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps lists the signals that only other exporters provide, with the reason.
+// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the current reasons are exposed":        {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
 	"only for sensors, not for the device":        {signal.HwStatus},
@@ -130,10 +131,10 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 
 const (
 	roleDomain      = cat.RoleOwn + iota // the clock domain
-	roleAggregation                      // how the values of an interval were aggregated
+	roleAggregation                      // how the values in an interval were aggregated
 )
 
-// labels contains the OTLP attribute names and their spelling in Prometheus.
+// labels contains the OTLP attribute names and their spellings in Prometheus.
 var labels = func() map[cat.Role][]string {
 	out := map[cat.Role][]string{
 		cat.RoleUUID: {"hw.id"}, cat.RoleVendor: {"hw.vendor"}, cat.RoleModel: {"hw.model"}, cat.RoleIndex: {"pci.bdf"},
@@ -155,19 +156,19 @@ var labels = func() map[cat.Role][]string {
 	return out
 }()
 
-// pciVendor is Intel's PCI vendor id in hexadecimal.
+// pciVendor is Intel's PCI vendor ID in hexadecimal.
 const pciVendor = "8086"
 
-// claims reports whether the labels belong to xpumd. Its metric names are semantic conventions for
-// hardware, which our metrics also use.
+// claims reports whether the labels belong to xpumd. The metric names are not sufficient: they are
+// from the semantic conventions for hardware, which this distribution's metrics also use.
 func claims(r *cat.Row) bool {
 	vendor := strings.ToLower(strings.TrimSpace(r.Get(cat.RoleVendor)))
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" &&
 		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
-// identify returns the device of a row, which is the board or one of its tiles. For clocks, it only
-// accepts rows of the GPU's mean clock.
+// identify returns the device of a row, which is the board or one of its tiles. Of the clock rows,
+// it accepts only those of the GPU's mean clock.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(roleDomain), r.Get(roleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

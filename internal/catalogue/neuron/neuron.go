@@ -26,8 +26,9 @@ var Exporter = cat.New(cat.Exporter{
 	Hooks:      cat.Hooks{Capacities: func(model string) cat.Capacities { return cat.Capacities{Memory: memory[model]} }},
 })
 
-// groups is the table. A row describes a process (runtime_tag) on a core, or a process on all
-// devices of the machine. Rows of the second kind have a signal only if the machine has one device.
+// groups contains the fields of the table. A row describes a process (runtime_tag) on one core, or
+// a process on all devices of the machine. Signals are computed from rows of the second kind only
+// if the machine has one device.
 //
 // Omitted on purpose:
 //   - hardware_ecc_events_total, because the script adds up values that may already be totals
@@ -63,18 +64,18 @@ func errors(kinds ...string) (out []cat.Field) {
 const (
 	ofCores     = "neuroncore_memory_usage_constants"
 	ofProcesses = "neuron_runtime_memory_used_bytes"
-	onDevice    = "neuron_device" // memory_location; the other value stands for the host's memory
+	onDevice    = "neuron_device" // value of memory_location; the other value means the host's memory
 )
 
 var usage = [][]string{{ofCores}, {ofProcesses + "{neuron_device}"}}
 
 // memory maps models to the size of a device's memory in bytes. The script exposes the size only on
-// a row without a device.
+// a row that does not name a device.
 var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, "Trainium": 32 << 30, "Trainium2": 96 << 30}
 
 func size(of *cat.Capacities, _ []float64) float64 { return of.Memory }
 
-// gaps lists the signals that only other exporters provide, with the reason.
+// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwPower,
@@ -96,11 +97,11 @@ var labels = map[cat.Role][]string{
 	cat.RoleIndex: {"neuroncore"}, cat.RolePart: {"runtime_tag"}, cat.RoleCut: {"memory_location", "error_type"},
 }
 
-// family describes the EC2 instance types with a common prefix.
+// family describes the EC2 instance types whose names start with the same prefix.
 type family struct {
 	model string
-	cores uint64 // per device; 0 if it is configurable
-	// single lists the sizes that have one device.
+	cores uint64 // per device; 0 if the number is configurable
+	// single lists the sizes that have only one device.
 	single []string
 }
 
@@ -112,9 +113,9 @@ var families = map[string]family{
 	"trn2":  {"Trainium2", 0, []string{"3xlarge"}},
 }
 
-// identify returns the device of a row. Rows of a core are about the core, which is an instance of
-// a device. Rows of memory and errors are about the device. If the number of cores per device is
-// configurable, each core is a device.
+// identify returns the device of a row. A row that names a core is about the core, which is an
+// instance of a device. Memory and error rows are about the device. If the number of cores per
+// device is configurable, each core is treated as a device.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	machine := r.Get(cat.RoleUUID)
 	class, size, _ := strings.Cut(r.Get(roleMachine), ".")

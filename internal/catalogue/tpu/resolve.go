@@ -6,18 +6,18 @@ import (
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// fromWorkload are the fields that the workload reports. In their rows, accelerator_id numbers the
-// chips of the entire slice. In other rows, it numbers the node's chips, and there is a copy of the
-// row for every pod on the node.
+// fromWorkload are the fields that the workload reports. In rows of these fields, accelerator_id
+// numbers the chips of the entire slice. In other rows, accelerator_id numbers the node's chips,
+// and every pod on the node has a copy of the row.
 var fromWorkload = []string{duty, used, total}
 
-// machine contains the chip numbers in the rows of a machine.
+// machine contains the chip numbers in the rows of one machine.
 type machine struct {
-	// chips contains the chip numbers on the node with their identities. slice contains the chip
-	// numbers in the slice. Both are sorted and have no duplicates.
+	// chips contains the node's chip numbers with their identities. slice contains the slice's chip
+	// numbers. Both are sorted and have no duplicates.
 	chips []chip
 	slice []int
-	// holder is a holder of a chip. shared is true if there are several holders.
+	// holder is one of the holders of the chips. shared is true if there are several holders.
 	holder *cat.Holder
 	shared bool
 }
@@ -27,9 +27,9 @@ type chip struct {
 	identity *cat.Identity
 }
 
-// resolve matches the two chip numberings of a machine by order: if both numberings have the same
-// number of chips, the n-th chip of the slice is the n-th chip of the node. If the machine has
-// several holders, the holder in a copied row is ambiguous.
+// resolve maps the chip numbers of the slice to those of the node by their order: if both
+// numberings have the same number of chips, the nth chip of the slice is the nth chip of the node.
+// If the machine has several holders, the holder in a copied row is ambiguous.
 func resolve(rows []*cat.Reading) {
 	machines := map[string]*machine{}
 	for _, r := range rows {

@@ -49,7 +49,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the signals that only other exporters provide, with the reason.
+// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
