@@ -5,9 +5,9 @@ package catalogue
 type Contradiction uint8
 
 const (
-	// Frozen values are zeros that a stopped profiler reports for a busy device.
+	// Frozen values are zeros that a stopped profiler reports although the device is busy.
 	Frozen Contradiction = iota
-	// Unread values are the zeros of quantities that the driver cannot read.
+	// Unread values are zeros that the driver reports for quantities that it cannot read.
 	Unread
 	// TooFast values are byte rates above 1.5 times the capacity of the link.
 	TooFast

@@ -6,12 +6,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Unit is the unit of an exposed value. It determines the factor to the base unit and the values
-// that are sentinels or absurd.
+// Unit is the unit of an exposed value. It determines the factor for the conversion to the base
+// unit, and which values are sentinels or impossible.
 type Unit uint8
 
 const (
-	// None is a plain number: a count, a code, a generation, a lane count.
+	// None is a plain number, such as a count, a code, a generation, or a number of lanes.
 	None Unit = iota
 	// Mask is a bit mask.
 	Mask
@@ -25,7 +25,7 @@ const (
 	MiB
 	// Byte is a memory size in bytes.
 	Byte
-	// ByteCount is a monotonically growing number of bytes.
+	// ByteCount is a counter in bytes.
 	ByteCount
 	// BytePerSecond is a transfer rate.
 	BytePerSecond
@@ -45,39 +45,39 @@ const (
 	Nanosecond
 	// Second is a duration.
 	Second
-	// ThousandKiBPerSecond is the unit of the rate that DCGM calls MB/s: NVML's KiB/s divided by
-	// 1000.
+	// ThousandKiBPerSecond is the unit of rates that DCGM calls MB/s: the KiB/s that NVML reports,
+	// divided by 1000.
 	ThousandKiBPerSecond
 	// Microjoule is an energy.
 	Microjoule
-	// Kilobyte is a monotonically growing number of kilobytes (1000 bytes).
+	// Kilobyte is a counter in kilobytes (1000 bytes).
 	Kilobyte
-	// Tick is a duration in an unknown unit, which is only meaningful relative to another counter
+	// Tick is a duration in an unknown unit. It has a meaning only in relation to another counter
 	// in the same unit.
 	Tick
 	// Flag is 0 or 1.
 	Flag
 )
 
-// DCGM's sentinels for "no value". Each type has four consecutive sentinels: blank, not found,
-// not supported, not permissioned.
+// DCGM's sentinels for "no value". Each type has four consecutive sentinels: blank, not found, not
+// supported, and not permissioned.
 const (
 	int32Blank   = 2147483632.0
 	float64Blank = 140737488355328.0
-	// int64Blank is slightly below 0x7ffffffffffffff0, because the four sentinels are
-	// 9.223372036854776e+18 as float64, and exporters round them further.
+	// int64Blank is slightly below 0x7ffffffffffffff0. All four sentinels are 9.223372036854776e+18
+	// as float64, and exporters may round this further.
 	int64Blank = 9.2233720368547e18
 	blankKinds = 4
 )
 
-// unitTraits describes the values in a unit.
+// unitTraits describes the values of a unit.
 type unitTraits struct {
 	name   string
 	factor float64 // from the exposed unit to the base unit
-	// int32Blanks and float64Blanks are true if those sentinels cannot be real values of this unit.
-	// For example, 2147483632 can be a real number of bytes per second.
+	// int32Blanks and float64Blanks are true if the sentinels of that type cannot be real values of
+	// this unit. Counterexample: 2147483632 can be a real number of bytes per second.
 	int32Blanks, float64Blanks bool
-	// min and max limit the possible values, in the exposed unit.
+	// min and max are the limits of possible values, in the exposed unit.
 	min, max float64
 }
 
@@ -117,17 +117,17 @@ const (
 	Valid Verdict = iota
 	// Blank values are DCGM's sentinels. They are not observations.
 	Blank
-	// NotFinite values are NaN or an infinity. They are not observations.
+	// NotFinite values are NaN or infinite. They are not observations.
 	NotFinite
 	// Absurd values are impossible. They are not observations.
 	Absurd
-	// Implausible values are ratios too far outside [0, 1] to be rounding errors, or byte rates
-	// above the link's capacity. They are not observations.
+	// Implausible values are ratios too far outside [0, 1] to be rounding errors, or byte rates too
+	// far above the link's capacity. They are not observations.
 	Implausible
 )
 
-// Value converts an exposed value to the base unit: By, By/s, Hz, W, J, Cel, s or a fraction. The
-// result is only meaningful if the verdict is Valid. A valid ratio may still have to be clamped.
+// Value converts an exposed value to the base unit: By, By/s, Hz, W, J, Cel, s, or a fraction. The
+// result is meaningful only if the verdict is Valid. Callers must still clamp valid ratios.
 func (u Unit) Value(exposed float64) (float64, Verdict) {
 	t := &traits[u]
 	switch {
@@ -152,21 +152,22 @@ func isBlank(v, first float64) bool {
 	return v >= first && v < first+blankKinds && v == math.Trunc(v)
 }
 
-// Scale is the meaning of RatioOrPercent values in one scrape.
+// Scale is the scale of the RatioOrPercent values in one scrape.
 type Scale uint8
 
 const (
-	// ScaleUnknown means that nothing in the scrape determines the scale. 0 is 0 on both scales; 1
-	// may be 1% or 100%, so it is not an observation.
+	// ScaleUnknown means that no value in the scrape determines the scale. A 0 has the same meaning
+	// on both scales. A 1 may be 1% or 100%, so it is not an observation.
 	ScaleUnknown Scale = iota
-	// ScaleRatio is 0 to 1.
+	// ScaleRatio means 0 to 1.
 	ScaleRatio
-	// ScalePercent is 0 to 100.
+	// ScalePercent means 0 to 100.
 	ScalePercent
 )
 
-// Settle returns the scale that one value implies: a value above 1 can only be a percentage, and
-// percentages are integers. For an invalid value, it returns ScaleUnknown.
+// Settle returns the scale that a value implies. A value above 1 implies percentages. A fraction
+// between 0 and 1 implies ratios, because percentages are integers. For other values, Settle
+// returns ScaleUnknown.
 func Settle(exposed float64) Scale {
 	switch {
 	case exposed > 1 && exposed <= traits[RatioOrPercent].max:
@@ -189,8 +190,8 @@ func (s Scale) Apply(exposed float64) (float64, bool) {
 	return exposed, exposed == 0
 }
 
-// Clamp is [signal.Clamp] with a verdict: Implausible for a ratio that must be dropped, otherwise
-// Valid.
+// Clamp calls [signal.Clamp] and adds a verdict: Implausible for a ratio that must be dropped,
+// otherwise Valid.
 func Clamp(ratio float64) (inRange float64, clamped bool, verdict Verdict) {
 	inRange, clamped, plausible := signal.Clamp(ratio)
 	if !plausible {

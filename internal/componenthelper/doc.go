@@ -1,5 +1,6 @@
-// Package componenthelper contains what all components of the distribution share: state in a
+// Package componenthelper contains code that all components of the distribution share: state in a
 // storage extension, logging and status of problems, and settings.
 //
-// Nothing here depends on Kubernetes, except the package lease for leader election.
+// Nothing in this package depends on Kubernetes, except the subpackage lease, which implements
+// leader election.
 package componenthelper

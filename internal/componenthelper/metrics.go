@@ -28,8 +28,8 @@ type MetricSwitch struct {
 	_ struct{}
 }
 
-// Check returns an error for each entry that is not in names, in alphabetical order. names are the
-// component's metrics and must not be empty.
+// Check returns an error for each entry that is not in names, in alphabetical order. names contains
+// the component's metrics and must not be empty.
 func (m Metrics) Check(names []string) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -49,7 +49,7 @@ func (m Metrics) Enabled(name string, byDefault bool) bool {
 	return byDefault
 }
 
-// Disabled returns which of the metrics are disabled.
+// Disabled returns the metrics in the list that are disabled.
 func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
 	off := map[*signal.Metric]bool{}
 	for _, metric := range metrics {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Similar returns the name that a misspelled one was probably meant to be, or "" if no name is
-// similar.
+// Similar returns the name that a misspelled name was probably meant to be, or "" if there is no
+// similar name.
 func Similar(name string, names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -18,14 +18,14 @@ func Similar(name string, names []string) string {
 	return ""
 }
 
-// nearest returns the candidate with the smallest edit distance.
+// nearest returns the candidate with the smallest edit distance to name.
 func nearest(name string, names []string) string {
 	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }
 
 // distance returns the Levenshtein distance between two names, in bytes.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // distances from the part of a that was read so far to each prefix of b
+	row := make([]int, len(b)+1) // distances from the processed prefix of a to each prefix of b
 	for j := range row {
 		row[j] = j
 	}

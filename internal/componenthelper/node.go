@@ -7,14 +7,14 @@ import (
 )
 
 // NodeNameEnv is the environment variable that contains the name of the Kubernetes node. The
-// manifests for agents set it through the downward API.
+// agents' manifests set it through the downward API.
 const NodeNameEnv = "NODE_NAME"
 
 // NodeName returns the name of the node on which the process runs, or "" if it is unknown.
 func NodeName() string { return os.Getenv(NodeNameEnv) }
 
-// CheckNodeName returns an error for a node_name that no node can have. An empty name is allowed
-// and means that the name is not set.
+// CheckNodeName returns an error if node_name cannot be the name of a node. An empty name is
+// allowed and means that node_name is not set.
 func CheckNodeName(name string) error {
 	if name == "" || IsObjectName(name) {
 		return nil
@@ -22,11 +22,11 @@ func CheckNodeName(name string) error {
 	return fmt.Errorf("node_name is %q: must be empty or a DNS subdomain name: lower case letters, digits, '-' and '.'", name)
 }
 
-// maxObjectName is the maximum length of an API object's name.
+// maxObjectName is the maximum length of an API object's name, in bytes.
 const maxObjectName = 253
 
 var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// IsObjectName reports whether an API object can have this name, which must be a DNS subdomain as
-// in RFC 1123.
+// IsObjectName reports whether name is allowed for an API object. It must be a DNS subdomain as
+// defined in RFC 1123.
 func IsObjectName(name string) bool { return len(name) <= maxObjectName && subdomain.MatchString(name) }

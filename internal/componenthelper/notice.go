@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// noticeGap is the minimum time between two calls of a subscriber, so that thousands of objects
-// that arrive one by one result in only a few calls.
+// noticeGap is the minimum time between two calls of a subscriber. It ensures that thousands of
+// objects that arrive one by one result in only a few calls.
 const noticeGap = 100 * time.Millisecond
 
 // Notice is a channel that signals a change. It holds at most one signal.
@@ -38,8 +38,9 @@ func (n *Notices) Notify() {
 	}
 }
 
-// Subscribe calls f in its own goroutine after changes. All changes during a call, or shortly after
-// it, result in one more call. unsubscribe waits until f has returned, so f must not call it.
+// Subscribe calls f in a separate goroutine after changes. All changes during a call or shortly
+// after it together result in one more call. unsubscribe waits until f has returned, so f must not
+// call unsubscribe.
 func (n *Notices) Subscribe(f func()) (unsubscribe func()) {
 	changed, stop, stopped := NewNotice(), make(chan struct{}), make(chan struct{})
 	n.mu.Lock()

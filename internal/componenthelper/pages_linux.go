@@ -14,10 +14,10 @@ const releaseEvery = time.Minute
 
 var pagesReleased atomic.Int64 // Unix time in nanoseconds
 
-// ReleasePages returns the pages of the program's own file to the kernel, at most once a minute per
-// process. Receivers call it after each scrape. Most of these pages are only read when the program
-// starts. The kernel keeps them in the page cache while there is enough memory, and maps them again
-// when they are read.
+// ReleasePages releases memory pages of the program's own executable file to the kernel, at most
+// once a minute per process. Receivers call it after each scrape. Most of these pages are needed
+// only when the program starts. The kernel keeps them in the page cache while there is enough
+// memory, and maps them again when they are needed.
 func ReleasePages(now time.Time) {
 	last := pagesReleased.Load()
 	if now.UnixNano()-last < int64(releaseEvery) || !pagesReleased.CompareAndSwap(last, now.UnixNano()) {
@@ -33,15 +33,15 @@ func ReleasePages(now time.Time) {
 	}
 	defer smaps.Close()
 	for _, m := range cleanMappings(bufio.NewScanner(smaps), program) {
-		// If the kernel refuses, the pages stay mapped, which only costs memory.
+		// If the system call fails, the pages stay mapped, which only costs memory.
 		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
 	}
 }
 
 type mapping struct{ start, end uintptr }
 
-// cleanMappings returns a file's read-only mappings to which nothing was ever written. This
-// excludes pages with a relocation, because they cannot be read from the file again.
+// cleanMappings returns a file's read-only mappings that were never written to. This excludes pages
+// with relocations, because the kernel cannot restore them from the file.
 func cleanMappings(smaps *bufio.Scanner, file string) []mapping {
 	var clean []mapping
 	var current mapping

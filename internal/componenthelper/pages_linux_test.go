@@ -34,7 +34,7 @@ func TestOnlyWhatCanBeReadFromTheProgramAgainIsGivenBack(t *testing.T) {
 	assert.Empty(t, cleanMappings(bufio.NewScanner(strings.NewReader("Anonymous: 0 kB\nzz-1 r-xp\n1-zz r-xp x\n")), "x"))
 }
 
-// TestTheProgramRunsOnWithoutItsPages releases the pages twice and reads them again.
+// TestTheProgramRunsOnWithoutItsPages releases the pages twice and accesses them again.
 func TestTheProgramRunsOnWithoutItsPages(t *testing.T) {
 	now := time.Now()
 	pagesReleased.Store(0)

@@ -11,8 +11,8 @@ import (
 // Problems collects the errors in a component's settings. The zero value is empty.
 type Problems struct{ errs []error }
 
-// Check adds an error unless ok is true. The text contains the setting, its value, and the allowed
-// values.
+// Check adds an error unless ok is true. The error text contains the setting, its value, and the
+// allowed values.
 func (p *Problems) Check(ok bool, format string, args ...any) {
 	if !ok {
 		p.errs = append(p.errs, fmt.Errorf(format, args...))

@@ -2,19 +2,19 @@ package componenthelper
 
 import "time"
 
-// RecentAge is how long a [Recent] keeps unused values at least. It keeps them for at most twice
-// that time.
+// RecentAge is the minimum time that a [Recent] keeps unused values. The maximum is twice that
+// time.
 const RecentAge = 10 * time.Minute
 
-// Recent caches values for a while after their last use, such as values that were derived from
-// labels. Labels repeat from scrape to scrape, and each job adds new ones.
+// Recent is a cache that keeps values for a while after their last use. It is used for values that
+// are derived from labels, which repeat from scrape to scrape, while each new job adds labels.
 type Recent[K comparable, V any] struct {
-	recent, old map[K]V // used since begun, and used before
+	recent, old map[K]V // recent was used since begun, old was used before
 	begun       time.Time
 	limit       int // for each map
 }
 
-// NewRecent returns an empty Recent, which stores at most twice limit values.
+// NewRecent returns an empty Recent that stores at most 2*limit values.
 func NewRecent[K comparable, V any](limit int) *Recent[K, V] {
 	return &Recent[K, V]{recent: map[K]V{}, limit: limit}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// EveryTick calls f at each interval until ctx is done. The first call is after one interval.
+// EveryTick calls f once per interval until ctx is done. The first call is after one interval.
 func EveryTick(ctx context.Context, interval time.Duration, f func(now time.Time)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -28,8 +28,8 @@ type Ending struct {
 	err  error
 }
 
-// Run calls end in its first call, and always returns end's error. If ctx is done first, Run
-// returns ctx's error while end continues.
+// Run calls end the first time that it is called, and returns the error of that call every time. If
+// ctx is done first, Run returns ctx's error while end continues in the background.
 func (e *Ending) Run(ctx context.Context, end func() error) error {
 	e.once.Do(func() {
 		e.done = make(chan struct{})

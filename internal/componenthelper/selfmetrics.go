@@ -8,12 +8,12 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// With returns an option that adds an attribute to a value of a self-metric.
+// With returns an option that adds an attribute to a self-metric's value.
 func With(key, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
 
-// Observed returns the callback of a self-metric with a single value.
+// Observed returns the callback for a self-metric with a single value.
 func Observed(value func() int64) metric.Int64Callback {
 	return func(_ context.Context, o metric.Int64Observer) error {
 		o.Observe(value())
@@ -21,7 +21,7 @@ func Observed(value func() int64) metric.Int64Callback {
 	}
 }
 
-// CountBy adds counts to a self-metric, one for each value of an attribute.
+// CountBy adds counts to a self-metric, with one count for each value of an attribute.
 func CountBy[V interface {
 	~int | ~uint8
 	fmt.Stringer

@@ -21,12 +21,12 @@ type Config interface {
 	confmap.Validator
 }
 
-// Unmarshal decodes conf into cfg. It is called by cfg's own Unmarshal method. Decoding alone would
-// truncate a fraction to an integer, wrap a number that is too large, and ignore misspelled
-// settings of confighttp (such as auth and tls). Each of these, and a value of the wrong type,
-// results in an error with the field, its value, and the allowed values. The error for an unknown
-// key suggests the most similar key. Numbers that decoding moves to other fields are not checked,
-// which only affects confighttp's keepalive.
+// Unmarshal decodes conf into cfg. cfg's own Unmarshal method calls it. Decoding alone would
+// truncate fractions to integers, wrap numbers that are too large, and ignore misspelled settings
+// of confighttp, such as auth and tls. Unmarshal returns an error for each of these and for values
+// of the wrong type. The error contains the field, its value, and the allowed values. The error for
+// an unknown key suggests the most similar key. Numbers that decoding moves to other fields are not
+// checked. This affects only the keepalive settings of confighttp.
 func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)
@@ -81,7 +81,7 @@ func unknown(field string, given any, t reflect.Type) []error {
 	return errs
 }
 
-// suggest returns the key that was probably meant, or all keys if none is similar.
+// suggest returns the key that the user probably meant, or all keys if no key is similar.
 func suggest(field, key string, keys []string) string {
 	if known := Similar(key, keys); known != "" {
 		return fmt.Sprintf("did you mean %q?", join(field, known))
@@ -89,8 +89,8 @@ func suggest(field, key string, keys []string) string {
 	return "must be one of " + strings.Join(keys, ", ")
 }
 
-// settings returns the type that contains the settings of a field: the target of a pointer, or the
-// value of an Optional.
+// settings returns the type that contains a field's settings: the target type of a pointer, the
+// value type of an Optional, or the type itself.
 func settings(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -101,7 +101,7 @@ func settings(t reflect.Type) reflect.Type {
 	return t
 }
 
-// addFields adds the settings of a struct, including settings of squashed structs.
+// addFields adds the settings of a struct, including the settings of squashed structs.
 func addFields(fields map[string]reflect.Type, t reflect.Type) {
 	for f := range t.Fields() {
 		name, option, _ := strings.Cut(f.Tag.Get("mapstructure"), ",")
@@ -121,7 +121,8 @@ func join(field, key string) string {
 	return field + confmap.KeyDelimiter + key
 }
 
-// changed returns an error for each number that decoding changed.
+// changed returns an error for each number that differs between the given and the decoded
+// configuration.
 func changed(field string, given, decoded any) []error {
 	var errs []error
 	switch given := given.(type) {
@@ -146,8 +147,8 @@ func changed(field string, given, decoded any) []error {
 }
 
 // mistyped returns an error for each value that a setting of type t does not accept. It is called
-// after decoding has failed, because decoding errors contain Go types instead of the allowed
-// values.
+// after decoding has failed, because the errors from decoding contain Go types instead of the
+// allowed values.
 func mistyped(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // a list or a map
@@ -198,7 +199,7 @@ func mistyped(field string, given any, t reflect.Type) []error {
 	return errs
 }
 
-// shown returns a value of the wrong type for an error message. If the value may contain a secret,
+// shown formats a value of the wrong type for an error message. If the value may contain a secret,
 // shown returns a description of the value instead. This applies to secret settings and to strings
 // that may contain a password.
 func shown(given any, t reflect.Type) string {
@@ -214,7 +215,7 @@ func shown(given any, t reflect.Type) string {
 	return fmt.Sprint(given)
 }
 
-// accepts reports whether decoding accepts a string, a number or a boolean for type t.
+// accepts reports whether decoding accepts a string, a number, or a boolean for type t.
 func accepts(t reflect.Type, given any) bool {
 	text, isText := given.(string)
 	_, isNumber := number(given)
@@ -235,7 +236,7 @@ func accepts(t reflect.Type, given any) bool {
 	return isNumber
 }
 
-// form describes the values that decoding accepts for type t.
+// form describes the values that type t accepts.
 func form(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -254,8 +255,8 @@ func form(t reflect.Type) string {
 	return allowed(reflect.Zero(t).Interface())
 }
 
-// number returns the value of a number of any type. Large integers are rounded, but by much less
-// than an overflow in decoding would change them.
+// number returns the value of a number of any type. Large integers are rounded. The rounding is
+// much smaller than the change that an overflow in decoding would cause.
 func number(value any) (float64, bool) {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():
@@ -269,7 +270,7 @@ func number(value any) (float64, bool) {
 }
 
 // allowed describes the numbers that the type of value accepts. A type with its own notation
-// describes it in a method Notation. Floats accept all numbers except NaN.
+// describes the notation in its method Notation. Floats accept all numbers except NaN.
 func allowed(value any) string {
 	switch value := value.(type) {
 	case interface{ Notation() string }:

@@ -19,42 +19,42 @@ import (
 )
 
 var (
-	// ErrDamaged means that a stored value is not what was stored under its key.
+	// ErrDamaged means that a stored value differs from what was stored under its key.
 	ErrDamaged = errors.New("the stored value is damaged")
 	// ErrVersion means that a stored value has a different version.
 	ErrVersion = errors.New("the stored value is not of this version")
 )
 
-// StateOptions defines what a component stores, and its log messages.
+// StateOptions defines how a component stores its state, and the log messages.
 type StateOptions struct {
-	// Version is the version of the stored JSON, which contains it as "version". Values with
-	// another version are not used.
+	// Version is the version of the stored JSON, which contains it in the field "version". Values
+	// with a different version are not used.
 	Version int
-	// Key is the key of a component that stores only one value. Other components store one value
-	// for each place, which is a node.
+	// Key is the storage key of a component that stores only one value. Other components store one
+	// value for each place. A place is the name of a node.
 	Key string
 	// Unusable is the log message for stored values that cannot be used.
 	Unusable string
-	// Failure logs when writes start to fail, and when they work again.
+	// Failure logs when writes start to fail and when they succeed again.
 	Failure Failure
 	// Count counts a failed operation, such as "read" or "write", in a self-metric.
 	Count func(ctx context.Context, operation string)
 }
 
 // State is the state that a component keeps in a storage extension, by key, so that it survives a
-// restart. Without a storage extension, the State is nil and keeps nothing. [State.Changed] and
+// restart. Without a storage extension, the State is nil and stores nothing. [State.Changed] and
 // [State.Save] are safe for concurrent use. Only one goroutine may use the other methods at a time.
 //
-// Each stored value ends with a CRC-32 of the key and the value, so that a damaged value is not
-// used. The keys for places are place/<name>. Because a storage extension cannot list its keys, the
-// key places contains a list of their names.
+// Each stored value ends with a CRC-32 of the key and the value, so that damaged values are
+// detected. The key for the value of a place is place/<name>. A storage extension cannot list its
+// keys, so the key "places" contains a list of the places' names.
 type State struct {
 	client  storage.Client // nil if it is closed
 	release func()
 	options StateOptions
 
 	saving sync.Mutex
-	listed map[string]bool // places in the stored list
+	listed map[string]bool // places in the list in the storage
 
 	mu      sync.Mutex
 	changed map[string]bool // keys that must be written
@@ -68,8 +68,8 @@ type storedPlaces struct {
 }
 
 // OpenState returns the state of a component in the storage extension ext, or nil if ext is nil.
-// kind and owner identify the component. The error names the extension and the problem. A component
-// must close its State before it opens another one.
+// kind and owner identify the component. Errors contain the extension and the problem. A component
+// must close its State before it opens it again.
 func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind component.Kind, owner component.ID, o StateOptions) (*State, error) {
 	if ext == nil {
 		return nil, nil
@@ -94,8 +94,8 @@ func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind
 	return &State{client: client, release: release, options: o, changed: map[string]bool{}, listed: map[string]bool{}}, nil
 }
 
-// users are the components that have an open state. If a component is in several pipelines, its
-// instances have the same name and would overwrite each other's values.
+// users contains the components that have an open state. If a component is in several pipelines,
+// its instances have the same name. They would overwrite each other's values.
 var users sync.Map
 
 type user struct {
@@ -106,7 +106,7 @@ type user struct {
 
 // take registers a user until release is called. free is false if the user is already registered.
 func take(u user) (release func(), free bool) {
-	if !reflect.ValueOf(u.storage).Comparable() { // it cannot be compared with others
+	if !reflect.ValueOf(u.storage).Comparable() { // storage of this type cannot be a map key
 		return func() {}, true
 	}
 	_, taken := users.LoadOrStore(u, nil)
@@ -163,7 +163,7 @@ func Restore[T any](ctx context.Context, s *State, use func(key string, stored *
 	s.Unusable(ctx, "read", errs...)
 }
 
-// Changed records that the next [State.Save] must write the value of the key or place.
+// Changed records that the next [State.Save] must write the value of the given key or place.
 func (s *State) Changed(key string) {
 	if s.open() {
 		s.mu.Lock()
@@ -172,9 +172,9 @@ func (s *State) Changed(key string) {
 	}
 }
 
-// SaveEvery saves changes in the background, once per interval, until stop is called. value returns
-// a value that no longer changes, see [stage.Nodes.Stored], so that a slow storage does not delay
-// the component. stop waits for a write that has started.
+// SaveEvery saves changes in the background, once per interval, until stop is called. The values
+// that value returns must not be modified afterward, so that slow storage does not delay the
+// component; see [stage.Nodes.Stored]. stop waits for a write that has started.
 //
 // [stage.Nodes.Stored]: github.com/otelcol-gpu/otelcol-gpu/internal/stage
 func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value func(key string) any) (stop func()) {
@@ -185,7 +185,7 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value fun
 	var saving sync.WaitGroup
 	saving.Go(func() {
 		EveryTick(ctx, interval, func(time.Time) {
-			_ = s.Save(ctx, value) // it is logged, counted, and retried
+			_ = s.Save(ctx, value) // Save logs, counts, and retries failures
 		})
 	})
 	return func() {
@@ -194,10 +194,10 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value fun
 	}
 }
 
-// Save writes in one batch the values of the changed keys, and of all others that have changed since
-// the last successful Save. value returns the value to store. If it returns nil, the place no longer
-// exists, and Save deletes the place's value. A call with changed keys waits until their values are
-// written, even if another call writes them.
+// Save writes the values of the keys in changed, and of all other keys that have changed since the
+// last successful Save, in one batch. value returns the value to store. If it returns nil, the
+// place no longer exists, and Save deletes the place's value. If changed is not empty, Save waits
+// until these values are written, even if another call writes them.
 func (s *State) Save(ctx context.Context, value func(key string) any, changed ...string) error {
 	if !s.open() || len(changed) == 0 && !s.hasChanges() {
 		return nil
@@ -216,16 +216,16 @@ func (s *State) hasChanges() bool {
 	return len(s.changed) > 0
 }
 
-// pending is a write that is ready to be sent to the storage. It shares no memory with the
-// component's values.
+// pending is a write that is ready to be sent to the storage extension. It shares no memory with
+// the component's values.
 type pending struct {
 	changed    map[string]bool
-	listed     map[string]bool // places in the list after the write
+	listed     map[string]bool // places in the list in the storage after the write
 	operations []*storage.Operation
-	err        error // error about values that were omitted
+	err        error // error about values that are not written
 }
 
-// prepare returns the write for the changes, or nil if there are none.
+// prepare returns the write for the pending changes, or nil if there are none.
 func (s *State) prepare(value func(key string) any) *pending {
 	s.mu.Lock()
 	changed := s.changed
@@ -251,7 +251,7 @@ func (s *State) prepare(value func(key string) any) *pending {
 	return &pending{changed, listed, operations, err}
 }
 
-// write writes to the storage. Values that could not be written remain marked as changed.
+// write writes to the storage extension. Values that could not be written remain marked as changed.
 func (s *State) write(ctx context.Context, w *pending) error {
 	if w == nil {
 		return nil
@@ -268,7 +268,7 @@ func (s *State) write(ctx context.Context, w *pending) error {
 	return err
 }
 
-// at returns the storage key for a key of the state.
+// at returns the storage key for a key of the State.
 func (s *State) at(key string) string {
 	if s.options.Key != "" {
 		return key
@@ -276,8 +276,8 @@ func (s *State) at(key string) string {
 	return "place/" + key
 }
 
-// Load reads the value of a key in the storage. If value is a *[]byte, it reads the bytes, and
-// otherwise JSON. found is false if there is no value or an error.
+// Load reads the value of a storage key. If value is a *[]byte, Load stores the bytes in it.
+// Otherwise, it decodes JSON. found is false if there is no value or if there is an error.
 func (s *State) Load(ctx context.Context, key string, value any) (found bool, err error) {
 	sealed, err := s.client.Get(ctx, key)
 	if err != nil || sealed == nil {
@@ -306,9 +306,9 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 	return true, nil
 }
 
-// Write stores values under keys of the storage and deletes the keys in gone, in one batch. It
-// stores a []byte unchanged and other values as JSON. A value that JSON cannot represent is omitted
-// and reported in the error.
+// Write stores values under storage keys and deletes the keys in gone, in one batch. It stores a
+// []byte unchanged and encodes other values as JSON. If JSON cannot represent a value, Write omits
+// the value and reports it in the error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	operations, err := encode(set, gone)
 	return errors.Join(err, s.client.Batch(ctx, operations...))
@@ -334,7 +334,8 @@ func encode(set map[string]any, gone []string) (ops []*storage.Operation, err er
 	return ops, errors.Join(errs...)
 }
 
-// Done counts a failed operation. It logs when operations start to fail and when they work again.
+// Done counts a failed operation. It logs when operations start to fail and when they succeed
+// again.
 func (s *State) Done(ctx context.Context, operation string, err error) {
 	if err != nil {
 		s.options.Count(ctx, operation)
@@ -359,12 +360,12 @@ func (s *State) Unusable(ctx context.Context, operation string, errs ...error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum includes the key, so that a value under another key is rejected.
+// checksum includes the key, so that a value that was stored under a different key is rejected.
 func checksum(key string, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
 
-// Seal returns the stored form of a value, which is the value followed by its checksum.
+// Seal returns the value followed by its checksum, which is the stored form.
 func Seal(key string, value []byte) []byte {
 	sealed := append(make([]byte, 0, len(value)+crc32.Size), value...)
 	return binary.LittleEndian.AppendUint32(sealed, checksum(key, value))

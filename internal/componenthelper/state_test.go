@@ -29,12 +29,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var self = component.MustNewID("gpu_power")
 
-// open opens the state of self in a storage.
+// open opens the state of self in a storage extension.
 func open(host component.Host) (*componenthelper.State, error) {
 	return componenthelper.OpenState(context.Background(), host, &storagetest.ID, component.KindProcessor, self, componenthelper.StateOptions{Version: 1})
 }
 
-// host has one extension.
+// host is a host with one extension.
 type host struct{ extension component.Component }
 
 func (h host) GetExtensions() map[component.ID]component.Component {
@@ -134,7 +134,7 @@ func TestAStoredValueIsRestored(t *testing.T) {
 	})
 }
 
-// No bit may be flipped, and no value may be read under another key.
+// A flipped bit and a value under a different key are detected.
 func TestWhatWasNotStoredIsDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
@@ -199,15 +199,15 @@ func TestLoadDecodesTheStoredValueOrReturnsAnError(t *testing.T) {
 	}
 }
 
-// numbers is a component that stores a number for each place.
+// numbers is a component that stores one number for each place.
 type numbers struct {
 	state  *componenthelper.State
 	values map[string]float64
-	counts map[string]int // of failed operations
+	counts map[string]int // number of failures by operation
 	logs   *observer.ObservedLogs
 }
 
-// startNumbers starts such a component. It rejects stored numbers below 0.
+// startNumbers starts a numbers component. It rejects stored numbers below 0.
 func startNumbers(t *testing.T, m *storagetest.Memory) *numbers {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -351,7 +351,8 @@ func TestWhatChangedIsSavedInTheBackgroundUntilItIsStored(t *testing.T) {
 	})
 }
 
-// A component stores a change before it sends what has changed, so that a restart does not repeat it.
+// A component stores a change before it sends the data that depends on the change, so that it does
+// not send the data again after a restart.
 func TestASaveReturnsAfterItsOwnChangesAreWritten(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	s, err := open(m)
@@ -370,7 +371,7 @@ func TestASaveReturnsAfterItsOwnChangesAreWritten(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-// blocked is a storage whose writes wait until release is closed.
+// blocked is a storage extension whose writes wait until release is closed.
 type blocked struct {
 	*storagetest.Memory
 	writing, release chan struct{}
@@ -392,7 +393,7 @@ func (c *blockedClient) Batch(ctx context.Context, ops ...*storage.Operation) er
 	return c.Client.Batch(ctx, ops...)
 }
 
-// A slow storage does not delay batches that change nothing.
+// Slow storage does not delay batches that change nothing.
 func TestASaveWithoutChangesDoesNotWaitForTheWriteOfAnother(t *testing.T) {
 	b := &blocked{storagetest.NewMemory(nil), make(chan struct{}), make(chan struct{})}
 	s, err := open(host{b})
@@ -471,7 +472,7 @@ func TestAClosedStateStoresNothing(t *testing.T) {
 	assert.Empty(t, m.Values())
 }
 
-// State that earlier versions of the program stored can be read.
+// State that was stored by earlier versions of the program can be read.
 func TestTheStoredFormStays(t *testing.T) {
 	assert.Equal(t, "value\x44\x89\x00\xe8", string(componenthelper.Seal("key", []byte("value"))))
 }

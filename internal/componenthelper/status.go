@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 )
 
-// ReportStatus reports a component's problem to the host. nil means that there is no problem.
+// ReportStatus reports a component's problem to the host. A nil problem means that there is none.
 func ReportStatus(host component.Host, problem error) {
 	event := componentstatus.NewEvent(componentstatus.StatusOK)
 	if problem != nil {
@@ -19,8 +19,8 @@ func ReportStatus(host component.Host, problem error) {
 	componentstatus.ReportStatus(host, event)
 }
 
-// Status reports the problems of a component's parts to the host, once per change. It is safe for
-// concurrent use after Host has been set.
+// Status reports the problems of a component's parts to the host, once for each change. It is safe
+// for concurrent use after Host has been set.
 type Status struct {
 	Host component.Host
 
@@ -28,9 +28,9 @@ type Status struct {
 	problems map[string]error // by part; nil means no problem
 }
 
-// Report sets the problem of a part, or nil for none. changed is true if the problem has changed.
-// ok is true if no part has a problem. Report reports events with the lock held, so that they
-// arrive in the order of the changes.
+// Report sets the problem of a part; nil means that there is none. changed is true if the problem
+// has changed. ok is true if no part has a problem. Report holds the lock while it reports events,
+// so that they arrive in the order of the changes.
 func (s *Status) Report(part string, problem error) (changed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,9 +54,9 @@ func (s *Status) Report(part string, problem error) (changed, ok bool) {
 	return changed, len(s.problems) == 0
 }
 
-// Part returns a host for a part of a component. It combines an event of the part with the problems
-// of the other parts, so that the OK of one part does not hide the error of another. It passes all
-// events except OK and recoverable errors to the component's host unchanged.
+// Part returns a host for a part of a component. If the part reports OK or a recoverable error, the
+// host combines the event with the problems of the other parts, so that one part's OK does not hide
+// another part's error. It passes all other events to the component's host unchanged.
 func (s *Status) Part(name string) component.Host { return &partHost{s.Host, s, name} }
 
 type partHost struct {

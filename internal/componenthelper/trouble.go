@@ -20,15 +20,15 @@ import (
 // the time between two scrapes, so that a problem that occurs in every scrape is logged only once.
 const LogAgainAfter = 10 * time.Minute
 
-// Trouble is a problem that may occur in every batch. The zero value is ready for use. It is safe
-// for concurrent use.
+// Trouble is a problem that may occur in every batch. The zero value is ready for use. Trouble is
+// safe for concurrent use.
 type Trouble struct {
 	mu   sync.Mutex
-	last time.Time // when it last occurred; zero if never
+	last time.Time // when it last occurred; zero if it never occurred
 }
 
-// ShouldLog records that the problem occurred now. It reports whether to log the problem, which is
-// true the first time and after the problem was absent for [LogAgainAfter].
+// ShouldLog records that the problem has occurred now, and reports whether to log it. It returns
+// true the first time, and again after the problem was absent for [LogAgainAfter].
 func (t *Trouble) ShouldLog(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,20 +40,21 @@ func (t *Trouble) ShouldLog(now time.Time) bool {
 // lasts reports whether the problem occurred recently. The caller holds the lock.
 func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < LogAgainAfter }
 
-// Limit is a limit on what a component keeps. New items beyond the limit are refused.
+// Limit is the maximum number of items that a component keeps. New items beyond the limit are
+// refused.
 type Limit struct {
 	Trouble
-	// Component is the id of the component with the limit.
+	// Component is the ID of the component.
 	Component string
-	// Setting is the name of the setting to raise, and Value is its value.
+	// Setting is the name of the setting that users can raise, and Value is its value.
 	Setting string
 	Value   int
 	// What is the plural name of the refused items, such as "series".
 	What string
 }
 
-// Refused logs that n items were refused, unless that was logged recently. It does nothing if n is
-// 0.
+// Refused logs that n items were refused, unless it has logged this recently. It does nothing if n
+// is 0.
 func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	if n == 0 {
 		return
@@ -68,8 +69,8 @@ func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 		l.Setting, l.Value, l.What, l.Setting), zap.Int64("refused", n))
 }
 
-// Series counts the series that all nodes of a component keep, up to a limit. It is safe for
-// concurrent use.
+// Series counts the time series that a component keeps for all nodes together, up to a limit. It is
+// safe for concurrent use.
 type Series struct {
 	Limit
 
@@ -77,12 +78,12 @@ type Series struct {
 	refused atomic.Int64 // since the last Report
 }
 
-// NewSeries returns a Series that keeps nothing yet. The parameters are the fields of its Limit.
+// NewSeries returns a Series that counts no series yet. The parameters are the fields of its Limit.
 func NewSeries(component, setting string, value int, what string) *Series {
 	return &Series{Limit: Limit{Component: component, Setting: setting, Value: value, What: what}, kept: stage.NewLimit(value)}
 }
 
-// Admit reports whether n more series may be kept. It counts them as kept or refused.
+// Admit reports whether n more series may be kept. It counts them either as kept or as refused.
 func (s *Series) Admit(n int) bool {
 	fits := s.kept.TakeAll(n)
 	if !fits {
@@ -94,7 +95,7 @@ func (s *Series) Admit(n int) bool {
 // Free counts n series as no longer kept.
 func (s *Series) Free(n int) { s.kept.Free(n) }
 
-// Refuse counts refused series.
+// Refuse counts n series as refused.
 func (s *Series) Refuse(n int) { s.refused.Add(int64(n)) }
 
 // Report records how many series are kept, and how many were refused since the last Report.
@@ -108,7 +109,8 @@ func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, 
 }
 
 // Failure logs the failures of a repeated operation: one line when the operation starts to fail and
-// one when it works again. Without lines, it logs nothing. It is not safe for concurrent use.
+// one line when it succeeds again. If the lines are empty, it logs nothing. It is not safe for
+// concurrent use.
 type Failure struct {
 	Logger *zap.Logger
 	// Fails and Works are the two lines. Fails is a warning unless Level is higher.
@@ -118,8 +120,8 @@ type Failure struct {
 	failing bool
 }
 
-// Result records the result of an attempt, where nil means success. If err is not nil, the fields
-// are logged with it.
+// Result records the result of an attempt. A nil err means success. If err is not nil, the log line
+// contains the fields.
 func (f *Failure) Result(err error, fields ...zap.Field) {
 	failing := err != nil
 	if failing == f.failing {
@@ -135,21 +137,23 @@ func (f *Failure) Result(err error, fields ...zap.Field) {
 	}
 }
 
-// reached contains this process's limits that have refused items.
+// reached contains the limits in this process that have refused items.
 var reached = struct {
 	sync.Mutex
 	limits map[*Limit]struct{}
 }{limits: map[*Limit]struct{}{}}
 
-// Forget removes a limit when its component ends, so that [Reached] no longer returns it.
+// Forget removes the limit from the result of [Reached]. It is called when the component shuts
+// down.
 func (l *Limit) Forget() {
 	reached.Lock()
 	defer reached.Unlock()
 	delete(reached.limits, l)
 }
 
-// Reached returns this process's limits that refused items within [LogAgainAfter], sorted by component and
-// setting. If a component is in several pipelines, each of its limits is returned only once.
+// Reached returns the limits in this process that have refused items within [LogAgainAfter], sorted
+// by component and setting. If a component is in several pipelines, each of its limits is returned
+// only once.
 func Reached(now time.Time) []*Limit {
 	reached.Lock()
 	defer reached.Unlock()

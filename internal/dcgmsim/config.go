@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// FieldSet is the set of counters with which the exporter is started.
+// FieldSet is the set of counters that the exporter exposes.
 type FieldSet string
 
 const (
-	// FieldsDefault is the style's default-counters.csv.
+	// FieldsDefault is the set in default-counters.csv of the configured [Style].
 	FieldsDefault FieldSet = "default"
-	// FieldsAll enables all simulated fields.
+	// FieldsAll is the set of all simulated fields.
 	FieldsAll FieldSet = "all"
 )
 
-// SharedRows is how the exporter exposes a device that several pods share
+// SharedRows determines how the exporter exposes a device that several pods share
 // (KUBERNETES_VIRTUAL_GPUS=true).
 type SharedRows string
 
 const (
-	// SharedRowsPerProcess keeps the device's own row of FB_USED and GPU_UTIL and adds one row per
-	// pod, which measures the pod's processes. All other fields are copied to each pod. Exporters
-	// since 4.5.3-4.8.2 do this.
+	// SharedRowsPerProcess keeps the device's own sample of FB_USED and GPU_UTIL and adds one
+	// sample per pod, which measures the pod's processes. All other fields are copied to each pod.
+	// Exporters since 4.5.3-4.8.2 do this.
 	SharedRowsPerProcess SharedRows = "per-process"
 	// SharedRowsCopies copies all fields of the device to each pod. Exporters before 4.5.3-4.8.2 do
 	// this.
@@ -39,23 +39,25 @@ type Config struct {
 	Style Style
 	// Fields is the set of counters.
 	Fields FieldSet
-	// Nodes is the number of exporters. GPUs is the number of GPUs per node.
+	// Nodes is the number of nodes, with one exporter each. GPUs is the number of GPUs per node.
 	Nodes, GPUs int
-	// MIG is the number of 1g instances, 1 to 7, on every GPU. If it is 0, the scenario sets it.
+	// MIG is the number of 1g instances on every GPU, from 1 to 7. If it is 0, the scenario
+	// determines the number.
 	MIG int
 	// Links is the number of NVLinks per GPU.
 	Links int
-	// SharedRows is how shared devices are exposed.
+	// SharedRows determines how shared devices are exposed.
 	SharedRows SharedRows
-	// PodUID is the exporter's --kubernetes-enable-pod-uid.
+	// PodUID is the exporter's flag --kubernetes-enable-pod-uid.
 	PodUID bool
 	// CollectInterval is how long the exporter serves the same values. If it is 0, the values
 	// change with every scrape.
 	CollectInterval time.Duration
 }
 
-// NewDefaultConfig returns one node with eight GPUs in the mixed scenario. Its style matches the
-// exporter that the GPU operator installs. All counters are enabled, with new values every second.
+// NewDefaultConfig returns a configuration for one node with eight GPUs in the mixed scenario. Its
+// style matches the exporter that the GPU Operator installs. All counters are enabled, and their
+// values change every second.
 func NewDefaultConfig() Config {
 	return Config{
 		Scenario:        ScenarioMixed,
@@ -68,7 +70,7 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// Limits of a Config, which allow a large cluster on one port.
+// Limits for a Config. They allow a large cluster on one port.
 const (
 	maxNodes           = 10000
 	maxGPUs            = 64
@@ -76,8 +78,8 @@ const (
 	maxCollectInterval = time.Hour
 )
 
-// refused returns the error for a value that is not allowed. setting is the name of dcgmsim's flag
-// without dashes, if there is one.
+// refused returns the error for a value that is not allowed. setting is the dcgmsim flag without
+// dashes, or the name of the field if there is no flag.
 func refused(setting string, value any, allowed string, args ...any) error {
 	return fmt.Errorf("%s: %q: want %s", setting, fmt.Sprint(value), fmt.Sprintf(allowed, args...))
 }
@@ -89,7 +91,7 @@ func oneOf[T ~string](setting string, value T, allowed []T) error {
 	return refused(setting, value, "one of %s", List(allowed))
 }
 
-// List formats values on one line.
+// List formats values as one line of text.
 func List[T ~string](values []T) string {
 	names := make([]string, len(values))
 	for i, v := range values {

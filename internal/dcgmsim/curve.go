@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// point is a point of a curve.
+// point is a point on a curve.
 type point struct {
 	at    time.Duration
 	value float64
 }
 
-// curve is a periodic, piecewise linear function of time. Two points at the same time form a step,
-// where the value of the second one applies from that time on.
+// curve is a periodic, piecewise linear function of time. Two points at the same time form a step.
+// From that time on, the value of the second point applies.
 type curve struct {
 	period time.Duration
 	points []point
-	// before[i] is the integral from 0 to points[i].at, as value times seconds.
+	// before[i] is the integral from 0 to points[i].at, in units of the value times seconds.
 	before []float64
 }
 
 // newCurve returns a curve through the points, which must be sorted by time. The first point must
-// be at 0 and the last one at the period.
+// be at time 0, and the last point at the end of the period.
 func newCurve(points ...point) curve {
 	c := curve{
 		period: points[len(points)-1].at,
@@ -37,7 +37,7 @@ func newCurve(points ...point) curve {
 	return c
 }
 
-// segment returns the index of the last point at or before u, a time within the period.
+// segment returns the index of the last point at or before u, which is a time within the period.
 func (c *curve) segment(u time.Duration) int {
 	return sort.Search(len(c.points), func(i int) bool { return c.points[i].at > u }) - 1
 }
@@ -50,7 +50,7 @@ func (c *curve) at(u time.Duration) float64 {
 	return a.value + (b.value-a.value)*float64(u-a.at)/float64(b.at-a.at)
 }
 
-// integral returns the integral from 0 to u, as value times seconds.
+// integral returns the integral from 0 to u, in units of the value times seconds.
 func (c *curve) integral(u time.Duration) float64 {
 	whole := float64(u / c.period)
 	u %= c.period
@@ -64,7 +64,8 @@ type span struct {
 	from, to time.Duration
 }
 
-// pulses returns spans of length on, one at the beginning of each step in [from, to).
+// pulses divides [from, to) into steps and returns one span at the beginning of each step. Each
+// span has the length on.
 func pulses(from, to, step, on time.Duration) []span {
 	var out []span
 	for at := from; at < to; at += step {
@@ -73,17 +74,17 @@ func pulses(from, to, step, on time.Duration) []span {
 	return out
 }
 
-// gate is a periodic function of time that is on or off. Times are in nanoseconds, so the integral
-// is exact. The zero gate is always off.
+// gate is a periodic function of time that is either on or off. Times are integers in nanoseconds,
+// so the integral is exact. The zero gate is always off.
 type gate struct {
 	period time.Duration
 	spans  []span
-	// before[i] is how long the gate is on between 0 and spans[i].from. The last element is the
-	// total for the period.
+	// before[i] is how long the gate is on between 0 and spans[i].from. The last element is how
+	// long it is on in one period.
 	before []time.Duration
 }
 
-// newGate returns a gate that is on within the spans. The spans may overlap and must be in [0,
+// newGate returns a gate that is on within the spans. The spans may overlap and must be within [0,
 // period].
 func newGate(period time.Duration, spans ...span) gate {
 	sorted := slices.Clone(spans)
@@ -103,7 +104,7 @@ func newGate(period time.Duration, spans ...span) gate {
 	return g
 }
 
-// after returns the index of the first span that starts after u, a time within the period.
+// after returns the index of the first span that starts after u, which is a time within the period.
 func (g *gate) after(u time.Duration) int {
 	return sort.Search(len(g.spans), func(i int) bool { return g.spans[i].from > u })
 }
@@ -140,8 +141,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	perPeriod := int64(len(g.spans))
 	local := int64(g.after(u % g.period))
 	if g.spans[0].from == 0 {
-		// The edge at the start of a period is counted at the end of the previous period. If the
-		// gate is still on there, it is not an edge.
+		// An edge at the start of a period is counted at the end of the previous period. It is not
+		// an edge if the gate is still on at the end of that period.
 		local--
 		if g.spans[len(g.spans)-1].to == g.period {
 			perPeriod--
@@ -150,8 +151,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	return int64(u/g.period)*perPeriod + local
 }
 
-// union returns a gate that is on while any of the gates is on. All must have the same period or be
-// zero.
+// union returns a gate that is on while any of the gates is on. All gates must have the same period
+// or be zero.
 func union(gates ...gate) gate {
 	var spans []span
 	var period time.Duration

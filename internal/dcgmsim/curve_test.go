@@ -31,8 +31,8 @@ func TestACurveIsLinearBetweenItsPointsAndRepeats(t *testing.T) {
 
 func TestTheIntegralOfACurveIsTheSumOfItsMidpoints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// The points are at whole milliseconds, so the midpoint rule is exact except in intervals
-		// with a step.
+		// All points are at whole milliseconds, so the midpoint rule is exact except in intervals
+		// that contain a step.
 		period := time.Duration(rapid.IntRange(2, 400).Draw(t, "period")) * time.Millisecond
 		points := []point{{0, rapid.Float64Range(0, 1).Draw(t, "first")}}
 		for at := time.Duration(0); at < period; {

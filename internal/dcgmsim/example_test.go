@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// A test runs an exporter in its own process, advances its clock, and compares the scraped counters
-// with the true values.
+// A test runs an exporter in its own process, advances the exporter's clock, and compares the
+// scraped counters with the true values.
 func Example() {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.GPUs = dcgmsim.ScenarioPowerCapped, 1

@@ -3,8 +3,8 @@ package dcgmsim
 import "time"
 
 // faultBegins and faultEnds are the beats at which a fault begins and ends. Stories with a fault
-// have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with it, and 10 minutes without
-// it.
+// have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with the fault, and 10 minutes
+// without it.
 const faultBegins, faultEnds = 10, 40
 
 // fault returns a curve with the value faulty during the fault and usual at all other times.
@@ -14,7 +14,7 @@ func (s script) fault(usual, faulty float64) curve {
 
 func (s script) duringFault() gate { return s.gate(s.on(faultBegins, faultEnds)) }
 
-// spinning is a device whose job keeps polling for a rank that does not respond.
+// spinning is a device of a job that keeps polling for a rank that does not respond.
 func (s script) spinning() *story {
 	return &story{
 		load: s.fault(.85, .99), memory: s.flat(.7), power: s.fault(.6, .2), temperature: s.fault(60, 48), clock: s.flat(1),
@@ -22,7 +22,7 @@ func (s script) spinning() *story {
 	}
 }
 
-// latchedUtilization is a free device whose utilization stays at 1 although nothing is running.
+// latchedUtilization is a free device that reports a utilization of 1 although nothing is running.
 func (s script) latchedUtilization() *story {
 	return &story{
 		load: s.fault(0, 1), memory: s.flat(0), power: s.flat(0), temperature: s.flat(31), clock: s.flat(.175),
@@ -31,7 +31,8 @@ func (s script) latchedUtilization() *story {
 	}
 }
 
-// slowDevice is a device of a job. The hardware lowers its clock because it is too hot.
+// slowDevice is a device of a job. The hardware reduces the device's clock because the device is
+// too hot.
 func (s script) slowDevice() *story {
 	hot := s.duringFault()
 	return &story{
@@ -40,8 +41,8 @@ func (s script) slowDevice() *story {
 	}
 }
 
-// memoryDegrading is a device with corrected errors and with rows that will be remapped at the next
-// reset.
+// memoryDegrading is a device with corrected memory errors and with memory rows that will be
+// remapped at the next reset.
 func (s script) memoryDegrading() *story {
 	st := s.healthy()
 	st.sbe = events{period: s.time(60)}
@@ -59,8 +60,8 @@ func (s script) frozenTelemetry() *story {
 	return st
 }
 
-// shown returns the time whose values the exporter exposes at time t: t itself, or the time at
-// which the values froze.
+// shown returns the time of the values that the exporter exposes at time t. This is t itself, or
+// the time at which the values froze.
 func (g *gpu) shown(t time.Duration) time.Duration {
 	frozen := &g.story.frozen
 	if len(frozen.spans) == 0 {

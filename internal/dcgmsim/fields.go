@@ -77,8 +77,7 @@ const (
 	quantities
 )
 
-// number is a field value with DCGM's type, because the exporter formats integers and floats
-// differently.
+// number is a field's value with DCGM's type. The exporter formats integers and floats differently.
 type number struct {
 	int    int64
 	float  float64
@@ -88,7 +87,7 @@ type number struct {
 
 func integer(v int64) number { return number{int: v, valid: true} }
 
-// double rounds to six decimals as "%f" does, so that every style exposes the same value.
+// double rounds to six decimals, as "%f" does, so that every style exposes the same value.
 func double(v float64) number {
 	return number{float: math.Round(v*1e6) / 1e6, double: true, valid: true}
 }
@@ -100,20 +99,20 @@ func (n number) value() float64 {
 	return float64(n.int)
 }
 
-// field is a row of a counters csv.
+// field is a line of a counters CSV file.
 type field struct {
 	quantity        quantity
 	name, typ, help string
-	// convert changes the unit. If it is nil, the value is unchanged.
+	// convert converts the value to another unit. If it is nil, the value is unchanged.
 	convert func(number) number
 }
 
-// ofGPUs are the quantities that are missing if MIG is enabled. All other quantities of the board
-// are repeated for every instance.
+// ofGPUs are the quantities that are missing if MIG is enabled. All other quantities of a board are
+// repeated for every instance.
 var ofGPUs = []quantity{gpuUtil, memCopyUtil, encUtil, decUtil}
 
 // times returns a function that multiplies an integer by a factor. times, millijoules, and percent
-// convert values to the base units that DCGM 4.7 uses.
+// convert values to the base units of DCGM 4.7.
 func times(factor int64) func(number) number {
 	return func(n number) number { return integer(n.int * factor) }
 }
@@ -127,14 +126,14 @@ const (
 	mib     = 1 << 20
 )
 
-// csv is the union of the counters of all styles. It is sorted by DCGM's field id, as in the
-// exporter's template. Names, types, and help texts are from the shipped csv files. Fields that no
-// csv file contains, not even as a comment, have our own help text.
+// csv is the union of the counters in all styles. It is sorted by DCGM's field ID, as in the
+// exporter's template. Names, types, and help texts are from the CSV files that the exporter ships.
+// Fields that are in no CSV file, not even in a comment, have our own help text.
 var csv = []struct {
 	quantity        quantity
 	name, typ, help string
-	// exists are the styles that support the field. shipped are the styles whose
-	// default-counters.csv contains it.
+	// exists contains the styles that support the field. shipped contains the styles whose
+	// default-counters.csv contains the field.
 	exists, shipped generation
 }{
 	{smClock, "DCGM_FI_DEV_SM_CLOCK", gauge, "SM clock frequency (in MHz).", always, always},
@@ -204,8 +203,8 @@ var csv = []struct {
 	{clockEventsTotal, "DCGM_EXP_CLOCK_EVENTS_TOTAL", counter, "Total clock events observed since exporter start (edge-counted).", since483, 0},
 }
 
-// changes overrides the non-empty fields of csv for some styles: types and help texts, and DCGM
-// 4.7's names and base units.
+// changes contains what differs from csv in some styles: types and help texts, and the names and
+// base units of DCGM 4.7. Each field that is not empty overrides the field in csv.
 var changes = []struct {
 	styles generation
 	field
@@ -258,8 +257,8 @@ var changes = []struct {
 	{gen49, field{quantity: recoveryAction, name: "DCGM_FI_DEV_GPU_RECOVERY_ACTION"}},
 }
 
-// fieldsOf returns the fields that an exporter of the style exposes with its default counters or
-// with all counters.
+// fieldsOf returns the fields that an exporter of the given style exposes with the given set of
+// counters.
 func fieldsOf(style Style, set FieldSet) []field {
 	var out []field
 	for _, row := range csv {
@@ -277,7 +276,7 @@ func fieldsOf(style Style, set FieldSet) []field {
 	return out
 }
 
-// linkFields returns the fields that also exist for each NVLink.
+// linkFields returns the fields that are also exposed for each NVLink.
 func linkFields(fields []field) []field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.quantity != linkBandwidth && f.quantity != linkReplays })
 }

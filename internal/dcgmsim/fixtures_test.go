@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fixtures is a directory with exposition bodies that the tests of several packages use.
+// fixtures is a directory with exposition bodies. The tests of several packages use it.
 const fixtures = "../../testdata/exposition"
 
-// readFixture parses a body with Prometheus' own parser.
+// readFixture parses a body with Prometheus's own parser.
 func readFixture(name string) (samples map[string]float64, series []labels.Labels, err error) {
 	body, err := os.ReadFile(filepath.Join(fixtures, name))
 	if err != nil {
@@ -66,7 +66,7 @@ func TestEveryFixtureIsDescribedAndCanBeRead(t *testing.T) {
 	}
 }
 
-// memoryOf returns used + free of each device in a fixture. If a device has rows of its own, only
+// memoryOf returns used + free for each device in a fixture. If a device has its own samples, only
 // they count.
 func memoryOf(samples map[string]float64, series []labels.Labels) map[string]float64 {
 	read := func(name string) map[string]float64 {
@@ -87,7 +87,7 @@ func memoryOf(samples map[string]float64, series []labels.Labels) map[string]flo
 }
 
 func TestTheMemoryOfTheFixturesAddsUp(t *testing.T) {
-	// Used + free in MiB on a V100, an H100, and the H100's 1g.10gb instances.
+	// Used + free, in MiB, on a V100, an H100, and the H100's 1g.10gb instances.
 	sizes := []float64{32510, 81079, 9856}
 	files, err := filepath.Glob(filepath.Join(fixtures, "*.prom"))
 	require.NoError(t, err)

@@ -9,10 +9,11 @@ import (
 type hardware struct {
 	model  string
 	driver string
-	// fbMiB is used + free. If the driver reports reserved memory separately, reservedMiB is added.
+	// fbMiB is used + free memory. If the driver reports reserved memory separately, the total is
+	// fbMiB + reservedMiB.
 	fbMiB, reservedMiB int64
-	// instanceMiB and instanceReservedMiB are the corresponding sizes of a MIG instance of the
-	// smallest profile.
+	// instanceMiB and instanceReservedMiB are the same sizes for a MIG instance with the smallest
+	// profile.
 	instanceMiB, instanceReservedMiB int64
 	profile                          string
 	idleWatts, limitWatts            float64
@@ -25,7 +26,7 @@ type hardware struct {
 	rowRemapping bool
 }
 
-// The boards. Each one is typical for the time of one exporter generation.
+// The boards. Each board is typical for the time of one exporter generation.
 var (
 	v100 = hardware{
 		model: "Tesla V100-SXM2-32GB", driver: "450.51.06",
@@ -47,7 +48,8 @@ var (
 	}
 )
 
-// firstInstanceID is the GPU_I_ID of the first 1g instance. With seven 1g instances, the ids are 7 to 13.
+// firstInstanceID is the GPU_I_ID of the first 1g instance. Seven 1g instances have the IDs 7 to
+// 13.
 const firstInstanceID = 7
 
 // ripple is noise in the power draw, in watts. It makes every scrape different without changing the
@@ -55,8 +57,8 @@ const firstInstanceID = 7
 var ripple = newCurve(
 	point{0, 0}, point{900 * time.Millisecond, 4.5}, point{2800 * time.Millisecond, -4.5}, point{3700 * time.Millisecond, 0})
 
-// mix is the finalizer of splitmix64, a cheap hash. It derives identities and histories from the
-// position of a device.
+// mix is the finalizer of splitmix64, a fast hash. It is used to derive identities and histories
+// from the position of a device.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -64,13 +66,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// uuid formats 128 bits that are derived from the key, with NVML's prefix.
+// uuid formats 128 bits that are derived from key, with NVML's prefix.
 func uuid(prefix string, key uint64) string {
 	hi, lo := mix(key), mix(key+1)
 	return fmt.Sprintf("%s-%08x-%04x-%04x-%04x-%012x", prefix, hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)
 }
 
-// busID returns the PCI bus id of the n-th GPU of a node in dcgm-exporter's format.
+// busID returns the PCI bus ID of a node's nth GPU in dcgm-exporter's format.
 func busID(n int) string {
 	return fmt.Sprintf("%08X:%02X:00.0", n/14, 0x19+n%14*0x11)
 }

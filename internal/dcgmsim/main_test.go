@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 type exposition struct {
-	// samples maps "name{labels}" in Prometheus' canonical form to values.
+	// samples maps "name{labels}" in Prometheus's canonical form to values.
 	samples map[string]float64
 	// series contains the labels, including the name, in the order of the body.
 	series []labels.Labels
@@ -30,8 +30,8 @@ type exposition struct {
 	families []string
 }
 
-// parse parses a body with Prometheus' own parser and fails the test if Prometheus would reject the
-// scrape.
+// parse parses a body with Prometheus's own parser. It fails the test if Prometheus would reject
+// the scrape.
 func parse(t *testing.T, body []byte) exposition {
 	t.Helper()
 	out := exposition{samples: map[string]float64{}, types: map[string]string{}}
@@ -60,7 +60,7 @@ func parse(t *testing.T, body []byte) exposition {
 	}
 }
 
-// value is a sample of a family.
+// value is one sample of a metric family.
 type value struct {
 	labels.Labels
 	number float64
@@ -77,7 +77,7 @@ func (e exposition) family(name string) []value {
 	return out
 }
 
-// only returns the single sample of a family.
+// only returns the only sample of a family.
 func (e exposition) only(t *testing.T, name string) value {
 	t.Helper()
 	all := e.family(name)
@@ -85,7 +85,7 @@ func (e exposition) only(t *testing.T, name string) value {
 	return all[0]
 }
 
-// newSimulation returns a simulation with a changed default configuration.
+// newSimulation returns a simulation with the default configuration, modified by change.
 func newSimulation(t testing.TB, change func(*Config)) *Simulation {
 	t.Helper()
 	config := NewDefaultConfig()

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// notSupported is DCGM's blank integer for "not supported", which the oldest exporters print.
+// notSupported is DCGM's integer sentinel for "not supported", which the oldest exporters print.
 const notSupported = 0x7ffffffffffffff2
 
 // idlePCIeTx and idlePCIeRx are the bytes per second that the driver itself sends and receives on
-// an idle GPU, according to recordings.
+// an idle GPU. The values are from recordings.
 const idlePCIeTx, idlePCIeRx = 110e3, 18e3
 
-// reading contains the values of one entity at one time. Quantities that were not observed are
+// reading contains the values of one entity at one time. Quantities without an observation are
 // invalid.
 type reading [quantities]number
 
@@ -22,7 +22,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	u := g.phase + t
 	hw, st := g.hardware, g.story
 	load := st.load.at(u)
-	moves := load // utilization of memory and links
+	moves := load // utilization of the memory and the links
 	if st.waits.at(u) {
 		moves = 0
 	}
@@ -40,7 +40,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[eventReasons] = integer(int64(mask))
 	celsius := st.temperature.at(u)
 	r[gpuTemp] = integer(int64(math.Round(celsius)))
-	// HBM is as warm as the GPU when idle, and warmer under load.
+	// Idle HBM is as warm as the GPU. Under load it is warmer.
 	r[memTemp] = integer(int64(math.Round(celsius + 12*st.power.at(u))))
 	r[enforcedLimit] = double(hw.limitWatts)
 	millijoules := (g.joules(t) - g.joules(since)) * 1000
@@ -136,14 +136,14 @@ func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	last := e.lastXID(s.restarted(t), t)
 	r[xidLast] = integer(int64(last))
 	if last == 0 && s.config.Style.in(since45) {
-		// These exporters omit the blank value that DCGM returns before the first XID.
+		// These exporters omit the sentinel that DCGM returns before the first XID.
 		r[xidLast] = number{}
 	}
 }
 
-// clockEventCounts returns how many samples in the window that ends at t had each reason, in the
-// order of clockEvents. DCGM samples at the collect interval. The simulation samples at most once
-// per second.
+// clockEventCounts returns the number of samples with each reason in the window that ends at t, in
+// the order of clockEvents. DCGM takes samples at the collect interval. The simulation takes at
+// most one sample per second.
 func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	var counts [9]int64
 	step := max(s.config.CollectInterval, time.Second)
@@ -162,7 +162,7 @@ func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	return counts
 }
 
-// xidTexts are the err_msg labels of the XIDs in the stories.
+// xidTexts maps the XID codes in the stories to the values of their label err_msg.
 var xidTexts = map[int]string{
 	0:  "No Error",
 	13: "Graphics Engine Exception",

@@ -19,11 +19,12 @@ func (l label) compare(o label) int { return cmp.Compare(l.name, o.name) }
 // labelSet contains the labels of a row in three groups, in the order in which the template of
 // exporters up to 4.8.2 writes them.
 type labelSet struct {
-	// identity is written first, in this order.
+	// identity is written first, in the given order.
 	identity []label
-	// labels are the csv fields of type label and the labels of derived metrics, sorted by name.
+	// labels contains the CSV fields of type label and the labels of derived metrics, sorted by
+	// name.
 	labels []label
-	// attributes are the labels that transformations add, sorted by name.
+	// attributes contains the labels that transformations add, sorted by name.
 	attributes []label
 }
 
@@ -39,7 +40,7 @@ func (s *labelSet) with(labels, attributes []label) labelSet {
 	return out
 }
 
-// text formats the set, including braces, in the given style.
+// text formats the labels in the given style, including the braces.
 func (s *labelSet) text(style Style) string {
 	all := slices.Concat(s.identity, s.labels, s.attributes)
 	if style.in(since483) {
@@ -69,11 +70,11 @@ func (s *labelSet) text(style Style) string {
 
 var escaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// row is a line for an entity, one of its holders, or one of its NVLinks. All fields of the same
-// kind have the same rows.
+// row is the labels of the samples for an entity, one of its holders, or one of its NVLinks. All
+// fields of the same kind have the same rows.
 type row struct {
 	entity int
-	// pod is the holder whose processes the row measures, or nil if the row measures the device.
+	// pod is the holder whose processes the row measures. It is nil if the row measures the device.
 	pod  *pod
 	link bool
 	set  labelSet
@@ -82,15 +83,15 @@ type row struct {
 
 // rowTable contains the rows of a node in the order in which they are exposed.
 type rowTable struct {
-	// plain are the rows of most fields: one per entity or holder.
+	// plain contains the rows of most fields: one per entity or holder.
 	plain []row
-	// perProcess are the rows of FB_USED and GPU_UTIL if devices are shared.
+	// perProcess contains the rows of FB_USED and GPU_UTIL if devices are shared.
 	perProcess []row
-	// links are the rows per NVLink. withLinks is plain followed by links.
+	// links contains the rows of the NVLinks. withLinks is plain followed by links.
 	links, withLinks []row
 }
 
-// newRowTable formats the labels of a node's rows, which never change.
+// newRowTable formats the labels of a node's rows. The labels never change.
 func (s *Simulation) newRowTable(n *node) rowTable {
 	var t rowTable
 	style := s.config.Style
@@ -152,8 +153,8 @@ func (s *Simulation) deviceLabels(n *node, e *entity) labelSet {
 	return set
 }
 
-// withoutPod returns the labels of a device that no pod holds. Exporters up to 3.x add empty pod
-// labels.
+// withoutPod returns the labels of a device that no pod holds. In exporters up to 3.x, these
+// include empty pod labels.
 func (s *Simulation) withoutPod(set labelSet) labelSet {
 	if s.config.Style.in(until3) {
 		return set.with(nil, podNames(&pod{}))
@@ -173,7 +174,7 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	}
 	out := podNames(p)
 	if withUID && (p.claim == nil || s.config.Style.in(since483)) {
-		// Up to 4.8.2, the exporter's code for claims omits the UID.
+		// Up to 4.8.2, the exporter does not add the UID to the labels of claims.
 		out = append(out, label{"pod_uid", p.uid})
 	}
 	if p.vgpu != "" && n.virtualGPUs {
@@ -190,8 +191,8 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	return out
 }
 
-// linkLabels returns the labels of a GPU's NVLink. Some have other names than on device rows:
-// gpu_uuid, model_name, and, even in 4.5, hostname.
+// linkLabels returns the labels of a GPU's NVLink. Some names differ from those of the device's
+// labels: gpu_uuid, model_name, and, even in 4.5, hostname.
 func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	return labelSet{
 		identity: []label{
@@ -207,12 +208,12 @@ func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	}
 }
 
-// AppendBody appends the body that the node's exporter serves at time t since the start, with the
-// values of the last collect interval.
+// AppendBody appends the body that the node's exporter serves at time t since the start. The values
+// are from the last collect interval.
 func (s *Simulation) AppendBody(dst []byte, node int, t time.Duration) []byte {
 	r := renderer{Simulation: s, node: &s.nodes[node], at: s.Sampled(t), out: dst}
 	if r.node.vendor == amd {
-		r.at = r.at.Truncate(tick) // residencies and their clock advance together
+		r.at = r.at.Truncate(tick) // residencies and their clock advance in the same steps
 	}
 	r.read()
 	switch {
@@ -254,8 +255,8 @@ func (r *renderer) read() {
 	}
 }
 
-// perGPU writes the layout of exporter 2.0: HELP and TYPE of all counters, then the samples of each
-// GPU, with an empty line before each GPU.
+// perGPU writes the layout of exporter 2.0: HELP and TYPE of all counters, followed by the samples
+// of each GPU. There is an empty line before each GPU.
 func (r *renderer) perGPU() {
 	for i := range r.fields {
 		r.header(&r.fields[i])
@@ -269,8 +270,8 @@ func (r *renderer) perGPU() {
 	}
 }
 
-// template writes the layout of exporters up to 4.8.2: families in the order of their field ids,
-// followed by the NVLink families with another HELP and TYPE.
+// template writes the layout of exporters up to 4.8.2: families in the order of their field IDs,
+// followed by the NVLink families with their own HELP and TYPE.
 func (r *renderer) template() {
 	for i := range r.fields {
 		r.family(&r.fields[i], r.rowsOf(&r.fields[i], false))
@@ -290,8 +291,8 @@ func (r *renderer) sorted() {
 	}
 }
 
-// rowsOf returns the rows of a field. Exporters recognize the fields with rows per process by these
-// two names, so a renamed field gets copies.
+// rowsOf returns the rows of a field. Exporters recognize the fields that have rows per process by
+// these two names, so a renamed field is copied to each holder.
 func (r *renderer) rowsOf(f *field, perLink bool) []row {
 	switch {
 	case perLink:
@@ -307,7 +308,7 @@ func (r *renderer) header(f *field) {
 	r.out = fmt.Appendf(r.out, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", f.name, f.help, f.typ)
 }
 
-// family writes a field with its header, or nothing if the field has no sample.
+// family writes a field with its HELP and TYPE. It writes nothing if the field has no sample.
 func (r *renderer) family(f *field, rows []row) {
 	start := len(r.out)
 	r.header(f)
@@ -363,7 +364,7 @@ func (r *renderer) value(n number) {
 	r.out = append(r.out, '\n')
 }
 
-// sample is a value with labels that depend on it.
+// sample is a value and the labels that depend on it.
 type sample struct {
 	labels, attributes []label
 	value              int64
@@ -392,7 +393,7 @@ func (r *renderer) labeled(f *field, rows []row) {
 	}
 }
 
-// samples returns one entity's samples of a field whose labels depend on its value.
+// samples returns the samples of one entity for a field whose labels depend on its value.
 func (r *renderer) samples(f *field, entity int) []sample {
 	e := r.node.entities[entity]
 	since := r.restarted(r.at)
@@ -423,7 +424,7 @@ func (r *renderer) samples(f *field, entity int) []sample {
 		}
 		return out
 	}
-	// A window without events results in one row without the two labels.
+	// If there are no events in the window, the exporter exposes one sample without the two labels.
 	if len(out) == 0 {
 		out = []sample{{}}
 	}
@@ -433,7 +434,7 @@ func (r *renderer) samples(f *field, entity int) []sample {
 	return out
 }
 
-// xidSamples counts an entity's XIDs since from, by code.
+// xidSamples returns the number of the entity's XIDs since from, by code.
 func (r *renderer) xidSamples(e *entity, from time.Duration) []sample {
 	var out []sample
 	for _, code := range e.gpu.story.xidCodes {
@@ -444,7 +445,7 @@ func (r *renderer) xidSamples(e *entity, from time.Duration) []sample {
 	return out
 }
 
-// appendClockEvent appends the count of the i-th clock event if it is not zero.
+// appendClockEvent appends the count of the ith clock event unless the count is zero.
 func appendClockEvent(out []sample, i int, n int64) []sample {
 	if n == 0 {
 		return out

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGolden compares complete bodies with the files in testdata. After an intended change of the
+// TestGolden compares complete bodies with the files in testdata. After an intended change to the
 // output, run it with -update.
 func TestGolden(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -149,7 +149,7 @@ func TestBaseUnitsAreTheSameQuantities(t *testing.T) {
 }
 
 func TestDefaultCountersAreTheShippedLists(t *testing.T) {
-	// Rows in default-counters.csv, excluding rows of type label.
+	// The number of lines in default-counters.csv, excluding lines of type label.
 	for style, want := range map[Style]int{Style2: 21, Style3: 21, Style45: 25, Style483: 25, Style49: 26} {
 		assert.Len(t, fieldsOf(style, FieldsDefault), want, style)
 	}

@@ -21,7 +21,7 @@ const (
 	ScenarioMixed         = "mixed"
 	ScenarioVendors       = "vendors"
 
-	// The scenarios of findings. Each simulates the fault that it is named after.
+	// The scenarios for findings. Each scenario simulates the fault in its name.
 	ScenarioSpinning           = "spinning"
 	ScenarioLatchedUtilization = "latched-utilization"
 	ScenarioSlowDevice         = "slow-device"
@@ -39,16 +39,16 @@ func Scenarios() []string {
 	}
 }
 
-// mixedCast are the scenarios that the GPUs of a mixed node play in turn. It omits DRA, because an
-// exporter that maps virtual GPUs does not map claims. It omits jobs, because they run outside
-// Kubernetes.
+// mixedCast lists the scenarios that the GPUs of a mixed node play in turn. It omits the dra
+// scenario, because an exporter that maps virtual GPUs does not map claims. It omits the jobs
+// scenario, because batch jobs run outside Kubernetes.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
 }
 
-// casts maps each vendor to the scenarios that its devices play in the vendors scenario. They are
-// limited to what the vendor's exporter can expose.
+// casts maps each vendor to the scenarios that its devices play in the vendors scenario. The
+// vendor's exporter can expose the values of these scenarios.
 var casts = map[vendor][]string{
 	nvidia: mixedCast,
 	amd:    {ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioIdle},
@@ -56,7 +56,7 @@ var casts = map[vendor][]string{
 	aws:    {ScenarioHealthy, ScenarioMemoryFilling},
 }
 
-// part returns the scenario that the n-th device of a vendor's node plays.
+// part returns the scenario that the nth device of a vendor's node plays.
 func part(scenario string, v vendor, n int) string {
 	switch scenario {
 	case ScenarioMixed:
@@ -71,12 +71,12 @@ func part(scenario string, v vendor, n int) string {
 	return scenario
 }
 
-// stories caches each story for all devices that play it.
+// stories maps each scenario to its story, which all devices that play the scenario share.
 type stories map[string]*story
 
-// of returns the story of a scenario. Filling the memory takes five minutes in its own scenario. In
-// a mixed scenario it takes one minute, so that even the shortest windows show a change. Faults
-// last longer than the rules of findings require.
+// of returns the story of a scenario. The loop of memory-filling takes five minutes in its own
+// scenario. In a mixed scenario it takes one minute, so that even the shortest windows show a
+// change. A fault lasts longer than the time that the findings rules require.
 func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st
@@ -98,7 +98,8 @@ func (s stories) of(scenario string, mixed bool) *story {
 	return st
 }
 
-// scripts create the stories of scenarios. In a scenario without a script, the device is healthy.
+// scripts maps scenarios to the functions that create their stories. In a scenario without a
+// script, the device is healthy.
 var scripts = map[string]func(script) *story{
 	ScenarioIdle:          script.idle,
 	ScenarioPowerCapped:   script.powerCapped,
@@ -116,25 +117,25 @@ var scripts = map[string]func(script) *story{
 	ScenarioFrozenTelemetry:    script.frozenTelemetry,
 }
 
-// faults are the scenarios whose stories last half an hour.
+// faults lists the scenarios whose loop takes half an hour.
 var faults = []string{
 	ScenarioSpinning, ScenarioLatchedUtilization, ScenarioSlowDevice, ScenarioMemoryDegrading, ScenarioFrozenTelemetry,
 }
 
 // pod is a holder of a device: a pod in the kubelet's PodResources API, or a batch job.
 type pod struct {
-	// job is the id of a batch job, whose other fields are empty.
+	// job is the ID of a batch job. If it is set, the other fields are empty.
 	job                             string
 	namespace, name, container, uid string
-	// vgpu is the replica of a time-sliced device, or "" if it is not shared.
+	// vgpu is the number of the replica of a time-sliced device, or "" if the device is not shared.
 	vgpu string
-	// memoryShare and loadShare are the pod's shares of the device's memory and load, for rows per
-	// process.
+	// memoryShare and loadShare are the pod's shares of the device's memory and load. They are used
+	// for rows per process.
 	memoryShare, loadShare float64
 	claim                  *claim
 }
 
-// claim contains the values of an allocated device's dra_* labels.
+// claim contains the values of the dra_* labels of an allocated device.
 type claim struct {
 	name, namespace, pool, device string
 	migProfile, migUUID           string

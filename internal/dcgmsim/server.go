@@ -16,19 +16,20 @@ type Fault string
 const (
 	// FaultNone responds normally.
 	FaultNone Fault = "none"
-	// FaultHTTP500 responds with status 500 and the exporter's text. Exporters since 4.8.3 do that
-	// if one sample of the body would be invalid.
+	// FaultHTTP500 responds with status 500 and the exporter's error text. Exporters since 4.8.3
+	// respond like this if one sample in the body would be invalid.
 	FaultHTTP500 Fault = "http-500"
-	// FaultEmpty responds with status 200 and an empty body, as during a hot reload.
+	// FaultEmpty responds with status 200 and an empty body, like the exporter during a hot reload.
 	FaultEmpty Fault = "empty"
 	// FaultHang does not respond until the client gives up or the server is closed.
 	FaultHang Fault = "hang"
-	// FaultTruncated announces the full body, sends half of it, and closes the connection.
+	// FaultTruncated announces the length of the full body, sends half of it, and closes the
+	// connection.
 	FaultTruncated Fault = "truncated"
-	// FaultGarbage responds with status 200 and a page that is not exposition text, as a captive
-	// portal does.
+	// FaultGarbage responds with status 200 and a page that is not exposition text, like a captive
+	// portal.
 	FaultGarbage Fault = "garbage"
-	// FaultSlow sends the body in slowPieces pieces and waits slowPause between them.
+	// FaultSlow sends the body in slowPieces pieces and waits for slowPause between them.
 	FaultSlow Fault = "slow"
 )
 
@@ -37,13 +38,13 @@ func Faults() []Fault {
 	return []Fault{FaultNone, FaultHTTP500, FaultEmpty, FaultHang, FaultTruncated, FaultGarbage, FaultSlow}
 }
 
-// The timing of FaultSlow: a body takes about two seconds.
+// The timing of FaultSlow. A body takes about two seconds.
 const (
 	slowPieces = 10
 	slowPause  = 200 * time.Millisecond
 )
 
-// maxQueuedFaults limits the queued faults of one node.
+// maxQueuedFaults is the maximum number of queued faults per node.
 const maxQueuedFaults = 1000
 
 const internalServerError = "internal server error"
@@ -52,16 +53,17 @@ const garbage = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body
 
 // ServerSettings configure a [Server].
 type ServerSettings struct {
-	// Now is the clock, by default time.Now. The simulation starts at its time when the server is
-	// created.
+	// Now is the clock. The default is time.Now. The simulation starts at the time at which the
+	// server is created.
 	Now func() time.Time
-	// Replay is a list of recorded bodies that the server sends unchanged instead of simulating.
-	// Each scrape of a node gets the next one.
+	// Replay is a list of recorded bodies. If it is not empty, the server sends them unchanged
+	// instead of simulating. Each scrape of a node gets the next body.
 	Replay [][]byte
 }
 
-// Server serves a simulation like dcgm-exporter. /metrics is node 0, /node/<n>/metrics is node n,
-// and /health responds with OK. POST /control queues faults. Server is safe for concurrent use.
+// Server serves a simulation like dcgm-exporter. /metrics serves node 0, /node/<n>/metrics serves
+// node n, and /health responds with OK. POST /control queues faults. Server is safe for concurrent
+// use.
 type Server struct {
 	simulation *Simulation
 	settings   ServerSettings
@@ -77,7 +79,7 @@ type served struct {
 	mu      sync.Mutex
 	scrapes int
 	faults  []Fault
-	// sampled is the time of the values in body, which must not be modified.
+	// sampled is the time of the values in body. body must not be modified.
 	sampled time.Duration
 	body    []byte
 }
@@ -103,14 +105,15 @@ func NewServer(simulation *Simulation, settings ServerSettings) *Server {
 	return s
 }
 
-// Simulation returns the simulation, for the true values.
+// Simulation returns the simulation, which provides the true values.
 func (s *Server) Simulation() *Simulation { return s.simulation }
 
-// Since returns the simulation's time for a scrape at t. The collect interval is not applied yet.
+// Since returns the time in the simulation for a scrape at t, without rounding to the collect
+// interval.
 func (s *Server) Since(t time.Time) time.Duration { return max(t.Sub(s.start), 0) }
 
-// Inject queues faults for the next scrapes of a node, one each. It panics if the simulation has no
-// such node.
+// Inject queues faults for a node. Each of the node's next scrapes gets one fault. Inject panics if
+// the simulation has no such node.
 func (s *Server) Inject(node int, faults ...Fault) {
 	n := &s.nodes[node]
 	n.mu.Lock()
@@ -118,7 +121,7 @@ func (s *Server) Inject(node int, faults ...Fault) {
 	n.faults = append(n.faults, faults...)
 }
 
-// Close ends hanging and slow responses. Other requests are still served.
+// Close ends hanging and slow responses. The server still handles other requests.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() { close(s.closed) })
 }
@@ -145,7 +148,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("OK"))
 }
 
-// node parses the number of a node.
+// node parses a node number.
 func (s *Server) node(value string) (int, error) {
 	if value == "" {
 		return 0, nil
@@ -207,7 +210,7 @@ func (s *Server) scrape(node int) ([]byte, Fault) {
 
 	at := s.simulation.Sampled(s.Since(s.settings.Now()))
 	if n.body == nil || n.sampled != at {
-		// Allocate a new slice, because other requests may still be writing the old one.
+		// Allocate a new slice, because other requests may still be sending the old one.
 		n.body = s.simulation.AppendBody(make([]byte, 0, len(n.body)+len(n.body)/16), node, at)
 		n.sampled = at
 	}

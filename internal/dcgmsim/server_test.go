@@ -39,7 +39,8 @@ type site struct {
 	http  *httptest.Server
 }
 
-// newSite returns a server with two nodes that have one GPU each, unless change modifies that.
+// newSite returns a server with two nodes that have one GPU each, unless change modifies the
+// configuration.
 func newSite(t *testing.T, settings ServerSettings, change func(*Config)) *site {
 	t.Helper()
 	config := NewDefaultConfig()
@@ -79,7 +80,7 @@ func (s *site) get(t *testing.T, path string) (answer, error) {
 	return answer{response.StatusCode, response.Header, string(body)}, err
 }
 
-// body requests a path that must answer with status 200.
+// body requests a path that must respond with status 200.
 func (s *site) body(t *testing.T, path string) string {
 	t.Helper()
 	got, err := s.get(t, path)

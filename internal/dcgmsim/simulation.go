@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// windowSize is the exporter's default of --xid-count-window-size and
+// windowSize is the default value of the exporter flags --xid-count-window-size and
 // --clock-events-count-window-size.
 const windowSize = 5 * time.Minute
 
@@ -14,20 +14,20 @@ const windowSize = 5 * time.Minute
 // concurrent use.
 type Simulation struct {
 	config Config
-	// restartEvery is how often the exporter and the driver restart, which resets all counters. 0
-	// means never.
+	// restartEvery is the time between restarts of the exporter and the driver. A restart resets
+	// all counters. 0 means that they never restart.
 	restartEvery time.Duration
 	fields       []field
 	links        []field
 	nodes        []node
 }
 
-// node is one exporter.
+// node is a node with one exporter.
 type node struct {
 	name   string
 	vendor vendor
 	gpus   []*gpu
-	// entities are the entities with rows: GPUs, or their MIG instances.
+	// entities contains the entities with rows: GPUs, or their MIG instances.
 	entities []*entity
 	// virtualGPUs is true if the exporter maps shared devices.
 	virtualGPUs bool
@@ -47,7 +47,7 @@ type gpu struct {
 	story           *story
 	phase           time.Duration
 	// energyBase (in millijoules) and violationBase are the values of the counters at the start of
-	// the simulation. A restart resets them.
+	// the simulation. A restart sets them to 0.
 	energyBase    float64
 	violationBase [violations]time.Duration
 }
@@ -58,12 +58,13 @@ type entity struct {
 	// story provides the entity's load and memory. It is the GPU's story, or the idle story if the
 	// entity has no holder.
 	story *story
-	// mig is true if the entity is a MIG instance, which then has the id instanceID.
+	// mig is true if the entity is a MIG instance. Its ID is instanceID.
 	mig        bool
 	instanceID int
 	// phase shifts the instance's own load, memory, and XIDs in time.
 	phase time.Duration
-	// lag is how much earlier this row's power was sampled than the power of the other rows.
+	// lag is how much earlier the power of this entity was sampled than the power of other
+	// entities.
 	lag     time.Duration
 	holders []pod
 }
@@ -87,7 +88,7 @@ func New(config Config) (*Simulation, error) {
 	return s, nil
 }
 
-// newNode creates the n-th node.
+// newNode creates the nth node.
 func (s *Simulation) newNode(n int, known stories) node {
 	out := node{name: fmt.Sprintf("gpu-node-%d", n), vendor: vendorOf(s.config.Scenario, n)}
 	devices := s.config.GPUs
@@ -138,7 +139,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 				e.gpu.story = e.story
 			}
 		}
-		// Without virtual GPUs, the exporter only exposes the last pod of a device.
+		// Without virtual GPUs, the exporter exposes only the last pod of a device.
 		if last := len(e.holders) - 1; last > 0 && !out.virtualGPUs && e.holders[last].claim == nil && e.holders[last].job == "" {
 			e.holders = e.holders[last:]
 		}
@@ -149,7 +150,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 	return out
 }
 
-// newGPU creates the i-th GPU of the n-th node.
+// newGPU creates the ith GPU of the nth node.
 func (s *Simulation) newGPU(n, i int, v vendor, st *story) *gpu {
 	key := key(n, i)
 	g := &gpu{
@@ -166,12 +167,12 @@ func (s *Simulation) newGPU(n, i int, v vendor, st *story) *gpu {
 	return g
 }
 
-// key returns the hash from which a GPU's identity and history are derived.
+// key returns a hash. A GPU's identity and history are derived from it.
 func key(n, i int) uint64 {
 	return mix(mix(0)^uint64(n)<<20^uint64(i)) &^ 0xff
 }
 
-// newPod returns a pod of the workload that a scenario runs on a device.
+// newPod returns a pod of the workload that runs on a device in a scenario.
 func newPod(n, i, k int, namespace, name, container string) pod {
 	return pod{
 		namespace: namespace, name: name, container: container,
@@ -212,8 +213,8 @@ func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
 	}
 }
 
-// jobHolders returns the batch jobs that hold a GPU. For each four GPUs, one job holds the first
-// two, two jobs share the third, and the fourth is free.
+// jobHolders returns the batch jobs that hold a GPU. In each group of four GPUs, one job holds the
+// first two, two jobs share the third, and the fourth is free.
 func jobHolders(n, i int) []pod {
 	const first, ofNode, ofFour = 4711, 100, 10
 	job := func(k int) pod { return pod{job: strconv.Itoa(first + n*ofNode + i/4*ofFour + k)} }
@@ -226,7 +227,7 @@ func jobHolders(n, i int) []pod {
 	return nil
 }
 
-// The roles of consecutive GPUs in the dra scenario:
+// The roles of consecutive GPUs in the dra scenario.
 const (
 	draOnePod    = iota // held by one pod through a claim
 	draTwoPods          // held by two pods through one claim
@@ -235,8 +236,8 @@ const (
 	draRoles
 )
 
-// claimHolders returns the pods that hold an entire GPU through a claim. In style 4.5 this includes
-// the pod with a claim for a MIG device, because that exporter maps the claim to the parent.
+// claimHolders returns the pods that hold an entire GPU through a claim. In style 4.5, this
+// includes a pod with a claim for a MIG device, because that exporter maps the claim to the board.
 func (s *Simulation) claimHolders(host string, n, i int) []pod {
 	whole := &claim{namespace: "inference", pool: host, device: fmt.Sprintf("gpu-%d", i)}
 	switch i % draRoles {
@@ -273,7 +274,7 @@ func (s *Simulation) migClaimHolder(host string, n, i int) pod {
 	return p
 }
 
-// instanceHolders returns the pod that holds the k-th MIG instance of a GPU. The last instance is
+// instanceHolders returns the pod that holds the kth MIG instance of a GPU. The last instance is
 // free.
 func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string) []pod {
 	if plays == ScenarioDRA && i%draRoles == draMIGDevice {
@@ -288,13 +289,13 @@ func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string)
 	return []pod{newPod(n, i, k, "inference", fmt.Sprintf("infer-%d-%d-%d", n, i, k), "server")}
 }
 
-// Sampled returns the time of the values in a scrape at time t: t itself, or the last multiple of
-// the collect interval.
+// Sampled returns the time of the values that a scrape at time t returns. This is t itself, or the
+// last multiple of the collect interval.
 func (s *Simulation) Sampled(t time.Duration) time.Duration {
 	return t.Truncate(s.config.CollectInterval)
 }
 
-// restarted returns the time of the last restart before t, or 0.
+// restarted returns the time of the last restart before t, or 0 if there was none.
 func (s *Simulation) restarted(t time.Duration) time.Duration {
 	if s.restartEvery == 0 {
 		return 0
@@ -302,7 +303,7 @@ func (s *Simulation) restarted(t time.Duration) time.Duration {
 	return t - t%s.restartEvery
 }
 
-// memoryMiB returns the entity's memory: used + free, and reserved.
+// memoryMiB returns the entity's memory: usable (used + free) and reserved memory.
 func (e *entity) memoryMiB() (usable, reserved int64) {
 	if e.mig {
 		return e.gpu.hardware.instanceMiB, e.gpu.hardware.instanceReservedMiB
@@ -330,12 +331,12 @@ func (g *gpu) joules(t time.Duration) float64 {
 	return integral(g.phase+t) - integral(g.phase)
 }
 
-// timeOn returns how long a gate of the story is on in [from, to).
+// timeOn returns how long one of the story's gates is on in [from, to).
 func (g *gpu) timeOn(of gate, from, to time.Duration) time.Duration {
 	return of.integral(g.phase+to) - of.integral(g.phase+from)
 }
 
-// mean returns the mean of one of the story's curves over [from, to).
+// mean returns the mean of one of the story's curves in [from, to).
 func (e *entity) mean(of curve, from, to time.Duration) float64 {
 	return (of.integral(e.phase+to) - of.integral(e.phase+from)) / (to - from).Seconds()
 }
@@ -360,7 +361,7 @@ func (e *entity) xidCount(code int, from, to time.Duration) int64 {
 type XID struct {
 	// At is the time since the start.
 	At time.Duration
-	// Code is NVIDIA's number of the error.
+	// Code is the XID code.
 	Code int
 }
 
@@ -383,10 +384,10 @@ func (e *entity) xids(from, to time.Duration) []XID {
 	return out
 }
 
-// lastXID returns the code of the last XID in (from, to], or 0.
+// lastXID returns the code of the last XID in (from, to], or 0 if there was none.
 func (e *entity) lastXID(from, to time.Duration) int {
 	st := e.gpu.story
-	// XIDs repeat in each loop, so one loop is enough.
+	// XIDs repeat in each loop of the story, so one loop is enough.
 	all := e.xids(max(from, to-st.period), to)
 	if len(all) == 0 {
 		return 0

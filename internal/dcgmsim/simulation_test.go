@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exhibits returns the configurations to render: every scenario in every style that supports it.
+// exhibits returns the configurations to test: every scenario in every style that supports it.
 func exhibits() []Config {
 	var out []Config
 	for _, style := range Styles() {
@@ -74,7 +74,7 @@ func TestTheTruthEqualsNumericIntegration(t *testing.T) {
 	}
 }
 
-// deviceKey identifies the device of a row, like hw.id.
+// deviceKey returns a key that identifies the device of a row, like hw.id.
 func deviceKey(l labels.Labels) string {
 	return l.Get("UUID") + "/" + l.Get("GPU_I_ID")
 }
@@ -116,7 +116,7 @@ func TestCountersGrowByTheTruth(t *testing.T) {
 	}
 }
 
-// exposedKey returns the deviceKey in the rows of d.
+// exposedKey returns the deviceKey of d's rows.
 func exposedKey(d Device) string {
 	if d.GPUInstance == 0 {
 		return d.UUID + "/"
@@ -146,7 +146,7 @@ func TestTheBitmaskShowsTheActiveReasons(t *testing.T) {
 func TestCountersNeverFallWithoutARestart(t *testing.T) {
 	for _, config := range exhibits() {
 		if config.Scenario == ScenarioRestart || (config.Style != Style2 && config.Style != Style483) {
-			continue // restarts are tested below, and all styles have the same counters
+			continue // restarts are tested below; all styles have the same counters
 		}
 		t.Run(fmt.Sprintf("%s %s", config.Style, config.Scenario), func(t *testing.T) {
 			s, err := New(config)
@@ -168,7 +168,7 @@ func TestCountersNeverFallWithoutARestart(t *testing.T) {
 	}
 }
 
-// isRate reports whether the exporter declares a field as a counter although it is a rate.
+// isRate reports whether a field is a rate although the exporter declares it as a counter.
 func isRate(name string) bool {
 	for _, part := range []string{"_THROUGHPUT", "PROF_PCIE_", "NVLINK_BANDWIDTH", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_CLOCK_EVENTS_COUNT"} {
 		if strings.Contains(name, part) {
@@ -358,8 +358,8 @@ func TestClockEventTotalsCountEdgesAndWindowsCountSamples(t *testing.T) {
 		t.Fatalf("no %s of %s", event, name)
 		return 0
 	}
-	// There is one long interval, followed directly by the first of twelve pulses. So the two count
-	// as one event.
+	// The first of the twelve pulses directly follows one long interval. The two count as one
+	// event.
 	assert.InDelta(t, 13-1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "power_cap"), 0)
 	assert.InDelta(t, 1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "hw_power_brake"), 0)
 	samples := 0.0

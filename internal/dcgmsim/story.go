@@ -8,7 +8,7 @@ import (
 // Reason is one bit of DCGM_FI_DEV_CLOCKS_EVENT_REASONS.
 type Reason uint64
 
-// The clock event reasons of dcgm_fields.h.
+// The clock event reasons in dcgm_fields.h.
 const (
 	ReasonGPUIdle       Reason = 0x1
 	ReasonClocksSetting Reason = 0x2
@@ -21,8 +21,8 @@ const (
 	ReasonDisplayClocks Reason = 0x100
 )
 
-// clockEvents lists the reasons in the order of their bits, with the names in the label clock_event
-// of DCGM_EXP_CLOCK_EVENTS_*.
+// clockEvents lists the reasons in the order of their bits. The names are the values of the label
+// clock_event of DCGM_EXP_CLOCK_EVENTS_*.
 var clockEvents = []struct {
 	reason Reason
 	name   string
@@ -38,18 +38,18 @@ var clockEvents = []struct {
 	{ReasonDisplayClocks, "display_clocks"},
 }
 
-// Violation is one of NVML's performance policies. DCGM counts its violation time in a *_VIOLATION
-// field.
+// Violation is one of NVML's performance policies. A *_VIOLATION field in DCGM counts the time of
+// the policy's violations.
 type Violation int
 
-// The violations in stories. Board limit and reliability violations never occur, so their counters
-// stay at zero.
+// The violations in stories. Violations of the board limit and of reliability never occur, so their
+// counters stay at zero.
 const (
-	// ViolationPower is the time in a software power cap or a power brake.
+	// ViolationPower is the time during which a software power cap or a power brake is active.
 	ViolationPower Violation = iota
-	// ViolationThermal is the time in a software or hardware thermal slowdown.
+	// ViolationThermal is the time during which a software or hardware thermal slowdown is active.
 	ViolationThermal
-	// ViolationSyncBoost is the time spent waiting for the sync boost group.
+	// ViolationSyncBoost is the time during which the device waits for its sync boost group.
 	ViolationSyncBoost
 	// ViolationLowUtil is the time during which the device is idle.
 	ViolationLowUtil
@@ -61,9 +61,9 @@ type story struct {
 	// load is the fraction of time during which the graphics engine is active. The other activities
 	// are proportional to it.
 	load curve
-	// memory is the occupancy, used / (used + free).
+	// memory is the memory occupancy, used / (used + free).
 	memory curve
-	// power is the power draw between idle (0) and the enforced limit (1).
+	// power is the power draw on a scale from idle (0) to the enforced limit (1).
 	power curve
 	// temperature is in degrees Celsius.
 	temperature curve
@@ -72,10 +72,10 @@ type story struct {
 
 	reasons map[Reason]gate
 	xids    []xidAt
-	// sbe are the single bit ECC errors.
+	// sbe contains the single-bit ECC errors.
 	sbe events
-	// remaps is on while a row is waiting to be remapped at the next reset. resetWanted is on while
-	// the driver requests a reset.
+	// remaps is on while a memory row waits to be remapped at the next reset. resetWanted is on
+	// while the driver requests a reset.
 	remaps, resetWanted gate
 	// waits is on while kernels only poll: the engine is active, but the pipes, the memory, and the
 	// links are not.
@@ -83,15 +83,15 @@ type story struct {
 	// frozen is on while the exporter repeats earlier values.
 	frozen gate
 
-	// The following fields are set by finish.
+	// finish sets the following fields.
 	period     time.Duration
 	violations [violations]gate
 	xidCodes   []int
 	xidEvents  map[int]events
 }
 
-// xidAt is an XID of the story, with its time in the loop. With MIG, it occurs on the first
-// instance, or on all instances if board is set.
+// xidAt is an XID of a story and its time in the loop. With MIG, it occurs on the first instance,
+// or on all instances if board is true.
 type xidAt struct {
 	at    time.Duration
 	code  int
@@ -118,8 +118,8 @@ func (s *story) finish() {
 	slices.Sort(s.xidCodes)
 }
 
-// script creates a story with times in beats: at(6, 0.5) is 6 beats after the start of the loop. A
-// loop has 60 beats.
+// script creates a story. Its times are in beats: at(6, 0.5) is 6 beats after the start of the
+// loop. A loop has 60 beats.
 type script struct {
 	beat time.Duration
 }
@@ -159,7 +159,7 @@ func (s script) healthy() *story {
 	}
 }
 
-// idle is a device that nobody uses. The idle bit is set, and the time of low utilization
+// idle is a device that nobody uses. The idle reason is active, and the time of low utilization
 // increases. Neither is saturation.
 func (s script) idle() *story {
 	return &story{

@@ -19,7 +19,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:    gaps,
 	TurnOn:  "duty_cycle and the memory come from the workload: a chip without one has no rows of them.",
 
-	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // the exporter's metric names are common words
+	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // the exporter's metric names are generic
 	Labels:   labels,
 	Identify: identify,
 	IsExporter: func(h cat.Holder) bool {
@@ -28,10 +28,10 @@ var Exporter = cat.New(cat.Exporter{
 	Hooks: cat.Hooks{Resolve: resolve},
 })
 
-// groups is the table. The plugin exposes each value twice: once with pod labels, and once for the
-// device without them, under a name that ends in _node. The workload reports utilization and
-// memory, so an idle chip has no such rows. The other values are measured on the host. resolve
-// handles the differences between the two kinds of rows.
+// groups contains the fields of the table. The plugin exposes each value twice: with pod labels,
+// and without them for the device, under a name that ends with _node. The workload reports
+// utilization and memory, so an idle chip has no rows for them. The other values are measured on
+// the host. The rows from the workload and from the host number the chips differently; see resolve.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -84,8 +84,8 @@ func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	return cat.Identity{Board: id}, cat.Accepted
 }
 
-// parseID returns the parts of an accelerator_id: the machine's number, and the chip's number after
-// the last dash.
+// parseID splits an accelerator_id into the machine's ID and the chip's number, which follows the
+// last dash.
 func parseID(id string) (machine string, chip int, ok bool) {
 	dash := strings.LastIndexByte(id, '-')
 	chip, err := strconv.Atoi(id[dash+1:])

@@ -13,7 +13,8 @@ import (
 
 const (
 	minRetryPeriod = 100 * time.Millisecond
-	// retryJitter is the factor by which client-go may exceed retry_period.
+	// retryJitter is JitterFactor of client-go, which requires that renew_deadline is longer than
+	// retry_period times this factor.
 	retryJitter = 1.2
 
 	podNamespaceEnv = "POD_NAMESPACE"
@@ -22,21 +23,22 @@ const (
 // namespaceFile contains the namespace of the pod in which the process runs.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Config configures the election of one of several replicas. It is the section leader_election of a
+// Config configures leader election among replicas. It is the section leader_election of a
 // component's configuration.
 type Config struct {
-	// Enabled is true if a replica needs the lease to lead. Otherwise every replica leads.
+	// Enabled is true if a replica needs the Lease to lead. Otherwise, every replica leads.
 	Enabled bool `mapstructure:"enabled"`
 	// Namespace is the namespace of the Lease. The default is the environment variable
 	// POD_NAMESPACE or, if that is unset, the namespace of the service account.
 	Namespace string `mapstructure:"namespace"`
 	// Name is the Lease's name. Replicas with the same name compete.
 	Name string `mapstructure:"name"`
-	// LeaseDuration is how long other replicas wait when the lease is not renewed.
+	// LeaseDuration is how long other replicas wait after the last renewal of the Lease before they
+	// may acquire it.
 	LeaseDuration time.Duration `mapstructure:"lease_duration"`
-	// RenewDeadline is how long the leader tries to renew the lease before it stops leading.
+	// RenewDeadline is how long the leader tries to renew the Lease before it stops leading.
 	RenewDeadline time.Duration `mapstructure:"renew_deadline"`
-	// RetryPeriod is the time between attempts to acquire or renew the lease.
+	// RetryPeriod is the time between attempts to acquire or renew the Lease.
 	RetryPeriod time.Duration `mapstructure:"retry_period"`
 }
 
@@ -79,7 +81,7 @@ func (cfg *Config) Validate() error {
 // namespace returns the namespace of the Lease, or "" if it is unknown.
 func (cfg *Config) namespace() string { return orOwnNamespace(cfg.Namespace) }
 
-// orOwnNamespace returns the namespace, or the process's own namespace if it is empty.
+// orOwnNamespace returns namespace or, if it is empty, the process's own namespace.
 func orOwnNamespace(namespace string) string {
 	if namespace != "" {
 		return namespace
@@ -94,5 +96,5 @@ func orOwnNamespace(namespace string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// String returns the Lease as namespace/name, for messages.
+// String returns namespace/name of the Lease, for messages.
 func (cfg *Config) String() string { return cfg.namespace() + "/" + cfg.Name }

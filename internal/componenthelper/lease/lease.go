@@ -1,9 +1,8 @@
-// Package lease elects one of several replicas with a Kubernetes Lease and gives the elected
-// replica a [Term]. It also contains [Record], a string in a Lease that many processes read and
-// write.
+// Package lease elects a leader among replicas with a Kubernetes Lease and gives the leader a
+// [Term]. It also contains [Record], a string in a Lease that many processes read and write.
 //
-// The service account needs permission to get, create, and update leases of coordination.k8s.io in
-// the Lease's namespace.
+// The service account needs permission to get, create, and update leases (API group
+// coordination.k8s.io) in the Lease's namespace.
 package lease
 
 import (
@@ -21,8 +20,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Term is a period in which this replica leads. It ends when its context is done. The replica leads only
-// while [Term.IsLeading] returns true.
+// Term is a period in which this replica leads. When the term ends, its context is done. The
+// replica leads only while [Term.IsLeading] returns true.
 type Term struct {
 	ctx   context.Context
 	valid func() bool
@@ -34,7 +33,7 @@ func (t *Term) Context() context.Context { return t.ctx }
 // IsLeading reports whether the replica leads now. It returns false for a nil Term.
 func (t *Term) IsLeading() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
-// LeadingValue returns 1 while the replica leads and 0 otherwise, for self-metrics.
+// LeadingValue returns 1 while the replica leads and 0 otherwise. It is for self-metrics.
 func (t *Term) LeadingValue() int64 {
 	if t.IsLeading() {
 		return 1
@@ -42,12 +41,12 @@ func (t *Term) LeadingValue() int64 {
 	return 0
 }
 
-// Run takes part in the election until ctx is done. It calls lead with each term when the term
-// begins. At the end it releases the lease, so work during a term must have ended by then. If
-// leader election is disabled, there is a single term, which ends with ctx.
+// Run takes part in the election until ctx is done. At the beginning of each term, it calls lead
+// with the term. At the end, it releases the Lease, so work that needs the term must have ended by
+// then. If leader election is disabled, there is a single term, which ends with ctx.
 //
-// Run calls result with the error of a failed request for the lease, and with nil when a later
-// request succeeds or another replica leads. It calls result only when the result has changed.
+// Run calls result with the error when a request for the Lease fails, and with nil when a later
+// request succeeds or another replica leads. It does not repeat a result that has not changed.
 func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func(*Term), result func(error)) error {
 	if !cfg.Enabled {
 		lead(&Term{ctx: ctx, valid: func() bool { return true }})
@@ -68,9 +67,9 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	}
 	reported := ""
 	report := func(err error) {
-		// An attempt makes several kinds of requests. Their errors differ in the kind of request,
-		// the object, and the connection. Only the reason from the API server, if any, is the same
-		// in all of them.
+		// An attempt makes several kinds of requests. The kind of request, the object, and the
+		// connection are part of the error text. Only the reason from the API server, if there is
+		// one, is the same in all of these errors.
 		problem := ""
 		if err != nil {
 			problem = "error " + string(apierrors.ReasonForError(err))
@@ -97,8 +96,8 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 				OnStartedLeading: func(ctx context.Context) {
 					lead(&Term{
 						ctx: ctx,
-						// A process that was suspended for a while may detect that its lease has
-						// expired before the elector does.
+						// If this process was suspended for a while, Check may detect that the
+						// Lease has expired before the elector does.
 						valid: func() bool { return elector.IsLeader() && elector.Check(0) == nil },
 					})
 				},
@@ -113,7 +112,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	return nil
 }
 
-// watchedLock reports the results of requests for the lease.
+// watchedLock reports the results of requests for the Lease.
 type watchedLock struct {
 	resourcelock.Interface
 	result func(error)
@@ -122,7 +121,7 @@ type watchedLock struct {
 func (l watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	switch {
-	case apierrors.IsNotFound(err): // the elector creates it next
+	case apierrors.IsNotFound(err): // the elector then creates the Lease
 	case err != nil:
 		l.failed(ctx, err)
 	case record.HolderIdentity != "" && record.HolderIdentity != l.Identity() &&
@@ -145,8 +144,8 @@ func (l watchedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 }
 
 func (l watchedLock) written(ctx context.Context, err error) {
-	// A conflict means that another replica was faster, or that this process itself wrote the
-	// Lease.
+	// A conflict means that another replica was faster, or that an earlier request of this process
+	// has written the Lease.
 	if err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		l.result(nil)
 		return
@@ -155,7 +154,7 @@ func (l watchedLock) written(ctx context.Context, err error) {
 }
 
 func (l watchedLock) failed(ctx context.Context, err error) {
-	if !errors.Is(ctx.Err(), context.Canceled) { // shutdown
+	if !errors.Is(ctx.Err(), context.Canceled) { // otherwise the process is shutting down
 		l.result(err)
 	}
 }

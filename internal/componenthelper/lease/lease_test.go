@@ -35,7 +35,7 @@ func config(namespace string, change ...func(*Config)) Config {
 	return cfg
 }
 
-// replica takes part in an election. It stores its term, and the reported results in order.
+// replica takes part in an election. It stores its term and the reported results, in order.
 type replica struct {
 	stop  func()
 	mu    sync.Mutex
@@ -107,7 +107,7 @@ func TestOneOfTwoLeadsAndTheOtherTakesOverImmediately(t *testing.T) {
 	})
 }
 
-// refusing makes requests for leases fail. set sets the function that returns the error for a verb.
+// refusing makes requests for Leases fail. set sets the function that returns the error for a verb.
 func refusing(client *fake.Clientset) (set func(failure func(verb string) error)) {
 	var mu sync.Mutex
 	fails := func(string) error { return nil }
@@ -130,7 +130,7 @@ func forbidden(verb string) error {
 	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "leader", errors.New("cannot "+verb))
 }
 
-// away returns the error of a request when the API server does not respond.
+// away returns the error of a request if the API server does not respond.
 func away(verb string) error {
 	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
 }
@@ -144,7 +144,7 @@ func TestALeaderThatCannotRenewStopsAndReportsWhy(t *testing.T) {
 		require.True(t, r.leads())
 		require.Empty(t, r.newResults())
 		set(func(string) error { return errors.New("no quorum") })
-		pass(15 * time.Second) // now another replica may acquire the lease
+		pass(15 * time.Second) // now another replica may acquire the Lease
 		assert.False(t, r.leads())
 		said := r.newResults()
 		require.Len(t, said, 1)
@@ -157,7 +157,7 @@ func TestALeaderThatCannotRenewStopsAndReportsWhy(t *testing.T) {
 	})
 }
 
-// Requests of different kinds alternate, and each error contains the kind.
+// Two kinds of requests alternate, and each error contains the kind of request.
 func TestAnErrorIsReportedOnceUntilItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

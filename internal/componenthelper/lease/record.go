@@ -15,7 +15,7 @@ import (
 )
 
 // conflictBackoff is the delay before a write is retried after a conflict. Many processes may write
-// at the same time, and each conflict means that one of them has succeeded.
+// at the same time. Each conflict means that another process has succeeded.
 var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 12, Cap: time.Second}
 
 // RecordConfig configures a [Record].
@@ -45,21 +45,21 @@ func (cfg *RecordConfig) Validate() error {
 	return p.Err()
 }
 
-// Record is a string that processes share. It is an annotation of a Lease without a holder. A write
-// succeeds only if no other process has changed the string since it was read.
+// Record is a string that processes share. It is stored in an annotation of a Lease that has no
+// holder. A write succeeds only if no other process has changed the Lease since it was read.
 type Record struct {
 	client kubernetes.Interface
 	cfg    RecordConfig
 	key    string
 }
 
-// NewRecord returns the record in the annotation with the given key.
+// NewRecord returns the record that is stored in the annotation with the given key.
 func NewRecord(client kubernetes.Interface, cfg RecordConfig, key string) *Record {
 	cfg.Namespace = orOwnNamespace(cfg.Namespace)
 	return &Record{client: client, cfg: cfg, key: key}
 }
 
-// Get returns the string, or "" if there is none.
+// Get returns the string, or "" if the Lease does not contain one.
 func (r *Record) Get(ctx context.Context) (string, error) {
 	l, err := r.client.CoordinationV1().Leases(r.cfg.Namespace).Get(ctx, r.cfg.Name, metav1.GetOptions{})
 	switch {
@@ -99,7 +99,7 @@ func (r *Record) Update(ctx context.Context, change func(text string) (string, b
 		} else {
 			_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
 		}
-		// If the Lease was deleted in the meantime, the next attempt creates it.
+		// If the Lease was deleted in the meantime, the next attempt creates it again.
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || !missing && apierrors.IsNotFound(err) {
 			conflict = err
 			return false, nil

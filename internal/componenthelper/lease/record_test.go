@@ -56,7 +56,7 @@ func TestARecordThatIsToStayIsNotWritten(t *testing.T) {
 	assert.Len(t, client.Actions(), 1, "the same text is not written again")
 }
 
-// Annotations on the Lease that belong to other programs are kept.
+// Annotations that other programs have set on the Lease are kept.
 func TestARecordDoesNotChangeTheRestOfTheLease(t *testing.T) {
 	client := fake.NewClientset()
 	kubetest.VersionLeases(client)
