@@ -126,8 +126,8 @@ func (s *State) Close(ctx context.Context) error {
 	return client.Close(ctx)
 }
 
-// Restore calls use with each stored value, which is the only value or the value of each place.
-// Values that are unreadable or rejected by use are counted and logged in one line. The next
+// Restore calls use with each stored value: the component's only value, or the value of each place.
+// Values that cannot be read or that use rejects are counted and logged in one line. The next
 // [State.Save] replaces or deletes them.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
 	if !s.open() {

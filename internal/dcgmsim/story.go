@@ -172,9 +172,9 @@ func (s script) idle() *story {
 	}
 }
 
-// powerCapped is at its power limit for two fifths of the time. In the second half of that time, it
-// is capped in pulses that are too short to be measured by sampling the bitmask. It ends with a
-// power brake.
+// powerCapped is at its power limit for about two fifths of the time. In the second part of that
+// time, it is capped in pulses that are too short to be measured by sampling the bit mask. It ends
+// with a power brake.
 func (s script) powerCapped() *story {
 	brake := s.gate(s.on(46, 47.4))
 	return &story{
@@ -192,8 +192,8 @@ func (s script) powerCapped() *story {
 	}
 }
 
-// thermal heats up until the software slowdown and then the hardware slowdown, which halves the
-// clock. Then it cools down again.
+// thermal heats up to the software slowdown and then to the hardware slowdown, which halves the
+// clock. Then it cools down.
 func (s script) thermal() *story {
 	hardware := s.gate(s.on(32, 38.5))
 	return &story{
@@ -212,7 +212,7 @@ func (s script) thermal() *story {
 }
 
 // memoryFilling starts with little memory in use and reaches an occupancy of 0.99. Then the
-// workload ends and restarts.
+// workload ends and starts again.
 func (s script) memoryFilling() *story {
 	return &story{
 		load:        newCurve(s.at(0, .3), s.at(5, .72), s.at(50, .78), s.at(58, .5), s.at(58, .05), s.at(60, .3)),
@@ -224,8 +224,9 @@ func (s script) memoryFilling() *story {
 }
 
 // xidBurst has application errors, followed by an uncorrectable memory error and its consequences,
-// which stop the work for a while. The loop starts and ends with XID 31. The gauge of the last code
-// does not change between these two, so counting its changes gives only a lower bound.
+// which interrupt the work for a while. The loop starts and ends with XID 31. The gauge of the last
+// code does not change between these two errors, so the number of its changes is only a lower
+// bound.
 func (s script) xidBurst() *story {
 	return &story{
 		load:        newCurve(s.at(0, .8), s.at(35, .85), s.at(35, 0), s.at(42, 0), s.at(43, .8), s.at(60, .8)),
@@ -260,8 +261,8 @@ func (s script) instances() *story {
 	}
 }
 
-// timeSliced is a device that several pods share. Its memory occupancy is high, and it is briefly
-// power capped.
+// timeSliced is a device that several pods share. Its memory occupancy is high, and it is power
+// capped for a short time.
 func (s script) timeSliced() *story {
 	return &story{
 		load:        newCurve(s.at(0, .7), s.at(20, .95), s.at(40, .8), s.at(60, .7)),

@@ -1,20 +1,21 @@
 package dcgmsim
 
-// Style is a generation of dcgm-exporter with its text layout, default counters, and labels.
+// Style is a generation of dcgm-exporter. It determines the text layout, the default counters, and
+// the labels.
 type Style string
 
 // The styles. Each reproduces the output of one generation of exporters.
 const (
-	// Style2 is exporter 2.0 with DCGM 1.7/2.0: all HELP and TYPE lines first, then the samples of
-	// each GPU; blanks after commas; no model, host, or MIG labels; and blank values printed as
-	// 9223372036854775794.
+	// Style2 is exporter 2.0 with DCGM 1.7/2.0: all HELP and TYPE lines first, followed by the
+	// samples of each GPU; spaces after commas; no model, host, or MIG labels; and sentinels
+	// printed as 9223372036854775794.
 	Style2 Style = "2.x"
 	// Style3 is exporter 3.1: the label Hostname, empty pod labels on devices that no pod holds,
 	// CLOCK_THROTTLE_REASONS, and violations described as "(in us)".
 	Style3 Style = "3.x"
-	// Style45 is exporter 4.5.3-4.8.2, the last one before the new renderer: families in the order
-	// of their field ids, floats formatted with %f, labels without escaping, and HELP and TYPE
-	// repeated before NVLink rows.
+	// Style45 is exporter 4.5.3-4.8.2, the last version before the new renderer: families in the
+	// order of their field IDs, floats formatted with %f, labels without escaping, and HELP and
+	// TYPE repeated before NVLink samples.
 	Style45 Style = "4.5"
 	// Style483 is exporter 4.6.0-4.8.3: families sorted by name, samples sorted by labels, the
 	// label hostname, escaped labels, floats formatted with %g, a Content-Type header, and
@@ -30,7 +31,7 @@ func Styles() []Style {
 	return []Style{Style2, Style3, Style45, Style483, Style49}
 }
 
-// generation is a set of styles. Each style is the bit at its position in Styles.
+// generation is a set of styles. A style's bit is its position in Styles.
 type generation uint8
 
 const (
@@ -67,7 +68,7 @@ func (s Style) in(set generation) bool {
 	return s.generation()&set != 0
 }
 
-// hardware returns a typical board from the time of the style.
+// hardware returns a board that is typical for the time of the style.
 func (s Style) hardware() *hardware {
 	switch s {
 	case Style2:
@@ -87,7 +88,7 @@ func (s Style) hostLabel() string {
 	return "Hostname"
 }
 
-// driverLabel returns the name of the csv's label field for the driver version.
+// driverLabel returns the name of the CSV file's label field for the driver version.
 func (s Style) driverLabel() string {
 	if s == Style49 {
 		return "DCGM_FI_SYSTEM_DRIVER_VERSION"

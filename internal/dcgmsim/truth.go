@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Device identifies a GPU or a MIG instance of the simulation.
+// Device identifies a GPU or a MIG instance in the simulation.
 type Device struct {
 	// Node is the number of the node. GPU is the number of the GPU on that node.
 	Node, GPU int
@@ -13,12 +13,13 @@ type Device struct {
 	GPUInstance int
 	// Scenario is the scenario that the GPU plays.
 	Scenario string
-	// Vendor is the manufacturer as in OpenTelemetry's hw.vendor: NVIDIA, AMD, Google, or AWS.
+	// Vendor is the manufacturer's name as in OpenTelemetry's hw.vendor: NVIDIA, AMD, Google, or
+	// AWS.
 	Vendor string
 	// Host is the node's name in the exposed labels.
 	Host string
-	// UUID is the GPU's UUID, even for an instance. For Google, it is the accelerator_id of rows
-	// with the node's own numbering.
+	// UUID is the GPU's UUID, even for an instance. For Google, it is the accelerator_id in rows
+	// that use the node's own numbering.
 	UUID string
 	// Pods are the holders as "namespace/pod/container", in the order of their rows.
 	Pods []string
@@ -26,7 +27,7 @@ type Device struct {
 	Jobs []string
 }
 
-// Devices returns the devices of the node that have rows: its GPUs, or their MIG instances.
+// Devices returns the devices of a node that have rows: its GPUs, or their MIG instances.
 func (s *Simulation) Devices(node int) []Device {
 	var out []Device
 	for _, e := range s.nodes[node].entities {
@@ -47,7 +48,7 @@ func (s *Simulation) Devices(node int) []Device {
 }
 
 // entity returns the entity of a device. It panics if the simulation has no such device, because
-// the test is then wrong.
+// then the test is wrong.
 func (s *Simulation) entity(d Device) *entity {
 	for _, e := range s.nodes[d.Node].entities {
 		if e.gpu.index == d.GPU && e.instanceID == d.GPUInstance {
@@ -64,30 +65,30 @@ func (s *Simulation) Active(d Device, r Reason, t time.Duration) bool {
 	return gate.at(e.gpu.phase + t)
 }
 
-// ThrottledTime returns how long the reason was active in [from, to), times since the start.
-// Divided by to - from, it is the throttled fraction that a window should compute from the
-// CLOCKS_EVENT_REASON_*_NS counters. It is exact to the nanosecond and does not depend on restarts
-// or the collect interval.
+// ThrottledTime returns how long the reason was active in [from, to). from and to are times since
+// the start. The result divided by to - from is the throttled fraction that a window should compute
+// from the CLOCKS_EVENT_REASON_*_NS counters. It is exact to the nanosecond and does not depend on
+// restarts or on the collect interval.
 func (s *Simulation) ThrottledTime(d Device, r Reason, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
 	return g.timeOn(g.story.reasons[r], from, to)
 }
 
-// ViolationTime returns how long the violation lasted in [from, to), times since the start. The
-// *_VIOLATION counters measure it.
+// ViolationTime returns how long the violation lasted in [from, to). from and to are times since
+// the start. The *_VIOLATION counters measure this time.
 func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
 	return g.timeOn(g.story.violations[v], from, to)
 }
 
-// MeanOccupancy returns the mean of used / (used + free) over [from, to), where to > from. The
+// MeanOccupancy returns the mean of used / (used + free) in [from, to). to must be after from. The
 // exposed values differ slightly because they are rounded to MiB.
 func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.memory, from, to)
 }
 
-// MeanLoad returns the mean activity of the graphics engine over [from, to), where to > from.
+// MeanLoad returns the mean activity of the graphics engine in [from, to). to must be after from.
 func (s *Simulation) MeanLoad(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.load, from, to)
@@ -99,8 +100,8 @@ func (s *Simulation) Energy(d Device, from, to time.Duration) float64 {
 	return g.joules(to) - g.joules(from)
 }
 
-// XIDs returns all XIDs of the device in (from, to], sorted by time, including those that the gauge
-// of the last code cannot show.
+// XIDs returns all XIDs of the device in (from, to], sorted by time. This includes XIDs that the
+// gauge of the last code cannot show.
 func (s *Simulation) XIDs(d Device, from, to time.Duration) []XID {
 	return s.entity(d).xids(from, to)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // vendor is the manufacturer of a node's devices, as in OpenTelemetry's hw.vendor. It determines
-// which exporter the node runs.
+// which exporter runs on the node.
 type vendor string
 
 const (
@@ -23,11 +23,11 @@ const (
 // vendors are the vendors of consecutive nodes in the vendors scenario.
 var vendors = []vendor{nvidia, amd, google, aws}
 
-// otherVendorsDevices limits the number of devices on a node whose vendor is not NVIDIA, because
-// TPU machines have four chips and AMD's cast has four stories.
+// otherVendorsDevices is the maximum number of devices on a node whose vendor is not NVIDIA. TPU
+// machines have four chips, and AMD's cast has four stories.
 const otherVendorsDevices = 4
 
-// vendorOf returns the vendor of the n-th node.
+// vendorOf returns the vendor of the nth node.
 func vendorOf(scenario string, n int) vendor {
 	if scenario == ScenarioVendors {
 		return vendors[n%len(vendors)]
@@ -45,7 +45,7 @@ var (
 	trainium = hardware{model: "Trainium", fbMiB: 32768}
 )
 
-// hardware returns the vendor's board. For NVIDIA, the board depends on the style.
+// hardware returns the vendor's board. NVIDIA's board depends on the style.
 func (v vendor) hardware(style Style) *hardware {
 	switch v {
 	case amd:
@@ -59,8 +59,8 @@ func (v vendor) hardware(style Style) *hardware {
 	}
 }
 
-// contentType returns the Content-Type header that a node's exporter sets, or "" if net/http
-// detects it.
+// contentType returns the Content-Type header of a node's exporter, or "" if net/http detects the
+// type.
 func (s *Simulation) contentType(node int) string {
 	if s.nodes[node].vendor != nvidia || s.config.Style.in(since483) {
 		return "text/plain; version=0.0.4; charset=utf-8"
@@ -68,7 +68,7 @@ func (s *Simulation) contentType(node int) string {
 	return ""
 }
 
-// identify sets the identity that the vendor's exporter exposes for a device.
+// identify sets the identity that the vendor's exporter exposes for the device.
 func (v vendor) identify(g *gpu, n int) {
 	switch v {
 	case amd:
@@ -77,7 +77,7 @@ func (v vendor) identify(g *gpu, n int) {
 	case google:
 		machine := key(n, 0) >> 1
 		g.uuid = fmt.Sprintf("%d-%d", machine, g.index)
-		// A machine has two by two chips in a slice that is eight chips wide.
+		// A machine has two by two chips. Its slice is eight chips wide.
 		g.sliceID = fmt.Sprintf("%d-%d", machine, 404+g.index%2+g.index/2*8)
 	case aws:
 		g.uuid = fmt.Sprintf("i-%017x/neuron%d", key(n, 0), g.index)
@@ -86,37 +86,37 @@ func (v vendor) identify(g *gpu, n int) {
 	}
 }
 
-// measure is a family, or those rows of a family that have the same additional label. These
-// exporters also expose counters as gauges.
+// measure is a metric family, or the rows of a family that have the same additional label. These
+// exporters expose even counters as gauges.
 type measure struct {
 	name, help string
 	extra      []label
 	value      func(r *reading, at time.Duration) float64
 }
 
-// scaled returns the quantity in another unit.
+// scaled returns a function that converts the quantity to another unit.
 func scaled(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return r[q].value() * factor }
 }
 
-// whole returns the quantity in another unit, rounded to an integer.
+// whole returns a function that converts the quantity to another unit and rounds it to an integer.
 func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
 }
 
-// tick is the unit of AMD's residencies. bootTicks is the value of their clock at the start of the
-// simulation.
+// tick is the unit of AMD's residencies. bootTicks is the number of ticks between the boot and the
+// start of the simulation.
 const (
 	tick      = time.Millisecond
 	bootTicks = 30 * 24 * time.Hour / tick
 	ticks     = 1 / float64(tick)
 )
 
-// xccs are the compute dies of a board.
+// xccs is the number of compute dies of a board.
 const xccs = 8
 
-// amdMeasures are the metrics of AMD's device-metrics-exporter for a board that is not partitioned,
-// with the names of release 1.5. In no story do regulators or memory heat up.
+// amdMeasures are the metrics of AMD's device-metrics-exporter for an unpartitioned board, with the
+// names of release 1.5. The voltage regulators and the memory never overheat in the stories.
 var amdMeasures = slices.Concat([]measure{
 	{name: "gpu_clock", help: "Current clock frequency in MHz", extra: []label{{"clock_index", "0"}, {"clock_type", "system"}}, value: whole(smClock, 1)},
 	{name: "gpu_clock", extra: []label{{"clock_index", "8"}, {"clock_type", "memory"}}, value: whole(memClock, 1)},
@@ -142,7 +142,7 @@ var amdMeasures = slices.Concat([]measure{
 	{name: "pcie_replay_count", help: "PCIe replays", value: whole(pcieReplay, 1)},
 })
 
-// busyPerXCC returns the activity of each compute die, which is the same for all of them.
+// busyPerXCC returns the activity of each compute die, which is the same for all dies.
 func busyPerXCC() []measure {
 	out := make([]measure, xccs)
 	for i := range out {
@@ -154,9 +154,9 @@ func busyPerXCC() []measure {
 	return out
 }
 
-// tpuMeasures are the metrics of GKE's TPU device plugin for a chip that a pod holds. In the
-// metrics of a node, _node is appended to the name. The runtime's metrics number the chips within
-// the entire slice.
+// tpuMeasures are the metrics of GKE's TPU device plugin for a chip that a pod holds. For the
+// metrics of a node, _node is appended to the name. The runtime's metrics use the chip numbers
+// within the entire slice.
 var tpuMeasures = []struct {
 	measure
 	runtime bool
@@ -203,7 +203,8 @@ func (r *renderer) amdLabels(e *entity) []label {
 	}
 }
 
-// tpuBody writes the body of a TPU node: each family first for the pods and then for the devices.
+// tpuBody writes the body of a TPU node. Each family is written first for the pods and then for the
+// devices.
 func (r *renderer) tpuBody() {
 	for _, m := range tpuMeasures {
 		labels := func(e *entity) []label {
@@ -222,7 +223,7 @@ func (r *renderer) tpuBody() {
 	}
 }
 
-// neuronCores is the number of cores of a Trainium.
+// neuronCores is the number of cores of a Trainium device.
 const neuronCores = 2
 
 // neuronMeasures are the metrics of neuron-monitor's script for a core that a process uses. The
@@ -254,7 +255,7 @@ func (r *renderer) neuronBody() {
 	}
 }
 
-// measure writes rows. If begins is set, it first writes HELP and TYPE.
+// measure writes the rows of a measure. If begins is true, it first writes HELP and TYPE.
 func (r *renderer) measure(m measure, begins bool, labels func(*entity) []label) {
 	if begins {
 		r.header(&field{name: m.name, help: m.help, typ: gauge})

@@ -1,13 +1,13 @@
 package diagnose
 
-// cause is a more specific form of a Reason. It describes the evidence in the scrape and determines
-// the advice.
+// cause is a more specific form of a [Reason]. It describes the evidence in the scrape, and the
+// advice depends on it.
 type cause uint8
 
 const (
 	noCause cause = iota
 	causeNotInCSV
-	causeNoValue // DCGM's sentinel, NaN, an impossible number, or HELP and TYPE without a row
+	causeNoValue // a sentinel of DCGM, NaN, an impossible number, or HELP and TYPE without a row
 	causeNoEvent
 	causeNoProfiling
 	causeMIG // not measured on a board with MIG, or not on this instance
@@ -19,10 +19,10 @@ const (
 	causeLink
 	causeNoCounter // NVLinks of this generation do not have the counter
 	causeCapacity
-	causeUnit // a ratio or a percentage
+	causeUnit // it is unknown whether the value is a ratio or a percentage
 	causeFree
 	causeNoPodLabels
-	causeCopied   // the same holders are repeated on several devices
+	causeCopied   // rows name the same holders for several devices
 	causeReserved // rows name a reservation pod
 	causeNoProcessRows
 	causeUnprofiled // DCGM does not support profiling on this model
@@ -34,8 +34,8 @@ const (
 	numCauses
 )
 
-// causes maps each cause to its reason, and to a text if the cause is more specific than the
-// reason.
+// causes maps each cause to its reason. It also contains a text if the cause is more specific than
+// the reason.
 var causes = [numCauses]struct {
 	reason Reason
 	text   string
@@ -74,8 +74,9 @@ func (c cause) text() string {
 	return causes[c].reason.Text()
 }
 
-// lasting reports whether no change to the exporter can remove the cause. For example, no setting
-// separates holders whose rows are repeated on several devices.
+// lasting reports whether no change to the exporter can remove the cause. For example, if rows name
+// the same holders for several devices, no setting makes the exporter name the holder of each
+// device.
 func (c cause) lasting() bool {
 	return causes[c].reason.Lasting() || c == causeCopied || c == causeReserved
 }

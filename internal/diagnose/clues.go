@@ -6,17 +6,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Age is the exporter generation that appears to have written the text.
+// Age is the exporter generation that probably wrote the text.
 type Age uint8
 
 const (
-	// UnknownAge means that the text contains no GPU row.
+	// UnknownAge means that the text contains no row about a GPU.
 	UnknownAge Age = iota
-	// Before335 is an exporter older than 3.3.7-3.5.0, which added pci_bus_id.
+	// Before335 means an exporter before 3.3.7-3.5.0, which added pci_bus_id.
 	Before335
-	// Since335 is exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
+	// Since335 means exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
 	Since335
-	// Since483 is exporter 4.6.0-4.8.3 or later, which writes the label hostname in lowercase.
+	// Since483 means exporter 4.6.0-4.8.3 or later, which writes the label hostname in lowercase.
 	Since483
 )
 
@@ -25,18 +25,18 @@ func (a Age) String() string {
 	return [...]string{"", "before 3.3.7-3.5.0", "3.3.7-3.5.0 to 4.5.3-4.8.2", "4.6.0-4.8.3 or later"}[a]
 }
 
-// branchWithoutInstanceMemory is the driver branch that lacks the memory fields of MIG instances
-// (dcgm-exporter issues 380, 434, 512).
+// branchWithoutInstanceMemory is the driver branch that does not provide the memory fields of MIG
+// instances (dcgm-exporter issues 380, 434, 512).
 const branchWithoutInstanceMemory = "535"
 
-// Clues are facts about the scrape that the labels of rows show: the exporter's generation, the
-// driver, and whether pods are mapped. The zero value is empty.
+// Clues are facts about the scrape that follow from the labels of its rows: the exporter's
+// generation, the driver, and whether pods are mapped. The zero value is empty.
 type Clues struct {
-	// Driver is the driver's version if the csv exports it as a label.
+	// Driver is the driver version, if the CSV file contains it as a label.
 	Driver string
 
 	uuid, busID, lowerHost, upperHost bool
-	lowered                           bool // a storage backend converted label names to lower case
+	lowered                           bool // a storage backend converted label names to lowercase
 	emptyPod                          bool
 }
 
@@ -58,7 +58,7 @@ func (c *Clues) Label(name, value string) {
 	case "modelname":
 		c.lowered = true
 	}
-	// An empty pod_uid can occur together with a pod's name.
+	// An empty pod_uid does not count, because a row that names a pod may have one.
 	if value == "" && (name == "pod" || name == "pod_name") {
 		c.emptyPod = true
 	}
@@ -78,7 +78,7 @@ func (c *Clues) Merge(o Clues) {
 	c.emptyPod = c.emptyPod || o.emptyPod
 }
 
-// Age returns the generation that the labels indicate.
+// Age returns the exporter generation that the labels indicate.
 func (c *Clues) Age() Age {
 	switch {
 	case !c.uuid, c.lowered && !c.busID:

@@ -1,14 +1,14 @@
-// Package diagnose reports which signals an exporter's scrape provides, why the others are missing,
-// and how to enable them.
+// Package diagnose reports which signals an exporter's scrape provides, why the other signals are
+// missing, and how to enable them.
 //
-// A [Scrape] records the state of each field on each device and returns a [Verdict] per device and
-// signal. The gpu_synthesizer processor fills a Scrape from the rows that it has already parsed. An
-// [Exposition] parses rows with their labels and returns a [Report] for users, with advice and
-// warnings. gpudoctor prints this report.
+// A [Scrape] records the state of each field on each device and returns a [Verdict] for each device
+// and signal. The gpu_synthesizer processor fills a Scrape from the rows that it has already
+// parsed. An [Exposition] parses rows with their labels and returns a [Report] for users, with
+// advice and warnings. gpudoctor prints this report.
 //
 // An exposition often does not show why a signal is missing. Exporters drop fields for which DCGM
-// has no value, so a missing field may be absent from the csv, unsupported, or blank. If the scrape
-// does not prove the reason, the verdict is marked as likely.
+// has no value. If a field is missing, it may not be in the CSV file, may not be supported, or may
+// have no value. If the scrape does not prove the reason, the verdict is marked as likely.
 //
 // The package does not use pdata, files, or the network.
 package diagnose

@@ -24,19 +24,19 @@ type Exposition struct {
 	devices map[deviceKey]*device
 	order   []*device
 	series  map[string]bool
-	// targets are the pods that an intermediate Prometheus scraped. Rows of devices without a
-	// holder also have the labels of these pods, which look like a holder.
+	// targets are the pods that an intermediate Prometheus server scraped. Rows of devices without
+	// a holder also have the labels of these pods, which look like the labels of a holder.
 	targets catalogue.Targets
-	// typedCounter are rates whose # TYPE is counter. microseconds are fields whose # HELP contains
-	// "(in us)".
+	// typedCounter lists the rates whose TYPE is counter. microseconds lists the fields whose HELP
+	// contains "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// unresolved are the rows of an exporter with the Resolve hook. unknown is the subset from
-	// which no signal is computed.
+	// unresolved contains the rows of an exporter with the Resolve hook. unknown contains those
+	// from which no signal is computed.
 	unresolved, unknown []unresolvedRow
 }
 
-// tally contains the counts and flags from which warnings are derived.
+// tally contains counts and flags. Warnings are derived from them.
 type tally struct {
 	rows, withoutUUID, otherVendor, blanks, duplicates, unresolved int
 	relayed, ownPod, reservation, boardDRA                         bool
@@ -51,8 +51,8 @@ type tally struct {
 // memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
 const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 
-// row is a row of a known field. Rows are stored until all have been read, because the scale of a
-// unit may depend on all of them.
+// row is a row of a known field. Rows are stored until all of them have been read, because the
+// scale of a unit may depend on all rows.
 type row struct {
 	device   *device
 	spelling catalogue.Spelling
@@ -61,7 +61,7 @@ type row struct {
 	holder        catalogue.Holder
 	reserved      bool // holder is a reservation pod
 	held, relayed bool
-	ambiguous     bool // the container may hold another device instead
+	ambiguous     bool // the container may hold a different device instead
 	host          string
 	job           string // the job that the row names, even if it also names a container
 }
@@ -71,10 +71,10 @@ type unresolvedRow struct {
 	row    row
 	text   *catalogue.Row
 	is     catalogue.Identity
-	target string // target of the scrape
+	target string // the scrape target
 }
 
-// deviceKey is the identity of a device in one exposition.
+// deviceKey identifies a device in one exposition.
 type deviceKey struct {
 	host, board, instance string
 }
@@ -84,8 +84,8 @@ type device struct {
 	*Device
 	key            deviceKey
 	name, profile  string
-	instanceLabels []string // scrape targets according to an intermediate Prometheus
-	xids           []int    // codes in its rows
+	instanceLabels []string // scrape targets that an intermediate Prometheus server names
+	xids           []int    // XID codes in the device's rows
 }
 
 // Declare processes a HELP or TYPE line.
@@ -103,7 +103,7 @@ func (e *Exposition) Declare(keyword, name, text string) {
 	}
 }
 
-// add appends one unless the list contains it.
+// add appends one to the list unless the list already contains it.
 func add[T comparable](list []T, one T) []T {
 	if slices.Contains(list, one) {
 		return list
@@ -114,8 +114,8 @@ func add[T comparable](list []T, one T) []T {
 // Rows returns the number of added rows that belong to the exporter.
 func (e *Exposition) Rows() int { return e.counts.rows }
 
-// Add processes one row. It ignores rows of unknown exporters, and rows of all exporters except the
-// exporter of the first row.
+// Add processes one row. It ignores rows of unknown exporters. It also ignores rows of exporters
+// other than the exporter of the first row.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
 	if of == nil || of.OfContainers { // rows of containers do not describe devices
@@ -180,8 +180,8 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 }
 
-// storeRow stores a row about a device. A row without a known field only shows that the device
-// exists.
+// storeRow stores a row about a device. If the row has no known field, it shows only that the
+// device exists.
 func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row, target string) {
 	r.device = e.device(is, text)
 	if target != "" {
@@ -227,7 +227,7 @@ func (e *Exposition) resolve() {
 	}
 }
 
-// isDuplicate reports whether an earlier row has the same series.
+// isDuplicate reports whether an earlier row has the same name and labels.
 func (e *Exposition) isDuplicate(name string, labels []Label) bool {
 	sorted := slices.SortedFunc(slices.Values(labels), func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
 	key := fmt.Sprintf("%s%q", name, sorted)
@@ -284,8 +284,8 @@ func (e *Exposition) findOrAdd(key deviceKey, board *device) *device {
 	return d
 }
 
-// shortContainerID is the form of a container's hostname by default in Docker. A name of digits only
-// may be the name of a host.
+// shortContainerID matches a container's default hostname in Docker. A match that consists only of
+// digits may also be the name of a host.
 var shortContainerID = regexp.MustCompile(`^[0-9a-f]{12}$`)
 
 func (e *Exposition) recordHost(text *catalogue.Row) {
@@ -302,8 +302,8 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 }
 
 // recordHolder records the container that the row names. The exporter's own pod is never a holder.
-// The labels in a federated row may name the scrape target instead of a holder. recordHolder
-// recognizes the target by the pod's name.
+// The labels in a federated row may name the scrape target instead of a holder. In this case,
+// recordHolder recognizes the target by the pod's name.
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)
@@ -343,7 +343,7 @@ func (e *Exposition) addRows() {
 		if r.held && e.isTarget(r) {
 			e.recordOwnPod(r)
 		}
-		r.holder.UID = "" // some rows of a container lack the UID
+		r.holder.UID = "" // some rows of a container have no UID
 		st, value := stateOf(r.spelling, r.exposed, scale)
 		if blank := e.scrape.exporter().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank
@@ -356,7 +356,7 @@ func (e *Exposition) addRows() {
 	}
 }
 
-// scale determines the scale of ambiguous ratios from all rows.
+// scale determines the scale of the RatioOrPercent values from all rows.
 func (e *Exposition) scale() catalogue.Scale {
 	settled := catalogue.ScaleUnknown
 	if e.counts.baseUnits {

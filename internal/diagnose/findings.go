@@ -6,14 +6,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// FindingReport reports whether the exporter provides the signals that a rule of gpu_findings
-// needs.
+// FindingReport reports whether the exporter provides the signals that a gpu_findings rule needs.
 type FindingReport struct {
 	// Name is the value of gpu.finding. Condition is the rule's condition.
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
-	// Missing lists required signals that no device has, so that the rule cannot be evaluated. It
-	// excludes holders and idle power, because other stages add them.
+	// Missing lists required signals that no device has. Without them, the rule cannot be
+	// evaluated. Missing excludes holders and idle power, because other stages add them.
 	Missing []string `json:"missing,omitempty"`
 }
 

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// labels that most rows in the tests have.
+// Labels that most rows in the tests have.
 const (
 	l4   = `UUID=GPU-1 pci_bus_id=0 device=nvidia0 modelName=NVIDIA_L4 Hostname=n`
 	h100 = `UUID=GPU-1 pci_bus_id=0 device=nvidia0 modelName=NVIDIA_H100_80GB_HBM3 Hostname=n`
@@ -19,8 +19,8 @@ const (
 	mig8 = h100 + ` GPU_I_PROFILE=1g.10gb GPU_I_ID=8`
 )
 
-// expose adds rows in the format "FIELD VALUE label=value …". The prefix DCGM_FI_DEV_ is added to
-// names without a prefix. Underscores in model names stand for spaces, and "-" is an empty value.
+// expose adds rows in the format "FIELD VALUE label=value …". If a name has no prefix, expose adds
+// DCGM_FI_DEV_. Underscores in model names stand for spaces, and "-" stands for an empty value.
 func expose(t *testing.T, rows ...string) *Exposition {
 	t.Helper()
 	e := &Exposition{}
@@ -61,7 +61,7 @@ func fullName(name string) string {
 	return "DCGM_FI_DEV_" + name
 }
 
-// verdictTexts returns a report's texts about a signal, one per kind of device.
+// verdictTexts returns a report's texts about a signal, one for each kind of device.
 func verdictTexts(t *testing.T, r *Report, name string) string {
 	t.Helper()
 	for _, s := range r.Signals {
@@ -90,7 +90,7 @@ func verdictTexts(t *testing.T, r *Report, name string) string {
 	return ""
 }
 
-// details are the names of causes that share a reason with other causes.
+// details contains the names of causes that share a reason with other causes.
 var details = map[cause]string{
 	causeMIG: "mig", causeVGPU: "vgpu", causeOthersOnly: "others_only", causeSensor: "sensor", causeLink: "link",
 	causeNoCounter: "no_counter", causeUnprofiled: "unprofiled", causeBridge: "bridge", causeVendor: "vendor",

@@ -2,21 +2,22 @@ package diagnose
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
-// Reason is why a signal is missing. Its code is the value of the attribute `reason` of
-// gpu.signal.available. A Verdict's Text is more detailed.
+// Reason is why a signal is missing. Its code is the value of the `reason` attribute of
+// gpu.signal.available. A Verdict's text is more detailed.
 type Reason uint8
 
 const (
-	// None is the reason of signals that are not missing.
+	// None is the reason for signals that are not missing.
 	None Reason = iota
-	// NotInCSV signals need fields that the exporter does not list or is too old to support.
+	// NotInCSV signals need fields that are not in the exporter's CSV file, or that the exporter is
+	// too old to support.
 	NotInCSV
-	// NoValue signals need fields that the exporter lists without a value.
+	// NoValue signals need fields for which the exporter has no value.
 	NoValue
-	// NoEvent signals count XID errors, and there was none. Exporters 4.x expose the field only
+	// NoEvent signals count XID errors, and there was no error. Exporters 4.x expose the field only
 	// after the first error.
 	NoEvent
-	// NoProfiling signals need DCGM's profiling, which provides no value.
+	// NoProfiling signals need DCGM's profiling, which does not provide any value.
 	NoProfiling
 	// Frozen signals are 0 although the device is busy, because the profiler has stopped.
 	Frozen
@@ -34,8 +35,8 @@ const (
 	NumReasons
 )
 
-// reasons contains the code and the text of each reason. A lasting reason cannot be removed by
-// changing the exporter.
+// reasons contains the code and the text of each reason. lasting is true if no change to the
+// exporter can remove the reason.
 var reasons = [NumReasons]struct {
 	code, text string
 	lasting    bool
@@ -52,17 +53,17 @@ var reasons = [NumReasons]struct {
 	UnknownScale: {"unknown_scale", "its scale or its capacity is unknown", false},
 }
 
-// String returns the reason's code, empty for None.
+// String returns the reason's code, or "" for None.
 func (r Reason) String() string { return reasons[r].code }
 
 // Text describes the reason. It starts with a lowercase letter and has no final period.
 func (r Reason) Text() string { return reasons[r].text }
 
-// Lasting reports whether no change to the exporter can remove the reason, because it is the
-// hardware or how the hardware is used.
+// Lasting reports whether no change to the exporter can remove the reason, because the cause is the
+// hardware or the way in which it is used.
 func (r Reason) Lasting() bool { return reasons[r].lasting }
 
-// ParseReason returns the reason with the given code, and false if there is none.
+// ParseReason returns the reason with the given code, or false if there is none.
 func ParseReason(code string) (Reason, bool) {
 	for r := None + 1; r < NumReasons; r++ {
 		if reasons[r].code == code {

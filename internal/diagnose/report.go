@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Report is the diagnosis of an Exposition for users. Its JSON form is meant for scripts.
+// Report is the diagnosis of an Exposition for users. Its JSON form is for scripts.
 type Report struct {
 	Exporter Exporter        `json:"exporter"`
 	Devices  []DeviceInfo    `json:"devices"`
@@ -25,10 +25,10 @@ type Report struct {
 type Exporter struct {
 	// Name is the exporter's common name.
 	Name string `json:"name"`
-	// Version is the range of versions that the text indicates. It is empty if the text does not
-	// indicate a range.
+	// Version is the range of exporter versions that the text indicates. It is empty if the text
+	// does not indicate a range.
 	Version string `json:"version_looks_like,omitempty"`
-	// Driver is the driver's version, if a label contains it.
+	// Driver is the driver version, if a label contains it.
 	Driver string `json:"driver,omitempty"`
 	// Hosts are the host names in the rows.
 	Hosts []string `json:"hosts,omitempty"`
@@ -48,7 +48,7 @@ type DeviceInfo struct {
 // SignalReport reports which devices provide a signal.
 type SignalReport struct {
 	Signal string `json:"signal"`
-	// Metric and Part are the two parts of Signal.
+	// Metric and Part are the metric and the part of the Signal.
 	Metric string `json:"metric"`
 	Part   string `json:"part,omitempty"`
 	// Feeds are the window metrics that are computed from the signal.
@@ -56,9 +56,9 @@ type SignalReport struct {
 	Optional bool     `json:"optional,omitempty"`
 	// NeverGiven is true if the vendor's exporter never provides the signal.
 	NeverGiven bool `json:"never_given,omitempty"`
-	// Kinds counts the devices that provide the signal, per kind of device.
+	// Kinds counts the devices that provide the signal, for each kind of device.
 	Kinds []KindCount `json:"kinds"`
-	// Missing has one entry per kind and reason.
+	// Missing has one entry for each kind of device and reason.
 	Missing []Missing `json:"missing,omitempty"`
 }
 
@@ -67,25 +67,25 @@ type KindCount struct {
 	Kind      string `json:"kind"`
 	Available int    `json:"available"`
 	Missing   int    `json:"missing"`
-	// Elsewhere counts devices whose signal is measured on their board or on their instances
-	// instead.
+	// Elsewhere counts the devices for which the signal is measured on their board or on their
+	// instances instead.
 	Elsewhere int `json:"elsewhere"`
 }
 
-// Missing is why devices of one kind lack a signal.
+// Missing describes why devices of one kind do not have a signal.
 type Missing struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
 	// Likely is true if the scrape does not prove the reason.
 	Likely bool `json:"likely"`
-	// CanTurnOn is true if the signal can be enabled, because the reason is not the hardware.
+	// CanTurnOn is true if users can enable the signal, because the reason is not the hardware.
 	CanTurnOn bool     `json:"can_turn_on"`
 	Devices   []string `json:"devices"`
 }
 
-// Complete reports whether the devices provide every signal that they support, except optional
-// signals.
+// Complete reports whether the devices provide every signal that they support. Optional signals do
+// not count.
 func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
@@ -95,13 +95,13 @@ func (s *SignalReport) Given() bool {
 	return slices.ContainsFunc(s.Kinds, func(k KindCount) bool { return k.Available > 0 })
 }
 
-// CanTurnOn reports whether the signal can be enabled on a device that lacks it.
+// CanTurnOn reports whether users can enable the signal on a device that does not have it.
 func (s *SignalReport) CanTurnOn() bool {
 	return slices.ContainsFunc(s.Missing, func(m Missing) bool { return m.CanTurnOn })
 }
 
-// Report returns the diagnosis of the added rows. It must be called once, after all rows have been
-// added.
+// Report returns the diagnosis of the added rows. It must be called only once, after all rows have
+// been added.
 func (e *Exposition) Report() *Report {
 	e.addRows()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
@@ -145,7 +145,7 @@ func (d *device) id() string {
 	return d.key.board
 }
 
-// signal summarizes which devices provide the signal at position i.
+// signal summarizes which devices provide the signal with index i.
 func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverGiven: s.Gap}
 	for _, kind := range []Kind{GPU, Board, Instance} {
@@ -171,7 +171,7 @@ func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport
 	return out
 }
 
-// miss adds a device to the devices that lack the signal for the same reason.
+// miss adds a device to those that do not have the signal for the same reason.
 func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	for i := range s.Missing {
 		if m := &s.Missing[i]; m.Kind == kind.String() && m.Text == v.cause.text() && m.Likely == v.Likely {
@@ -185,17 +185,17 @@ func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	})
 }
 
-// Advice lists what to change to enable missing signals.
+// Advice describes what to change to enable missing signals.
 type Advice struct {
-	// CSV are lines for the exporter's csv, grouped by metric.
+	// CSV contains lines for the exporter's CSV file, grouped by metric.
 	CSV []Lines `json:"csv"`
-	// Newer are lines with fields that require a newer exporter.
+	// Newer contains lines with fields that require a newer exporter.
 	Newer []Lines `json:"newer_csv"`
-	// Settings are flags, environment variables, and conditions.
+	// Settings describes flags, environment variables, and conditions.
 	Settings []string `json:"settings"`
 }
 
-// Lines are the csv lines for one metric.
+// Lines contains the CSV lines for one metric.
 type Lines struct {
 	// For is the metric that the lines enable.
 	For string `json:"for"`
@@ -204,7 +204,7 @@ type Lines struct {
 	Lines []string `json:"lines"`
 }
 
-// advice returns the csv lines and settings that enable the missing signals.
+// advice returns the CSV lines and settings that enable the missing signals.
 func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	out := Advice{CSV: []Lines{}, Newer: []Lines{}, Settings: []string{}}
 	asked := map[catalogue.ID]bool{}
@@ -245,9 +245,10 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
-	// The advice contains lines that exporters 3.x do not support, and this exporter may be a 3.x.
+	// The advice contains lines that exporters 3.x do not support, and this exporter may be one of
+	// them.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
-	// Settings outside the csv, and how to pass the csv to the exporter.
+	// Settings outside the CSV file, and how to pass the file to the exporter.
 	for _, setting := range []struct {
 		when bool
 		text string
@@ -270,22 +271,22 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	return out
 }
 
-// line returns the csv line that adds a field, with the field's name in this exporter version.
+// line returns the CSV line for a field, with the field's name in this exporter version.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
 	name := dcgm.ListedName(f)
 	if e.scrape.Clues.Age() == Before335 {
-		name = f.Name // older exporters do not support the names of DCGM 4.0
+		name = f.Name // older exporters do not support the names from DCGM 4.0
 	}
 	return dcgm.Line(f, name)
 }
 
-// lines returns the fields that the csv must contain to enable a missing signal.
+// lines returns the fields that the CSV file must contain to enable a missing signal.
 func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:
 	case causeNoEvent:
-		// The last-error field has no row before the first error.
+		// The field of the last error has no row before the first error.
 		if e.scrape.Clues.Age() >= Since483 {
 			return []catalogue.ID{xidCount, xidTotal}
 		}
@@ -306,7 +307,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	return out
 }
 
-// addLine adds a line to the group of the signal's metric.
+// addLine adds a CSV line to the group of the signal's metric.
 func addLine(to *[]Lines, s *Signal, text string) {
 	if n := len(*to); n > 0 && (*to)[n-1].For == s.Metric.Name {
 		(*to)[n-1].Lines = append((*to)[n-1].Lines, text)

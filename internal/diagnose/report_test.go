@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// lines returns the names in all csv lines that a report recommends.
+// lines returns the names in all CSV lines that a report recommends.
 func lines(r *Report) []string {
 	var out []string
 	for _, group := range r.TurnOn.CSV {
@@ -81,7 +81,7 @@ func TestAdviceDependsOnTheExporter(t *testing.T) {
 	}
 }
 
-// All other fields are present, so the advice is only about this field.
+// All other fields are present, so the advice is about this field only.
 func TestAdviceListsLinesOfNewerVersionsSeparately(t *testing.T) {
 	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
 	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not support the field")
@@ -138,7 +138,7 @@ func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
 	assert.NotContains(t, with("UNCORRECTABLE_REMAPPED_ROWS 0 "+h100), "dcgmi dmon")
 }
 
-// A signal that a board cannot have is not a reason to change its exporter.
+// A signal that a board cannot provide is not a reason to change its exporter.
 func TestReportIsCompleteIfTheHardwareDoesNotSupportTheMissingSignals(t *testing.T) {
 	const noNVLink, noProfiling = 1, 2
 	for model, lacks := range map[string]int{
@@ -190,7 +190,7 @@ func TestExporterVersionIsDetected(t *testing.T) {
 		"GPU_TEMP 1 uuid=GPU-1 pci_bus_id=0 Hostname=n":      "3.3.7-3.5.0 to 4.5.3-4.8.2",
 		"GPU_TEMP 1 UUID=GPU-1 pci_bus_id=0 hostname=n":      "4.6.0-4.8.3 or later",
 		"FB_USED_BYTES 1 UUID=GPU-1 pci_bus_id=0 hostname=n": "4.7.0-4.9.0 or later",
-		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":      "", // link rows have different label names
+		"NVLINK_TX_BYTES_TOTAL 1 gpu_uuid=1 hostname=n":      "", // rows of links have different label names
 		"GPU_TEMP 1 gpu=0 Hostname=n":                        "",
 		"other_metric 1 UUID=GPU-1 pci_bus_id=0 hostname=n":  "",
 		"GPU_TEMP 1 UUID=GPU-1 DCGM_FI_DRIVER_VERSION=535.1": "before 3.3.7-3.5.0",
@@ -274,8 +274,8 @@ func TestEmptyListsAreNotNullInJSON(t *testing.T) {
 	assert.Contains(t, string(text), `"newer_csv":[]`)
 }
 
-// For any exposition, each device has exactly one verdict on each signal, each missing signal has a
-// reason, and no csv line requests a field that is present.
+// For any exposition, each device has exactly one verdict for each signal, each missing signal has
+// a reason, and no CSV line requests a field that is present.
 func TestVerdictsOfAllSignals(t *testing.T) {
 	fields := dcgm.Exporter.Fields()
 	rapid.Check(t, func(t *rapid.T) {

@@ -18,7 +18,7 @@ const (
 	// Blank means that the row contains a sentinel, NaN, or an impossible number instead of a
 	// value.
 	Blank
-	// Ambiguous means that the field has a value but the scrape does not determine the unit.
+	// Ambiguous means that the field has a value whose unit the scrape does not determine.
 	Ambiguous
 	// Stopped means that the field is 0 because the profiler has stopped.
 	Stopped
@@ -48,53 +48,53 @@ type fieldStates [catalogue.MaxFields]State
 
 func (s *fieldStates) raise(id catalogue.ID, st State) { s[id] = max(s[id], st) }
 
-// Scrape is the output of an exporter at one time. The zero value is empty. Add all rows and set
-// all models before you request the first verdict.
+// Scrape is what an exporter exposes at one time. The zero value is empty. Add all rows and set all
+// models before you request the first verdict.
 type Scrape struct {
-	// Of is the exporter, or nil for dcgm-exporter.
+	// Of is the exporter. nil means dcgm-exporter.
 	Of *catalogue.Exporter
-	// Clues are what the labels of all rows show about the exporter.
+	// Clues are facts about the exporter that follow from the labels of all rows.
 	Clues   Clues
 	devices []*Device
 	// best contains the best state of each field on any device.
 	best             fieldStates
 	hostsWithHolders map[string]bool // hosts with a row that names a holder
 	// bestByLikeness contains the best state of each field on the devices of one model and kind.
-	// processes is true for a field if pods have rows in addition to the device's own row. Both are
-	// computed for the first verdict.
+	// processes is true for a field if pods have rows in addition to the device's own row. The
+	// first verdict computes both.
 	bestByLikeness map[likeness]*fieldStates
 	processes      [catalogue.MaxFields]bool
 }
 
 // Device is a board or a MIG instance in a Scrape.
 type Device struct {
-	// Model is the model name as exposed.
+	// Model is the exposed model name.
 	Model string
-	// Host is the device's host. In a scrape with several hosts, some exporters may map pods and
-	// others may not.
+	// Host is the device's host. If a scrape covers several hosts, the exporters of some hosts may
+	// map pods and others may not.
 	Host string
 
 	scrape                    *Scrape
-	known                     dcgm.Model // of Model, for the advice on fields of DCGM
+	known                     dcgm.Model // properties of Model, for the advice on DCGM fields
 	parent                    *Device
 	instances                 []*Device
 	withoutHolder, withHolder fieldStates // rows without and with a holder
-	values                    values      // of fields that are Positive
+	values                    values      // values of fields that are Positive
 	hostsWithHolders          bool
 	// unread is true if the driver cannot read the board. frozen is true if the profiler has
 	// stopped.
 	unread, frozen bool
-	// jobs are the jobs that the device's rows name. container is true if a row names a container
-	// as the holder.
+	// jobs are the batch jobs that the device's rows name. container is true if a row names a
+	// container as the holder.
 	jobs      []string
 	container bool
-	ambiguous bool // a row names a holder that may hold another device instead
+	ambiguous bool // a row names a holder that may hold a different device instead
 	reserved  bool // a row names a reservation pod, which holds no device
 }
 
 func (s *Scrape) exporter() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
 
-// Device adds a device to the scrape. parent is the board of a MIG instance.
+// Device adds a device to the scrape. If the device is a MIG instance, parent is its board.
 func (s *Scrape) Device(parent *Device) *Device {
 	d := &Device{scrape: s, parent: parent}
 	if parent != nil {
@@ -107,9 +107,9 @@ func (s *Scrape) Device(parent *Device) *Device {
 // Declare records that a field has HELP or TYPE.
 func (s *Scrape) Declare(id catalogue.ID) { s.best.raise(id, Declared) }
 
-// RecordRow records a row of the device. The value is in base units and is used only if st is Positive.
-// held is true if the row names a holder. ambiguous is true if that holder may hold another device
-// instead. reserved is true if it is a reservation pod.
+// RecordRow records a row of the device. The value is in base units and is used only if st is
+// Positive. held is true if the row names a holder. ambiguous is true if the holder may hold a
+// different device instead. reserved is true if the holder is a reservation pod.
 func (d *Device) RecordRow(id catalogue.ID, st State, value float64, hostsWithHolders, ambiguous, reserved bool) {
 	d.scrape.best.raise(id, st)
 	if st == Positive {
@@ -135,7 +135,7 @@ func (d *Device) RecordRow(id catalogue.ID, st State, value float64, hostsWithHo
 	d.withoutHolder.raise(id, st)
 }
 
-// RecordHolder records that a row or another source names a holder of the device.
+// RecordHolder records that the device has a holder, according to a row or another source.
 func (d *Device) RecordHolder() {
 	d.hostsWithHolders = true
 	if d.scrape.hostsWithHolders == nil {
@@ -156,7 +156,7 @@ func (d *Device) Kind() Kind {
 }
 
 // state returns the state of one of the device's fields. A row without a holder belongs to the
-// device itself. A board's fields are on the rows of its instances.
+// device itself. A board's fields are in the rows of its instances.
 func (d *Device) state(id catalogue.ID) State {
 	st := d.withoutHolder[id]
 	if st == Unseen {
@@ -170,7 +170,7 @@ func (d *Device) state(id catalogue.ID) State {
 	return st
 }
 
-// likeness is equal for devices that are expected to have the same fields.
+// likeness is equal for devices that should have the same fields.
 type likeness struct {
 	model string
 	kind  Kind
@@ -211,7 +211,7 @@ func (s *Scrape) aggregate() {
 	}
 }
 
-// hasValue reports whether the device has a value of the field that can be used for a signal.
+// hasValue reports whether the device has a value of the field from which a signal can be computed.
 func (d *Device) hasValue(id catalogue.ID) bool {
 	f := catalogue.ByID(id)
 	switch {
@@ -222,12 +222,12 @@ func (d *Device) hasValue(id catalogue.ID) bool {
 	case f.Scope == catalogue.Whole:
 		return d.Kind() == GPU && d.state(id) >= Zero
 	case f.Scope == catalogue.Board && d.Kind() == Instance:
-		return false // its row repeats the board's value
+		return false // the instance's row repeats the board's value
 	}
 	return d.state(id) >= Zero
 }
 
-// hasAnySet reports whether the device has all fields of one of the signal's sets.
+// hasAnySet reports whether the device has all fields of at least one of the signal's sets.
 func (d *Device) hasAnySet(s *Signal) bool {
 	for i, set := range s.Sets {
 		if d.hasSet(s, i, set) {
@@ -237,8 +237,9 @@ func (d *Device) hasAnySet(s *Signal) bool {
 	return false
 }
 
-// hasSet reports whether the device has all fields of the signal's set at the given position. A
-// scrape only shows whether each value is 0.
+// hasSet reports whether the device has all fields of the signal's set with the given index, and
+// whether the signal can be computed from them. For this check, every positive value is replaced by
+// 1.
 func (d *Device) hasSet(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {

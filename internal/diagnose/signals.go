@@ -9,11 +9,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Signal is a metric of the output contract, or a part of a metric with separate fields.
+// Signal is a metric that the distribution emits, or a part of the metric that has its own fields.
 type Signal struct {
 	*catalogue.Signal
-	// Sources are the sets of fields from which the signal can be computed, the usual set first. A
-	// signal without sources is derived from labels.
+	// Sources are the sets of fields from which the signal can be computed. The usual set comes
+	// first. A signal without sources is derived from labels.
 	Sources [][]catalogue.ID
 	// Feeds are the window metrics that are computed from the signal.
 	Feeds []*signal.Metric
@@ -21,8 +21,8 @@ type Signal struct {
 	Gap bool
 }
 
-// Fields returns the fields from which the signal is usually computed, with their names in the csv
-// of exporters 4.x. It returns nil for a signal that is derived from labels.
+// Fields returns the fields from which the signal is usually computed, with their names in the CSV
+// file of exporters 4.x. It returns nil for a signal that is derived from labels.
 func (s *Signal) Fields() []string {
 	if len(s.Sources) == 0 {
 		return nil
@@ -34,7 +34,7 @@ func (s *Signal) Fields() []string {
 	return out
 }
 
-// scope returns where the signal is measured when the board is partitioned.
+// scope returns where the signal is measured if the board is partitioned.
 func (s *Signal) scope() catalogue.Scope {
 	if len(s.Sources) == 0 {
 		return catalogue.Instance
@@ -42,12 +42,12 @@ func (s *Signal) scope() catalogue.Scope {
 	return catalogue.ByID(s.Sources[0][0]).Scope
 }
 
-// Signals returns every signal that dcgm-exporter can provide, in the order in which a report lists
-// them. The signals are shared and must not be modified.
+// Signals returns every signal that dcgm-exporter can provide, in the order of a report. Callers
+// must not modify the signals.
 func Signals() []*Signal { return slices.Clone(signals) }
 
 // signalsByExporter contains the signals of each exporter, followed by dcgm-exporter's signals that
-// it never provides.
+// the exporter never provides.
 var (
 	signalsByExporter = signalsOf(exporters.All)
 	signals           = signalsByExporter[dcgm.Exporter]
@@ -77,7 +77,7 @@ func signalsOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }
 
-// Fields with specific advice.
+// Fields for which there is specific advice.
 var (
 	fbReserved = field("DCGM_FI_DEV_FB_RESERVED")
 	gpuUtil    = field("DCGM_FI_DEV_GPU_UTIL")

@@ -28,7 +28,7 @@ func (d *Device) value(id catalogue.ID) float64 {
 // checkedDevice is a device whose values are checked for contradictions.
 type checkedDevice struct{ *Device }
 
-// Value implements catalogue.Values. One scrape does not show the rates of counters.
+// Value implements catalogue.Values. A single scrape does not show the rates of counters.
 func (c checkedDevice) Value(id catalogue.ID, rate bool) (float64, bool) {
 	if rate || !c.hasValue(id) {
 		return 0, false

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Verdict is whether a device provides a signal.
+// Verdict describes whether a device provides a signal.
 type Verdict struct {
 	Signal *Signal
 	// Available is true if the scrape contains the fields or labels of the signal.
@@ -16,15 +16,15 @@ type Verdict struct {
 	// Elsewhere is true if the signal is measured on the instance's board, or on the board's
 	// instances, instead of on this device.
 	Elsewhere bool
-	// cause is the cause of a missing signal.
+	// cause is why the signal is missing.
 	cause cause
 	// Likely is true if the scrape does not prove the reason.
 	Likely bool
-	// Missing are the fields that would enable the signal.
+	// Missing lists the fields that would enable the signal.
 	Missing []catalogue.ID
 }
 
-// CanTurnOn reports whether the signal is missing and can be enabled.
+// CanTurnOn reports whether the signal is missing and users can enable it.
 func (v *Verdict) CanTurnOn() bool {
 	return !v.Available && !v.Elsewhere && !v.cause.lasting() && (v.cause != causeCapacity || len(v.Missing) > 0)
 }
@@ -32,7 +32,7 @@ func (v *Verdict) CanTurnOn() bool {
 // Reason returns why the signal is missing.
 func (v *Verdict) Reason() Reason { return causes[v.cause].reason }
 
-// Verdicts returns the verdict on each signal of the device's exporter.
+// Verdicts returns one verdict for each signal of the device's exporter.
 func (d *Device) Verdicts() []Verdict {
 	d.scrape.aggregate()
 	d.known = dcgm.LookupModel(d.Model)
@@ -63,7 +63,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 		return v
 	}
 	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool { return in.hasAnySet(s) }) {
-		v.Available = true // an instance's error is also an error of the board
+		v.Available = true // an error of an instance is also an error of the board
 		return v
 	}
 	if d.hasAnySet(s) {
@@ -75,8 +75,8 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true
 		return v
 	}
-	// Usually the cause of the first source is reported. Another source's cause is reported only if
-	// the first source cannot be enabled and the other one can.
+	// Usually, the cause for the first source is reported. The cause for another source is reported
+	// only if the first source cannot be enabled and the other source can.
 	for i, set := range s.Sources {
 		missing, cause, likely := d.why(set)
 		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {
@@ -86,7 +86,8 @@ func (d *Device) verdict(s *Signal) Verdict {
 	return v
 }
 
-// checkCapacity marks a link's utilization as missing if the link's capacity is unknown.
+// checkCapacity marks the signal of a link's utilization as missing if the link's capacity is
+// unknown.
 func (d *Device) checkCapacity(v *Verdict) {
 	sg := v.Signal
 	if sg.Capacity == nil || len(sg.Inputs) > 0 && !slices.ContainsFunc(sg.Inputs, func(id catalogue.ID) bool { return !d.hasValue(id) }) {

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Warning is a property of the output that makes its numbers easy to misread.
+// Warning describes why the numbers in the output are easy to misinterpret.
 type Warning struct {
 	// Code identifies the warning in scripts.
 	Code string `json:"code"`
@@ -99,8 +99,9 @@ func (e *Exposition) copied() []*device {
 	return out
 }
 
-// falseZeros returns devices that are busy according to other fields: idle if all profiling fields
-// are 0, and pcie if all PCIe rates are 0.
+// falseZeros returns devices that are busy according to other fields although profiling reports 0:
+// idle contains devices with 0 in all profiling fields, and pcie contains devices with 0 in all
+// PCIe rates.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	for _, d := range e.order {
 		zeros, positive := 0, 0
@@ -123,13 +124,13 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	return idle, pcie
 }
 
-// activities are fields that profiling always reports as positive on a busy GPU.
+// activities are fields for which profiling always reports a positive value on a busy GPU.
 var activities = []catalogue.ID{
 	field("DCGM_FI_PROF_GR_ENGINE_ACTIVE"), field("DCGM_FI_PROF_SM_ACTIVE"), field("DCGM_FI_PROF_SM_OCCUPANCY"),
 	field("DCGM_FI_PROF_DRAM_ACTIVE"), field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
 }
 
-// exposedTwice returns the boards that are exposed under two hosts or scrape targets.
+// exposedTwice returns the boards that are exposed with two hosts or by two scrape targets.
 func (e *Exposition) exposedTwice() []*device {
 	var out []*device
 	boards := map[string]bool{}
@@ -148,7 +149,7 @@ func (e *Exposition) exposedTwice() []*device {
 // mostNames is the maximum number of names in one sentence.
 const mostNames = 4
 
-// list returns the names of the devices for users.
+// list formats the names of the devices for users.
 func list(devices []*device) string {
 	var names []string
 	for _, d := range devices {
@@ -163,7 +164,7 @@ func list(devices []*device) string {
 	return Some(names)
 }
 
-// short lists the fields without their common prefix.
+// short formats the names of the fields without their common prefix.
 func short(names []string) string {
 	var out []string
 	for _, n := range names {
@@ -172,7 +173,7 @@ func short(names []string) string {
 	return Some(out)
 }
 
-// Some lists the first names and the number of remaining ones.
+// Some formats the first names and the number of remaining names.
 func Some(names []string) string {
 	if len(names) > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
@@ -180,7 +181,7 @@ func Some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// onHosts returns the hosts in parentheses, to be appended to a sentence.
+// onHosts formats the hosts in parentheses, to be appended to a sentence.
 func onHosts(hosts []string) string {
 	if len(hosts) == 0 {
 		return ""

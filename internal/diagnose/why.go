@@ -8,33 +8,33 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// replaceable reports whether, despite this cause, the signal may be available from a second
-// source.
+// replaceable reports whether the signal may be available from a second source although this is the
+// cause for the first source.
 func (c cause) replaceable() bool {
 	return c == causeNoProfiling || c == causeUnprofiled || c == causeVGPU || c == causeOldExporter
 }
 
-// canBeListed reports whether there is a csv line for each field.
+// canBeListed reports whether there is a CSV line for each field.
 func canBeListed(ids []catalogue.ID) bool {
 	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return dcgm.AdviceFor(id).Help == "" })
 }
 
-// why returns why the scrape lacks values for a set of fields.
+// why returns why the scrape has no values for a set of fields.
 func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause, likely bool) {
 	for _, id := range set {
 		if !d.hasValue(id) {
 			missing = append(missing, id)
 		}
 	}
-	if len(missing) == 0 { // no field is missing: both memory fields are 0
+	if len(missing) == 0 { // no field is missing, but both memory fields are 0
 		return set, causeNoValue, false
 	}
 	because, likely = d.whyField(missing[0])
 	return missing, because, likely
 }
 
-// whyField returns why the scrape lacks a value for a field. It checks the value of the row first,
-// then the limits of the hardware, then the rest of the scrape.
+// whyField returns why the scrape has no value for a field. It first checks the value in the row,
+// then the limits of the hardware, and then the rest of the scrape.
 func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	s := d.scrape
 	f, advice := catalogue.ByID(id), dcgm.AdviceFor(id)
@@ -69,7 +69,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	case d.Kind() == Instance && f.Unit == catalogue.MiB && strings.HasPrefix(s.Clues.Driver+".", branchWithoutInstanceMemory+"."):
 		return causeDriver, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.best[id] == Positive:
-		return causeNoEvent, true // Exporters that omit rows with the value 0 expose a row only after the first error.
+		return causeNoEvent, true // exporters that omit zeros expose a row only after the first error
 	case s.bestByLikeness[d.likeness()][id] >= Zero:
 		return causeNoValue, true
 	case s.best[id] >= Blank && d.Kind() == Instance:
@@ -91,7 +91,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	return causeNotInCSV, true
 }
 
-// profilingFails reports whether the exporter lists profiling fields but has no value for any of
+// profilingFails reports whether the exporter declares profiling fields but has no value for any of
 // them.
 func (s *Scrape) profilingFails() bool {
 	listed := false
@@ -107,8 +107,8 @@ func (s *Scrape) profilingFails() bool {
 	return listed
 }
 
-// linked reports whether a board of the device's model has nonzero traffic or errors on NVLink. A
-// link without a bridge also has zeros.
+// linked reports whether a board of the device's model has nonzero traffic or errors on NVLink.
+// Zeros do not prove a link, because boards without a bridge also report them.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
 		if dcgm.AdviceFor(catalogue.ID(id)).NVLink && d.scrape.bestByLikeness[d.likeness()][id] == Positive {
@@ -118,8 +118,9 @@ func (d *Device) linked() bool {
 	return false
 }
 
-// lacksCounter reports whether a field counts NVLink errors of another generation than that of the
-// model. It returns false if either generation is unknown.
+// lacksCounter reports whether the field is an NVLink error counter that exists only in a different
+// NVLink generation. It returns false if the model's generation is unknown or the field exists in
+// all generations.
 func (d *Device) lacksCounter(field *dcgm.Advice) bool {
 	return field.NVLinkGeneration != 0 && d.known.NVLinkGeneration != 0 && field.NVLinkGeneration != d.known.NVLinkGeneration
 }

@@ -9,16 +9,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// XIDReport is an XID code in the exposition, with its entry in NVIDIA's catalogue.
+// XIDReport describes an XID code in the exposition, with its entry in NVIDIA's catalog.
 type XIDReport struct {
 	Code int `json:"code"`
-	// Meaning, Action, and Advice are empty if the catalogue does not contain the code.
+	// Meaning, Action, and Advice are empty if the catalog does not contain the code.
 	Meaning string `json:"meaning,omitempty"`
 	Action  string `json:"action,omitempty"`
 	Advice  string `json:"advice,omitempty"`
 	// Fatal is true if only a reset or a reboot clears the error.
 	Fatal bool `json:"fatal"`
-	// Devices are the devices that had the error. The exposition does not show when.
+	// Devices are the devices that had the error. The exposition does not show when the error
+	// occurred.
 	Devices []string `json:"devices"`
 }
 
@@ -38,7 +39,7 @@ func xidCode(sp catalogue.Spelling, exposed float64, label string) int {
 	return 0
 }
 
-// xids returns the codes in the rows, fatal ones first.
+// xids returns the XID codes in the rows. Fatal codes come first.
 func (e *Exposition) xids() []XIDReport {
 	var out []XIDReport
 	for _, d := range e.order {

@@ -1,24 +1,24 @@
 package events
 
-// Skip is why a sample or a frame was skipped.
+// Skip is the reason why a sample or a frame was skipped.
 type Skip int
 
-// Reasons to skip a sample. All of them concern its time.
+// The reasons to skip a sample or a frame. All of them are about its timestamp.
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
-	// ClockSetBack samples are the first ones of a place after its clock was set back.
+	// ClockSetBack samples are the first samples from a place after its clock was set back.
 	ClockSetBack
 	// NumSkips is one more than the highest reason.
 	NumSkips
 )
 
-// String returns the reason as the self-metric names it.
+// String returns the reason's name in the self-metric.
 func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
 
-// setBack shifts the stored times of a place after a clock was set back by the given nanoseconds.
-// Active conditions continue, and missing devices can still be reported as lost. The values with
-// which samples are compared are deleted, so the next samples are a baseline.
+// setBack shifts the stored times of a place after its clock was set back by the given number of
+// nanoseconds. Active conditions continue, and missing devices can still be reported as lost.
+// Earlier values that samples are compared with are deleted, so the next samples are a baseline.
 func (p *place) setBack(by int64) {
 	move := func(times ...*int64) {
 		for _, t := range times {
@@ -49,7 +49,7 @@ func (p *place) setBack(by int64) {
 }
 
 // before returns the time of the device's last frame with which samples may be compared, or 0 if
-// there is none.
+// there is no such frame.
 func (b *device) before() int64 {
 	if b.Baseline {
 		return 0
@@ -63,7 +63,7 @@ func (c *frame) lostSince(id string) bool {
 	return b != nil && b.Lost && b.Description.Parent == "" && c.f.Time <= b.LostAt
 }
 
-// newest returns the newest sample time of a place.
+// newest returns the newest stored sample time of a place.
 func (p *place) newest() int64 {
 	t := p.Clock.Newest
 	for _, k := range p.Devices {

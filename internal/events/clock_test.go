@@ -11,15 +11,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// clocked is a tracker of a node whose clock differs from the tracker's.
+// clocked is a tracker of a node whose clock differs from the tracker's clock.
 type clocked struct {
 	*Tracker
-	ahead int64 // difference from the wall clock, in seconds
+	ahead int64 // how far the node's clock is ahead of the wall clock, in seconds
 	got   []string
 }
 
-// see sends the tracker a frame of GPU-1 when the wall clock is at wall, in seconds. The frame
-// contains the given total of XID 31, and optionally other boards.
+// see sends the tracker a frame with GPU-1 when the wall clock is at wall, in seconds. The frame
+// contains the given total for XID 31, and optionally other boards.
 func (c *clocked) see(wall int64, xids float64, others ...string) {
 	c.frame(wall, c.ahead, xids, others...)
 }
@@ -90,12 +90,12 @@ func TestABoardIsLostAndFoundAfterTheClockWasSetBack(t *testing.T) {
 	c.see(0, 0, "GPU-2")
 	c.see(10, 0, "GPU-2")
 	c.ahead = -3600
-	for wall := int64(20); wall <= 300; wall += 10 { // GPU-2 is missing after the clock was set back
+	for wall := int64(20); wall <= 300; wall += 10 { // GPU-2 is missing since the clock was set back
 		c.see(wall, 0)
 	}
 	c.see(310, 0, "GPU-2")
 	assert.Equal(t, []string{
-		"-3390s gpu.device.lost GPU-2 x1 ERROR", // 90 s after the clock was set back; GPU-2 was in the last frame before
+		"-3390s gpu.device.lost GPU-2 x1 ERROR", // 90 s after the clock was set back; the last frame before that contained GPU-2
 		"-3290s gpu.device.found GPU-2 x1 INFO",
 	}, c.got)
 }
@@ -134,7 +134,7 @@ func TestActiveConditionsContinueWhenTheClockIsSetBack(t *testing.T) {
 		}
 		see(s, s-3600, used)
 	}
-	// Only samples that arrive at 170 s or later determine the end.
+	// Only samples that arrive at 170 s or later determine the end of the condition.
 	assert.Equal(t, []string{"30s gpu.memory.pressure.start GPU-1 x1 WARN 0", "-3270s gpu.memory.pressure.end GPU-1 x1 INFO 190"}, got)
 }
 
@@ -147,7 +147,7 @@ func TestAnExporterIsDownAndUpAfterTheClockWasSetBack(t *testing.T) {
 		}
 	}
 	up(0, 0, true)
-	up(5, -3595, false) // a late sample: the exporter has responded since then
+	up(5, -3595, false) // a late sample: the exporter has responded since its timestamp
 	up(10, 10, false)
 	up(15, 86_400, true) // from the future
 	up(20, 20, false)
@@ -170,7 +170,7 @@ func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 	assert.Len(t, c.Forget(at(86_521)), 1, "the node sent nothing for a day")
 }
 
-// Frames with wrong timestamps must not add or hide events.
+// Frames with wrong timestamps must neither cause nor hide events.
 func TestWrongTimestampsOfSingleFramesAddAndHideNoEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		right, wrong := &clocked{Tracker: New(DefaultSettings())}, &clocked{Tracker: New(DefaultSettings())}

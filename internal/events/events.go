@@ -1,5 +1,6 @@
 // Package events finds transitions in frames: conditions that start or end, counters that increase,
-// and states that change on a device. It depends on neither pdata nor logs. Callers pass the time.
+// and states of a device that change. It does not use pdata or logs. Callers pass the time. A place
+// is a node; see [gpudata.Place].
 package events
 
 import (
@@ -60,27 +61,28 @@ const (
 type Event struct {
 	Name string
 	// Time is the sample time of the transition. For merged transitions, it is the time of the last
-	// one.
+	// transition.
 	Time int64
-	// Place and Host are the location. They are empty if the place is unknown.
+	// Place and Host describe where the transition occurred. They are empty if this is unknown.
 	Place gpudata.Place
 	Host  string
 	// Device is the hw.id. It is empty for events about an exporter.
 	Device      string `json:",omitempty"`
 	Description gpudata.Description
-	// Holder is the holder of the device if exactly one is known, and otherwise the zero Holder.
+	// Holder is the holder of the device if exactly one holder is known. Otherwise, it is the zero
+	// Holder.
 	Holder gpudata.Holder
-	// Strategy and Allocation describe how this holder holds the device.
+	// Strategy and Allocation describe how the holder holds the device.
 	Strategy   string `json:",omitempty"`
 	Allocation gpudata.Allocation
-	// Resource contains all attributes of the Resource if the batch contains them.
+	// Resource contains all Resource attributes, if the batch contains them.
 	Resource map[string]any `json:",omitempty"`
 	Severity Severity
 	Body     string
-	// Own is the key and value of the attribute that distinguishes a device's events with the same
-	// name.
+	// Own is the key and the value of an attribute. It distinguishes events with the same name for
+	// the same device.
 	Own [2]string
-	// Texts, Numbers, and Lists are other attributes.
+	// Texts, Numbers, and Lists contain the other attributes.
 	Texts   map[string]string   `json:",omitempty"`
 	Numbers map[string]float64  `json:",omitempty"`
 	Lists   map[string][]string `json:",omitempty"`
@@ -90,14 +92,14 @@ type Event struct {
 
 // Settings are the settings of the connector.
 type Settings struct {
-	// For is the period for which shares are computed.
+	// For is the length of the period over which shares of time are computed.
 	For time.Duration
 	// LostAfter is how long a device or an instance must be missing, or an exporter must be down,
 	// before an event is sent.
 	LostAfter time.Duration
-	// Interval is the period in which equal events are merged.
+	// Interval is how long equal events are merged after an event was sent.
 	Interval time.Duration
-	// MaxGap is the longest time between two samples of a share.
+	// MaxGap is the maximum time between two consecutive samples of a share.
 	MaxGap time.Duration
 	// MaxPerMinute is the maximum number of events per minute.
 	MaxPerMinute int
@@ -105,7 +107,7 @@ type Settings struct {
 	Holders bool
 }
 
-// DefaultSettings returns the defaults in the contract.
+// DefaultSettings returns the documented defaults.
 func DefaultSettings() Settings {
 	return Settings{
 		For: time.Minute, LostAfter: 90 * time.Second, Interval: time.Minute,

@@ -18,7 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// epoch is the second that the tests count from, because a time of 0 means that there is no time.
+// epoch is the time in seconds at which the tests start. It is not 0, because a time of 0 means
+// that there is no time.
 const epoch = 1_000_000
 
 var node = gpudata.Place{Node: "n1"}
@@ -40,13 +41,13 @@ func line(e Event) string {
 
 func at(s int64) time.Time { return time.Unix(epoch+s, 0) }
 
-// history runs a tracker on frames of one node, with one sample per line:
+// history runs a tracker on frames of one node. The text contains one sample per line:
 //
-//	<seconds> <device>[=<serial number>][@<board>:<profile>] [<metric> <own attribute or -> <value> [since <seconds>]]
-//	<seconds> <device>[@<board>:<profile>] held by <pod, or nobody> ...
+//   <seconds> <device>[=<serial number>][@<board>:<profile>] [<metric> <own attribute or -> <value> [since <seconds>]]
+//   <seconds> <device>[@<board>:<profile>] held by <pod, or nobody> ...
 //
-// Lines with the same time form one frame. The clock is the sample time. Before each frame, the
-// tracker's delayed events are collected.
+// Lines with the same time form one frame. The clock is set to the sample time. Before each frame,
+// history collects the tracker's delayed events.
 func history(t *testing.T, text string) (got []string) {
 	t.Helper()
 	set := DefaultSettings()
@@ -382,7 +383,7 @@ func TestAnExporterThatStaysDownIsReportedAndItsDevicesAreNotLost(t *testing.T) 
 	down := up(100, false)
 	require.Len(t, down, 1)
 	assert.Equal(t, ExporterDown, down[0].Name)
-	// An exporter that responds with an empty body is also down.
+	// An exporter that responds with an empty body also counts as down.
 	assert.Equal(t, "The exporter at http://e exposes no samples.", down[0].Body)
 	assert.Empty(t, up(130, false))
 	back := up(200, true)
@@ -391,7 +392,7 @@ func TestAnExporterThatStaysDownIsReportedAndItsDevicesAreNotLost(t *testing.T) 
 	assert.Equal(t, "The exporter at http://e exposes samples again.", back[0].Body)
 }
 
-// An agent without the node's name may scrape two exporters on that node.
+// An agent that does not know the node's name may scrape two exporters on that node.
 func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing.T) {
 	for name, of := range map[string]gpudata.Place{
 		"the place of the exporter is known":               node,
@@ -431,7 +432,7 @@ func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing
 	}
 }
 
-// errorsAt returns a frame in which GPU-1 has a total of n errors of each kind.
+// errorsAt returns a frame in which GPU-1 has n errors of each kind in total.
 func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
 	d := f.Device("GPU-1")
@@ -442,7 +443,7 @@ func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	return f
 }
 
-// restarted returns a tracker that continues from another tracker's stored state.
+// restarted returns a new tracker with the stored state of another tracker.
 func restarted(t *testing.T, tr *Tracker) *Tracker {
 	t.Helper()
 	next := New(DefaultSettings())
@@ -486,7 +487,7 @@ func TestNoErrorIsLostOrDoubledOverCleanRestarts(t *testing.T) {
 	}
 }
 
-// A board is repartitioned at random, its instances reuse ids, and some scrapes lack rows.
+// A board is repartitioned at random, its instances reuse IDs, and some scrapes lack rows.
 func TestEveryReportedLayoutExisted(t *testing.T) {
 	set := DefaultSettings()
 	set.Interval = time.Second
@@ -524,7 +525,7 @@ func TestEveryReportedLayoutExisted(t *testing.T) {
 				}
 				for range r.IntN(4) {
 					gi, profile := 1+r.IntN(14), []string{"1g", "2g", "3g"}[r.IntN(3)]
-					if last[gi] != profile { // otherwise it would look like the deleted one
+					if last[gi] != profile { // with the same profile, it would look like the deleted instance
 						layout[gi] = profile
 					}
 				}
@@ -545,7 +546,7 @@ func TestEveryReportedLayoutExisted(t *testing.T) {
 
 func cut(layout map[int]string) string { return strings.Join(slices.Sorted(maps.Values(layout)), ",") }
 
-// Boards that are missing in the stored state are new, because the baseline ended before the restart.
+// A board that is not in the stored state is new, because the baseline ended before the restart.
 func TestANewBoardAfterARestartIsFound(t *testing.T) {
 	for _, test := range []struct {
 		state bool
@@ -565,7 +566,7 @@ func TestANewBoardAfterARestartIsFound(t *testing.T) {
 		assert.Empty(t, tr.Frame(errorsAt(110, 0, 1), at(110), nil))
 		f := errorsAt(111, 0, 1)
 		f.Device("GPU-2").Observed = true
-		f.Devices = slices.DeleteFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Device.ID() == "GPU-1" }) // belongs to another exporter
+		f.Devices = slices.DeleteFunc(f.Devices, func(d *gpudata.DeviceFrame) bool { return d.Device.ID() == "GPU-1" }) // GPU-1 belongs to another exporter
 		assert.Len(t, tr.Frame(f, at(111), nil), test.want)
 	}
 }
@@ -626,7 +627,7 @@ func TestTheStateIsBounded(t *testing.T) {
 	assert.Empty(t, tr.Places())
 }
 
-// BenchmarkFrame uses a node with 8 boards that have 7 instances each, all of them held.
+// BenchmarkFrame uses a node with 8 boards of 7 instances each. All instances have a holder.
 func BenchmarkFrame(b *testing.B) {
 	tr := New(DefaultSettings())
 	f := &gpudata.Frame{Place: node}

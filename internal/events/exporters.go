@@ -14,13 +14,13 @@ import (
 type exporter struct {
 	Down int64 `json:",omitempty"` // when it went down, or 0 if it is up
 	Up   int64 `json:",omitempty"` // when it was up again
-	// Reported is true if the event that it is down was sent.
+	// Reported is true if the event gpu.exporter.down was sent.
 	Reported bool  `json:"Said,omitempty"`
 	Time     int64 `json:",omitempty"` // time of the newest sample
 }
 
-// RecordResponse records that the frames are an exporter's response. If all frames are from one place,
-// the exporter runs there, unless gpu.exporter.up names another place.
+// RecordResponse records that an exporter's response contained the frames. If all frames are from
+// one place, the exporter is assumed to run there, unless gpu.exporter.up names another place.
 func (t *Tracker) RecordResponse(url string, frames []*gpudata.Frame) {
 	for _, f := range frames {
 		t.places.Visit(f.Place, func(p *place) {
@@ -42,7 +42,7 @@ func (t *Tracker) RecordResponse(url string, frames []*gpudata.Frame) {
 }
 
 // Exporter records whether the last scrape of an exporter succeeded, and returns the events to send
-// now. If the place has no node, the place of the exporter's frames is used.
+// now. If at has no node, the place of the exporter's frames is used.
 func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) (out []Event) {
 	if at.Node == "" {
 		t.mu.Lock()
@@ -94,8 +94,8 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// up reports whether a board's exporter is up, and since when, if that is known. If the board's
-// exporter is unknown, all exporters of the place must be up.
+// up reports whether a board's exporter is up, and since when if that is known. If the board's
+// exporter is unknown, all exporters in the place must be up.
 func (p *place) up(k *device) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {
 		return e.Up, e.Down == 0

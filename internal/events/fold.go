@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// equal is the key of events that are merged.
+// equal is the key for merging. Events with the same key are merged.
 type equal struct {
 	Name   string `json:"name"`
 	place  gpudata.Place
@@ -28,14 +28,14 @@ func keyOf(e *Event) equal {
 	return k
 }
 
-// fold merges equal events: those that follow a sent event within the interval.
+// fold merges the events that follow a sent event with the same key within the interval.
 type fold struct {
 	Since   int64  // when the last event with this key was sent
-	Waiting *Event `json:",omitempty"` // nil if there are no further events
+	Waiting *Event `json:",omitempty"` // the merged events, or nil if there are none
 }
 
-// outlet merges equal events and limits the rate of events, of all places together. It is safe for
-// concurrent use.
+// outlet merges equal events and limits the number of events per minute for all places together. It
+// is safe for concurrent use.
 type outlet struct {
 	set Settings
 
@@ -46,7 +46,7 @@ type outlet struct {
 	suppressed int64
 }
 
-// put appends the event to out if it may be sent now. Otherwise it merges the event with equal
+// put appends the event to out if it may be sent now. Otherwise, it merges the event with equal
 // events.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
@@ -71,7 +71,7 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	return out
 }
 
-// send appends the event to out unless the limit per minute has been reached.
+// send appends the event to out unless the number of events in this minute has reached the maximum.
 func (o *outlet) send(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,7 +86,8 @@ func (o *outlet) sendLocked(out []Event, e Event, now int64) []Event {
 	return append(out, e)
 }
 
-// tick appends the merged events whose interval has passed, or all of them if all is true.
+// tick appends the merged events whose interval has ended. If all is true, it appends all merged
+// events.
 func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,8 +114,8 @@ func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 	return out
 }
 
-// isNear reports whether two times differ by less than a duration. Batches that arrive together may
-// be processed in any order, so now may be a little before the other time.
+// isNear reports whether two times differ by less than a duration. Batches that arrive at the same
+// time may be processed in any order, so now may be slightly before the other time.
 func isNear(a, b int64, d time.Duration) bool { return time.Duration(a-b).Abs() < d }
 
 // allows reports whether another event may be sent in this minute.
@@ -129,8 +130,8 @@ func (o *outlet) allows(now int64) bool {
 	return true
 }
 
-// putSuppressed appends an event with the number of suppressed events, either at the end of the minute or
-// immediately.
+// putSuppressed appends an event that contains the number of suppressed events. It does this at the
+// end of the minute, or immediately if atOnce is true.
 func (o *outlet) putSuppressed(out []Event, now int64, atOnce bool) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,7 +150,7 @@ func (o *outlet) putSuppressedLocked(out []Event, now int64, atOnce bool) []Even
 	})
 }
 
-// of returns the folds of a place.
+// of returns the folds for the events of a place.
 func (o *outlet) of(at gpudata.Place) (folds []storedFold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// Any stored content is either rejected or restored, and later frames are processed.
+// Any stored content is either rejected or restored, and later frames are processed in both cases.
 func FuzzRestore(f *testing.F) {
 	set := DefaultSettings()
 	set.Holders = true
@@ -53,7 +53,7 @@ func FuzzRestore(f *testing.F) {
 }
 
 // For any frames, clocks, and sample times, there is no panic, and every event has a time, a place,
-// and a count. An instance is only stored together with its board. The state can be stored and
+// and a count. An instance is stored only together with its board. The state can be stored and
 // restored.
 func FuzzFrames(f *testing.F) {
 	metrics := []gpudata.Sample{
@@ -94,7 +94,7 @@ func FuzzFrames(f *testing.F) {
 				if d.Observed = in[0]>>4&1 == 0; bit > 1 {
 					d.Parent, d.Profile = "GPU-1", []string{"1g.10gb", ""}[in[0]>>5&1]
 				} else if in[0]>>5&1 == 1 {
-					d.Serial = "GPU-1" // GPU-2 is then a board with two ids
+					d.Serial = "GPU-1" // then GPU-2 is a board with two IDs
 				}
 				s := metrics[int(in[1])%len(metrics)]
 				s.Value, s.Ended = float64(in[2])/10, in[1]>>7 == 1

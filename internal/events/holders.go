@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// holding is a holder of a device, with its strategy and allocation.
+// holding is a holder of a device and how it holds the device.
 type holding struct {
 	Holder     gpudata.Holder
 	Strategy   string `json:",omitempty"`
@@ -19,8 +19,8 @@ type holding struct {
 func (h holding) is(o holding) bool { return h.Holder.Same(o.Holder) }
 
 // holdings finds holders that have started or stopped holding a device. The first known holders are
-// a baseline, and unknown holders change nothing. For a board with MIG instances, only the holders
-// of the instances count.
+// a baseline. If the holders are unknown, nothing changes. On a board with MIG instances, only the
+// holders of the instances count.
 func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	if !c.set.Holders || !d.HoldersKnown || slices.ContainsFunc(c.f.Devices, func(o *gpudata.DeviceFrame) bool { return o.Parent == id }) {
 		return
@@ -47,7 +47,7 @@ func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	k.HoldersKnown, k.Holdings = true, now
 }
 
-// released ends the holdings of a device that no longer exists.
+// released ends all holdings of a device that no longer exists.
 func (c *frame) released(k *device, id string) {
 	for i := range k.Holdings {
 		c.held(k, id, HolderEnd, "no longer holds", &k.Holdings[i])

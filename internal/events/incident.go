@@ -13,15 +13,15 @@ import (
 // incidentGap is how long a place must have no XID events before its incident ends.
 const incidentGap = 3 * time.Minute
 
-// incident is a group of XID events in a place, because one fault often causes several codes on
-// several devices.
+// incident is a group of XID events in one place. Events are grouped because one fault often causes
+// several codes on several devices.
 type incident struct {
 	// First and Last are the sample times of the first and the last event.
 	First, Last int64
-	// Arrived is the wall clock when the last event arrived.
+	// Arrived is the wall clock time at which the last event arrived.
 	Arrived  int64
 	Host     string         `json:",omitempty"`
-	Resource map[string]any `json:",omitempty"` // of the place
+	Resource map[string]any `json:",omitempty"` // Resource attributes of the place
 	// Codes and Devices are sorted.
 	Codes, Devices []string
 	Action         string `json:",omitempty"` // the most severe action
@@ -29,13 +29,13 @@ type incident struct {
 	Count          int64
 }
 
-// actions lists the actions in the XID catalogue, most severe first.
+// actions lists the actions in the XID catalog, from most to least severe.
 var actions = []string{
 	"reboot_node", "reset_gpu", "workflow", "contact_support", "check_connections", "update_software", "restart_vm", "restart_app",
 	"none", "unstated",
 }
 
-// stronger returns the more severe of two actions. One of them may be empty.
+// stronger returns the more severe of two actions. Each of them may be empty.
 func stronger(a, b string) string {
 	if a == "" || b != "" && slices.Index(actions, b) < slices.Index(actions, a) {
 		return b
@@ -43,8 +43,9 @@ func stronger(a, b string) string {
 	return a
 }
 
-// group adds a device's XID event to the incident of its place. If the event differs from the last
-// one by more than incidentGap, it ends that incident and starts a new one.
+// group adds a device's XID event to the incident of its place. If the times of the event and the
+// incident's last event differ by at least incidentGap, group ends that incident and starts a new
+// one.
 func (c *frame) group(id, code string, e *Event) {
 	i := c.place.Incident
 	if i != nil && time.Duration(c.f.Time-i.Last).Abs() >= incidentGap {
@@ -66,7 +67,7 @@ func (c *frame) group(id, code string, e *Event) {
 	i.Count += e.Count
 }
 
-// include adds a string to a sorted list unless the list contains it.
+// include adds text to a sorted list unless the list already contains it.
 func include(list []string, text string) []string {
 	at, found := slices.BinarySearch(list, text)
 	if found {
@@ -75,7 +76,8 @@ func include(list []string, text string) []string {
 	return slices.Insert(list, at, strings.Clone(text))
 }
 
-// endIncidents appends the incidents that have ended to out, or all incidents if all is true.
+// endIncidents appends the events of the incidents that have ended to out. If all is true, it ends
+// all incidents.
 func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	var ended []Event
 	t.places.Each(func(_ string, p *place) {
@@ -97,7 +99,7 @@ func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	return out
 }
 
-// endIncident ends the incident of the place and returns its event.
+// endIncident ends the incident of the place and returns the incident's event.
 func (p *place) endIncident() Event {
 	at := p.at
 	i := p.Incident

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// faults is a tracker of nodes with XIDs, and the incidents that it returned.
+// faults is a tracker for nodes with XIDs. It stores the incidents that the tracker has returned.
 type faults struct {
 	*Tracker
 	counts map[string]map[string]float64 // by device and error.type
@@ -23,7 +23,7 @@ func newFaults(set Settings) *faults {
 	return &faults{Tracker: New(set), counts: map[string]map[string]float64{}}
 }
 
-// see sends a frame of GPU-1 and GPU-2 with additional XIDs, each given as device:code.
+// see sends a frame with GPU-1 and GPU-2 and additional XIDs. Each XID has the format device:code.
 func (x *faults) see(s int64, xids ...string) {
 	f := &gpudata.Frame{Place: node, Host: "h", Time: at(s).UnixNano()}
 	for _, o := range xids {
@@ -82,7 +82,7 @@ func TestThreeMinutesWithoutAnXIDEndAnIncident(t *testing.T) {
 	assert.Equal(t, "190s [999] [GPU-1]  x1 0s WARN", x.got[1])
 }
 
-// Queued frames arrive all at once.
+// Queued frames all arrive at the same time.
 func TestAnIncidentEndsByTheTimeOfSamples(t *testing.T) {
 	x := newFaults(DefaultSettings())
 	x.see(0)
@@ -119,7 +119,7 @@ func TestAnIncidentThatIsOpenAtTheEndIsReturnedThen(t *testing.T) {
 	assert.Equal(t, []string{"10s [31] [GPU-1] restart_app x1 0s WARN"}, x.got)
 }
 
-// Suppressed and merged events are still part of the incident.
+// An incident includes events that were suppressed or merged.
 func TestAnIncidentCountsAllOfItsEvents(t *testing.T) {
 	set := DefaultSettings()
 	set.MaxPerMinute = 2

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// busyNode returns a frame of eight boards. Five containers hold each board, and the tracker reads
-// twelve series per board.
+// busyNode returns a frame with eight boards. Five containers hold each board, and the tracker
+// reads twelve series per board.
 func busyNode(n int, at int64) (f *gpudata.Frame, series int) {
 	f = &gpudata.Frame{Place: gpudata.Place{Node: fmt.Sprint("node-", n)}, Time: at}
 	for i := range 8 {

@@ -18,7 +18,7 @@ const (
 	actionMetric = "gpu.recovery.action"
 )
 
-// Sources of throttling, in increasing order of preference.
+// The sources of throttling, in increasing order of preference.
 const (
 	eventActive  = "gpu.clock.event.active"
 	eventTime    = "gpu.clock.event.time"
@@ -33,10 +33,10 @@ var (
 	pressureBounds = bounds{0.9, 0.5}
 )
 
-// pressure is the fraction of used memory at which memory pressure starts.
+// pressure is the memory utilization at which memory pressure starts.
 const pressure = 0.9
 
-// samples reads the samples of a device. before is the time of the device's last frame, or 0 if
+// samples reads the samples of a device. before is the time of the device's previous frame, or 0 if
 // there is none.
 func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int64) {
 	source := -1
@@ -68,9 +68,9 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 	}
 }
 
-// errors finds the increase of an error counter.
+// errors finds increases of an error counter.
 func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
-	if s.Own == "" { // a point without error.type only shows that errors are observed
+	if s.Own == "" { // a data point without error.type shows only that errors are observed
 		return
 	}
 	if k.Errors == nil {
@@ -130,7 +130,7 @@ func describeXID(e *Event, id, code string) {
 	}
 }
 
-// state finds changes in a metric that has one point per state.
+// state finds changes in a metric that has one data point per state.
 func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	if s.Value != 1 {
 		return
@@ -161,7 +161,7 @@ func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	c.emit(k, id, e)
 }
 
-// throttle adds a sample of a throttling source to its share.
+// throttle adds a sample from a throttling source to the share of throttled time.
 func (c *frame) throttle(k *device, id string, s *gpudata.Sample) {
 	sh := k.Throttles[s.Own]
 	if sh == nil {
@@ -203,7 +203,7 @@ func throttleKey(source string) string {
 	return signal.ClockEventReason
 }
 
-// pressure adds a sample of the memory utilization to the share of memory pressure.
+// pressure adds a sample of the memory utilization to the share of time with memory pressure.
 func (c *frame) pressure(k *device, id string, on bool) {
 	if k.Pressure == nil {
 		k.Pressure = &share{}
@@ -223,7 +223,7 @@ func (c *frame) pressure(k *device, id string, on bool) {
 	}
 }
 
-// over sends the end of an active condition. known is true if the ratio is known.
+// over sends the event for the end of an active condition. known is true if the ratio is known.
 func (c *frame) over(k *device, id, name string, own [2]string, s *share, ratio float64, known bool) {
 	d := seconds(c.f.Time - s.Open)
 	s.Open = 0

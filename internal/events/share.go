@@ -2,8 +2,8 @@ package events
 
 import "slices"
 
-// share computes the fraction of recent time in which a condition was true. It also records whether
-// the condition is active, which means that its start was reported and its end was not.
+// share computes the fraction of recent time during which a condition was true. It also records
+// whether the condition is active: an active condition's start was reported, but not its end.
 type share struct {
 	Last  int64   // time of the last sample
 	Raw   float64 // value of the last sample of a counter
@@ -16,11 +16,12 @@ type share struct {
 type part struct {
 	Time     int64
 	Observed int64   // time since the previous sample
-	Value    float64 // part of Weight for which the condition was true
+	Value    float64 // the part of Weight during which the condition was true
 	Weight   float64
 }
 
-// add adds a sample and drops parts that are older than span. After a gap, it starts over.
+// add adds a sample and drops the parts that are older than span. If the time since the last sample
+// exceeds maxGap, it drops all earlier parts.
 func (s *share) add(p part, span, maxGap int64) {
 	if s.Last != 0 && p.Time-s.Last > maxGap {
 		s.Parts, p.Observed = nil, 0
@@ -41,12 +42,12 @@ func (s *share) flag(t int64, on bool, span, maxGap int64) {
 	s.add(p, span, maxGap)
 }
 
-// maxStep is the maximum increase per second of a counter of seconds. It allows for small
+// maxStep is the maximum increase per second of a counter that counts seconds. It allows for small
 // differences between clocks.
 const maxStep = 1.05
 
-// counter adds a sample of a counter that counts seconds. If the increase exceeds the time since
-// the counter's last change, it is impossible. It is then dropped together with its time.
+// counter adds a sample of a counter that counts seconds. An increase that exceeds the time since
+// the counter's last change is impossible. In this case, neither the increase nor the time counts.
 func (s *share) counter(t int64, v float64, span, maxGap int64) {
 	if s.Last == 0 {
 		s.Last, s.Raw, s.Moved = t, v, t
@@ -81,10 +82,10 @@ func (s *share) ratio(span int64) (r float64, known bool) {
 	return min(value/weight, 1), true
 }
 
-// bounds are the shares at which a condition starts and below which it ends.
+// bounds are two shares. A condition starts at or above start and ends below end.
 type bounds struct{ start, end float64 }
 
-// turn starts or ends a condition if its share crosses a bound, and reports whether it did.
+// turn starts or ends a condition if its share has crossed a bound, and reports whether it did.
 func (s *share) turn(t int64, b bounds, span int64) (started, ended bool, ratio float64) {
 	r, known := s.ratio(span)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// StoredVersion is the version of [Stored].
+// StoredVersion is the version of the format of [Stored].
 const StoredVersion = 1
 
 // Stored is the state of a place that is kept across restarts. It is stored before the events that
@@ -26,7 +26,8 @@ type storedFold struct {
 	fold
 }
 
-// Store returns the state of the place with a [stage.Key] as JSON, or nil if there is none.
+// Store returns the state of the place with the given [stage.Key] for encoding as JSON, or nil if
+// there is no such place.
 func (t *Tracker) Store(key string) any {
 	return t.places.Stored(key, func(p *place) any { return t.stored(p) })
 }
@@ -53,7 +54,7 @@ func (t *Tracker) Restore(s *Stored) error {
 		return errors.New("known has an empty exporter")
 	}
 	p := s.Known
-	// States of older versions lack these fields.
+	// Earlier versions did not store these fields.
 	p.Clock.Newest = p.newest()
 	p.Arrived = cmp.Or(p.Arrived, p.Clock.Newest)
 	p.at = s.Place
@@ -82,7 +83,7 @@ func empty[T any](m map[string]*T) bool {
 	return false
 }
 
-// Places returns the places with state.
+// Places returns the places that have state.
 func (t *Tracker) Places() []gpudata.Place {
 	var places []gpudata.Place
 	t.places.Each(func(_ string, p *place) { places = append(places, p.at) })

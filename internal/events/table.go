@@ -2,12 +2,12 @@ package events
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
-// Kind documents the events with one or two related names.
+// Kind documents events with one name or with two related names.
 type Kind struct {
 	Names []string
-	// When describes the transition. Severity is its severity.
+	// When describes the transition. Severity is the severity of the events.
 	When, Severity string
-	// Attributes are the attributes other than the device's and the metric's own.
+	// Attributes lists the attributes, except those of the device and the metric's own attribute.
 	Attributes []string
 }
 

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// forgetAfter is how long a missing device or place is stored.
+	// forgetAfter is how long the state of a missing device or place is kept.
 	forgetAfter = 24 * time.Hour
-	// Limits of memory: maxDevices and maxExporters are per place, maxKinds of errors is per
-	// device. No events are sent for anything above these limits.
+	// Limits on memory use. maxDevices and maxExporters apply to each place, and maxKinds is the
+	// maximum number of error types per device. No events are sent for items beyond these limits.
 	maxPlaces    = 20_000
 	maxDevices   = 2_000
 	maxExporters = 100
@@ -27,7 +27,7 @@ const (
 
 // Tracker finds the events of all places. It is safe for concurrent use.
 type Tracker struct {
-	// Refused counts what was ignored because a limit was reached.
+	// Refused counts the items that were ignored because a limit was reached.
 	Refused atomic.Int64
 	// Skipped counts samples and frames that were skipped because of their timestamps, by reason.
 	Skipped [NumSkips]atomic.Int64
@@ -37,10 +37,11 @@ type Tracker struct {
 	outlet outlet
 
 	mu        sync.Mutex
-	exporters map[string]gpudata.Place // by url.full, for exporters whose place is known from their frames
+	exporters map[string]gpudata.Place // by url.full; only exporters whose place is known from their frames
 }
 
-// Describe returns the Resource attributes of a holder, or of the place for the zero Holder.
+// Describe returns the Resource attributes of a holder. For the zero Holder, it returns those of
+// the place.
 type Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 
 // place is the stored state of one place.
@@ -48,8 +49,8 @@ type place struct {
 	at        gpudata.Place
 	Host      string
 	First     bool          `json:",omitempty"` // true until a board has been in two frames
-	Clock     gpudata.Clock `json:"Seen"`       // of frames and of gpu.exporter.up
-	Arrived   int64         // wall clock at the last frame or gpu.exporter.up
+	Clock     gpudata.Clock `json:"Seen"`       // clock of the frames and of gpu.exporter.up
+	Arrived   int64         // wall clock time of the last frame or gpu.exporter.up
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
 	Incident  *incident            `json:",omitempty"` // the incident that has not ended yet
@@ -58,7 +59,7 @@ type place struct {
 // device is the stored state of a board or an instance.
 type device struct {
 	Description   gpudata.Description
-	holding       // the only known holder, or zero if there is not exactly one
+	holding       // the only known holder; zero if there is not exactly one
 	Seen          int64
 	Lost          bool               `json:",omitempty"`
 	LostAt        int64              `json:",omitempty"` // time of the frame that showed the loss
@@ -67,11 +68,12 @@ type device struct {
 	Errors        map[string]*total  `json:",omitempty"` // by error.type
 	States        map[string]*state  `json:",omitempty"` // by metric
 	Throttles     map[string]*share  `json:",omitempty"` // by reason or violation
-	Throttle      string             `json:",omitempty"` // the metric that is used for throttling
+	Throttle      string             `json:",omitempty"` // the metric that is currently used for throttling
 	Pressure      *share             `json:",omitempty"`
 	Profiles      map[string]profile `json:",omitempty"`      // the board's instances by hw.id
-	LayoutUnknown bool               `json:"Uncut,omitempty"` // because the board has not been read since its first frame
-	// HoldersKnown is true if the holders are known. If Holdings is then empty, the device is free.
+	LayoutUnknown bool               `json:"Uncut,omitempty"` // true if the board has not been read since its first frame
+	// HoldersKnown is true if the holders are known. If it is true and Holdings is empty, the
+	// device is free.
 	HoldersKnown bool      `json:",omitempty"`
 	Holdings     []holding `json:",omitempty"`
 }
@@ -110,14 +112,14 @@ func Wants(m *signal.Metric) bool {
 	return false
 }
 
-// frame is the state of a call of Tracker.Frame.
+// frame is the state during a call of Tracker.Frame.
 type frame struct {
 	*Tracker
 	describe Describe
 	f        *gpudata.Frame
 	place    *place
-	// before maps each board to the time when it was last seen before this frame, or 0 if it was
-	// not.
+	// before maps each board to the time of its last frame before this one, or to 0 if there was
+	// none.
 	before map[string]int64
 	now    int64
 	out    []Event
@@ -166,8 +168,9 @@ func (t *Tracker) frame(p *place, f *gpudata.Frame, now time.Time, describe Desc
 	return c.out
 }
 
-// withPlace calls f with the state of a sample's place. The sample is dropped instead if it is too
-// far ahead of the wall clock or if maxPlaces other places exist.
+// withPlace calls f with the state of a sample's place. It drops the sample instead if the
+// timestamp is too far ahead of the wall clock, or if the place is new and the tracker already has
+// maxPlaces places.
 func (t *Tracker) withPlace(at gpudata.Place, sample int64, now time.Time, f func(*place)) {
 	if gpudata.Ahead(sample, now) {
 		t.Skipped[Future].Add(1)
@@ -208,10 +211,11 @@ func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 func boardOf(d *gpudata.DeviceFrame) string { return cmp.Or(d.Parent, d.Device.ID()) }
 
 // board records that a board has a row, and reports whether the board is new or was lost. The first
-// frame of a place may lack some of its boards, because exporters are scraped one after another.
+// frame of a place may not contain all of its boards, because exporters are scraped one after
+// another.
 func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	b := c.place.Devices[id]
-	if b == nil || b.Description.Parent != "" { // its first partition may have had the board's id
+	if b == nil || b.Description.Parent != "" { // the board's first partition may have had the board's ID
 		b = c.renamed(b, id, d)
 	}
 	fresh = b == nil || b.Lost
@@ -231,9 +235,9 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	return fresh
 }
 
-// renamed returns the state of a board that was stored under another id, or b if there is none. The
-// id of an AMD board may be its UUID while it is unpartitioned and its serial number while it is
-// partitioned. Active conditions of the former id end.
+// renamed returns the state of a board that was stored under a different ID, or b if there is none.
+// For example, the ID of an AMD board may be its UUID while it is unpartitioned, and its serial
+// number while it is partitioned. The active conditions of the previous ID end.
 func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
@@ -259,8 +263,9 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	return b
 }
 
-// described returns the description of the board id. If the row belongs to the board, this is the
-// row's description. Otherwise it is the part that an instance shares with its board.
+// described returns the description of the board with the given ID. If the row belongs to the
+// board, this is the row's description. Otherwise, it contains what an instance shares with its
+// board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description
@@ -274,7 +279,7 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 	k := c.place.Devices[id]
 	if k == nil || k.Lost {
 		if b := c.place.Devices[d.Parent]; b != nil && b.hasInstanceAfter(c.f.Time) {
-			return // part of an outdated layout
+			return // part of an old layout
 		}
 		if k == nil {
 			k = &device{}
@@ -298,8 +303,8 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 	k.Seen, k.Baseline = max(k.Seen, c.f.Time), false
 }
 
-// holder returns the only known holder of a device, or nil if there is not exactly one. For a
-// board, the holders of its instances also count.
+// holder returns the only known holder of a device, or nil if there is not exactly one. On a board,
+// the holders of its instances also count.
 func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	for _, o := range c.f.Devices {
 		if o != d && o.Parent != d.Device.ID() {
@@ -320,9 +325,10 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	return one
 }
 
-// partition determines the layout of a board in the frame. If an instance is new or has another
-// profile, the frame shows the complete layout, and instances missing from it no longer exist.
-// Otherwise, an instance is removed after LostAfter. Late frames and unread boards are ignored.
+// partition determines the layout of a board's instances in the frame. If an instance is new or its
+// profile has changed, the frame is assumed to contain the complete layout. Instances that are not
+// in the frame then no longer exist. Otherwise, a missing instance is removed after LostAfter. Late
+// frames and unread boards are ignored.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	if b.hasInstanceAfter(c.f.Time) {
@@ -351,7 +357,7 @@ func (c *frame) partition(id string, baseline bool) {
 		}
 		return
 	}
-	if b.LayoutUnknown && !unread { // the first frame with the layout
+	if b.LayoutUnknown && !unread { // the first frame that shows the layout
 		baseline, b.LayoutUnknown = true, false
 	}
 	var gone []string
@@ -434,25 +440,26 @@ func (c *frame) lose(b *device, id string) {
 	}
 	c.end(b, id)
 	c.emit(b, id, Event{Name: DeviceLost, Severity: Err, Body: "GPU " + id + " was lost."})
-	// Errors and states are kept so that they can be compared when the board returns.
+	// Errors and states are kept, so that they can be compared when the board returns.
 	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
 	b.LostAt = c.f.Time
 }
 
-// Tick returns the events whose merge interval has passed, and the incidents that have ended.
+// Tick returns the merged events whose interval has ended, and the events of incidents that have
+// ended.
 func (t *Tracker) Tick(now time.Time) []Event { return t.tick(now, false) }
 
 func (t *Tracker) tick(now time.Time, all bool) []Event {
-	// Incidents are sent first, so that the rate limit suppresses them last.
+	// Incidents are sent first, so that they are the last events that the rate limit suppresses.
 	return t.outlet.tick(t.endIncidents(nil, now.UnixNano(), all), now.UnixNano(), all)
 }
 
-// Flush returns all delayed events, and one event for the suppressed ones.
+// Flush returns all delayed events, and one event for the suppressed events.
 func (t *Tracker) Flush(now time.Time) []Event {
 	return t.outlet.putSuppressed(t.tick(now, true), now.UnixNano(), true)
 }
 
-// Suppressed returns an event for suppressed events before the end of the minute.
+// Suppressed returns an event for the suppressed events without waiting for the end of the minute.
 func (t *Tracker) Suppressed(now time.Time) []Event {
 	return t.outlet.putSuppressed(nil, now.UnixNano(), true)
 }

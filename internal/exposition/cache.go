@@ -9,21 +9,22 @@ import (
 // sweepSlack is the minimum number of stale entries for a sweep.
 const sweepSlack = 64
 
-// series is a parsed series. It is kept small because a node has thousands of series.
+// series is a parsed series. It is kept small, because a node has thousands of series.
 type series struct {
 	metric  *Metric
 	set     *LabelSet
-	variant *variant // nil if the text after the metric name equals the text of the set
+	variant *variant // nil if the text after the metric name equals the label set's text
 	twin    *series  // the next series whose text has the same hash
 	next    *series  // the next series in the last body that contained both
 	seen    uint32   // generation of the last body that contained this text
-	sampled uint32   // generation of the last body with a sample of this series; set on canonical series only
+	sampled uint32   // generation of the last body with a sample of this series; used only on canonical series
 }
 
-// variant is a series whose text differs from the set's text in blanks or label order.
+// variant is set for a series whose text differs from the label set's text in spaces or label
+// order.
 type variant struct {
 	tail      string
-	canonical *series // the series whose text equals the set's
+	canonical *series // the series whose text equals the label set's text
 }
 
 // tail returns the text after the metric name.
@@ -89,11 +90,11 @@ func (p *Parser) hashOf(s *series) uint64 {
 	return p.hash(p.buf)
 }
 
-// setKey is a 128-bit hash of the sorted, decoded labels of a set. The seeds are random, so that an
-// attacker cannot construct two sets with the same key.
+// setKey is a 128-bit hash of the sorted, decoded labels of a label set. The seeds are random, so
+// an attacker cannot construct two sets with the same key.
 type setKey [2]uint64
 
-// metric returns the metric with the given name, adding it if necessary.
+// metric returns the metric with the given name. It adds the metric if necessary.
 func (p *Parser) metric(name []byte) *Metric {
 	m := p.metrics[string(name)]
 	if m == nil {
@@ -103,8 +104,8 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// set returns the label set in p.spans, adding it if necessary. The spans are offsets into a line,
-// and tail is the part of the line that begins at start. Labels share the memory of tail unless
+// set returns the label set in p.spans. It adds the set if necessary. The spans are offsets into a
+// line, and tail is the rest of the line from offset start. Labels share memory with tail unless
 // they had to be decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))
@@ -126,8 +127,8 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	return set
 }
 
-// firstOfEach keeps the first of several labels with the same name. dcgm-exporter up to 4.8.2
-// prints its own labels first and then the pod's, which may have the same names.
+// firstOfEach keeps only the first label with each name. dcgm-exporter up to 4.8.2 writes its own
+// labels before the pod's labels, which may have the same names.
 func firstOfEach(labels []Label) []Label {
 	for i := 1; i < len(labels); i++ {
 		if slices.ContainsFunc(labels[:i], func(l Label) bool { return l.Name == labels[i].Name }) {
@@ -138,10 +139,9 @@ func firstOfEach(labels []Label) []Label {
 	return labels
 }
 
-// sweep removes entries that neither the current nor the previous body used, if such entries may be
-// more than half of the cache. It rebuilds the maps because Go maps never shrink. It runs again
-// only after the number of added entries equals the number of kept ones, so the cost stays
-// proportional to the input.
+// sweep removes entries that neither the current nor the previous body used, if they may be more
+// than half of the cache. It rebuilds the maps, because Go maps never shrink. It runs again only
+// after as many entries were added as were kept, so the cost is proportional to the input.
 func (p *Parser) sweep() {
 	if p.size+len(p.metrics) <= 2*p.touched+sweepSlack {
 		return

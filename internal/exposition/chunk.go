@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// chunkSize is the maximum number of bytes of a body in memory at a time, unless a line is longer.
+// chunkSize is the maximum number of bytes of a body in memory at a time, except for lines that are
+// longer.
 const chunkSize = 64 << 10
 
 // chunk is the part of a body that is in memory.
@@ -16,7 +17,7 @@ type chunk struct {
 	buf   []byte
 	given int // buf[:given] contains the lines that the last call of fill returned
 	// tooLong is true if the last returned lines follow a line longer than MaxLine. skipping is
-	// true until the end of that line has been read.
+	// true until the end of such a line has been read.
 	tooLong, skipping bool
 }
 
@@ -29,7 +30,7 @@ func newChunk() *chunk {
 	return &chunk{buf: make([]byte, 0, chunkSize)}
 }
 
-// release frees the buffer if a long line increased its size.
+// release frees the buffer if a long line has increased its size.
 func (c *chunk) release() {
 	if cap(c.buf) == chunkSize {
 		*c = chunk{buf: c.buf[:0]}
@@ -38,7 +39,7 @@ func (c *chunk) release() {
 }
 
 // fill reads more data and returns the complete lines, which are valid until the next call. It
-// returns the last lines together with io.EOF.
+// returns io.EOF together with the last lines.
 func (c *chunk) fill(r io.Reader) (lines []byte, err error) {
 	c.buf = append(c.buf[:0], c.buf[c.given:]...)
 	c.given, c.tooLong = 0, false

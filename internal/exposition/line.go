@@ -10,8 +10,8 @@ import (
 type Line struct {
 	// Name is the metric's name as exposed.
 	Name string
-	// Labels are in the line's order, with decoded values in valid UTF-8. If a name is repeated,
-	// only the first label with this name is kept.
+	// Labels are the labels in the order of the line, with decoded values in valid UTF-8. If a
+	// label name is repeated, only the first label is kept.
 	Labels []Label
 	Value  float64
 }
@@ -34,7 +34,7 @@ func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	return Line{Name: string(line[:r.nameEnd]), Labels: labels, Value: r.value}, 0, true
 }
 
-// trim removes the blanks around a line.
+// trim removes leading spaces and tabs and a trailing carriage return.
 func trim(line []byte) []byte {
 	line = bytes.TrimSuffix(line, []byte{'\r'})
 	return line[skipBlanks(line, 0):]
@@ -49,8 +49,8 @@ type reading struct {
 	at      float64 // the line's own timestamp in milliseconds since the epoch, or NaN
 }
 
-// withinLimits reports whether a line is within the limits for labels, names and values. If not, it
-// returns the reason.
+// withinLimits reports whether a line is within the limits for labels, names, and values. If it is
+// not, withinLimits returns the reason.
 func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 	if len(spans) > MaxLabels {
 		return ReasonTooManyLabels, false
@@ -67,10 +67,10 @@ func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 type labelSpan struct {
 	nameStart, nameEnd   int
 	valueStart, valueEnd int
-	escaped              bool // strict grammar with a backslash in the value
+	escaped              bool // parsed with the strict grammar, and the value contains a backslash
 }
 
-// readLine parses a sample line without leading blanks and without the newline. It appends the
+// readLine parses a sample line without leading spaces and without the newline. It appends the
 // labels to spans, whose memory the caller can reuse. If the line cannot be parsed, ok is false and
 // reason is set.
 func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason Reason, ok bool) {
@@ -102,8 +102,8 @@ func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason 
 	return r, spans[:0], reason, false
 }
 
-// strictLabels parses labels from line[i:] through the closing brace. end is the offset after the
-// brace.
+// strictLabels parses the labels from line[i:] through the closing brace with the strict grammar.
+// end is the offset after the brace.
 func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	for {
 		i = skipBlanks(line, i)
@@ -143,8 +143,8 @@ func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int
 	}
 }
 
-// tolerantLabels parses labels with unescaped values. A closing brace ends the labels only if a
-// value follows it.
+// tolerantLabels parses the labels with the tolerant grammar. A closing brace ends the labels only
+// if a value follows it.
 func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	s, ok := labelStart(line, skipBlanks(line, i))
 	for ok {
@@ -176,8 +176,8 @@ func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end i
 	return spans, 0, false
 }
 
-// closing reports whether line[i:] has a closing brace, after any blanks, followed by a value. end
-// is the offset after the brace.
+// closing reports whether line[i:] starts with a closing brace that is followed by a value. Spaces
+// before the brace are allowed. end is the offset after the brace.
 func closing(line []byte, i int) (end int, ok bool) {
 	i = skipBlanks(line, i)
 	if i == len(line) || line[i] != '}' {
@@ -187,7 +187,7 @@ func closing(line []byte, i int) (end int, ok bool) {
 	return i + 1, ok
 }
 
-// labelStart parses a label name at i, the equals sign, and the opening quote.
+// labelStart parses a label name that starts at i, the equals sign, and the opening quote.
 func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	s.nameStart = i
 	s.nameEnd = i + nameLen(line[i:], false)
