@@ -43,8 +43,8 @@ func at(s int64) time.Time { return time.Unix(epoch+s, 0) }
 
 // history runs a tracker on frames of one node. The text contains one sample per line:
 //
-//   <seconds> <device>[=<serial number>][@<board>:<profile>] [<metric> <own attribute or -> <value> [since <seconds>]]
-//   <seconds> <device>[@<board>:<profile>] held by <pod, or nobody> ...
+//	<seconds> <device>[=<serial number>][@<board>:<profile>] [<metric> <own attribute or -> <value> [since <seconds>]]
+//	<seconds> <device>[@<board>:<profile>] held by <pod, or nobody> ...
 //
 // Lines with the same time form one frame. The clock is set to the sample time. Before each frame,
 // history collects the tracker's delayed events.

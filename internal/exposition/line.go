@@ -207,7 +207,7 @@ func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 }
 
 // decode returns the labels at spans, which are offsets into a line. text is the part of the line
-// that begins at start. Labels share the memory of text unless they had to be decoded.
+// that begins at offset start. Labels share memory with text unless they had to be decoded.
 func decode(text string, start int, spans []labelSpan) []Label {
 	labels := make([]Label, len(spans))
 	for i, sp := range spans {
@@ -223,8 +223,8 @@ func decode(text string, start int, spans []labelSpan) []Label {
 	return labels
 }
 
-// readRest parses the text after a series: a value and optionally a timestamp. Without a timestamp,
-// at is NaN. It ignores an exemplar or any other comment.
+// readRest parses the text after a series: a value and an optional timestamp. Without a timestamp,
+// at is NaN. It ignores exemplars and other comments.
 func readRest(b []byte) (value, at float64, ok bool) {
 	token, b := nextToken(b)
 	if value, ok = parseValue(token); !ok {
@@ -241,9 +241,9 @@ func readRest(b []byte) (value, at float64, ok bool) {
 	return value, at, len(token) == 0 || token[0] == '#'
 }
 
-// nextToken returns the first run of non-blank bytes of b. A quote ends a token, because neither
-// numbers nor types contain one. This limits how far the tolerant grammar searches after each quote
-// of an unescaped value, so parsing takes linear time.
+// nextToken returns the first run of bytes in b that are not spaces or tabs. A quote ends a token,
+// because neither numbers nor types contain quotes. This limits how far the tolerant grammar
+// searches after each quote in an unescaped value, so that parsing takes linear time.
 func nextToken(b []byte) (token, rest []byte) {
 	start := skipBlanks(b, 0)
 	end := start
@@ -269,7 +269,7 @@ func typeLine(comment []byte) (name []byte, counter, ok bool) {
 }
 
 // nameLen returns the length of the metric or label name at the start of b, or 0 if b does not
-// start with a name. Set colon for metric names, which may contain colons.
+// start with a name. Set colon to true for metric names, which may contain colons.
 func nameLen(b []byte, colon bool) int {
 	i := 0
 	for i < len(b) {
@@ -297,7 +297,7 @@ func skipBlanks(b []byte, i int) int {
 	return i
 }
 
-// unescape decodes the three escapes of the text format. It keeps a backslash before any other
+// unescape decodes the three escapes of the text format. It keeps backslashes before any other
 // byte.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// assertExact compares bits, because 0 and -0 must differ.
+// assertExact compares the bits of floats, because 0 and -0 must differ.
 func assertExact(t assert.TestingT, text string) {
 	want, err := strconv.ParseFloat(text, 64)
 	got, ok := parseValue([]byte(text))

@@ -25,17 +25,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// oracle is the result of Prometheus' own parser for a body.
+// oracle is the result of Prometheus's own parser for a body.
 type oracle struct {
 	values   map[string][]float64 // by seriesKey
-	counters map[string]bool      // names that every TYPE line declares as a counter
+	counters map[string]bool      // names for which every TYPE line declares a counter
 }
 
-// commonForm matches lines that conform to the specification of the text format. For other lines
+// commonForm matches lines that conform to the specification of the text format. For other lines,
 // the results may differ, because the two parsers accept different extensions. Prometheus accepts
-// quoted names, labels without a comma, names without a following blank, newlines inside values,
-// names with leading blanks, and any byte between name and type. This package accepts values that
-// are not escaped.
+// quoted names, labels that are not separated by commas, names without a following space, newlines
+// inside values, names with leading spaces, and any byte between name and type. This package
+// accepts values that are not escaped.
 var commonForm = func() *regexp.Regexp {
 	const (
 		blank   = `[ \t]*`
@@ -52,7 +52,7 @@ var commonForm = func() *regexp.Regexp {
 // commonForm.
 func askOracle(body []byte) *oracle {
 	if bytes.IndexByte(body, 0) >= 0 {
-		return nil // Prometheus stops parsing here
+		return nil // Prometheus stops parsing at such a line
 	}
 	for line := range bytes.Lines(body) {
 		if !commonForm.Match(bytes.TrimSuffix(line, []byte{'\n'})) || bytes.Contains(line, []byte("__name__")) {
@@ -89,7 +89,7 @@ func askOracle(body []byte) *oracle {
 	}
 }
 
-// seriesKey identifies a series as Prometheus does: it ignores labels with an empty value.
+// seriesKey identifies a series like Prometheus, which ignores labels with an empty value.
 func seriesKey(byName map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -119,8 +119,8 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	assert.Equal(t, slices.Sorted(maps.Keys(want.values)), slices.Sorted(maps.Keys(got)))
 	for key, values := range got {
 		for _, v := range values {
-			// This package keeps labels with an empty value and the oracle does not, so several
-			// series may have the same key.
+			// This package keeps labels with an empty value, but the oracle does not. Therefore,
+			// several series may have the same key.
 			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
 				return w == v || math.IsNaN(w) && math.IsNaN(v)
 			}), "%s: %v is none of %v", key, v, want.values[key])
@@ -164,7 +164,7 @@ func TestRecordedOutputsAreParsedAsPrometheusParsesThem(t *testing.T) {
 	assert.Positive(t, compared, "Prometheus accepted none of the recordings")
 }
 
-// FuzzParse checks the parser's guarantees on any two bodies of one endpoint.
+// FuzzParse checks the parser's guarantees for any two consecutive bodies from one endpoint.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("# TYPE a counter\na{x=\"1\"} 1\n"), []byte("a{x=\"1\"} 2\n"))
 	f.Add([]byte("a{x=\"say \"hi\"\",y=\"2\"} 1 1700000000 # {t=\"1\"} 2\r\n"), []byte("a{ y = \"2\", x=\"\\\"\" , } NaN"))
@@ -205,7 +205,7 @@ func (s *Scrape) limited() bool {
 	return s.Skipped[ReasonLineTooLong]+s.Skipped[ReasonTooManyLabels]+s.Skipped[ReasonLabelTooLong] > 0
 }
 
-// assertReadAlone asserts that ReadLine and a Parser agree.
+// assertReadAlone asserts that ReadLine and a Parser return the same result.
 func assertReadAlone(t testing.TB, line []byte) {
 	t.Helper()
 	if text := trim(line); len(text) == 0 || text[0] == '#' {
@@ -224,8 +224,8 @@ func assertReadAlone(t testing.TB, line []byte) {
 	require.Equal(t, math.Float64bits(sample.Value), math.Float64bits(got.Value), "%q", line)
 }
 
-// canonical renders a scrape independently of the label order of its sets, which depends on the
-// first body that contained the set.
+// canonical formats a scrape with sorted labels. The order of a set's labels in a scrape depends on
+// the first body that contained the set.
 func canonical(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {

@@ -10,36 +10,36 @@ import (
 )
 
 const (
-	// MaxLine is the maximum length of a line in bytes. Longer lines are skipped. It allows
-	// MaxLabels pod labels of 380 bytes each.
+	// MaxLine is the maximum length of a line in bytes. Longer lines are skipped. A line with
+	// MaxLabels pod labels of 380 bytes each is within this limit.
 	MaxLine = 256 << 10
 
-	// MaxName is the maximum length of a metric or label name in bytes. A pod's label key has at
-	// most 317 bytes, and exporters add a prefix to it.
+	// MaxName is the maximum length of a metric or label name in bytes. The key of a pod label has
+	// at most 317 bytes, and exporters add a prefix.
 	MaxName = 512
 
 	// MaxLabelValue is the maximum length of a label value in bytes, before decoding. Labels are
-	// repeated on every point of a device, and backends reject longer values. A line with a longer
-	// value is skipped: without the label, it could be mistaken for another series.
+	// repeated on every data point of a device, and backends reject longer values. A line with a
+	// longer value is skipped, because without the label it could be mistaken for another series.
 	MaxLabelValue = 2048
 
 	// MaxLabels is the maximum number of labels per series. Exporters that copy all pod labels need
 	// a few dozen.
 	MaxLabels = 512
 
-	// MaxItems limits the size of a body: the number of sample lines, plus the labels of distinct
-	// label sets, plus the TYPE lines. A node with 8 GPUs, 56 MIG instances, and all DCGM fields
-	// has less than a tenth of this limit.
+	// MaxItems is the maximum size of a body: the number of sample lines, plus the labels of
+	// distinct label sets, plus the TYPE lines. A node with 8 GPUs, 56 MIG instances, and all DCGM
+	// fields has less than a tenth of this limit.
 	MaxItems = 1 << 18
 )
 
-// Parser parses consecutive bodies of one endpoint. It is not safe for concurrent use. Use
-// NewParser; the zero value does not work.
+// Parser parses consecutive bodies from one endpoint. It is not safe for concurrent use. Create it
+// with NewParser; the zero value does not work.
 type Parser struct {
 	scrape   Scrape
 	maxItems int
-	// from and to limit the honored timestamps, in milliseconds since the epoch. If timestamps are
-	// not honored, to is 0.
+	// from and to are the limits for honored timestamps, in milliseconds since the epoch. If
+	// timestamps are not honored, to is 0.
 	from, to float64
 
 	generation uint32
@@ -74,13 +74,13 @@ func (p *Parser) forget() {
 // CacheSize returns the number of series texts in the cache.
 func (p *Parser) CacheSize() int { return p.size }
 
-// HonorTimestamps makes the parser use the timestamps of the following bodies as sample times. It
-// skips lines with a timestamp outside the limits. By default timestamps are ignored.
+// HonorTimestamps makes the parser use the timestamps in the following bodies as sample times. The
+// parser then skips lines with a timestamp outside the limits. By default, timestamps are ignored.
 func (p *Parser) HonorTimestamps(from, to time.Time) {
 	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
 }
 
-// Parse parses a body and does not retain it. The result depends only on the body; the cache only
+// Parse parses a body and does not retain it. The result depends only on the body. The cache only
 // makes Parse faster.
 func (p *Parser) Parse(body []byte) *Scrape {
 	p.begin()
@@ -88,9 +88,9 @@ func (p *Parser) Parse(body []byte) *Scrape {
 	return p.end()
 }
 
-// Read parses a body as it arrives, about 64 KiB at a time, with the same result as Parse. If r
-// returns an error other than io.EOF, Read returns that error and no scrape, and clears the cache,
-// so that incomplete bodies cannot grow it.
+// Read parses a body as it arrives, in chunks of about 64 KiB, with the same result as Parse. If r
+// returns an error other than io.EOF, Read returns that error and no scrape. It also clears the
+// cache, so that incomplete bodies cannot grow the cache.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
 	c := newChunk()
@@ -112,7 +112,7 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// lines parses the lines of body. last is the series of the line before body. lines returns the
+// lines parses the lines in body. last is the series of the line before body. lines returns the
 // last series that it finds.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
@@ -166,8 +166,8 @@ func (p *Parser) begin() {
 	}
 }
 
-// match parses the line at the start of b if it consists of the series s, a blank and a value. n is
-// the length of the line including its newline, or 0 if it does not match.
+// match parses the line at the start of b if the line consists of the series s, a space, and a
+// value. n is the length of the line including the newline, or 0 if the line does not match.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)
@@ -191,7 +191,7 @@ func (s *series) match(b []byte) (v float64, n int) {
 	return 0, 0
 }
 
-// line parses one line without its newline. It returns the line's series if it added a sample.
+// line parses one line without its newline. If it added a sample, it returns the sample's series.
 func (p *Parser) line(line []byte) *series {
 	if len(line) > MaxLine {
 		p.scrape.Skipped[ReasonLineTooLong]++
@@ -251,10 +251,11 @@ func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
 
-// likelyEnd returns where a line's series most likely ends: after the last closing brace, or before
-// the first blank if there is no brace. A cache hit is always correct: neither values nor
-// timestamps contain a brace, and a comment ends the search for a value. If a text up to the last
-// brace of a line was parsed as a series before, it is a series in every line.
+// likelyEnd returns the probable end of a line's series: after the last closing brace or, if there
+// is no brace, before the first space or tab. If the cache contains the text up to this end, the
+// result is always correct. Values and timestamps do not contain braces, and a comment ends the
+// search for a value. If a text up to the last brace of a line was parsed as a series before, it is
+// a series in every line.
 func likelyEnd(line []byte) int {
 	for i := len(line); i > 0; i-- {
 		if line[i-1] == '}' {
@@ -293,7 +294,7 @@ func (p *Parser) count(n int) {
 	}
 }
 
-// add adds a sample, unless the body already has a sample of that series.
+// add adds a sample unless the body already has a sample of the same series.
 func (p *Parser) add(s *series, value float64) bool {
 	c := s.canonical()
 	p.touch(s)

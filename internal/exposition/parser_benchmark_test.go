@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// BenchmarkParse parses the reference load with a warm cache, as in every scrape except the first.
+// BenchmarkParse parses the reference load with a warm cache, like every scrape except the first.
 func BenchmarkParse(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()
@@ -22,7 +22,8 @@ func BenchmarkParse(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
 }
 
-// BenchmarkParseShuffled shuffles the lines, so that every series has to be found by its hash.
+// BenchmarkParseShuffled shuffles the lines, so that the parser has to find every series by its
+// hash.
 func BenchmarkParseShuffled(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()

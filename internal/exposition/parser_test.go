@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// render returns one line per sample, grouped by set: the name, the labels in the order of the set
-// with quoted values, the value, and "counter" for counters.
+// render returns one line per sample, grouped by label set: the name, the labels in the order of
+// the set with quoted values, the value, and "counter" for counters.
 func render(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {
@@ -236,7 +236,7 @@ func TestAcceptedDeviations(t *testing.T) {
 			want: []string{`a{} 1`, `b{x="1"} 2`},
 		},
 		{
-			name: "the first of several labels with the same name is used", // dcgm-exporter#529: first the exporter's gpu and device, then the pod's
+			name: "the first of several labels with the same name is used", // dcgm-exporter#529: the exporter writes its own labels gpu and device before the pod's labels with these names
 			body: "a{x=\"1\",x=\"1\"} 1\nb{x=\"1\",y=\"2\",x=\"3\"} 2\nc 3\n",
 			want: []string{`a{x="1"} 1`, `b{x="1",y="2"} 2`, `c{} 3`},
 		},
@@ -364,8 +364,8 @@ func TestTheResultDoesNotDependOnEarlierBodies(t *testing.T) {
 				p.Parse([]byte(a))
 				got := p.Parse([]byte(b))
 				assert.Equal(t, want.Skipped, got.Skipped)
-				// Scrapes may only differ in the label order of a set, which depends on the first
-				// body with the set. These bodies have at most one label.
+				// Scrapes may differ only in the label order of a set, which depends on the first
+				// body with the set. The sets in these bodies have at most one label.
 				assert.Equal(t, render(want), render(got))
 			})
 		}
@@ -468,7 +468,8 @@ func TestABodyWithTooManyItemsIsDropped(t *testing.T) {
 	}
 }
 
-// These lines would take hours if the parser searched from each quote to the end of the line.
+// Parsing these lines would take hours if the parser searched from each quote to the end of the
+// line.
 func TestUnescapedValuesAreParsedInLinearTime(t *testing.T) {
 	for _, filling := range []string{`"}`, `"} `, `",`, `", a`, `",a=`, `"} 1 `, `"}1`, `\"`, `"`} {
 		t.Run(filling, func(t *testing.T) {

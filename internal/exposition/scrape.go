@@ -35,11 +35,11 @@ type Label struct {
 	Name, Value string
 }
 
-// Metric is a metric name and its type in the body.
+// Metric is a metric name with its type in the body.
 type Metric struct {
-	// Name is the name as exposed.
+	// Name is the exposed name.
 	Name string
-	// Counter is true if the name has at least one TYPE line and all its TYPE lines declare a
+	// Counter is true if the name has at least one TYPE line and all of its TYPE lines declare a
 	// counter.
 	Counter bool
 
@@ -56,13 +56,13 @@ type Sample struct {
 // LabelSet is a distinct set of labels with its samples.
 type LabelSet struct {
 	// Labels are in the order in which the set was first exposed. They never change, so callers may
-	// retain them.
+	// keep them.
 	Labels []Label
 	// Samples are the samples of the current body, in order.
 	Samples []Sample
-	// Times are the samples' own timestamps in nanoseconds since the epoch, or 0 if a sample has
-	// none. If Times is shorter than Samples, the remaining samples have no timestamps. See
-	// Parser.HonorTimestamps.
+	// Times are the timestamps in the samples' lines, in nanoseconds since the epoch, or 0 for a
+	// sample without a timestamp. If Times is shorter than Samples, the remaining samples have no
+	// timestamps. See Parser.HonorTimestamps.
 	Times []int64
 
 	tail string // the braces and everything between them, as first exposed
@@ -70,14 +70,15 @@ type LabelSet struct {
 	mark uint32 // generation of the last sweep that found the set in use
 }
 
-// Scrape is the content of one body. It belongs to the parser and is valid until the next call of
+// Scrape is the content of one body. It belongs to the parser and is valid until the next call to
 // Parse or Read.
 type Scrape struct {
 	// Sets are the label sets in the order of their first sample.
 	Sets []*LabelSet
 	// Samples is the total number of samples.
 	Samples int
-	// Skipped counts the skipped lines by reason, not including comments and blank lines.
+	// Skipped contains the number of skipped lines by reason. Comments and empty lines do not
+	// count.
 	Skipped [NumReasons]int
 	// TooLarge is true if the body exceeds MaxItems. The parser then drops the entire body and
 	// clears the cache.

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// times returns the samples' own timestamps in milliseconds, or 0 if a sample has none. The key is
-// the name and the first label value.
+// times returns the timestamps in the samples' lines in milliseconds, or 0 for a sample without a
+// timestamp. The key consists of the name and the first label value.
 func times(sc *Scrape) map[string]int64 {
 	out := map[string]int64{}
 	for _, set := range sc.Sets {

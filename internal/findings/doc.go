@@ -1,4 +1,4 @@
-// Package findings detects, from frames, GPUs that hang, report wrong values, are slow, or are
-// about to fail. The rules are a table. Each rule is evaluated from the values and times of the
-// samples. The package does not depend on pdata or logging, and callers pass in the current time.
+// Package findings detects GPUs that hang, report wrong values, are slow, or are likely to fail
+// soon. Its input is frames. Each rule is evaluated from the values and times of the samples. The
+// package does not use pdata or logging. Callers pass the current time.
 package findings

@@ -9,11 +9,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The exporter's output for the timelines that generator_test.go generates.
+// The code in this file computes what the exporter exposes for the timelines that generator_test.go
+// generates.
 
 var start = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 
-// frames passes the frames of the timeline to visit, which must not keep them.
+// frames passes the frames of the timeline to visit, which must not retain them.
 func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 	restarts := w.restarts
 	for t := 0.0; t < w.length; t += w.every {
@@ -36,7 +37,7 @@ func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 	}
 }
 
-// step advances a device to time t, and adds the exporter's output for it to the frame.
+// step advances a device to time t and adds what the exporter exposes for it to the frame.
 func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 	l := w.does(b, i, t)
 	reason, share := "", 0.0
@@ -124,7 +125,7 @@ func (w *world) show(f *gpudata.Frame, b *board, i int, t float64, reason string
 	hold := func(d *gpudata.DeviceFrame) {
 		j, _ := w.jobOn(i, t)
 		if j == nil {
-			d.HoldersKnown = w.holders // labels do not prove that nobody holds the device
+			d.HoldersKnown = w.holders // labels cannot prove that a device has no holder
 			d.Listed = w.processes
 			return
 		}

@@ -9,11 +9,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// This generator models what GPUs do and what their exporters report. It shares no code with the
+// This generator models what GPUs do and what their exporters expose. It shares no code with the
 // rules.
 
-// load is what a device does at one moment. All values are ratios: power is a share of the limit,
-// and clock is a share of the highest clock.
+// load is what a device does at one time. All values are ratios: power is a fraction of the power
+// limit, and clock is a fraction of the maximum clock.
 type load struct{ util, tensor, dram, pcie, nvlink, power, clock float64 }
 
 // kind is the type of a job.
@@ -23,27 +23,27 @@ const (
 	training kind = iota
 	inference
 	notebook
-	integer // kernels without tensor pipes and memory
+	integer // kernels that do not use tensor pipes or memory
 	memoryBound
 	timeSliced
 	numKinds
 )
 
-// job holds some devices of a node for some time, in seconds.
+// job holds some devices of a node for some time. Times are in seconds.
 type job struct {
 	kind       kind
 	devices    []int
 	begin, end float64
-	users      []*gpudata.User // of each device
+	users      []*gpudata.User // the users of each device
 
-	// The following fields are for training jobs. After every pauseEvery, one rank saves or
-	// evaluates for the duration pause while the others wait. spinsInPause is true if the others
-	// wait in a kernel. bubbles is the share of time in
-	// which a device waits for another stage of a training pipeline.
+	// The following fields are for training jobs. After every pauseEvery seconds, one rank saves or
+	// evaluates for pause seconds while the other ranks wait. spinsInPause is true if the other
+	// ranks wait in a kernel. bubbles is the fraction of time during which a device waits for
+	// another stage of a training pipeline.
 	pauseEvery, pause float64
 	spinsInPause      bool
 	bubbles           float64
-	uneven            []float64 // the share of the load of each device
+	uneven            []float64 // the fraction of the load on each device
 }
 
 // fault is an injected fault: a state of some devices that a rule must find.
@@ -60,12 +60,12 @@ type board struct {
 	id        string
 	limit     float64 // W
 	idle      float64 // W
-	clock     float64 // Hz, the highest
-	instances int     // 0 for a board without instances
+	clock     float64 // the maximum, in Hz
+	instances int     // 0 if the board has no instances
 	noise     float64 // corrected errors per hour without a fault
 
 	energy, corrected, rows, throttled float64
-	hot                                float64 // end of a brief throttling
+	hot                                float64 // end of a short period with throttling
 	quiet                              float64 // end of a period without profiling values
 	shown                              shown
 	shownAt                            float64 // 0 means never
@@ -74,25 +74,25 @@ type board struct {
 	parts                              []*gpudata.DeviceFrame
 }
 
-// shown contains the values that the exporter reports for a device.
+// shown contains the values that the exporter exposes for a device.
 type shown struct {
 	load
 	watts, energy, sm, temp, throttled, corrected, rows float64
 }
 
-// world is a node and its timeline.
+// world is a node with a timeline.
 type world struct {
 	rng      *rand.Rand
 	place    gpudata.Place
-	every    float64 // between scrapes
-	refresh  float64 // between reads of the exporter
+	every    float64 // time between scrapes
+	refresh  float64 // time between updates of the exporter's values
 	length   float64
 	boards   []*board
 	jobs     []*job
 	faults   []fault
-	gaps     [][2]float64 // the exporter does not respond
-	restarts []float64    // of the driver: the ends of gaps
-	// What the exporter reports.
+	gaps     [][2]float64 // periods in which the exporter does not respond
+	restarts []float64    // restarts of the driver, at the ends of gaps
+	// These fields determine what the exporter exposes.
 	energyCounter, wholeWatts, nvlink, processes, holders, reasons, exactTimes bool
 }
 
@@ -135,7 +135,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// schedule fills the node with jobs around the job with the fault.
+// schedule fills the node with jobs around the job that has the fault.
 func (w *world) schedule() {
 	n := len(w.boards)
 	for at := 0.0; at < w.length; {
@@ -151,8 +151,8 @@ func (w *world) schedule() {
 	}
 }
 
-// free reports whether no job uses a device in a period, and no fault uses it in the period or
-// within 15 minutes of it.
+// free reports whether a device is free in a period: no job uses it in the period, and it has no
+// fault within 15 minutes of the period.
 func (w *world) free(d int, begin, end float64) bool {
 	overlaps := func(devices []int, b, e float64) bool {
 		for _, o := range devices {
@@ -200,7 +200,7 @@ func (w *world) start(j *job) {
 	w.jobs = append(w.jobs, j)
 }
 
-// inject adds a fault and the job that has it.
+// inject adds a fault and the job that has the fault.
 func (w *world) inject() {
 	rules := []struct {
 		rule string
@@ -274,8 +274,8 @@ func (w *world) jobOn(d int, t float64) (*job, int) {
 	return nil, 0
 }
 
-// idles returns the load of a device without work. A CUDA context on the device may keep the clocks
-// high.
+// idles returns the load of a device that does no work. A CUDA context on the device may keep the
+// clocks high.
 func (w *world) idles(b *board, clock float64) load {
 	return load{power: b.idle / b.limit * w.between(0.985, 1.01), clock: clock, dram: 0.0001}
 }

@@ -2,40 +2,40 @@ package findings
 
 import "time"
 
-// fadeFactor is how much faster evidence decreases than it increases. One sample that does not meet
-// the condition does not end a finding. A condition that holds for less than four fifths of the
-// time does not start a finding.
+// fadeFactor is how much faster evidence decreases than it increases. A single sample that does not
+// meet the condition does not end a finding. A condition that holds for less than four fifths of
+// the time does not start a finding.
 const fadeFactor = 4
 
 const numCauses = 23 // length of causes
 
-// memory is the state of a device between two frames. It is small, because there is one for each
-// device of the cluster. Durations are in seconds.
+// memory is the state of a device that is kept between two frames. It is small, because there is
+// one for each device in the cluster. Durations are in seconds.
 type memory struct {
 	seen   int64                   // time of the last sample, ns
-	counts [3]float64              // numbers of corrected errors and of both kinds of remapped rows; NaN if not observed
-	means  *[len(averages)]float32 // nil while spinning has no evidence
-	// lowered contains the exact times of the causes when the condition of slow_device started to
-	// hold. It is nil while that rule has no evidence.
+	counts [3]float64              // totals of corrected errors and of both kinds of remapped rows; NaN if not observed
+	means  *[len(averages)]float32 // nil while there is no evidence of spinning
+	// lowered contains the exact times for the causes of lowered clocks, read when the condition of
+	// slow_device started to hold. It is nil while there is no evidence for this rule.
 	lowered     *[numCauses]float32
-	fingerprint uint32  // hash of the values that change constantly; 0 if they are not observed
-	errors      float32 // corrected errors in the observed time of the current period
-	observed    float32 // observed time of the current period
-	rate        float32 // corrected errors per hour in the last complete period; below 0 if unknown
-	growing     float32 // how long the last increase of remapped rows still counts
+	fingerprint uint32  // hash of the values that constantly change; 0 if they are not observed
+	errors      float32 // corrected errors in the observed part of the current period
+	observed    float32 // length of the observed part of the current period
+	rate        float32 // corrected errors per hour in the last complete period; negative if unknown
+	growing     float32 // how long the last increase in remapped rows still counts
 	judged      [numRules]judgment
-	group       uint8 // group of devices that share a finding of spinning; 0 for none
+	group       uint8 // group of devices that share a finding of the rule spinning; 0 means none
 	held        uint8 // one bit per rule: the condition held at the last sample
-	open        uint8 // one bit per rule: there is an open finding
+	open        uint8 // one bit per rule: a finding has started and not ended
 }
 
 // judgment is the state of one rule for a device.
 type judgment struct {
 	lasted   float32 // time since the condition started to hold
-	evidence float32 // observed time for which it held
+	evidence float32 // observed time for which the condition held
 }
 
-// averages are the values whose means are evidence of spinning.
+// averages are the values whose means are the evidence of spinning.
 var averages = [...]value{utilization, tensor, dram, power}
 
 func bit(rule int) uint8              { return 1 << rule }
@@ -44,9 +44,9 @@ func seconds(d time.Duration) float32 { return float32(d.Seconds()) }
 // fade reduces the evidence.
 func (j *judgment) fade(by float32) { j.evidence = max(0, j.evidence-by) }
 
-// advance returns the time since the previous sample, or 0 if it is too long to be observed.
-// Nothing is known about such a gap, so evidence that is not yet a finding fades, but a finding
-// stays open.
+// advance returns the time since the previous sample, or 0 if this time exceeds maxGap. In such a
+// gap, nothing is known about the device. The evidence for a finding that has not started
+// decreases. A finding that has started continues.
 func (m *memory) advance(to int64, maxGap float32) (dt float32) {
 	if m.seen == 0 {
 		m.seen = to
@@ -66,7 +66,7 @@ func (m *memory) advance(to int64, maxGap float32) (dt float32) {
 	return dt
 }
 
-// judge updates the evidence for a rule's condition, which is at most wait.
+// judge updates the evidence for a rule. The evidence is at most wait.
 func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 	j, held, step := &m.judged[rule], m.held&bit(rule) != 0, dt
 	m.held &^= bit(rule)
@@ -74,7 +74,7 @@ func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 		step = wait
 	}
 	switch v {
-	case unknown: // evidence neither for nor against the condition
+	case unknown: // no evidence for or against the condition
 		j.fade(dt)
 	case no:
 		j.fade(fadeFactor * step)
@@ -83,14 +83,14 @@ func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 		if j.evidence == 0 && !held {
 			j.lasted = 0
 		}
-		if held || rules[rule].averaged { // it held at both ends of the interval
+		if held || rules[rule].averaged { // the condition held at both ends of the interval
 			j.evidence = min(j.evidence+step, wait)
 		}
 	}
 }
 
-// count adds the errors and the remapped rows of a sample. If a counter decreases, it has restarted
-// from zero. An increase of remapped rows counts for the period.
+// count adds the errors and remapped rows in a sample. If a counter decreases, it has restarted
+// from zero. An increase in remapped rows counts for one period.
 func (m *memory) count(r *reading, dt, period float32) {
 	for i := range m.counts {
 		now, before := r[corrected+value(i)], m.counts[i]
@@ -114,8 +114,8 @@ func (m *memory) count(r *reading, dt, period float32) {
 	}
 }
 
-// collect stores the values of a sample that are needed for the evidence of spinning and
-// slow_device. It deletes the values of a rule that no longer has evidence.
+// collect stores the values in a sample that are needed as evidence of spinning and slow_device. If
+// there is no evidence for a rule anymore, it deletes the rule's values.
 func (m *memory) collect(r *reading, now *[numRules]verdict, dt float32) {
 	switch {
 	case now[slow] == yes && m.lowered == nil:
@@ -128,7 +128,7 @@ func (m *memory) collect(r *reading, now *[numRules]verdict, dt float32) {
 	}
 	switch j := &m.judged[spinning]; {
 	case now[spinning] == yes:
-		share := float32(1) // of the first sample
+		share := float32(1) // share of the sample in the means; the first sample has the share 1
 		if m.means == nil {
 			m.means = &[len(averages)]float32{}
 		} else if j.lasted > 0 {

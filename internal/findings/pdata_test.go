@@ -32,8 +32,8 @@ func linesOf(f *gpudata.Frame) (lines []string) {
 	return lines
 }
 
-// forms evaluates frames twice: as they are, as a stage does, and after they were written as points
-// and read again, as a plain processor does.
+// forms evaluates each frame twice: unchanged, like a stage, and after it was written as data
+// points and read again, like a processor in a pipeline.
 type forms struct {
 	stage, plain *findings.Tracker
 	writer       pdatagpu.Writer
@@ -55,7 +55,7 @@ func (f *forms) evaluate(t *testing.T, frame *gpudata.Frame) (stage, plain []str
 	return linesOf(frame), linesOf(read[0])
 }
 
-// The holders are those of gpu_k8s, or those of an exporter's labels.
+// The holders are from gpu_k8s or from an exporter's labels.
 func TestFramesFromPointsHaveTheSameFindings(t *testing.T) {
 	found := map[string]int{}
 	for seed := range uint64(40) {
@@ -65,7 +65,7 @@ func TestFramesFromPointsHaveTheSameFindings(t *testing.T) {
 				f.Share(&gpudata.Attribution{})
 			} else {
 				for _, d := range f.Devices {
-					d.HoldersKnown = false // labels do not prove that nobody holds the device
+					d.HoldersKnown = false // labels cannot prove that a device has no holder
 				}
 			}
 			stage, plain := both.evaluate(t, f)
@@ -80,9 +80,9 @@ func TestFramesFromPointsHaveTheSameFindings(t *testing.T) {
 	}
 }
 
-// Frames contain one fact that the rules read and that points do not contain: a pending row remap
-// of a board with a worse state. In points, hw.status contains only the worst state of the board,
-// so the result of the rule is unknown.
+// The rules read one fact in frames that data points do not contain: a pending row remap on a board
+// whose state is worse. In data points, hw.status contains only the worst state of the board, so
+// the result of the rule is unknown.
 func TestFramesFromPointsHideAPendingRowRemapBehindAWorseStatus(t *testing.T) {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: start.UnixNano()}
 	d := f.Device("GPU-1")

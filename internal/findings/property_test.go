@@ -18,11 +18,11 @@ import (
 type score struct {
 	timelines                int
 	deviceHours, faultyHours float64
-	// expected counts, by rule, the faults that were observed for twice the time of their rule.
-	// found counts those that were found.
+	// expected counts, by rule, the faults that were observed for at least twice the time that the
+	// rule requires. found counts the expected faults that were found.
 	expected, found map[string]int
 	// wrong lists the false findings in timelines without faults. wrongBeside lists the false
-	// findings in the other timelines.
+	// findings in timelines with faults.
 	wrong, wrongBeside []string
 	missed             []string
 }
@@ -100,7 +100,7 @@ func (w *world) isTrue(rule, id string, t float64) bool {
 	for _, x := range w.faults {
 		after := 2 * w.every
 		if rule == "memory_degrading" {
-			after = 3600 // the rate covers the last hour
+			after = 3600 // the rate is measured over the last hour
 		}
 		for _, d := range x.devices {
 			if x.rule == rule && w.boards[d].id == id && t >= x.begin && t < x.end+after {

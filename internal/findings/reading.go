@@ -8,9 +8,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// reading contains the values of one device in one frame that the rules read. NaN means not
-// observed. If several samples belong to one value, such as the directions of a link, the highest
-// sample is used.
+// reading contains the values of one device in one frame that the rules read. NaN means that a
+// value is not observed. If a value has several samples, such as one for each direction of a link,
+// the highest sample is used.
 type reading [maxValues]float64
 
 const maxValues = 64
@@ -18,14 +18,16 @@ const maxValues = 64
 // value is the index of a value in a reading.
 type value int
 
-// Causes of lowered clocks, of all vendors. reasons come before violations, which are less precise.
+// The causes of lowered clocks for all vendors. reasons come before violations, because violations
+// are less precise.
 var (
 	reasons    = signal.Values(signal.ClockEventReason)
 	violations = signal.Values(signal.ClockViolation)
 	causes     = slices.Concat(reasons, violations)
 )
 
-// The values that the rules read. If a metric has several values, the index is that of the first.
+// The values that the rules read. If a metric has several values, the index is the index of the
+// first value.
 var (
 	utilization = input(signal.HwGPUUtilization, signal.TaskGeneral)
 	tensor      = input(signal.GPUPipeActive, "tensor")
@@ -45,24 +47,26 @@ var (
 	corrected   = input(signal.HwErrors, "corrected")
 	remapped    = input(signal.HwErrors, "row_remap_uncorrectable", "row_remap_correctable")
 	pending     = input(signal.HwStatus, signal.StatusPredictedFailure)
-	worse       = input(signal.HwStatus, signal.StatusDegraded, signal.StatusFailed) // these states hide pending
+	worse       = input(signal.HwStatus, signal.StatusDegraded, signal.StatusFailed) // these states hide the state pending
 	active      = input(signal.GPUClockEventActive, reasons...)
-	lowered     = input(signal.GPUClockEventTime, reasons...) // followed by the violations, so that they contain all causes
+	lowered     = input(signal.GPUClockEventTime, reasons...) // followed by the violations, so that the values of all causes are consecutive
 	_           = input(signal.GPUClockThrottleTime, violations...)
 )
 
-// columns contains the columns of each metric by the metric's index. An index is faster than a map.
+// columns contains the columns of each metric, by the metric's index. An index is faster than a
+// map.
 var columns = make([][]column, len(signal.All())+1)
 
 var numValues value // number of values in a reading
 
-// column is the position of a sample in a reading. An empty own attribute matches all samples.
+// column is the position of a sample's value in a reading. An empty own attribute matches all
+// samples.
 type column struct {
 	own   string
 	value value
 }
 
-// input adds values to the readings, at consecutive positions, and returns the first position.
+// input adds values to the readings at consecutive positions, and returns the first position.
 func input(m *signal.Metric, owns ...string) (first value) {
 	first = numValues
 	for _, own := range owns {
@@ -72,7 +76,7 @@ func input(m *signal.Metric, owns ...string) (first value) {
 	return first
 }
 
-// Wants reports whether the rules read a metric. In frames, some of these metrics are holders or
+// Wants reports whether the rules read a metric. Frames contain some of these metrics as holders or
 // processes instead of samples.
 func Wants(m *signal.Metric) bool {
 	return columns[m.Index()] != nil || m == signal.GPUDeviceHolder || m == signal.GPUSharingClients || m == signal.GPUProcessCount
@@ -94,7 +98,7 @@ func (r *reading) read(d *gpudata.DeviceFrame) {
 	}
 }
 
-// known reports whether all of these values are observed.
+// known reports whether all given values are observed.
 func (r *reading) known(values ...value) bool {
 	return !slices.ContainsFunc(values, func(v value) bool { return math.IsNaN(r[v]) })
 }

@@ -22,7 +22,7 @@ const (
 	numRules
 )
 
-// verdict is the result of a rule for one sample.
+// verdict is the result of a rule's condition for one sample.
 type verdict uint8
 
 const (
@@ -38,14 +38,14 @@ func verdictOf(holds bool) verdict {
 	return no
 }
 
-// rules is the table. [signal.Findings] describes the rules.
+// rules contains the rules. [signal.Findings] describes them.
 var rules = [numRules]struct {
 	judge func(*view) verdict
-	// evidence adds the attributes of the start event to a finding and returns the readable text. It
-	// returns "" if the cause is not known yet; the finding then does not start.
+	// evidence adds the attributes of the start event to a finding and returns the text for users.
+	// It returns "" if the cause is not known yet. In this case, the finding does not start.
 	evidence func(*view, *gpudata.Finding) string
-	// averaged is true if the condition itself already covers the time of the rule. A finding then
-	// starts at once.
+	// averaged is true if the condition itself already covers the time that the rule requires. In
+	// this case, a finding starts immediately.
 	averaged bool
 }{
 	frozen:    {judge: judgeFrozen, evidence: frozenEvidence},
@@ -57,38 +57,40 @@ var rules = [numRules]struct {
 
 var descriptions = signal.Findings()
 
-// view is the rules' view of one device in one frame.
+// view is what the rules see of one device in one frame.
 type view struct {
 	set *Settings
 	d   *gpudata.DeviceFrame
 	r   reading
 	m   *memory
-	dt  float32 // observed time since the previous sample, s; 0 if there is none
+	dt  float32 // observed time since the previous sample, in seconds; 0 if there is none
 	// held is true if the device is known to have a holder. holdersKnown is true if it is known
 	// whether the device has a holder.
 	held, holdersKnown bool
-	// workload is the workload that all holders belong to, or zero if there is none.
+	// workload is the workload to which all holders belong, or zero if there is none.
 	workload gpudata.Workload
 	// all contains the views of all devices in the frame, including this one.
 	all []view
-	now [numRules]verdict // for this frame
+	now [numRules]verdict // verdicts for this frame
 }
 
-// board reports whether the device is a board. Only boards have power, clocks and errors.
+// board reports whether the device is a board. Only boards have values for power, clocks, and
+// errors.
 func (v *view) board() bool { return v.d.Parent == "" }
 
-// The values that change constantly, and their metrics. Without the energy counter, the power must
-// have a finer resolution than 1 W, because whole watts may stay the same on an idle board.
+// The values that constantly change, and their metrics. Without the energy counter, the power must
+// have a finer resolution than 1 W, because power in whole watts may stay the same on an idle
+// board.
 var (
 	changing, changingFields   = []value{energy}, []string{"hw.energy"}
 	otherwise, otherwiseFields = []value{power, temperature, smClock, memoryClock}, []string{"gpu.clock.frequency", "hw.power", "hw.temperature"}
 )
 
-// fingerprint returns a hash of the values that change constantly, or 0 if they are not observed,
-// and the metrics that it is computed from.
+// fingerprint returns a hash of the values that constantly change, and the metrics that it is
+// computed from. It returns 0 if the values are not observed.
 func (r *reading) fingerprint() (hash uint32, fields []string) {
 	values, fields := changing, changingFields
-	if !(r[energy] > 0) { // a counter of 0 means that the board does not have one
+	if !(r[energy] > 0) { // 0 means that the board has no energy counter
 		values, fields = otherwise, otherwiseFields
 		if !r.known(values...) || r[power] == math.Trunc(r[power]) {
 			return 0, nil
@@ -135,10 +137,10 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait", m[0], m[3], v.r[limit], m[1], m[2])
 }
 
-// together returns the spinning devices of a workload on the node if they form one finding. They
-// form one finding if all devices of the workload spin, or if the workload has at least three
-// devices and all but one spin. That one is returned as other. If another device of the workload
-// already has a finding of spinning, there is no group.
+// together returns the spinning devices of the workload on the node if they form one finding. They
+// do so in two cases: all devices of the workload spin, or the workload has at least three devices
+// and all but one spin. The device that does not spin is returned as other. If a device of the
+// workload already has a spinning finding, there is no group.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil
@@ -162,8 +164,8 @@ func (v *view) together() (group []*view, other *view) {
 	return group, other
 }
 
-// differing returns the device whose power differs most from the median of a group, or nil if it
-// differs by at most a tenth of the median.
+// differing returns the device in a group whose power differs most from the median. It returns nil
+// if the difference is at most a tenth of the median.
 func differing(group []*view) *view {
 	mean := func(v *view) float64 { return float64(v.m.means[3]) }
 	middle := median(group, mean)
@@ -202,8 +204,9 @@ func judgeSlow(v *view) verdict {
 	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(equals, of(smClock)))
 }
 
-// equals returns the boards in the frame that have the same model and workload and a known SM
-// clock, including this one. It returns nil if the device is an instance or has no workload.
+// equals returns the boards in the frame that have the same model and workload as this board and a
+// known SM clock, including this board. It returns nil if the device is an instance or has no
+// workload.
 func (v *view) equals() (equals []*view) {
 	if v.workload == (gpudata.Workload{}) || !v.board() {
 		return nil
@@ -221,15 +224,16 @@ func of(x value) func(*view) float64 { return func(v *view) float64 { return v.r
 
 // linkOf returns the capacity of the PCIe link in one direction, or NaN if it is unknown.
 func linkOf(v *view) float64 {
-	if v.r[pcie] > 0 && v.r[pcie] < 1 { // a utilization of 1 may have been clamped
+	if v.r[pcie] > 0 && v.r[pcie] < 1 { // a utilization of 1 may be a clamped value
 		return v.r[pcieRate] / v.r[pcie]
 	}
 	return math.NaN()
 }
 
-// slowEvidence adds the evidence for a slow clock to e and returns the text, or "" if nothing
-// explains the clock. Explanations are an active reason, a cause that was active for a tenth of the
-// time, and a PCIe link with fewer lanes or less capacity than those of the equal devices.
+// slowEvidence adds the evidence for a slow clock to e and returns the text. It returns "" if
+// nothing explains the slow clock. Possible explanations are an active reason, a cause that was
+// active for at least a tenth of the time, and a PCIe link that has fewer lanes or less capacity
+// than the links of the equal devices.
 func slowEvidence(v *view, e *gpudata.Finding) string {
 	equals := v.equals()
 	cause, throttled := "", 0.0
@@ -238,7 +242,7 @@ func slowEvidence(v *view, e *gpudata.Finding) string {
 			cause, throttled = name, exact
 		}
 	}
-	narrower := v.r[lanes] < median(equals, of(lanes)) && v.r[utilization] > 0 // some idle GPUs use fewer lanes
+	narrower := v.r[lanes] < median(equals, of(lanes)) && v.r[utilization] > 0 // some GPUs use fewer lanes while they are idle
 	if cause == "" && (narrower || linkOf(v) < v.set.SlowDevice.Clock*median(equals, linkOf)) {
 		cause = "pcie_link"
 	}
@@ -260,13 +264,13 @@ func slowEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s", v.r[smClock]/1e6, len(equals), middle/1e6, cause)
 }
 
-// loweredBy returns the number of seconds for which a cause lowered the clocks since the condition
-// started, or NaN if it is unknown.
+// loweredBy returns the number of seconds for which a cause has lowered the clocks since the
+// condition started to hold. It returns NaN if this is unknown.
 func (v *view) loweredBy(cause int) float64 {
 	return v.r[lowered+value(cause)] - float64(v.m.lowered[cause])
 }
 
-// median returns the median of a value of the views. NaN counts as the lowest value.
+// median returns the median of a value over the views. NaN counts as the lowest value.
 func median(views []*view, of func(*view) float64) float64 {
 	n := len(views)
 	values := make([]float64, n)
@@ -277,7 +281,8 @@ func median(views []*view, of func(*view) float64) float64 {
 	return (values[n/2] + values[(n-1)/2]) / 2
 }
 
-// rowRemap reports whether a row remap is pending, which is unknown while hw.status is worse.
+// rowRemap reports whether a row remap is pending. The result is unknown while the state in
+// hw.status is worse.
 func (v *view) rowRemap() verdict {
 	isPending := v.d.FailurePredicted || v.r[pending] > 0
 	if !isPending && (!v.r.known(pending) || v.r[worse] > 0 || v.r[worse+1] > 0) {
@@ -293,7 +298,7 @@ func judgeDegrading(v *view) verdict {
 		return unknown
 	case remap == yes || v.m.growing > 0 || float64(v.m.rate) > v.set.MemoryDegrading.CorrectedPerHour:
 		return yes
-	case remap == unknown && (v.r.known(pending) || v.m.rate < 0 && !v.r.known(remapped) && !v.r.known(remapped+1)): // hidden, or no full period yet
+	case remap == unknown && (v.r.known(pending) || v.m.rate < 0 && !v.r.known(remapped) && !v.r.known(remapped+1)): // hidden by a worse state, or no complete period yet
 		return unknown
 	}
 	return no

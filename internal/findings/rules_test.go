@@ -81,7 +81,7 @@ func TestExactTimesExplainAClockWithoutReasons(t *testing.T) {
 	assert.Empty(t, found(t, fmt.Sprintf(slow, "violation_power", "+0.05")))
 }
 
-// Intel's exporter provides Level Zero's reasons, without exact times.
+// Intel's exporter exposes the reasons of Level Zero, without exact times.
 func TestAReasonOfAnyVendorExplainsAClock(t *testing.T) {
 	for _, reason := range signal.Values(signal.ClockEventReason) {
 		slow := "0s A,B,C,D sm=1.8e9 active_%[1]s=0 holder=p/job\n5m D sm=1.6e9 active_%[1]s=1\n20m end"
@@ -99,7 +99,7 @@ func TestAPCIeLinkWithLessCapacityExplainsAClockWithoutReasons(t *testing.T) {
 	assert.Empty(t, found(t, fmt.Sprintf(link, "0", "0")), "an idle link shows no capacity")
 }
 
-// Some idle GPUs use fewer lanes, so only the width of a GPU that works counts.
+// Some GPUs use fewer lanes while they are idle, so the link width counts only while the GPU works.
 func TestAPCIeLinkWithFewerLanesExplainsTheClockOfABusyGPU(t *testing.T) {
 	link := "0s A,B,C,D util=0.9 sm=1.8e9 active_hw_thermal=0 lanes=16 holder=p/job\n5m D sm=1.6e9 util=%s lanes=%s\n20m end"
 	assert.Contains(t, run(t, parseTimeline(t, fmt.Sprintf(link, "0.9", "8")), DefaultSettings()), "gpu.finding.cause=pcie_link")
@@ -132,7 +132,7 @@ func TestASampleExistsWhileTheRuleCanBeEvaluated(t *testing.T) {
 	assert.Empty(t, samples(t, timeline, "G", "latched_utilization", time.Minute))
 }
 
-// If any signal that a finding needs is absent, there is neither a sample nor an event.
+// If a signal that a rule needs is absent, there is neither a sample nor an event.
 func TestARuleIsSilentIfASignalIsAbsent(t *testing.T) {
 	for rule, devices := range map[string]struct {
 		text   string
@@ -160,8 +160,8 @@ func TestAPendingRowRemapIsFoundBehindAWorseStatus(t *testing.T) {
 		found(t, "0s G pending=0 failed=0\n5m G pending=1 predicted=true\n6m G pending=0 failed=1\n9m G failed=0 predicted=false\n12m end"))
 }
 
-// hw.status reports only the worst state. A failed board may also have a pending row remap, which
-// frames from points do not show.
+// hw.status contains only the worst state. A failed board may also have a pending row remap. Frames
+// that were read from data points do not show it.
 func TestAPendingRowRemapIsNotKnownWhileTheStatusIsWorse(t *testing.T) {
 	const worse = "0s G pending=0 failed=1 row_remap_correctable=0\n"
 	assert.Empty(t, samples(t, worse+"20m end", "G", "memory_degrading", 10*time.Minute))
@@ -207,7 +207,7 @@ func TestAFindingOfADeviceThatIsGoneEndsAfterAnHour(t *testing.T) {
 	assert.Equal(t, "1h10m0s end spinning G", got[1], "an hour after its last sample, in the next frame")
 }
 
-// at returns a frame of one spinning GPU, s seconds after the epoch of the test.
+// at returns a frame with one spinning GPU, s seconds after the test's epoch.
 func at(s int64) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: epoch.Unix()*1e9 + s*1e9}
 	d := f.Device("G")
@@ -237,8 +237,9 @@ func TestAClockThatIsSetBackIsNoEvidence(t *testing.T) {
 	for s := int64(240); s < 800; s += 15 {
 		see(s, s-3600)
 	}
-	// Frames that are behind are not evaluated, so the clock restarts after 345 s. This gap is longer
-	// than max_gap and reduces the evidence of 225 s by 91 s, so another 166 s are needed.
+	// Frames that are behind are not evaluated, so there is a gap of 345 s until the clock is
+	// accepted as set back. This gap is longer than max_gap and reduces the evidence from 225 s by
+	// 91 s. Therefore, another 166 s are needed.
 	assert.Equal(t, []string{"8m45s start spinning G"}, got)
 	assert.EqualValues(t, 1, tracker.SetBack.Load())
 	see(900, 90_000)
@@ -300,8 +301,8 @@ func TestTheRulesMatchTheSignalTable(t *testing.T) {
 	assert.LessOrEqual(t, int(numValues), maxValues)
 }
 
-// For any order and values of samples, the rules do not panic or grow, and each start has at most
-// one end.
+// For samples in any order and with any values, the rules do not panic, the state does not grow,
+// and each start has at most one end.
 func TestAnyTimelineCanBeEvaluated(t *testing.T) {
 	keys := []string{"util", "tensor", "dram", "pcie", "power", "limit", "idle", "temp", "sm", "mem", "energy", "corrected", "row_remap_correctable", "pending", "active_hw_thermal", "time_hw_thermal", "violation_power"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -374,7 +375,7 @@ func TestBytesOfADevice(t *testing.T) {
 		}
 		return whole
 	}
-	var ids []gpudata.Device // other stages keep the identities too
+	var ids []gpudata.Device // other stages also keep the identities
 	for n := range nodes {
 		for _, d := range build(n, 0).Devices {
 			ids = append(ids, d.Device)

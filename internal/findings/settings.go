@@ -2,10 +2,10 @@ package findings
 
 import "time"
 
-// Settings contains the durations and thresholds of the rules. Each rule's section has the name of
-// the rule.
+// Settings contains the durations and thresholds of the rules. The section for a rule has the
+// rule's name.
 type Settings struct {
-	// MaxGap is the longest time between two samples that counts as observed.
+	// MaxGap is the maximum time between two samples that counts as observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`
 
 	Spinning           Spinning  `mapstructure:"spinning"`
@@ -15,8 +15,8 @@ type Settings struct {
 	FrozenTelemetry    Judging   `mapstructure:"frozen_telemetry"`
 }
 
-// Judging contains the settings that all rules have. The rule frozen_telemetry has no other
-// settings.
+// Judging contains the settings that all rules have in common. The rule frozen_telemetry has no
+// other settings.
 type Judging struct {
 	// Enabled is true if the rule is evaluated.
 	Enabled bool `mapstructure:"enabled"`
@@ -24,7 +24,7 @@ type Judging struct {
 	For time.Duration `mapstructure:"for"`
 }
 
-// Of returns the settings that all rules have, for one of the rules in [signal.Findings].
+// Of returns the common settings of one of the rules in [signal.Findings].
 func (s *Settings) Of(rule int) *Judging {
 	return [numRules]*Judging{
 		frozen: &s.FrozenTelemetry, spinning: &s.Spinning.Judging, latched: &s.LatchedUtilization.Judging,
@@ -38,11 +38,11 @@ type Spinning struct {
 	// Utilization is the minimum utilization at which a device counts as spinning.
 	Utilization float64 `mapstructure:"utilization"`
 	// Tensor and DRAM are the maximum activity of the tensor pipes and of the memory. Links is the
-	// maximum utilization of the links in either direction.
+	// maximum utilization of the links in each direction.
 	Tensor float64 `mapstructure:"tensor"`
 	DRAM   float64 `mapstructure:"dram"`
 	Links  float64 `mapstructure:"links"`
-	// Power is the maximum power, as a share of the power limit.
+	// Power is the maximum power, as a fraction of the power limit.
 	Power float64 `mapstructure:"power"`
 }
 
@@ -51,28 +51,31 @@ type Latched struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as latched.
 	Utilization float64 `mapstructure:"utilization"`
-	// Power is how far the power may be above the idle power, as a share of the idle power.
+	// Power is the maximum amount by which the power may exceed the idle power, as a fraction of
+	// the idle power.
 	Power float64 `mapstructure:"power"`
 }
 
 // Slow contains the settings of the rule slow_device.
 type Slow struct {
 	Judging `mapstructure:",squash"`
-	// Clock is the share of the median SM clock below which a device is slow.
+	// Clock is a fraction of the median SM clock. A device is slow if its SM clock is below this
+	// fraction.
 	Clock float64 `mapstructure:"clock"`
-	// Devices is the minimum number of equal devices that the workload must have on the node.
+	// Devices is the minimum number of equal devices that the workload must use on the node.
 	Devices int `mapstructure:"devices"`
 }
 
-// Degrading contains the settings of the rule memory_degrading. For is the period in which the rate
-// of corrected errors is measured, and also how long an increase of remapped rows counts.
+// Degrading contains the settings of the rule memory_degrading. For is the length of the period
+// over which the rate of corrected errors is measured. It is also how long an increase in remapped
+// rows counts.
 type Degrading struct {
 	Judging `mapstructure:",squash"`
-	// CorrectedPerHour is the highest rate of corrected errors that is not a finding.
+	// CorrectedPerHour is the maximum rate of corrected errors that is not a finding.
 	CorrectedPerHour float64 `mapstructure:"corrected_per_hour"`
 }
 
-// DefaultSettings returns the defaults of the contract.
+// DefaultSettings returns the documented defaults.
 func DefaultSettings() Settings {
 	return Settings{
 		MaxGap:             90 * time.Second,

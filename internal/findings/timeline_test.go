@@ -24,8 +24,8 @@ var (
 	epoch = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// series maps the short names in timelines to the samples of a device. The names of active_<reason>,
-// time_<reason> and violation_<policy> follow from the signal table.
+// series maps the short names in timelines to a device's samples. The names active_<reason>,
+// time_<reason>, and violation_<policy> are derived from the signal table.
 var series = map[string]gpudata.Sample{
 	"util":                    {Metric: signal.HwGPUUtilization, Own: signal.TaskGeneral},
 	"tensor":                  {Metric: signal.GPUPipeActive, Own: "tensor"},
@@ -57,16 +57,16 @@ func init() { //nolint:gochecknoinits // the names are those of the signal table
 	}
 }
 
-// timeline describes one node over time. Each line of its text has one of these forms:
+// timeline describes one node over time. Each line of the text has one of these forms:
 //
-//	every <duration>                     the time between two samples, 15s by default
-//	<time> <devices> <key>=<value> …     the state of the devices from then on
+//	every <duration>                     the time between two samples; the default is 15s
+//	<time> <devices> <key>=<value> …     the state of the devices from this time on
 //	<time> end
 //
-// Devices are separated by commas. The value "-" means absent, and "+<n>" grows by n each second.
-// Other keys are holder=<pod>/<workload>, holder=nobody, holder=-, processes=<n>, model, parent,
-// predicted=true for a predicted failure that hw.status hides, and gone=true for a device without a
-// row. For "all" devices, gap=true means that the exporter does not respond.
+// Devices are separated by commas. The value "-" means absent, and "+<n>" increases by n each
+// second. Other keys are holder=<pod>/<workload>, holder=nobody, holder=-, processes=<n>, model,
+// parent, predicted=true for a predicted failure that hw.status hides, and gone=true for a device
+// without a row. For the devices "all", gap=true means that the exporter does not respond.
 type timeline struct {
 	every   time.Duration
 	changes []change
@@ -111,7 +111,7 @@ func parseTimeline(t *testing.T, text string) timeline {
 	return tl
 }
 
-// frames makes the frames of a timeline, and passes each of them to visit with its time.
+// frames creates the frames of a timeline and passes each frame to visit with its time.
 func (tl *timeline) frames(t *testing.T, visit func(at time.Duration, f *gpudata.Frame)) {
 	t.Helper()
 	present := map[string]map[string]string{}
@@ -183,7 +183,7 @@ func (tl *timeline) put(t *testing.T, d *gpudata.DeviceFrame, key, value string,
 	}
 }
 
-// lineOf returns the start or end of a finding as a line of a golden file.
+// lineOf formats the start or end of a finding as a line of a golden file.
 func lineOf(at time.Duration, f *gpudata.Finding) string {
 	verb, of := "end", f.Device
 	if f.Start {

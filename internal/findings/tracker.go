@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	// maxPlaces, and maxDevices for each place, limit the memory. Devices beyond these limits are
-	// not evaluated.
+	// maxPlaces and maxDevices (for each place) limit the memory use. Devices beyond these limits
+	// are not evaluated.
 	maxPlaces  = 20_000
 	maxDevices = 2_000
-	// The state of a device without samples, and of a place without frames, is kept for this time.
+	// The state of a device without samples, or of a place without frames, is kept for this time.
 	deviceRetention = time.Hour
 	placeRetention  = 24 * time.Hour
 )
 
-// Tracker evaluates the frames of all places. It is safe for concurrent use.
+// Tracker evaluates the frames of all places. A place is a node; see [gpudata.Place]. Tracker is
+// safe for concurrent use.
 type Tracker struct {
 	// Refused counts devices and frames that were not evaluated because a limit was reached.
 	Refused atomic.Int64
 	// Future counts frames that were dropped because their time is too far ahead of the wall clock.
-	// SetBack counts frames at which the time of a place restarted because a clock was set back.
+	// SetBack counts how often the time of a place was reset because its clock was set back.
 	Future, SetBack atomic.Int64
 
 	set    Settings
@@ -53,7 +54,7 @@ func New(set Settings) *Tracker {
 	}
 }
 
-// Frame evaluates the devices of a frame. It adds the samples of gpu.finding to the devices, and
+// Frame evaluates the devices in a frame. It adds samples of gpu.finding to the devices, and adds
 // the findings that started or ended to the frame.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 	t.places.Sweep(now, time.Hour, func(_ string, _ *place, used time.Time) (gone bool) { return now.Sub(used) > placeRetention })
@@ -76,8 +77,8 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// setBack adjusts the times to a clock that was set back. The frames before the step and after it
-// are separated by more than maxGap.
+// setBack adjusts the stored times after a clock was set back. The last frame before the change and
+// the first frame after it are more than maxGap apart.
 func (p *place) setBack(by int64, maxGap time.Duration) {
 	for _, m := range p.devices {
 		m.seen += by - int64(maxGap+time.Second)
@@ -105,7 +106,7 @@ func (t *Tracker) evaluate(p *place, f *gpudata.Frame) {
 	t.unused.Put(reused)
 }
 
-// read appends the views of a frame's devices.
+// read appends views of the devices in a frame.
 func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	for _, d := range f.Devices {
 		m := p.devices[d.Device]
@@ -127,8 +128,8 @@ func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	return views
 }
 
-// judge evaluates each rule for a device. Values that have not changed for longer than the maximum
-// gap are not evidence for other rules.
+// judge evaluates each rule for a device. If the values have not changed for longer than the
+// maximum gap, they are not evidence for the other rules.
 func (v *view) judge() {
 	v.m.count(&v.r, v.dt, seconds(v.set.MemoryDegrading.For))
 	for i := range rules {
@@ -141,7 +142,7 @@ func (v *view) judge() {
 	v.m.collect(&v.r, &v.now, v.dt)
 }
 
-// change starts or ends the finding of a rule.
+// change starts or ends a finding of a rule.
 func (v *view) change(f *gpudata.Frame, p *place, i int) {
 	m, j, about := v.m, &v.m.judged[i], &descriptions[i]
 	isOpen := m.open&bit(i) != 0
@@ -172,11 +173,11 @@ func (v *view) change(f *gpudata.Frame, p *place, i int) {
 	}
 }
 
-// startGroup makes the start of a finding apply to all spinning devices of a workload. It returns
-// the subject of the finding's text. other is the only device of the workload that does not spin,
-// or nil.
+// startGroup extends the start of a finding to all spinning devices of a workload. It returns the
+// subject of the finding's text. other is the only device of the workload that does not spin, or
+// nil.
 func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) string {
-	p.groups = max(1, p.groups+1) // 0 is none
+	p.groups = max(1, p.groups+1) // 0 means no group
 	var ids []string
 	for _, o := range group {
 		o.m.open |= bit(spinning)
@@ -195,7 +196,8 @@ func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) s
 	return subject
 }
 
-// end ends a finding of a device. A finding about a workload ends with the last of its devices.
+// end ends a device's finding. A finding about a workload ends when it has ended for all of the
+// workload's devices.
 func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	m.open &^= bit(i)
 	found := gpudata.Finding{Name: descriptions[i].Name, Device: d.ID(), Numbers: map[string]float64{}}
@@ -215,7 +217,7 @@ func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	f.Findings = append(f.Findings, found)
 }
 
-// sweep ends the findings of devices that have been gone for the retention time, and deletes the
+// sweep ends the findings of devices that have been missing for the retention time, and deletes the
 // state of these devices.
 func (p *place) sweep(f *gpudata.Frame) {
 	var gone []gpudata.Device

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// MaxAhead is how far a sample time may be ahead of the wall clock.
+// MaxAhead is the maximum time by which a sample may be ahead of the wall clock.
 const MaxAhead = time.Minute
 
 // Ahead reports whether a sample time, in nanoseconds since the epoch, is too far ahead of the wall
 // clock. Such a sample must be dropped, because later samples would otherwise appear to be late.
 func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano() }
 
-// Clock tracks the sample times of a place, or of anything else whose samples are compared with
-// earlier ones. The zero Clock has observed no sample. Its JSON form is the value of Newest, so a
-// Clock can be stored and restored.
+// Clock tracks the sample times of a place, or of another source whose samples are compared with
+// earlier samples. The zero Clock has not observed any sample. Its JSON form is the value of
+// Newest, so that a Clock can be stored and restored.
 type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
-	// All of the latest samples are older than Newest, and behindSince is when the first one
-	// arrived. It is zero if the last sample was not older than Newest. behindSince is not stored,
-	// because samples that arrived while the process was down are unknown.
+	// behindSince is the wall clock time at which the first of the latest samples that are older
+	// than Newest arrived. It is zero if the last sample was not older than Newest. behindSince is
+	// not stored, because samples that arrived while the process was down are unknown.
 	behindSince time.Time
 }
 
@@ -29,20 +29,21 @@ type Clock struct {
 type Verdict uint8
 
 const (
-	// OnTime samples are not older than any earlier one.
+	// OnTime samples are not older than any earlier sample.
 	OnTime Verdict = iota
-	// Behind samples are older than the newest one. They are late, or their source lags.
+	// Behind samples are older than the newest sample. They are late, or their source lags.
 	Behind
 	// Future samples are too far ahead of the wall clock and must be dropped.
 	Future
-	// SetBack is the first sample after a clock was set back: for longer than the maximum gap, all
-	// samples were older than the newest one. The caller must not compare this sample or later ones
-	// with times that it stored before.
+	// SetBack is the first sample after a clock was set back. For longer than the maximum gap, all
+	// samples were older than the newest one. The caller must not compare this sample or later
+	// samples with times that it stored before.
 	SetBack
 )
 
-// Observe classifies a sample time. now is the wall clock, and maxGap is how long samples may stay
-// behind. If now has a monotonic reading, steps of the wall clock do not affect the duration.
+// Observe classifies a sample time. now is the wall clock. maxGap is how long samples may be behind
+// before Observe assumes that their clock was set back. If now has a monotonic clock reading,
+// changes to the wall clock do not affect this duration.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	switch {
 	case Ahead(t, now):
@@ -52,7 +53,7 @@ func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 		return OnTime
 	case t == c.Newest:
 		return OnTime
-	case c.behindSince.IsZero() || now.Before(c.behindSince): // the second condition: the wall clock was also set back
+	case c.behindSince.IsZero() || now.Before(c.behindSince): // the second condition is true if the wall clock was also set back
 		c.behindSince = now
 	case now.Sub(c.behindSince) > maxGap:
 		*c = Clock{Newest: t}

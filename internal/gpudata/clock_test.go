@@ -14,7 +14,8 @@ const gap = 90 * time.Second
 
 func second(s int64) time.Time { return time.Unix(1_000_000+s, 0) }
 
-// observe passes a sample time to a clock. sample and the wall clock's time wall are in seconds.
+// observe passes a sample time to a clock. sample and wall are in seconds. wall is the time of the
+// wall clock.
 func observe(c *Clock, sample, wall int64) Verdict {
 	return c.Observe(second(sample).UnixNano(), second(wall), gap)
 }
@@ -55,13 +56,13 @@ func TestLateSamplesBetweenNewerOnesNeverSetTimeBack(t *testing.T) {
 	}
 }
 
-// The expected verdicts are computed from all samples. A sample that is older than the newest one
-// is behind, unless only older samples have arrived for longer than the gap.
+// The expected verdicts are computed from all samples. A sample that is older than the newest
+// sample is behind, unless only older samples have arrived for longer than the gap.
 func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Clock
 		newest := int64(-1 << 40)
-		var behind []int64 // the wall clock at each sample since the last newer one
+		var behind []int64 // wall clock time of each sample since the last newer sample
 		for wall := int64(0); wall < 3600; wall += rapid.Int64Range(1, 120).Draw(t, "step") {
 			sample := wall + rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(-300, 120), rapid.Int64Range(-7200, 7200)).Draw(t, "offset")
 			before := c
@@ -87,7 +88,8 @@ func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	})
 }
 
-// Whatever was stored and received before, correct samples are accepted again after the gap.
+// After the gap, correct samples are accepted again, regardless of what was stored and received
+// before.
 func TestCorrectSamplesAreAcceptedAgainAfterTheGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Clock{Newest: rapid.Int64().Draw(t, "newest")}

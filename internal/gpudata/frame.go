@@ -8,26 +8,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Frame is the data of one place at one sample time. A batch is a list of frames, oldest first.
+// Frame is the data from one place at one sample time. A batch is a list of frames, oldest first.
 type Frame struct {
 	Place Place
-	// Host is host.name, or empty if it is unknown. It describes the place.
+	// Host is host.name, or "" if it is unknown. It belongs to the place.
 	Host string
-	// HostType is host.type, the instance type. NodeLabels maps the keys of the node's known labels
-	// to their values. Both describe the place.
+	// HostType is host.type, the instance type. NodeLabels contains the known labels of the node.
+	// Both belong to the place.
 	HostType   string
 	NodeLabels map[string]string
-	// Time is in nanoseconds since the epoch and always positive.
+	// Time is in nanoseconds since the epoch. It is always positive.
 	Time int64
-	// Scope is the scope of samples that do not set one.
+	// Scope is the scope of samples that do not have their own.
 	Scope Scope
-	// Devices must only be changed with Device and Append.
+	// Devices must be modified only through Device and Append.
 	Devices []*DeviceFrame
-	// Unplaced are processes on unknown devices. Their samples are not marked as incoming, because
-	// they are written again when the device is found.
+	// Unplaced contains the processes whose device is unknown. Their samples are not marked as
+	// incoming, because they are written again when the device is found.
 	Unplaced []*Unplaced
-	// Attribution is gpu_k8s' decision about the holders of the devices, or nil before the
-	// decision.
+	// Attribution is set when gpu_k8s has determined the holders of the devices. Before that, it is
+	// nil.
 	Attribution *Attribution
 	// Findings are the findings that started or ended in this frame.
 	Findings []Finding
@@ -40,16 +40,17 @@ type Frame struct {
 type Finding struct {
 	// Name is the value of gpu.finding.
 	Name string
-	// Device is the hw.id. For a finding about a workload, it is the hw.id of one of its devices.
+	// Device is the hw.id of the device. If the finding is about a workload, it is the hw.id of one
+	// of the workload's devices.
 	Device string
-	// Workload is true if the finding is about all of a workload's devices in the place.
+	// Workload is true if the finding is about all devices of a workload in the place.
 	Workload bool
 	Start    bool
-	// Duration is the time since the start. It is only set when the finding ends.
+	// Duration is the time since the start of the finding. It is set only at the end.
 	Duration time.Duration
-	// Body is the human-readable text.
+	// Body is the text for users.
 	Body string
-	// Texts, Numbers, and Lists are the evidence at the start.
+	// Texts, Numbers, and Lists contain the evidence. They are set only at the start.
 	Texts   map[string]string
 	Numbers map[string]float64
 	Lists   map[string][]string
@@ -60,7 +61,7 @@ func (f *Frame) Compare(o *Frame) int {
 	return cmp.Or(cmp.Compare(f.Time, o.Time), f.Place.Compare(o.Place))
 }
 
-// Find returns the device with the given hw.id, or nil if the frame has none.
+// Find returns the device with the given hw.id, or nil if the frame does not contain it.
 func (f *Frame) Find(id string) *DeviceFrame {
 	if f.byID == nil {
 		f.byID = make(map[string]*DeviceFrame, len(f.Devices))
@@ -71,7 +72,7 @@ func (f *Frame) Find(id string) *DeviceFrame {
 	return f.byID[id]
 }
 
-// Device returns the device with the given hw.id, adding it if necessary.
+// Device returns the device with the given hw.id. It adds the device if necessary.
 func (f *Frame) Device(id string) *DeviceFrame {
 	d := f.Find(id)
 	if d == nil {
@@ -89,8 +90,8 @@ func (f *Frame) Append(d *DeviceFrame) {
 	}
 }
 
-// Board returns the board of an instance, adding it if the frame contains only the instance. For a
-// board it returns d.
+// Board returns the board of an instance. It adds the board if the frame contains only the
+// instance. If d is a board, Board returns d.
 func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	if d.Parent == "" {
 		return d
@@ -102,8 +103,8 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
-// Owner returns the owner of a holder of one of the frame's devices. It returns the zero Owner for
-// the zero Holder and for a holder without a device.
+// Owner returns the owner of a user of one of the frame's devices. It returns the zero Owner for
+// the zero Holder and if no device has such a user.
 func (f *Frame) Owner(h Holder) Owner {
 	if h.IsZero() {
 		return Owner{}
@@ -116,13 +117,14 @@ func (f *Frame) Owner(h Holder) Owner {
 	return Owner{}
 }
 
-// MarkIncoming marks all data in a frame as incoming, to distinguish it from what a component adds.
+// MarkIncoming marks all data in a frame as incoming, to distinguish it from data that a component
+// adds.
 func (f *Frame) MarkIncoming() {
 	f.each((*Samples).MarkIncoming)
 }
 
-// Settle sets the scope of the samples that were added since the frame arrived, or since the last
-// call of Settle. It removes the added samples whose metric is disabled.
+// Settle sets the scope of the samples that were added since the frame arrived or since the last
+// call to Settle. It removes added samples of disabled metrics.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
 }
@@ -139,8 +141,8 @@ func (f *Frame) each(do func(*Samples)) {
 	}
 }
 
-// Sort sorts devices by id, users by holder, and processes by PID, so that the output does not
-// depend on the order of the points.
+// Sort sorts devices by ID, users by holder, and processes by PID, so that the output does not
+// depend on the order of the data points.
 func (f *Frame) Sort() {
 	slices.SortFunc(f.Devices, func(a, b *DeviceFrame) int { return cmp.Compare(a.Device.ID(), b.Device.ID()) })
 	for _, d := range f.Devices {
@@ -153,35 +155,37 @@ func (f *Frame) Sort() {
 type DeviceFrame struct {
 	Device Device
 	Description
-	// Observed is true if the frame contains a value of one of the device's own series. It is false
-	// if only holders or processes name the device, or if all its series end in this frame.
+	// Observed is true if the frame contains a value from one of the device's own series. It is
+	// false if only holders or processes name the device, or if all of its series end in this
+	// frame.
 	Observed bool
-	// Unread is true if the device exists but has no usable values, because the driver cannot read
-	// it or because all values are invalid. Its only samples are then [Presence], and the device
-	// does not count as lost.
+	// Unread is true if the device exists but has no valid values, because the driver cannot read
+	// it or because all values are invalid. Its only sample is then [Presence], and the device does
+	// not count as lost.
 	Unread bool
-	// FailurePredicted is true if a failure of the board is predicted, such as by a pending row
-	// remap. It affects hw.status only if no other state is worse. It is not written to points.
+	// FailurePredicted is true if a failure of the board is predicted, for example by a pending row
+	// remap. It affects hw.status only if no other state is worse. It is not written to data
+	// points.
 	FailurePredicted bool
 	// Samples are the device's own series.
 	Samples Samples
-	// Users are the holders of the device, and the containers that use it without holding it. Only
-	// User, SameUser, and AddUser may add users.
+	// Users are the holders of the device, and the containers that use the device without holding
+	// it. Add users only through User, SameUser, and AddUser.
 	Users []*User
 	// HoldersKnown is true if the holders are known. If it is true and no user is a holder, the
 	// device is free.
 	HoldersKnown bool
-	// Sharers are the users that get a copy of the device's series, without duplicates (see
-	// [Frame.Share]). Only the device's first Repeated samples are copied.
+	// Sharers are the users for which the device's series are repeated, without duplicates (see
+	// [Frame.Share]). Only the device's first Repeated samples are repeated.
 	Sharers  []*User
 	Repeated int
-	// Processes are the processes on the device. If Listed is true, the list was complete, and
-	// Count is its length. Count exceeds len(Processes) if some processes have no value.
+	// Processes are the processes on the device. If Listed is true, the list of processes was
+	// complete, and Count is the number of processes in it. Count exceeds len(Processes) if some
+	// processes have no value.
 	Processes []*Process
 	Listed    bool
 	Count     int
-	// Replaced is true if a better list of processes from another source replaced the incoming
-	// list.
+	// Replaced is true if a better process list from another source has replaced the incoming list.
 	Replaced bool
 	// ProcessList is the device's list of processes whose time is closest to the frame's time. It
 	// may be too old: see [ProcessList.AppliesAt]. It is nil if no list is known.
@@ -195,12 +199,12 @@ type DeviceFrame struct {
 // Present reports whether the device existed at the frame's time, even if it was unread.
 func (d *DeviceFrame) Present() bool { return d.Observed || d.Unread }
 
-// User returns the user with exactly the holder h, adding it if necessary.
+// User returns the user whose holder is exactly h. It adds the user if necessary.
 func (d *DeviceFrame) User(h Holder) *User {
 	return d.user(h, Holder.is)
 }
 
-// SameUser returns the user for the same container as h, adding it if necessary.
+// SameUser returns the user for the same container as h. It adds the user if necessary.
 func (d *DeviceFrame) SameUser(h Holder) *User {
 	return d.user(h, Holder.Same)
 }
@@ -220,14 +224,14 @@ func (d *DeviceFrame) AddUser(u *User) {
 	d.byName.added(d.Users)
 }
 
-// TakeUsers removes the users from a device and returns them.
+// TakeUsers removes all users from the device and returns them.
 func (d *DeviceFrame) TakeUsers() []*User {
 	users := d.Users
 	d.Users, d.byName = nil, nil
 	return users
 }
 
-// Process returns the process with the given PID, adding it if necessary.
+// Process returns the process with the given PID. It adds the process if necessary.
 func (d *DeviceFrame) Process(pid string) *Process {
 	if d.byPID != nil {
 		if p := d.byPID[pid]; p != nil {
@@ -254,16 +258,16 @@ func (d *DeviceFrame) Process(pid string) *Process {
 	return p
 }
 
-// ReplaceProcesses removes the incoming list of processes, so that the caller can add a better list
-// from another source.
+// ReplaceProcesses removes the incoming process list, so that the caller can add a better list from
+// another source.
 func (d *DeviceFrame) ReplaceProcesses() {
 	d.Processes, d.byPID, d.Listed, d.Count, d.Replaced = nil, nil, false, 0, true
 }
 
-// few is the number of users or processes up to which a linear search is used.
+// few is the maximum number of users or processes for which a linear search is used.
 const few = 16
 
-// userIndex finds users by holder, ignoring the pod's UID. It is nil if there are few users.
+// userIndex maps holders, without their pod UID, to users. It is nil if there are few users.
 type userIndex map[Holder][]*User
 
 func nameOf(h Holder) Holder {
@@ -271,8 +275,8 @@ func nameOf(h Holder) Holder {
 	return h
 }
 
-// find returns the first user for which is(user, h) is true, or nil if there is none. It
-// only evaluates users with the same names as h.
+// find returns the first user for which is(user, h) is true, or nil if there is none. If there is
+// an index, it checks only users that differ from h at most in the UID.
 func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
 	if x != nil {
 		users = x[nameOf(h)]
@@ -300,7 +304,7 @@ func (x *userIndex) added(users []*User) {
 	}
 }
 
-// User is a container or a job that uses a device.
+// User is a container or a batch job that uses a device.
 type User struct {
 	Holder Holder
 	// Owner describes the holder's pod.
@@ -308,11 +312,11 @@ type User struct {
 	// Holds is true if the user holds the device. Source is the value of gpu.holder.source.
 	Holds  bool
 	Source string
-	// Strategy is gpu.sharing.strategy, or empty if it is unknown.
+	// Strategy is gpu.sharing.strategy, or "" if it is unknown.
 	Strategy   string
 	Allocation Allocation
-	// Replicas is the number of the device plugin's replicas of the device that the user holds.
-	// Both 0 and 1 mean one replica.
+	// Replicas is the number of replicas of the device that the user holds. A device plugin
+	// advertises the replicas. 0 and 1 both mean one replica.
 	Replicas int
 	// Samples are the user's own series for this device, such as usage, budget, and power.
 	Samples Samples
@@ -321,10 +325,10 @@ type User struct {
 // Process is a process on a device.
 type Process struct {
 	PID string
-	// ContainerID is container.id as in control groups, or empty if it is unknown.
+	// ContainerID is the container.id from the process's control group, or "" if it is unknown.
 	ContainerID string
-	// Holder identifies the process's container as far as it is known. Owner describes the
-	// container's pod.
+	// Holder contains what is known about the process's container. Owner describes the container's
+	// pod.
 	Holder  Holder
 	Owner   Owner
 	Samples Samples
@@ -338,25 +342,26 @@ func (p *Process) IsListed() bool {
 
 // Sample is the value of one series at the frame's time.
 type Sample struct {
-	// Metric is the metric's entry in the table of signals.
+	// Metric is the metric's entry in the signal table.
 	Metric *signal.Metric
-	// Own is the value of the metric's first own attribute, or empty if the metric has none.
+	// Own is the value of the metric's first own attribute, or "" if the metric has none.
 	Own string
-	// More are further attributes, such as a second own attribute. They are shared and must not be
-	// modified.
+	// More contains additional attributes, such as a second own attribute. They are shared and must
+	// not be modified.
 	More []Attr
 	// Start is the start time of a cumulative value, in nanoseconds since the epoch. 0 means
 	// unknown.
 	Start int64
 	Value float64
-	// Ended is true if the series ends here. The sample then has no value.
+	// Ended is true if the series ends at this time. In this case, the sample has no value.
 	Ended bool
-	// Scope is the scope of the component that created the sample, or 0 for the frame's scope.
+	// Scope is the scope of the component that created the sample. The zero Scope means the frame's
+	// scope.
 	Scope Scope
 }
 
-// Presence returns the sample for a device that exists but is not observed. It shows the components
-// that read metrics that the device is not lost.
+// Presence returns the sample for a device that exists but is not observed. The sample tells
+// components that read metrics that the device is not lost.
 func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
@@ -367,14 +372,14 @@ type Attr struct {
 	Value any
 }
 
-// Samples are the samples of a device, user, or process. They distinguish incoming samples from
-// samples that a component added.
+// Samples contains the samples of a device, a user, or a process. It distinguishes incoming samples
+// from samples that a component added.
 type Samples struct {
 	list              []Sample
-	incoming, settled int // numbers of samples, from the start of the list
+	incoming, settled int // numbers of samples at the start of the list
 }
 
-// All returns all samples, which must not be modified.
+// All returns all samples. Callers must not modify them.
 func (s *Samples) All() []Sample { return s.list }
 
 // Added returns the samples that were added since the frame arrived.
@@ -386,7 +391,8 @@ func (s *Samples) Grow(n int) { s.list = slices.Grow(s.list, n) }
 // Add adds a sample.
 func (s *Samples) Add(v Sample) { s.list = append(s.list, v) }
 
-// AddHighest adds a sample. If the series already has a sample, it keeps the higher value.
+// AddHighest adds a sample. If the series already has a sample, AddHighest keeps the one with the
+// higher value.
 func (s *Samples) AddHighest(v Sample) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == v.Metric && x.Own == v.Own {
@@ -415,8 +421,8 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 }
 
 // Get returns the value of a series, or false if there is none. If the series has several values,
-// it returns the highest one, because repeated rows differ only in when the exporter read the
-// value.
+// it returns the highest value. Repeated rows differ only because the exporter read the value at
+// different times.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {

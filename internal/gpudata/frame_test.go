@@ -61,7 +61,8 @@ func TestCompleteSetsMissingFields(t *testing.T) {
 	}, d)
 }
 
-// A client can send any number of users and processes, so lookups must not search all of them.
+// A client can send any number of users and processes, so lookups must not search through all of
+// them.
 func TestManyUsersAndProcessesAreFoundLikeFew(t *testing.T) {
 	d := (&Frame{}).Device("GPU-1")
 	holder := func(i int) Holder {
@@ -94,7 +95,7 @@ func TestWhoHoldsADevice(t *testing.T) {
 	pod := func(name string) Holder { return Holder{Namespace: "team", Pod: name} }
 	for name, c := range map[string]struct {
 		users          []User
-		known, decided bool // the holders are known; gpu_k8s has decided about them
+		known, decided bool // known: the holders are known; decided: gpu_k8s has determined the holders
 		workload       Workload
 		held, isKnown  bool
 	}{

@@ -6,7 +6,7 @@ import (
 	"unique"
 )
 
-// Place is a node. The same device ID in two places identifies two different devices.
+// Place is a node. If two places use the same device ID, it identifies two different devices.
 type Place struct {
 	// Cluster is k8s.cluster.name, or "" if it is not configured.
 	Cluster string
@@ -14,7 +14,7 @@ type Place struct {
 	Node string
 }
 
-// Clone returns a copy of the place that does not reference the memory of a batch.
+// Clone returns a copy of the place that does not reference a batch's memory.
 func (p Place) Clone() Place { return Place{strings.Clone(p.Cluster), strings.Clone(p.Node)} }
 
 // Compare orders places.
@@ -31,7 +31,7 @@ type deviceIdentity struct {
 	id    string
 }
 
-// NewDevice returns the device with the given hw.id in a place.
+// NewDevice returns the device with the given place and hw.id.
 func NewDevice(p Place, id string) Device {
 	return Device{unique.Make(deviceIdentity{p, id})}
 }
@@ -42,20 +42,20 @@ func (d Device) ID() string { return d.handle.Value().id }
 // Place returns the device's place.
 func (d Device) Place() Place { return d.handle.Value().place }
 
-// Description contains the attributes of a device other than its identity. Unknown fields are
-// empty. A description may change from frame to frame, so it is never used as a key.
+// Description contains the attributes of a device that are not part of its identity. Unknown fields
+// are empty. A description may change from frame to frame, so it is never used as a key.
 type Description struct {
-	// Parent is the hw.id of an instance's board, or empty for a board.
+	// Parent is the hw.id of an instance's board. It is "" for a board.
 	Parent string
-	// Name is the operating system's name for the device, such as nvidia0. Model is the model name
-	// as exposed.
+	// Name is the device's name in the operating system, such as nvidia0. Model is the exposed
+	// model name.
 	Name, Model, Vendor string
-	// Serial is the board's serial number. Driver is its driver's version.
+	// Serial is the board's serial number. Driver is the driver version.
 	Serial, Driver string
 	// Profile, Instance, and MIGUUID are set for MIG instances: gpu.mig.profile,
 	// gpu.mig.gpu_instance.id, and gpu.mig.uuid.
 	Profile, Instance, MIGUUID string
-	// Partitions is gpu.partition.count, the number of partitions of the board. It is set for
+	// Partitions is gpu.partition.count, the number of partitions of the board. It is set only for
 	// partitions.
 	Partitions string
 	// Allocation is the allocation in the attributes of the device's own series.
@@ -69,8 +69,9 @@ type Allocation struct {
 	ShareID                       string
 }
 
-// Complete sets the empty fields of d to the values in o. From the allocation, it copies the DRA
-// driver's names for the device but not the claim, which differs between holders.
+// Complete copies values from o to the empty fields of d. Of the allocation, it copies only the DRA
+// driver's names for the device. It does not copy the claim, because each holder may have a
+// different claim.
 func (d *Description) Complete(o *Description) {
 	d.Parent = cmp.Or(d.Parent, o.Parent)
 	d.Name = cmp.Or(d.Name, o.Name)
@@ -100,8 +101,8 @@ func (a Allocation) Compare(o Allocation) int {
 // Holder is the holder of a device: a container in a pod, a pod with an unknown container, a
 // container outside Kubernetes, or a batch job.
 type Holder struct {
-	// Namespace, Pod, and Container identify a container in a pod. UID is the pod's UID, or empty
-	// if it is unknown.
+	// Namespace, Pod, and Container identify a container in a pod. UID is the pod's UID, or "" if
+	// it is unknown.
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
 	UID       string `json:"uid,omitempty"`
@@ -113,10 +114,10 @@ type Holder struct {
 	Job string `json:"job,omitempty"`
 }
 
-// IsZero reports whether h is the zero Holder, which means no holder.
+// IsZero reports whether h is the zero Holder, which means that there is no holder.
 func (h Holder) IsZero() bool { return h == Holder{} }
 
-// Clone returns a copy of the holder that does not reference the memory of a batch.
+// Clone returns a copy of the holder that does not reference a batch's memory.
 func (h Holder) Clone() Holder {
 	return Holder{
 		Namespace: strings.Clone(h.Namespace), Pod: strings.Clone(h.Pod), UID: strings.Clone(h.UID), Container: strings.Clone(h.Container),
@@ -130,8 +131,8 @@ func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 func (h Holder) is(o Holder) bool { return h == o }
 
 // Same reports whether h and o are the same holder. An unknown UID matches any UID of a pod with
-// the same name. Containers outside Kubernetes are compared by id, or by name if one of them has no
-// id.
+// the same name. Containers outside Kubernetes are compared by ID, or by name if one of the IDs is
+// unknown.
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }
 	switch {
@@ -148,9 +149,9 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// MayBeSame reports whether h and o may be the same holder. Either may be incomplete. For a
-// process, often only the pod's UID is known, or the pod but not the container. Other exporters may
-// omit the namespace.
+// MayBeSame reports whether h and o may be the same holder, although either may be incomplete. For
+// a process, often only the pod's UID is known, or the pod is known but not the container. Other
+// exporters may omit the namespace.
 func (h Holder) MayBeSame(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)

@@ -9,15 +9,15 @@ import (
 	"unique"
 )
 
-// Owner describes the owners of a pod or a batch job. Equal owners have equal handles, which are
-// one machine word long. The zero Owner is unknown.
+// Owner is a handle for the owners of a pod or a batch job. Equal owners have equal handles, which
+// are one machine word long. The zero Owner is unknown.
 type Owner struct{ handle unique.Handle[Ownership] }
 
-// Ownership contains the names of a pod's or a job's owners. Unknown names are empty.
+// Ownership contains the names of the owners of a pod or a batch job. Unknown names are empty.
 type Ownership struct {
 	Deployment, StatefulSet, DaemonSet, Job, CronJob string
-	// WorkloadKind and Workload are the top of the owner chain. They are empty until all owners in
-	// the chain are known.
+	// WorkloadKind and Workload describe the top of the owner chain. They are empty until all
+	// owners in the chain are known.
 	WorkloadKind, Workload string
 	// KueueWorkload is the Workload through which Kueue admitted the pod.
 	KueueWorkload string
@@ -27,8 +27,8 @@ type Ownership struct {
 	Labels Labels
 }
 
-// Labels is a set of labels encoded as one string, so that equal sets compare equal. A zero byte
-// follows each key and each value. The empty string is the empty set.
+// Labels is a set of labels that is encoded as one string, so that equal sets are equal strings. A
+// zero byte follows each key and each value. The empty string is the empty set.
 type Labels string
 
 // NewLabels encodes labels. It omits labels that have an empty value or contain a zero byte.
@@ -42,7 +42,7 @@ func NewLabels(m map[string]string) Labels {
 	return Labels(text.String())
 }
 
-// All iterates over the keys in order, with their values.
+// All iterates over the labels in the order of their keys.
 func (l Labels) All() iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		for rest := string(l); rest != ""; {
@@ -56,7 +56,7 @@ func (l Labels) All() iter.Seq2[string, string] {
 	}
 }
 
-// NewOwner returns the Owner with these names.
+// NewOwner returns the Owner for the given names.
 func NewOwner(o Ownership) Owner {
 	if o == (Ownership{}) {
 		return Owner{}
@@ -72,8 +72,8 @@ func (o Owner) Ownership() Ownership {
 	return o.handle.Value()
 }
 
-// Workload identifies what a holder belongs to: the top of the owner chain of a pod, a pod without
-// an owner, a batch job, or a plain container. The zero Workload is none.
+// Workload identifies what a holder belongs to: the top of a pod's owner chain, a pod without an
+// owner, a batch job, or a container outside Kubernetes. The zero Workload means none.
 type Workload struct{ Namespace, Kind, Name string }
 
 // Workload returns the workload of a user.
@@ -91,9 +91,9 @@ func (u *User) Workload() Workload {
 	return Workload{"", "container", cmp.Or(h.ID, h.Name)}
 }
 
-// HeldBy reports whether a device is held, and whether that is known. It returns the workload that
-// all holders belong to, or the zero Workload if they belong to several. If the frame has an
-// attribution, it decides whether the device's holders are known.
+// HeldBy reports whether a device is held, and whether this is known. It returns the workload to
+// which all holders belong, or the zero Workload if they belong to several. If the frame has an
+// attribution, users count as holders only if the device's holders are known.
 func (f *Frame) HeldBy(d *DeviceFrame) (w Workload, held, known bool) {
 	for _, u := range d.Users {
 		if !f.holds(d, u) {

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// field maps a string field of gpudata to its attribute.
+// field is a string field of gpudata and the attribute that contains its value.
 type field struct {
 	key  string
 	text *string
@@ -106,13 +106,13 @@ func take(attrs pcommon.Map, fields []field) {
 	}
 }
 
-// eventSources maps the event metrics to the attribute that names the source of the counted errors.
+// eventSources maps each source of error counts to the attribute that names the source.
 var eventSources = map[string][]gpudata.Attr{
 	signal.EventSourceCounter:  {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
 }
 
-// more returns the attributes of a user's point for which gpudata has no field.
+// more returns the attributes of a user's data point for which gpudata has no field.
 func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	for k, v := range attrs.All() {
 		if !modeled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {

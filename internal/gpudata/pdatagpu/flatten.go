@@ -5,9 +5,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// Flatten copies each Resource's attributes to all of its points, without overwriting existing
-// attributes. Backends that only use point attributes, such as Prometheus, can then distinguish a
-// device's series from its containers' series.
+// Flatten copies the attributes of each Resource to all of its data points, without overwriting
+// existing attributes. This allows backends that use only data point attributes, such as
+// Prometheus, to distinguish a device's series from its containers' series.
 func Flatten(md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {
 		resource := rm.Resource().Attributes()
@@ -29,7 +29,7 @@ func Flatten(md pmetric.Metrics) {
 	}
 }
 
-// eachAttributes calls do with the attributes of each point of a metric of any type.
+// eachAttributes calls do with the attributes of each data point of a metric of any type.
 func eachAttributes(m pmetric.Metric, do func(pcommon.Map)) {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:

@@ -28,7 +28,7 @@ func TestFlattenCopiesTheResourceToPointsOfEveryType(t *testing.T) {
 		p.PutStr("hw.id", "GPU-1")
 	}
 	Flatten(md)
-	Flatten(md) // has no effect the second time
+	Flatten(md) // the second call has no effect
 	for _, p := range points {
 		assert.Equal(t, map[string]any{"hw.id": "GPU-1", "k8s.pod.name": "train-0", "replicas": int64(3)}, p.AsRaw())
 	}

@@ -12,17 +12,19 @@ import (
 )
 
 // writeHoldings writes the holders of the devices, and everything that depends on the holders, to
-// the batch. All frames must have the attribution. It writes:
+// the batch. All frames must have the given attribution. It writes:
 //
-//   - gpu.device.holder and gpu.sharing.clients of devices whose holders are known,
-//   - the series of each device under each of its sharers, and the cAdvisor metrics for them,
-//   - the samples of users and the points of processes, under the current holder,
-//   - the points of unplaced processes for which the device was found,
-//   - the MIG instance and the DRA driver's name for the device, on the points of a device,
+//   - gpu.device.holder and gpu.sharing.clients for devices whose holders are known,
+//   - the series of each device, repeated for each of its sharers, and the cAdvisor metrics for the
+//     sharers,
+//   - the samples of users and the data points of processes, with the current holder,
+//   - the data points of unplaced processes whose device was found,
+//   - the MIG instance and the DRA driver's name for the device, as attributes of the device's data
+//     points,
 //   - the samples that were added to devices and processes.
 //
-// It removes the incoming points that it replaces. It also removes the incoming points of
-// gpu.device.holder and of users if the wants function of the batch selects their metrics.
+// It removes the incoming data points that it replaces. It also removes the incoming data points of
+// gpu.device.holder and of users' metrics if the batch's wants function selects these metrics.
 func (b *Batch) writeHoldings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -51,8 +53,8 @@ func (b *Batch) writeHoldings(a *gpudata.Attribution) {
 	out.ResourceMetrics().MoveAndAppendTo(b.Metrics.ResourceMetrics())
 }
 
-// describeNodes writes each node's description to the incoming Resources that contain series of the
-// node's devices.
+// describeNodes writes the description of each node to the incoming Resources that contain series
+// of the node's devices.
 func (b *Batch) describeNodes() {
 	of := map[gpudata.Place]*gpudata.Frame{}
 	for _, f := range b.read {
@@ -84,21 +86,21 @@ func ofDevices(rm pmetric.ResourceMetrics) bool {
 
 type holdingsWriter struct {
 	*Writer
-	repeats map[*gpudata.DeviceFrame]bool // devices whose points have been repeated
-	// copies maps each output to the repeated points of the current device metric.
+	repeats map[*gpudata.DeviceFrame]bool // devices whose data points have been repeated
+	// copies maps each output to the repeated data points of the current device metric.
 	copies map[*output]pmetric.NumberDataPointSlice
 	metric pmetric.Metric
 }
 
-// repeated reports whether a metric is a device series that is repeated for the device's sharers.
+// repeated reports whether a metric is a device metric that is repeated for the device's sharers.
 func repeated(s *signal.Metric) bool { return s.Stage == signal.StageSample && roles[s] == ofDevice }
 
-// isAccelerator reports whether a metric is one of cAdvisor's.
+// isAccelerator reports whether a metric is one of cAdvisor's accelerator metrics.
 func isAccelerator(s *signal.Metric) bool {
 	return s == signal.ContainerAcceleratorMemoryTotal || s == signal.ContainerAcceleratorMemoryUsed || s == signal.ContainerAcceleratorDutyCycle
 }
 
-// seen is an incoming point of a device in a frame.
+// seen is an incoming data point of a device in a frame.
 type seen struct {
 	pmetric.NumberDataPoint
 	in     *input
@@ -109,8 +111,9 @@ type seen struct {
 	device *gpudata.DeviceFrame
 }
 
-// walk calls visit with each point of a device in a frame, for the metrics that look selects. It
-// removes the points for which visit returns true, and then empty metrics and Resources.
+// walk calls visit with each data point of a device in a frame, for the metrics that look selects.
+// It removes the data points for which visit returns true. Then it removes empty metrics and
+// Resources.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := b.input(rm)
@@ -120,7 +123,7 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
 				s, ok := lookupName(m)
 				p := seen{in: &in, metric: m, signal: s, role: roles[s]}
-				if !ok || points.IsDelta(m) && p.role != ofDevice || !look(&p) { // increments of devices are repeated unread
+				if !ok || points.IsDelta(m) && p.role != ofDevice || !look(&p) { // a device's data points with delta temporality are repeated although they are not read
 					return false
 				}
 				dps := points.Of(m)
@@ -140,20 +143,20 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 	})
 }
 
-// writes reports whether write has to visit the points of a metric.
+// writes reports whether write has to visit the metric's data points.
 func (w *holdingsWriter) writes(p *seen) bool {
 	switch p.role {
 	case ofDevice:
 		return p.in.holder.IsZero() && repeated(p.signal)
 	case ofProcess:
 		return w.batch.wants(p.signal)
-	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // frames contain all points with these roles
+	case ofUser, ofHolding, ofClients, ofProcessCount, ofNothing: // frames contain all data points with these roles
 	}
 	return false
 }
 
-// write completes and repeats a device's point, or copies a process's point to its holder. It
-// removes nothing.
+// write completes and repeats a device's data point, or copies a process's data point to its
+// holder. It removes nothing.
 func (w *holdingsWriter) write(p *seen) bool {
 	if p.role == ofDevice {
 		completeDevice(p.Attributes(), p.device)
@@ -166,7 +169,7 @@ func (w *holdingsWriter) write(p *seen) bool {
 	return false
 }
 
-// mayReplace reports whether incoming points of a metric may have to be removed.
+// mayReplace reports whether incoming data points of the metric may have to be removed.
 func (w *holdingsWriter) mayReplace(p *seen) bool {
 	switch p.role {
 	case ofUser, ofHolding:
@@ -185,7 +188,8 @@ func (w *holdingsWriter) mayReplace(p *seen) bool {
 	return false
 }
 
-// replaces reports whether an incoming point has been replaced or belongs to a user.
+// replaces reports whether an incoming data point must be removed, because it has been replaced or
+// because it belongs to a user.
 func (w *holdingsWriter) replaces(p *seen) bool {
 	switch p.role {
 	case ofProcess:
@@ -204,8 +208,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a point, and whether the holder in the frame differs from the
-// incoming point's holder.
+// moves returns the process of a data point. moves is true if the process's holder in the frame
+// differs from the holder of the incoming data point.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
 		return nil, false
@@ -220,7 +224,7 @@ func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	return nil, false
 }
 
-// completeDevice adds to a point the device attributes that other sources provide.
+// completeDevice adds the device attributes that other sources provide to a data point.
 func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	for _, f := range [...]field{
 		{signal.MIGUUID, &d.MIGUUID},
@@ -238,7 +242,7 @@ func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	}
 }
 
-// repeat writes a device's point once for each sharer.
+// repeat writes a device's data point once for each sharer.
 func (w *holdingsWriter) repeat(p *seen) {
 	for _, u := range p.device.Sharers {
 		w.repeats[p.device] = true
@@ -250,9 +254,10 @@ func (w *holdingsWriter) repeat(p *seen) {
 	}
 }
 
-// copied returns the points of an output that receive copies of the points of a device metric.
+// copied returns the data points of an output to which the data points of a device metric are
+// copied.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
-	if w.metric != m { // all points of one metric are visited in sequence
+	if w.metric != m { // all data points of one metric are visited in sequence
 		clear(w.copies)
 		w.metric = m
 	}

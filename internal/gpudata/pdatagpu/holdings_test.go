@@ -24,7 +24,7 @@ func everything(*signal.Metric) bool { return true }
 
 var node = gpudata.Place{Node: "n1"}
 
-// testBatch builds a batch with one Resource per place and holder.
+// testBatch builds a batch that has one Resource for each place and holder.
 type testBatch struct {
 	pmetric.Metrics
 	writer *Writer
@@ -37,7 +37,7 @@ func newTestBatch() testBatch {
 	return testBatch{md, w}
 }
 
-// add adds a point with the value 1, the device's attributes, and attrs.
+// add adds a data point with the value 1, the device's attributes, and attrs.
 func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.Metric, id string, attrs map[string]any) pmetric.NumberDataPoint {
 	dp := b.writer.points(b.writer.output(&gpudata.Frame{Place: p, Time: time}, who{Holder: h}, b.writer.Scope), m).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(time))
@@ -56,7 +56,7 @@ func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.
 
 func (b testBatch) lines() []string { return lines(b.Metrics) }
 
-// lines returns everything that distinguishes the points of a batch, sorted.
+// lines returns everything that distinguishes the data points of a batch, sorted.
 func lines(md pmetric.Metrics) (all []string) {
 	for p := range points.All(md) {
 		all = append(all, fmt.Sprint(p.Timestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -83,7 +83,7 @@ func share(b *Batch) {
 	b.write(&Arrival{Metrics: b.Metrics})
 }
 
-// For any holders, reading and writing a batch twice results in the same points as once.
+// For any holders, reading and writing a batch twice has the same result as doing it once.
 func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		holders := rapid.SampledFrom([]gpudata.Holder{
@@ -168,7 +168,7 @@ func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 	})
 }
 
-// attributesOf returns the attributes of the single point of a metric under a pod.
+// attributesOf returns the attributes of a metric's only data point for a pod.
 func attributesOf(t *testing.T, md pmetric.Metrics, m *signal.Metric, pod string) map[string]any {
 	t.Helper()
 	var found []map[string]any
@@ -193,7 +193,7 @@ func TestAttributesThatAUserAddedReachTheContainer(t *testing.T) {
 	assert.Equal(t, map[string]any{"hw.id": "GPU-1", "gpu.sharing.strategy": "none", "team": true}, attributesOf(t, batch.Metrics, signal.K8sContainerGPUMemoryUsage, "a"))
 }
 
-// Another component may name a pod without its UID and add more attributes.
+// Another component may name a pod without its UID and add other attributes.
 func TestAContainerKeepsTheAttributesOfItsOtherResources(t *testing.T) {
 	batch := newTestBatch()
 	batch.add(node, gpudata.Holder{}, 1, signal.HwPower, "GPU-1", nil)
@@ -249,7 +249,8 @@ func TestOnlySeriesOfDevicesUsersAndProcessesHaveEnds(t *testing.T) {
 	assert.Equal(t, stage.ReadCounts{Dropped: [stage.Drops]int64{stage.NoValue: 1}}, b.Counts(everything))
 }
 
-// An increment is not the value of a counter. cumulative_to_delta may be before the component.
+// An increment is not the value of a counter. The cumulative_to_delta processor may run before the
+// component.
 func TestASumWithDeltaTemporalityIsRepeatedButNotRead(t *testing.T) {
 	pod := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	batch := newTestBatch()

@@ -16,8 +16,9 @@ import (
 
 func all(*signal.Metric) bool { return true }
 
-// Samples added to a device are written next to the device's series. Samples added to a holder
-// without a Resource in the batch are written to a new Resource with the same place attributes.
+// Samples that were added to a device are written to the Resource of the device's series. Samples
+// that were added to a holder without a Resource in the batch are written to a new Resource with
+// the same place attributes.
 func TestAddedSamplesAreOnTheResourceOfTheirPlaceAndHolder(t *testing.T) {
 	const device = `10s {k8s.node.name=n1, host.name=h1, host.type=a3} hw.power {hw.id=GPU-1} = 1
 `

@@ -11,13 +11,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Point is a point of a Gauge or a Sum. It is for components that also read windows. A window has a
-// start and an end, but a frame has only one time.
+// Point is a data point of a Gauge or a Sum. Components that also read windows use Points instead
+// of frames, because a window has a start and an end but a frame has only one time.
 type Point struct {
 	Place  gpudata.Place
 	Holder gpudata.Holder
 	Metric string
-	// Start is 0 if the point has no start time. Ended is true if the point has no value.
+	// Start is 0 if the data point has no start time. Ended is true if the data point has no value.
 	Start, Time int64
 	Value       float64
 	Ended       bool
@@ -27,20 +27,21 @@ type Point struct {
 	own, resource pcommon.Map
 }
 
-// Own returns the string value of one of the point's own attributes, or "" if it does not exist.
+// Own returns the string value of one of the data point's own attributes, or "" if the attribute
+// does not exist.
 func (p *Point) Own(key string) string { return Text(p.own, key) }
 
 // Text returns the string value of one of the device's attributes. In windows, the attribute may be
-// on the Resource instead of on the point.
+// on the Resource instead of the data point.
 func (p *Point) Text(key string) string { return cmp.Or(p.Own(key), Text(p.resource, key)) }
 
-// OwnAttributes calls f with each of the point's own attributes.
+// OwnAttributes calls f with each of the data point's own attributes.
 func (p *Point) OwnAttributes(f func(key, text string)) { each(p.own, f) }
 
-// ResourceAttributes calls f with each attribute of the point's Resource.
+// ResourceAttributes calls f with each attribute of the data point's Resource.
 func (p *Point) ResourceAttributes(f func(key, text string)) { each(p.resource, f) }
 
-// PodLabels returns the pod labels of the point's Resource.
+// PodLabels returns the pod labels on the data point's Resource.
 func (p *Point) PodLabels() gpudata.Labels { return podLabels(p.resource) }
 
 func each(m pcommon.Map, f func(key, text string)) {
@@ -49,18 +50,18 @@ func each(m pcommon.Map, f func(key, text string)) {
 	}
 }
 
-// Counts counts the points that EachPoint skipped or changed.
+// Counts counts the data points that EachPoint skipped or changed.
 type Counts struct {
-	// Others are points of metrics that are not wanted, and of Sums with delta temporality.
+	// Others counts data points of unwanted metrics and of Sums with delta temporality.
 	Others int
-	// Implausible points have a ratio far outside [0, 1]. See [signal.Clamp].
+	// Implausible counts data points whose ratio is far outside [0, 1]. See [signal.Clamp].
 	Implausible int
-	// Clamped points were passed to f with a ratio that was clamped to [0, 1].
+	// Clamped counts data points that were passed to f with a ratio that was clamped to [0, 1].
 	Clamped int
 }
 
-// EachPoint calls f with each point of the wanted metrics. It clamps ratios to [0, 1] and skips
-// points with an implausible ratio. The point is valid only until f returns.
+// EachPoint calls f with each data point of the wanted metrics. It clamps ratios to [0, 1] and
+// skips data points with an implausible ratio. The Point is valid only until f returns.
 func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point)) (counts Counts) {
 	counts.Others = md.DataPointCount()
 	var p Point

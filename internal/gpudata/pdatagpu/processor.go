@@ -19,25 +19,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Functions implement a component that runs in a pipeline or as a stage.
+// Functions implements a component that runs in a pipeline or as a stage.
 type Functions struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// TakesRows is true if Process reads the rows of a scrape. Otherwise the rows are converted to
-	// metrics first.
+	// TakesRows is true if Process reads the rows of a scrape. Otherwise, the rows are first
+	// converted to metrics.
 	TakesRows bool
-	// Process processes an arrival. The remaining metrics and the returned frames are sent to the
-	// next component. Process may be called concurrently. It must not use the frames after
-	// returning them.
+	// Process processes an arrival. The metrics that it leaves in the arrival and the frames that
+	// it returns are sent to the next component. Process may be called concurrently. It must not
+	// use the frames after it has returned them.
 	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
 }
 
-// Arrival is the input of Process, which owns it.
+// Arrival is the input of Process. Process owns it.
 type Arrival struct {
-	// Metrics may be shared with other consumers. See Own.
+	// Metrics may be shared with other consumers. Call Own before you modify them.
 	Metrics pmetric.Metrics
-	// Rows are the rows of a scrape if the component is a stage of the receiver that scraped them,
-	// or nil.
+	// Rows are the rows of a scrape if the component is a stage of the receiver that scraped them.
+	// Otherwise, Rows is nil.
 	Rows *Rows
 	// Frames are the frames of the previous stage, oldest first.
 	Frames []*gpudata.Frame
@@ -74,7 +74,7 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 		self:  metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
 		event: trace.WithAttributes(id),
 	}
-	// These metrics are the same as those of processorhelper.
+	// These self-metrics are the same as those of processorhelper.
 	meter := set.MeterProvider.Meter("go.opentelemetry.io/collector/processor/processorhelper")
 	var err error
 	if p.incoming, err = meter.Int64Counter("otelcol_processor_incoming_items",
@@ -90,8 +90,8 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 	return p, err
 }
 
-// Capabilities implements consumer.Metrics. The processor copies a shared batch itself if
-// necessary. See [Arrival.Own].
+// Capabilities implements consumer.Metrics. If a batch is shared, the processor itself copies it
+// when necessary. See [Arrival.Own].
 func (p *Processor) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics.
@@ -128,7 +128,8 @@ func (p *Processor) write(frames []*gpudata.Frame, to *Arrival) {
 	p.writers.Put(w)
 }
 
-// Own returns the metrics for modification. It copies them if other consumers share them.
+// Own returns the metrics for modification. If other consumers share the metrics, Own copies them
+// first.
 func (a *Arrival) Own() pmetric.Metrics {
 	if a.Metrics.IsReadOnly() {
 		own := pmetric.NewMetrics()
@@ -138,8 +139,8 @@ func (a *Arrival) Own() pmetric.Metrics {
 	return a.Metrics
 }
 
-// ReadOnly returns the frames of the previous stage and the frames in the metrics, for a caller that
-// does not modify them. See [Read].
+// ReadOnly returns the frames of the previous stage and the frames that are read from the metrics.
+// The caller must not modify them. See [Read].
 func (a *Arrival) ReadOnly(wants func(*signal.Metric) bool) *Batch {
 	return a.join(Read(a.Metrics, wants))
 }

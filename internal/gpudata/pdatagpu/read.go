@@ -1,5 +1,5 @@
-// Package pdatagpu converts between the Collector's metrics and frames. No other package does so.
-// Other packages depend only on gpudata.
+// Package pdatagpu converts between the Collector's metrics and frames. It is the only package that
+// does this. Other packages depend only on gpudata.
 package pdatagpu
 
 import (
@@ -27,12 +27,12 @@ type Batch struct {
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
 	// resources contains the first Resource of each place and holder. holders contains the holders
-	// of each place.
+	// in each place.
 	resources map[resourceKey]pmetric.ResourceMetrics
 	holders   map[gpudata.Place][]gpudata.Holder
 	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each place
-	// described[d] is true if the description of d comes from the device's own series, and false if
-	// it comes from a holder's series.
+	// described[d] is true if the description of d comes from the device's own series. It is false
+	// if the description comes from a holder's series.
 	described map[*gpudata.DeviceFrame]bool
 	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
 }
@@ -44,15 +44,15 @@ type frameKey struct {
 
 type resourceKey struct {
 	place  gpudata.Place
-	host   string // set only for Resources that this package writes; incoming Resources match any host
+	host   string // set only for Resources that this package writes, because incoming Resources match any host
 	holder gpudata.Holder
 }
 
 // Read returns the frames in a batch without changing the batch. wants selects the metrics that the
-// caller uses. From other metrics, Read reads only the devices and their descriptions. The ends of
-// series of devices, users, and processes become samples with Ended set.
+// caller uses. From other metrics, Read reads only the devices and their descriptions. If a series
+// of a device, user, or process ends, the frame contains a sample with Ended set.
 //
-// Device series that gpu_k8s has repeated for a holder are not read again.
+// Read does not read device series that gpu_k8s has repeated for a holder.
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	b := &Batch{
 		Metrics: md, wants: wants,
@@ -79,8 +79,8 @@ func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
 	return b
 }
 
-// lookup returns a metric's entry in the table of signals if frames can contain its samples. Frames
-// contain totals, so they cannot contain Sums with delta temporality.
+// lookup returns a metric's entry in the signal table if frames can contain the metric's samples.
+// Frames contain totals, so they cannot contain Sums with delta temporality.
 func lookup(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	s, ok = lookupName(m)
 	return s, ok && !points.IsDelta(m)
@@ -113,7 +113,7 @@ func HolderOf(attrs pcommon.Map) gpudata.Holder {
 	return gpudata.Holder{Name: Text(attrs, signal.ContainerName), ID: Text(attrs, signal.ContainerID), Job: Text(attrs, signal.HPCJobID)}
 }
 
-// Text returns the string value of an attribute, or "" if it does not exist.
+// Text returns the string value of an attribute, or "" if the attribute does not exist.
 func Text(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()
@@ -126,7 +126,7 @@ func nodeOf(attrs pcommon.Map) (hostType string, labels map[string]string) {
 	return Text(attrs, signal.HostType), withPrefix(attrs, signal.K8sNodeLabelPrefix)
 }
 
-// input is a Resource that is being read.
+// input is the Resource that is currently read.
 type input struct {
 	batch  *Batch
 	rm     pmetric.ResourceMetrics
@@ -142,8 +142,8 @@ func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs), owner: ownerOf(attrs)}
 }
 
-// addSeries records that the Resource contains GPU series. New points for its place and holder are added
-// to it, unless the batch already has such a Resource.
+// addSeries records that the Resource contains GPU series. New data points for its place and holder
+// are added to this Resource, unless the batch contains an earlier Resource for them.
 func (in *input) addSeries() {
 	b, key := in.batch, resourceKey{place: in.place, holder: in.holder}
 	if _, known := b.resources[key]; !known {
@@ -164,13 +164,13 @@ type role uint8
 
 const (
 	ofDevice role = iota
-	ofLedger      // of a board, even if the board is not observed
+	ofLedger      // describes a board, even if the board is not observed
 	ofUser
 	ofProcess
 	ofHolding
 	ofClients
 	ofProcessCount
-	ofPresence // of a device that exists, even if it is not observed
+	ofPresence // describes a device that exists, even if the device is not observed
 	ofNothing
 )
 
@@ -203,7 +203,7 @@ var roles = map[*signal.Metric]role{
 	signal.GPUSignalAvailable:                     ofPresence,
 }
 
-// metric reads the points of a metric in the table of signals.
+// metric reads the data points of a metric in the signal table.
 func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	r := roles[s]
 	switch r {
@@ -211,7 +211,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 		return
 	case ofDevice, ofLedger, ofClients, ofProcessCount:
 		if !in.holder.IsZero() {
-			return // the points repeat the device's own series
+			return // the data points repeat the device's own series
 		}
 	case ofPresence:
 		if in.holder.IsZero() {
@@ -248,7 +248,8 @@ func (in *input) exists(dp pmetric.NumberDataPoint) {
 	d.Unread = !d.Observed
 }
 
-// point reads a point. If the point is not an observation, it returns false and the reason.
+// point reads a data point. If the data point is not an observation, point returns false and the
+// reason.
 func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why stage.Drop, ok bool) {
 	v, clamped, why, ok := in.observes(r, s, dp)
 	if !ok {
@@ -317,9 +318,9 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	return 0, true
 }
 
-// observes checks the time, the value, and the holder of a point. It returns the value, which is 0
-// if the series ends. If the point is not an observation, it returns false and the reason. It
-// clamps ratios to [0, 1].
+// observes checks the time, the value, and the holder of a data point. It returns the value, which
+// is 0 if the series ends. It clamps ratios to [0, 1]. If the data point is not an observation,
+// observes returns false and the reason.
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why stage.Drop, ok bool) {
 	ended := dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
 	v, why, ok = Observation(dp)
@@ -344,12 +345,12 @@ func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) 
 	return v, clamped, 0, true
 }
 
-// Observation returns the value of a point, or false and the reason if the point has no value or no
-// sample time.
+// Observation returns the value of a data point. If the data point has no value or no sample time,
+// it returns false and the reason.
 func Observation(dp pmetric.NumberDataPoint) (v float64, why stage.Drop, ok bool) {
 	v = points.Value(dp)
 	switch {
-	// The flag is checked first, because the value of a point with this flag reads as 0.
+	// The flag is checked first, because the value of a data point with this flag reads as 0.
 	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
 		return 0, stage.NoValue, false
 	case !hasTime(dp):
@@ -364,8 +365,8 @@ func hasTime(dp pmetric.NumberDataPoint) bool {
 	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
 
-// holds reads a gpu.device.holder point. A holder may have several points, one for each replica of
-// a device plugin, in any order.
+// holds reads a data point of gpu.device.holder. A holder may have several data points in any
+// order, one for each replica that it holds from a device plugin.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u, strategy, a := d.User(in.holder), Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 	if !u.Holds || a.Compare(u.Allocation) < 0 {
@@ -380,7 +381,7 @@ func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u.Source, u.Owner, u.Holds, d.HoldersKnown = Text(attrs, signal.HolderSource), in.owner, true, true
 }
 
-// frame returns the frame for a sample time, or nil if there is none.
+// frame returns the frame with the given place and sample time, or nil if there is none.
 func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	if b.last == nil || b.last.Time != time || b.last.Place != place {
 		f := b.frames[frameKey{place, time}]
@@ -392,8 +393,8 @@ func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	return b.last
 }
 
-// device returns the device of a point, adding it if necessary. It returns nil if the point does
-// not name a GPU.
+// device returns the device of a data point. It adds the device if necessary. It returns nil if the
+// data point does not name a GPU.
 func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	b, id := in.batch, Text(attrs, signal.HardwareID)
 	f := b.frame(in.place, time)
@@ -411,7 +412,8 @@ func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	return f.Device(id)
 }
 
-// frame returns the frame for a sample time at the Resource's place, adding it if necessary.
+// frame returns the frame with the Resource's place and the given sample time. It adds the frame if
+// necessary.
 func (in *input) frame(time int64) *gpudata.Frame {
 	b := in.batch
 	f := b.frame(in.place, time)
@@ -424,9 +426,9 @@ func (in *input) frame(time int64) *gpudata.Frame {
 	return f
 }
 
-// describe reads a device's description from a point. It does so once per frame, because all points
-// of a device have the same description. A device's own series takes precedence, because a holder's
-// points contain the holder's allocation.
+// describe reads a device's description from a data point. It does this only once per frame,
+// because all data points of a device contain the same description. The device's own series take
+// precedence, because a holder's data points contain the holder's allocation.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return

@@ -8,7 +8,7 @@ import (
 )
 
 // Resource returns the attributes of a holder's Resource, or of the place's Resource if h is zero.
-// They include owners, instance type, and labels.
+// The attributes include owners, the instance type, and labels.
 func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 	attrs := pcommon.NewMap()
 	PutPlace(attrs, f.Place, f.Host)
@@ -21,8 +21,8 @@ func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 }
 
 // PutDevice writes the device to the attributes of a log record. If the record is about a single
-// user, one is this user, and PutDevice also writes its strategy and allocation. Otherwise one is
-// nil.
+// user, one is this user, and PutDevice also writes the user's strategy and allocation. Otherwise,
+// one is nil.
 func PutDevice(attrs pcommon.Map, d *gpudata.DeviceFrame, one *gpudata.User) {
 	putDevice(attrs, d)
 	attrs.PutStr(signal.HardwareType, signal.TypeGPU)
