@@ -8,23 +8,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Attribution is the decision of gpu_k8s about the holders of devices. If a frame has an
-// attribution:
+// Attribution determines how the holders of devices are sent, after gpu_k8s has determined the
+// holders. If a frame has an attribution:
 //
-//   - the holders and their number are sent for each device with known holders,
+//   - the holders and their number are sent for each device whose holders are known,
 //   - the device samples that the frame contained when [Frame.Share] was called are repeated for
-//     the sharers and converted to the metrics of cAdvisor.
+//     the sharers and are also converted to cAdvisor metrics.
 type Attribution struct {
-	// Disabled device metrics are not repeated, and disabled cAdvisor metrics are not sent.
+	// Disabled contains metrics that are not sent: disabled device metrics are not repeated, and
+	// disabled cAdvisor metrics are not created.
 	Disabled map[*signal.Metric]bool
-	// Scope is the scope of everything that depends on the attribution.
+	// Scope is the scope of all samples that depend on the attribution.
 	Scope Scope
 }
 
 // Share sets the attribution of the frame and determines the sharers of its devices. The sharers of
-// a device are its holders. The sharers of a board also include the holders of its instances, which
-// share the board through MIG and have no allocation for it. Users in pods get the DRA driver's
-// names for the device.
+// a device are its holders. The sharers of a board also include the holders of its instances. These
+// holders share the board through MIG, but the board is not allocated to them. Share also sets the
+// DRA driver's names for the device on users in pods.
 func (f *Frame) Share(a *Attribution) {
 	f.Attribution = a
 	for _, d := range f.Devices {
@@ -63,16 +64,16 @@ func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, 
 // Series contains samples of one device, user, or process, with their context.
 type Series struct {
 	Device *DeviceFrame
-	// User is the user that the samples describe. It is nil for samples of a process or of the
-	// device itself.
+	// User is the user that the samples describe. It is nil if the samples describe a process or
+	// the device itself.
 	User *User
-	// Process is the process that the samples describe. It is nil for other samples.
+	// Process is the process that the samples describe. Otherwise, it is nil.
 	Process *Process
 	// Repeated is true if the samples belong to the device and User is one of its sharers.
 	Repeated bool
-	// Scope is the scope of repeated samples, and of samples that do not set one.
+	// Scope is the scope of repeated samples and of samples that do not have their own.
 	Scope Scope
-	// Samples are valid only during the call.
+	// Samples is valid only until visit returns.
 	Samples []Sample
 }
 
@@ -84,9 +85,9 @@ func (s *Series) ScopeOf(sample *Sample) Scope {
 	return cmp.Or(sample.Scope, s.Scope)
 }
 
-// Each calls visit with all series of a frame: the samples of devices, users, and processes; the
-// holders of each device and their number; the number of its processes; and the series repeated for
-// sharers.
+// Each calls visit with all series in a frame: the samples of devices, users, and processes; the
+// holders of each device and their number; the number of processes on each device; and the series
+// that are repeated for sharers.
 func (f *Frame) Each(visit func(*Series)) {
 	var s Series
 	show := func(d *DeviceFrame, u *User, p *Process, samples []Sample) {
@@ -103,7 +104,7 @@ func (f *Frame) Each(visit func(*Series)) {
 		}
 	}
 	incoming := &Attribution{Scope: f.Scope}
-	decided := cmp.Or(f.Attribution, incoming) // the scope of the holders
+	decided := cmp.Or(f.Attribution, incoming) // its scope is the scope of the holders
 	for _, d := range f.Devices {
 		show(d, nil, nil, d.Samples.list)
 		if d.Listed {
@@ -135,8 +136,8 @@ func (f *Frame) holds(d *DeviceFrame, u *User) bool {
 	return u.Holds && (f.Attribution == nil || d.HoldersKnown)
 }
 
-// Clients returns the number of holders of a device, which is 0 for a free device. It returns false
-// if the number is unknown or the frame has no attribution yet.
+// Clients returns the number of holders of a device. The number is 0 for a free device. Clients
+// returns false if the number is unknown or the frame has no attribution yet.
 func (f *Frame) Clients(d *DeviceFrame) (n int, known bool) {
 	if f.Attribution == nil || !d.HoldersKnown {
 		return 0, false
@@ -184,7 +185,7 @@ func (f *Frame) eachRepeated(d *DeviceFrame, visit func(*User, []Sample)) {
 	}
 }
 
-// acceleratorOf returns the known attributes of the cAdvisor metrics for a device.
+// acceleratorOf returns the known attributes of a device's cAdvisor metrics.
 func acceleratorOf(d *DeviceFrame) []Attr {
 	return slices.DeleteFunc([]Attr{
 		{Key: signal.AcceleratorMake, Value: strings.ToLower(d.Vendor)},

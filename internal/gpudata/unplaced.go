@@ -1,19 +1,19 @@
 package gpudata
 
 // Unplaced is a process from an exporter that may not identify the process's device. gpu_k8s finds
-// the device and moves the process there.
+// the device and moves the process to it.
 type Unplaced struct {
 	Process
 	// Exporter identifies the exporter. Two exporters on a node may list the same processes.
 	Exporter string
-	// Named is what the exporter exposes about the device.
+	// Named contains what the exporter exposes about the device.
 	Named NamedDevice
 }
 
-// NamedDevice is what an exporter exposes about a device. Unknown fields are empty. Often all
-// fields are empty.
+// NamedDevice contains what an exporter exposes about a device. Unknown fields are empty. Often,
+// all fields are empty.
 type NamedDevice struct {
-	// Board is the board's hw.id, MIGUUID is the MIG device's UUID, and Name is the operating
-	// system's name for the board.
+	// Board is the board's hw.id, MIGUUID is the MIG device's UUID, and Name is the board's name in
+	// the operating system.
 	Board, MIGUUID, Name string
 }

@@ -6,10 +6,11 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// DeviceText returns the value of a device's string attribute, or "" if it has none. A name without
-// a domain is in the driver's domain. If that domain does not have the attribute, DeviceText uses
-// the first qualified name in alphabetical order. A list must have exactly one value. several is
-// true if a list has more values, because it is unknown which of them applies.
+// DeviceText returns the value of a device's string attribute, or "" if the device does not have
+// the attribute. A name without a domain is in the driver's domain. If the driver's domain does not
+// have the attribute, DeviceText uses the first qualified name in alphabetical order. A list must
+// have exactly one value. If it has more, several is true, because it is unknown which value
+// applies.
 func DeviceText(driver string, d *resourcev1.Device, name string) (value string, several bool) {
 	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
 	if !ok {

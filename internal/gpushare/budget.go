@@ -2,24 +2,25 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// BudgetSource is where a memory budget is declared. It has the values of gpu.memory.budget.source.
+// BudgetSource is where a memory budget is declared. Its values are those of
+// gpu.memory.budget.source.
 type BudgetSource string
 
 // The sources, in order of preference: allocations by a scheduler, requests to a scheduler,
-// declarations that no scheduler reads, and the size of the hardware. [Budgets] returns only the
-// sources that a pod declares.
+// declarations that no scheduler reads, and the size of the hardware. [Budgets] returns only
+// sources that pods declare.
 const (
 	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
 	// BudgetHAMiAllocation is HAMi's vgpu-devices-allocated annotation.
 	BudgetHAMiAllocation BudgetSource = "hami_allocation"
-	// BudgetDRA is the device capacity that allocated claims consume.
+	// BudgetDRA is the device capacity that the allocated claims consume.
 	BudgetDRA BudgetSource = "dra"
-	// BudgetKoordinator are koordinator.sh/gpu, gpu-memory and gpu-memory-ratio.
+	// BudgetKoordinator is koordinator.sh/gpu, gpu-memory, or gpu-memory-ratio.
 	BudgetKoordinator BudgetSource = "koordinator"
-	// BudgetHAMi are HAMi's gpumem and gpumem-percentage.
+	// BudgetHAMi is HAMi's gpumem or gpumem-percentage.
 	BudgetHAMi BudgetSource = "hami"
-	// BudgetKAI are KAI's gpu-memory and gpu-fraction annotations.
+	// BudgetKAI is KAI's gpu-memory or gpu-fraction annotation.
 	BudgetKAI BudgetSource = "kai"
 	// BudgetResource is an extended resource that the user configured.
 	BudgetResource BudgetSource = "extended_resource"
@@ -27,15 +28,15 @@ const (
 	BudgetAnnotation BudgetSource = "annotation"
 	// BudgetExporter is a budget that another exporter reports.
 	BudgetExporter BudgetSource = "exporter"
-	// BudgetMPS is the per-client limit of an MPS daemon.
+	// BudgetMPS is the memory limit per client of an MPS daemon.
 	BudgetMPS BudgetSource = "mps"
-	// BudgetMIG and BudgetWholeGPU are the size of a device that is allocated to a single
+	// BudgetMIG and BudgetWholeGPU are the memory size of a device that is allocated to a single
 	// container.
 	BudgetMIG      BudgetSource = "mig"
 	BudgetWholeGPU BudgetSource = "whole_gpu"
 )
 
-// BudgetSources returns every source, best first.
+// BudgetSources returns every source, in order of preference.
 func BudgetSources() []BudgetSource {
 	return []BudgetSource{
 		BudgetKoordinatorAllocation, BudgetHAMiAllocation, BudgetDRA, BudgetKoordinator, BudgetHAMi, BudgetKAI,
@@ -43,14 +44,14 @@ func BudgetSources() []BudgetSource {
 	}
 }
 
-// BudgetOptions are the budget sources that a user configures.
+// BudgetOptions contains the budget sources that a user configures.
 type BudgetOptions struct {
-	// Resources are extended resources that declare memory. The values are bytes per unit, such as
-	// 1<<20 for a resource in MiB.
+	// Resources maps extended resources that declare memory to the number of bytes per unit, such
+	// as 1<<20 for a resource in MiB.
 	Resources map[string]int64
-	// Annotation is the key of an annotation with a quantity of bytes (5Gi) for the pod. With the
-	// suffix .<container>, the annotation applies to one container. If Annotation is empty, none is
-	// read.
+	// Annotation is the key of an annotation that contains the pod's budget as a quantity of bytes,
+	// such as 5Gi. If the key has the suffix .<container>, the annotation applies to that
+	// container. If Annotation is empty, no annotation is read.
 	Annotation string
 }
 
@@ -58,27 +59,27 @@ type BudgetOptions struct {
 type Budget struct {
 	// Source is where the budget is declared.
 	Source BudgetSource
-	// Container is the container's name, or empty if the budget is declared for the pod.
+	// Container is the container's name. It is "" if the budget is declared for the pod.
 	Container string
-	// UUID is the device's UUID, or empty if the declaration names no device.
+	// UUID is the device's UUID. It is "" if the declaration does not name a device.
 	UUID string
-	// Minor is the device's minor number, or -1 if the declaration has none.
+	// Minor is the device's minor number. It is -1 if the declaration does not contain it.
 	Minor int
-	// Devices is the number of devices to which the budget applies individually. If it is 0, the
-	// declaration contains no number, and the container's devices share the budget.
+	// Devices is the number of devices to each of which the budget applies. If it is 0, the
+	// declaration contains no number, and all devices of the container share the budget.
 	Devices int64
-	// MemoryBytes is the budget, or 0 if only the ratio is declared.
+	// MemoryBytes is the budget. It is 0 if only a ratio is declared.
 	MemoryBytes int64
-	// MemoryRatio is the share of the device's memory, or 0 if only bytes are declared. MemoryOf
-	// converts it to bytes.
+	// MemoryRatio is the fraction of the device's memory. It is 0 if only bytes are declared.
+	// MemoryOf converts it to bytes.
 	MemoryRatio float64
 }
 
-// Budgets returns all memory budgets that a pod declares, best source first. Budgets with the same
-// source are in the order of [Containers]. An entire GPU, a MIG instance, an MPS limit, and DRA's
-// consumed capacity are also budgets, but not declared by the pod.
+// Budgets returns all memory budgets that a pod declares, in the order of [BudgetSources]. Budgets
+// with the same source are in the order of [Containers]. An entire GPU, a MIG instance, an MPS
+// limit, and the capacity that a DRA claim consumes are also budgets, but pods do not declare them.
 //
-// The error lists the declarations that could not be parsed; the others are returned.
+// The error lists the declarations that could not be parsed. Budgets returns the others.
 func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 	var p problems
 	containers := Containers(pod)
@@ -103,7 +104,7 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 		case HAMi:
 			b.Source = BudgetHAMiAllocation
 			if a.MIG != nil {
-				// The budget is the instance's own memory, regardless of the request.
+				// The budget is the instance's memory size, regardless of the request.
 				continue
 			}
 		case KAI:

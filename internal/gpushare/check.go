@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Rule is a rule of Koordinator's GPU share API that requests can break. The names are stable
+// Rule is a rule of Koordinator's GPU share API that requests can break. The names are stable,
 // because they are the values of the attribute rule.
 type Rule string
 
-// The rules. "Proposal" is the text of the GPU share API, "webhook" is Koordinator's validating
-// webhook (off by default), and "scheduler" is its deviceshare plugin, which checks the pod's
-// effective requests.
+// The rules. Each comment names what enforces the rule. "Proposal" is the text of the GPU share
+// API. "Webhook" is Koordinator's validating webhook, which is off by default. "Scheduler" is
+// Koordinator's deviceshare plugin, which checks the pod's effective requests.
 const (
 	// VendorWithShare means that a pod requests both a vendor's GPU and koordinator.sh GPU
 	// resources. Proposal rule 1; scheduler.
@@ -23,21 +23,21 @@ const (
 	// Proposal rule 3; scheduler.
 	CoreWithoutMemory Rule = "core_without_memory"
 	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without
-	// gpu.shared. Proposal rule 4. The scheduler accepts it. The mutating webhook adds gpu.shared,
-	// so a stored pod breaks this rule only if that webhook is off.
+	// gpu.shared. Proposal rule 4. The scheduler accepts such requests. The mutating webhook adds
+	// gpu.shared, so a stored pod breaks this rule only if that webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
 	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. Webhook;
 	// scheduler.
 	GPUWithShared Rule = "gpu_with_shared"
-	// GPUZero means that koordinator.sh/gpu is not above zero. Webhook.
+	// GPUZero means that koordinator.sh/gpu is requested but not above zero. Webhook.
 	GPUZero Rule = "gpu_zero"
 	// GPUNotMultipleOf100 means that koordinator.sh/gpu is above 100 and not a multiple of 100.
 	// Webhook; scheduler.
 	GPUNotMultipleOf100 Rule = "gpu_not_multiple_of_100"
-	// SharedZero means that gpu.shared is not above zero. Webhook.
+	// SharedZero means that gpu.shared is requested but not above zero. Webhook.
 	SharedZero Rule = "shared_zero"
-	// SharedWithoutMemory means that gpu.shared is requested without gpu-memory or gpu-memory-ratio
-	// above zero. Webhook; scheduler.
+	// SharedWithoutMemory means that gpu.shared is requested, but neither gpu-memory nor
+	// gpu-memory-ratio is above zero. Webhook; scheduler.
 	SharedWithoutMemory Rule = "shared_without_memory"
 	// CoreNotMultipleOfShared means that gpu-core is not divisible by gpu.shared. Webhook;
 	// scheduler.
@@ -51,19 +51,20 @@ const (
 	// RatioNotMultipleOf100 means that gpu.shared is not requested and gpu-memory-ratio is above
 	// 100 but not a multiple of 100. Scheduler.
 	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
-	// CoreOverDevice means that gpu-core is above 100 per device of gpu.shared. Scheduler.
+	// CoreOverDevice means that gpu-core exceeds 100 per requested device (gpu.shared). Scheduler.
 	CoreOverDevice Rule = "core_over_device"
-	// RatioOverDevice means that gpu-memory-ratio is above 100 per device of gpu.shared. Scheduler.
+	// RatioOverDevice means that gpu-memory-ratio exceeds 100 per requested device (gpu.shared).
+	// Scheduler.
 	RatioOverDevice Rule = "ratio_over_device"
-	// NPUOverDevice means that a share of more than one Huawei NPU, or more than 100 points of its
-	// DVPP, is requested. Scheduler.
+	// NPUOverDevice means that a pod requests a share of more than one Huawei NPU, or more than 100
+	// percentage points of the NPU's DVPP. Scheduler.
 	NPUOverDevice Rule = "npu_over_device"
 	// UnknownCombination means that the scheduler's table does not contain the combination of
-	// names, and none of the rules above is broken. Scheduler.
+	// resource names, and that no other rule is broken. Scheduler.
 	UnknownCombination Rule = "unknown_combination"
 )
 
-// Rules returns every rule, sorted.
+// Rules returns all rules, sorted.
 func Rules() []Rule {
 	return []Rule{
 		CoreNotMultipleOf100, CoreNotMultipleOfShared, CoreOverDevice, CoreWithoutMemory,
@@ -75,17 +76,17 @@ func Rules() []Rule {
 }
 
 // Check returns the rules of Koordinator's GPU share API that a pod's requests break, sorted and
-// without duplicates. containers contains the requests of all containers of the stored pod,
-// including init containers. pod contains the pod's effective requests, see [PodRequests]. If pod
+// without duplicates. containers contains the requests of all containers in the stored pod,
+// including init containers. pod contains the pod's effective requests; see [PodRequests]. If pod
 // is nil, Check skips the rules for the entire pod. Requests without koordinator.sh GPU resources
 // break no rule. There are no rules for FPGAs or RDMA.
 //
-// Koordinator's webhook only checks app containers. Check also checks init containers, because the
-// proposal makes no exception for them.
+// Koordinator's webhook checks only app containers. Check also checks init containers, because the
+// proposal does not exempt them.
 //
-// In the proposal, a vendor's GPU is any resource of a vendor's device plugin, including those that
-// the user added. The scheduler only supports nvidia.com/gpu, amd.com/gpu, and dcu.com/gpu. Check
-// follows the proposal, so it also reports a MIG resource together with a share.
+// In the proposal, a vendor's GPU is any resource of a vendor's device plugin, including resources
+// that the user added. The scheduler supports only nvidia.com/gpu, amd.com/gpu, and dcu.com/gpu.
+// Check follows the proposal, so it also reports a MIG resource together with a share.
 func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	broken := map[Rule]bool{}
 	var share, vendor bool
@@ -111,8 +112,9 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	return slices.Sorted(maps.Keys(broken))
 }
 
-// checkStored applies the rules of the proposal and the webhook, which check each container. The
-// sum of a pod's containers can also break these rules; the scheduler then rejects the pod.
+// checkStored applies the rules of the proposal and the webhook. They check each container
+// separately. The sum over a pod's containers can also break these rules. In this case, the
+// scheduler rejects the pod.
 func checkStored(r Requests, broken map[Rule]bool) {
 	_, hasGPU := r[koordGPU]
 	_, hasShared := r[koordShared]
@@ -145,7 +147,7 @@ func addBroken(broken, rules map[Rule]bool) {
 	}
 }
 
-// The names in the scheduler's combinations, as bits.
+// The resource names in the scheduler's combinations, as bits.
 const (
 	bitNVIDIA = 1 << iota
 	bitAMD
@@ -166,7 +168,7 @@ var combinationBits = map[string]int{
 	npuCore: bitNPUCore, npuCPU: bitNPUCPU, npuDVPP: bitNPUDVPP,
 }
 
-// combinations are the combinations of names that the scheduler accepts.
+// combinations contains the combinations of resource names that the scheduler accepts.
 var combinations = []int{
 	bitNVIDIA, bitAMD, bitHygon, bitGPU, bitMemory, bitRatio,
 	bitCore | bitMemory, bitCore | bitRatio, bitNPUCore | bitRatio,
@@ -177,7 +179,7 @@ var combinations = []int{
 }
 
 // checkScheduler applies the scheduler's rules to a pod's effective requests. The scheduler ignores
-// requests of zero.
+// requests for zero.
 func checkScheduler(pod Requests, broken map[Rule]bool) {
 	var names int
 	for name, bit := range combinationBits {

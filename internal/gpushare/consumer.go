@@ -17,14 +17,14 @@ func PodGroup(p *corev1.Pod) string {
 // Consumer is a kind of object for which a ResourceClaim can be reserved.
 type Consumer uint8
 
-// The kinds of consumers of a claim.
+// The kinds of objects for which a claim can be reserved.
 const (
 	OtherConsumer Consumer = iota
 	PodConsumer
 	PodGroupConsumer
 )
 
-// ConsumerOf returns the kind of the consumer to which a reservation of a claim refers.
+// ConsumerOf returns the kind of object for which a claim is reserved.
 func ConsumerOf(r *resourcev1.ResourceClaimConsumerReference) Consumer {
 	switch r.APIGroup + "/" + r.Resource {
 	case "/pods":

@@ -8,17 +8,17 @@ import "cmp"
 // Quantities above 2^50 count as 2^50, so that the sum over thousands of pods fits into an int64.
 // As in the scheduler, negative quantities count as zero, and fractions are rounded up.
 type Demand struct {
-	// Family is the system whose names are used: Koordinator or HAMi.
+	// Family identifies the system whose resource names are used: Koordinator or HAMi.
 	Family Family
 	// Devices is the number of requested devices.
 	Devices int64
 	// MemoryBytes is the requested memory per device, or 0 if it is unknown.
 	MemoryBytes int64
-	// MemoryRatio is the requested share of each device's memory: 1 is all of it, 0 is unknown. It
-	// is above 1 only if the requests break a rule.
+	// MemoryRatio is the requested fraction of each device's memory. 1 means all of it, and 0 means
+	// unknown. It exceeds 1 only if the requests break a rule.
 	MemoryRatio float64
-	// Core is the requested share of each device's compute: 1 is all of it, 0 is unknown. It is
-	// above 1 only if the requests break a rule.
+	// Core is the requested fraction of each device's compute. 1 means all of it, and 0 means
+	// unknown. It exceeds 1 only if the requests break a rule.
 	Core float64
 }
 
@@ -26,9 +26,9 @@ type Demand struct {
 //
 // It applies the defaults of Koordinator's webhook and divides the request among the devices, so
 // the result is the same before and after the webhook. HAMi's memory and cores are per device of
-// one container, so a pod has no meaningful sum of them. If requests contradict each other (a
-// vendor's GPU together with a share), Demands returns all of them; [Families.Check] reports the
-// contradiction.
+// one container, so their sum over a pod has no meaning. If requests contradict each other (a
+// vendor's GPU together with a share), Demands returns all of them, and [Families.Check] reports
+// the contradiction.
 func Demands(r Requests) []Demand {
 	var out []Demand
 	for _, h := range hamiNames {
@@ -43,12 +43,13 @@ func Demands(r Requests) []Demand {
 }
 
 // koordinator applies the mutating webhook's defaults and divides the request among devices like
-// the scheduler. The webhook and the scheduler differ if core is above 100 without gpu.shared and
-// without a ratio. The webhook then requests one device per 100, but the scheduler alone would use
-// one device. In this case koordinator follows the webhook, which is on by default.
+// the scheduler. The webhook and the scheduler differ if core is above 100 and neither gpu.shared
+// nor a ratio is requested. The webhook then requests one device per 100 percentage points, but
+// without the webhook, the scheduler would use one device. koordinator follows the webhook, which
+// is on by default.
 //
 // The division is exact. The scheduler truncates to percentage points, but it rejects values that
-// are not divisible, so the results differ only for requests that break a rule.
+// are not divisible. Therefore, the results differ only for requests that break a rule.
 func koordinator(r Requests) (Demand, bool) {
 	gpu, shared, core := Units(r[koordGPU]), Units(r[koordShared]), Units(r[koordCore])
 	memory, ratio := Units(r[koordMemory]), Units(r[koordRatio])
@@ -72,9 +73,9 @@ func koordinator(r Requests) (Demand, bool) {
 	return d, true
 }
 
-// defaultShared returns the gpu.shared that the mutating webhook adds. The proposal applies it to
-// every multiple of 100, and the code to multiples above 100, with the same result. Only the code
-// uses core.
+// defaultShared returns the value of gpu.shared that the mutating webhook adds. According to the
+// proposal, the webhook divides every multiple of 100. In the code, it divides multiples above 100.
+// The result is the same. Only the code uses core.
 func defaultShared(core, ratio int64) int64 {
 	points := cmp.Or(ratio, core)
 	if points > 100 && points%100 == 0 {
@@ -86,7 +87,8 @@ func defaultShared(core, ratio int64) int64 {
 // hami contains the resource names of one vendor's vGPU requests.
 type hami struct{ count, memory, percentage, cores string }
 
-// hamiNVIDIA are the names for NVIDIA vGPUs, whose annotations [PodAllocations] parses.
+// hamiNVIDIA contains the resource names for NVIDIA vGPUs. [PodAllocations] parses the annotations
+// of these vGPUs.
 var hamiNVIDIA = hami{"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
 
 var hamiNames = []hami{
@@ -99,11 +101,11 @@ func (h hami) isRequested(r Requests) bool {
 	return Units(r[h.count])+Units(r[h.memory])+Units(r[h.percentage])+Units(r[h.cores]) > 0
 }
 
-// demand follows HAMi's code. Memory takes precedence over the percentage, and a percentage above
-// 100 counts as 100. Without either, the demand is all of the memory, because HAMi's default
-// (defaultMemory) is a scheduler setting that the pod does not show. All of the memory without
-// cores is the entire GPU. Without a count, the demand is one vGPU (defaultGPUNum). Memory is in
-// MiB; HAMi's setting memoryFactor is not applied.
+// demand follows HAMi's code. Memory takes precedence over the percentage. A percentage above 100
+// counts as 100. Without either, the demand is all of the memory, because HAMi's default
+// (defaultMemory) is a scheduler setting that is not visible in the pod. If the demand is all of
+// the memory and there are no cores, the demand is the entire GPU. Without a count, the demand is
+// one vGPU (defaultGPUNum). Memory is in MiB. HAMi's setting memoryFactor is not applied.
 func (h hami) demand(r Requests) (Demand, bool) {
 	memory, percentage, cores := Units(r[h.memory]), min(Units(r[h.percentage]), 100), min(Units(r[h.cores]), 100)
 	if memory+percentage+cores == 0 {

@@ -1,7 +1,7 @@
 // Package gpushare converts the GPU requests and declarations of pods to a common form. It converts
 // quantities and annotations to plain values, without side effects and without calls to the API
-// server. For invalid input, it returns the valid part and an error or a broken rule. It never
-// panics, and it never guesses a value.
+// server. If the input is invalid, it returns the valid part and either an error or a broken rule.
+// It never panics and never guesses a value.
 //
 // # The families
 //
@@ -30,19 +30,20 @@
 //	             k8s.amazonaws.com/vgpu, added names           devices or slots
 //	kai          annotations only
 //
-// [Families] is this table. Its zero value contains the names above; [NewFamilies] adds names and
-// DeviceClasses. No source code was available for Aliyun and Tencent. [IsAmount] reports whether
-// the unit of a resource is neither devices nor slots.
+// A slot is one of several virtual devices that a device plugin advertises for one device. The zero
+// value of [Families] contains the names in this table; [NewFamilies] adds names and DeviceClasses.
+// No source code was available for Aliyun and Tencent. [IsAmount] reports whether the unit of a
+// resource is neither devices nor slots.
 //
 // # From a request to a share
 //
 // For Koordinator and HAMi, [Demands] returns how many devices a container requests and how much of
-// each device: its memory as bytes or a ratio, and its compute as a ratio. Koordinator's requests
-// are converted as Koordinator's webhook and scheduler do it:
+// each device: its memory in bytes or as a ratio, and its compute as a ratio. Koordinator's requests
+// are converted like in Koordinator's webhook and scheduler:
 //
 //  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
-//  2. A missing gpu.shared defaults to 1. If the ratio (or core, if there is no ratio) is a
-//     multiple of 100 and above 100, it defaults to that value divided by 100 instead.
+//  2. The default of gpu.shared is 1. If the ratio (or core, if there is no ratio) is a multiple of
+//     100 and above 100, the default is that value divided by 100.
 //  3. Each of the gpu.shared devices provides an equal part of core and ratio, or of the bytes if
 //     there is no ratio.
 //
@@ -51,12 +52,12 @@
 //
 // # Rules
 //
-// [Families.Check] returns the [Rule] names that a pod's requests break: the proposal's four rules,
-// the validating webhook's rules, and the scheduler's table of combinations. Koordinator's code
-// enforces fewer rules than its proposal, and some only behind a feature gate. So pods that break
-// rules can exist, and a metric counts them. The comment of each rule names the components that
-// enforce it. [Families.Violations] adds the container, the field, and the allowed values for an
-// admission webhook's messages.
+// [Families.Check] returns the [Rule] names that a pod's requests break: the four rules of the GPU
+// share proposal, the rules of the validating webhook, and the scheduler's table of combinations.
+// Koordinator's code enforces fewer rules than its proposal, and some only behind a feature gate.
+// Therefore, pods that break rules can exist, and a metric counts them. The comment of each rule
+// names the components that enforce it. [Families.Violations] adds the container, the field, and the
+// allowed values for the messages of an admission webhook.
 //
 // # Allocations
 //
@@ -64,5 +65,5 @@
 // [Budgets] returns the memory that each container may use, from requests and annotations.
 //
 // Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0. Where their
-// documentation and code differ, a comment states which one this package follows.
+// documentation and code differ, a comment states which of them this package follows.
 package gpushare

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Requests are quantities by resource name: the requests of a container, the effective requests of
-// a pod, or the capacity of a node. Unknown names are ignored, so a ResourceList can be converted
-// without filtering.
+// Requests maps resource names to quantities: the requests of a container, the effective requests
+// of a pod, or the capacity of a node. Unknown names are ignored, so a ResourceList can be
+// converted without filtering.
 type Requests map[string]resource.Quantity
 
-// extended reports whether the requests include an extended resource, whose name has a domain.
+// extended reports whether the requests include an extended resource. The name of an extended
+// resource has a domain.
 func (r Requests) extended() bool {
 	for name, q := range r {
 		if strings.Contains(name, "/") && q.Sign() > 0 {
@@ -31,24 +32,27 @@ type Family string
 
 // The families.
 const (
-	// Vendor names count as GPUs in Koordinator's share rules. They are names of a vendor's device
-	// plugin or DRA driver, names that the user added, and names that only HAMi's documentation
-	// mentions.
+	// Vendor names count as GPUs in Koordinator's share rules. They are the names of vendors'
+	// device plugins and DRA drivers, names that the user added, and names that only HAMi's
+	// documentation mentions.
 	Vendor Family = "vendor"
-	// Other names are accelerators and shares that Koordinator's rules do not cover.
+	// Other names are accelerators, and shares of accelerators, that Koordinator's rules do not
+	// cover.
 	Other Family = "other"
-	// Koordinator names are koordinator.sh/gpu and those of the GPU share API.
+	// Koordinator names are koordinator.sh/gpu and the names in the GPU share API.
 	Koordinator Family = "koordinator"
-	// HAMi names are the memory and cores of vGPUs. A vendor's name contains their number.
+	// HAMi names are for the memory and cores of vGPUs. The number of vGPUs is requested with a
+	// Vendor name.
 	HAMi Family = "hami"
 	// KAI has annotations but no resource names.
 	KAI Family = "kai"
 )
 
-// deviceClassPrefix precedes a DeviceClass's name in the class's implicit extended resource.
+// deviceClassPrefix is the prefix of a DeviceClass's implicit extended resource. The DeviceClass's
+// name follows it.
 const deviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 
-// Koordinator's names, including those for NPUs, which follow the same rules.
+// Koordinator's names, including the names for NPUs, which follow the same rules.
 const (
 	koordGPU    = "koordinator.sh/gpu"
 	koordShared = "koordinator.sh/gpu.shared"
@@ -60,7 +64,7 @@ const (
 	npuDVPP     = "huawei.com/npu-dvpp"
 )
 
-// familyByName maps fixed resource names to families.
+// familyByName maps resource names without a variable part to families.
 var familyByName = map[string]Family{
 	"nvidia.com/gpu":               Vendor,
 	"nvidia.com/gpu.shared":        Vendor,
@@ -97,7 +101,7 @@ var familyByName = map[string]Family{
 	"tencent.com/vcuda-memory": Other,
 }
 
-// amounts are the fixed resource names whose unit is neither a device nor a slot.
+// amounts contains the resource names whose unit is neither a device nor a slot.
 var amounts = map[string]bool{
 	koordGPU:                       true, // percentage points
 	koordCore:                      true, // percentage points
@@ -115,19 +119,20 @@ var amounts = map[string]bool{
 	"tencent.com/vcuda-memory":     true, // blocks of 256 MiB
 }
 
-// IsAmount reports whether a quantity of the resource is an amount of memory or compute and not a
-// number of devices or slots. Resources that a user added count as numbers.
+// IsAmount reports whether a quantity of the resource is an amount of memory or compute. Otherwise,
+// it is a number of devices or slots. Resources that a user added count as numbers.
 func IsAmount(resourceName string) bool { return amounts[resourceName] }
 
-// Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory that
-// accompanies a count. Volcano's huawei.com/Ascend910-2c is a virtual NPU with two cores.
+// Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory that is
+// requested together with a number of devices. Volcano's huawei.com/Ascend910-2c is a virtual NPU
+// with two cores.
 var (
 	amdForm    = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
 	ascendForm = regexp.MustCompile(`^huawei\.com/Ascend[0-9]+[A-Z]*[0-9]*(-[0-9]+c(\.[0-9]+cpu)?(\.[0-9]+g)?)?$`)
 )
 
-// Names are resource names in a configuration. Each entry is a full name or a prefix that ends in
-// *.
+// Names contains resource names from a configuration. Each entry is either a full name or a prefix
+// that ends with *.
 type Names []string
 
 // Has reports whether a resource matches one of the names.
@@ -143,7 +148,7 @@ func (n Names) Check(setting string) []error {
 	var errs []error
 	for i, name := range n {
 		prefix, wild := strings.CutSuffix(name, "*")
-		one := prefix // a name that matches the entry
+		one := prefix // an example of a name that matches the entry
 		if wild {
 			one += "x"
 		}
@@ -154,16 +159,16 @@ func (n Names) Check(setting string) []error {
 	return errs
 }
 
-// Families contains the built-in resource names and any added names. Its zero value contains only
-// the built-in names. It is immutable.
+// Families contains the built-in resource names and any names that were added. Its zero value
+// contains only the built-in names. It is immutable.
 type Families struct {
 	extra   Names
 	classes []string
 }
 
-// NewFamilies returns the built-in families with additional GPU names (a renamed nvidia.com/gpu, an
-// extendedResourceName) and with the DeviceClasses whose implicit extended resource is a GPU. The
-// error lists the invalid entries.
+// NewFamilies returns the built-in families with two additions: GPU names (such as a renamed
+// nvidia.com/gpu or an extendedResourceName), and DeviceClasses whose implicit extended resource is
+// a GPU. The error lists the invalid entries.
 func NewFamilies(resources Names, deviceClasses []string) (Families, error) {
 	if errs := resources.Check("resources"); len(errs) > 0 {
 		return Families{}, errors.Join(errs...)
@@ -182,7 +187,7 @@ func DefaultDeviceClasses() []string {
 }
 
 // Lookup returns the family of a resource name. It returns false for names that do not allocate
-// GPUs, such as gpu.intel.com/*_monitoring, which only gives access to all GPUs.
+// GPUs. An example is gpu.intel.com/*_monitoring, which only gives access to all GPUs.
 func (f Families) Lookup(name string) (Family, bool) {
 	if family, ok := familyByName[name]; ok {
 		return family, true

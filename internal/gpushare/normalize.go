@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PatchOperation is an operation of a JSON patch (RFC 6902) for a pod. Its values are quantities.
+// PatchOperation is an operation in a JSON patch (RFC 6902) for a pod. Its values are quantities.
 type PatchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -20,13 +20,13 @@ type PatchOperation struct {
 // For the requests and limits of each of [Containers]:
 //
 //   - koordinator.sh/gpu becomes gpu-core and gpu-memory-ratio with the same value, if the value is
-//     allowed (1 to 100, or a multiple of 100) and no other name of the API is requested;
+//     allowed (1 to 100, or a multiple of 100) and no other name in the API is requested;
 //   - gpu.shared is added if gpu-core, gpu-memory, or gpu-memory-ratio is requested without it. Its
 //     value is the number of devices that [Demands] returns for the same requests.
 //
-// Other requests for koordinator.sh/gpu break a rule and are not changed, so that [Families.Check]
-// reports what the user wrote. A container that shares an NPU does not use this API. For a pod that
-// was already patched, the patch is empty.
+// Other requests for koordinator.sh/gpu break a rule. They are not changed, so that
+// [Families.Check] reports what the user wrote. A container that shares an NPU does not use this
+// API. If the pod was already patched, the patch is empty.
 func Normalize(p *corev1.Pod) []PatchOperation {
 	var patch []PatchOperation
 	for i := range p.Spec.InitContainers {
@@ -38,10 +38,10 @@ func Normalize(p *corev1.Pod) []PatchOperation {
 	return patch
 }
 
-// shareNames are the names of the API that are used with gpu.shared.
+// shareNames contains the names in the API that are used with gpu.shared.
 var shareNames = []string{koordCore, koordMemory, koordRatio}
 
-// normalizeContainer returns the operations for the container at the path.
+// normalizeContainer returns the operations for the container at the given path.
 func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	requests := RequestsOf(c)
 	_, hasGPU := requests[koordGPU]
@@ -79,8 +79,8 @@ func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	return patch
 }
 
-// convertible reports whether koordinator.sh/gpu can be converted: it is requested alone and breaks
-// no rule.
+// convertible reports whether koordinator.sh/gpu can be converted, which is the case if it is
+// requested alone and breaks no rule.
 func convertible(requests Requests) bool {
 	for _, name := range shareNames {
 		if _, ok := requests[name]; ok {

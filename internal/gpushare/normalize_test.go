@@ -15,14 +15,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stored returns a container as the API server stores it: requests equal limits.
+// stored returns a container in the form in which the API server stores it: the requests equal the
+// limits.
 func stored(name, requested string) corev1.Container {
 	c := container(name, requests(requested))
 	c.Resources.Limits = c.Resources.Requests.DeepCopy()
 	return c
 }
 
-// patched applies a JSON patch to the pod as the API server does.
+// patched applies a JSON patch to the pod like the API server.
 func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *corev1.Pod {
 	if len(operations) == 0 {
 		return pod
@@ -42,7 +43,7 @@ func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *
 
 func TestNormalizeContainer(t *testing.T) {
 	for name, c := range map[string]struct{ requests, want string }{
-		// The cases of the proposal's mutating webhook.
+		// The cases for the mutating webhook in the proposal.
 		"a ratio of n times 100 is n devices": {"ratio=100", "ratio=100 shared=1"},
 		"two devices":                         {"ratio=200", "ratio=200 shared=2"},
 		"eight devices":                       {"ratio=800 core=800", "ratio=800 core=800 shared=8"},
@@ -66,8 +67,8 @@ func TestNormalizeContainer(t *testing.T) {
 		"{core100,mem8000,ratio200}":    {"core=100 mem=8000 ratio=200", "core=100 mem=8000 ratio=200 shared=2"},
 		"without a ratio, core is used": {"core=200 mem=64Gi", "core=200 mem=64Gi shared=2"},
 
-		// Requests that break a rule are not changed, so that the rejection contains the user's
-		// request.
+		// Requests that break a rule are not changed, so that the rejection message contains the
+		// user's request.
 		"gpu=0":                 {"gpu=0", "gpu=0"},
 		"gpu=101":               {"gpu=101", "gpu=101"},
 		"gpu with gpu.shared":   {"gpu=100 shared=1", "gpu=100 shared=1"},
@@ -133,8 +134,8 @@ func TestThePatchCoversEveryListOfEveryContainer(t *testing.T) {
 		Normalize(limitsAlone), "a list that the pod does not have is not created")
 }
 
-// The proposal's example requests 4Gi and all of the compute on two devices, which is 2Gi and half
-// of the compute on each.
+// The example in the proposal requests 4Gi and all of the compute on two devices, which is 2Gi and
+// half of the compute on each device.
 func TestTheProposalsExampleIsDividedAmongTwoDevices(t *testing.T) {
 	pod := podOf(nil, stored("main", "mem=4Gi core=100 shared=2"))
 	pod = patched(t, pod, Normalize(pod))

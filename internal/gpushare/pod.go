@@ -9,18 +9,18 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// PodAllocations parses a pod's annotations like [Allocations] and adds the containers to which
-// they refer.
+// PodAllocations parses a pod's annotations like [Allocations] and adds the containers to which the
+// allocations belong.
 //
 // HAMi's annotation is positional, and the meaning of a slot depends on the release. Up to 2.8,
 // each slot is an app container. Since 2.9, each slot is a container, with init containers first.
 // 2.10.0 omits the empty slots of init containers (HAMi#3079, HAMi#2899). In all releases, the
-// slots that contain a device are in the order of the containers. So if their number equals the
-// number of containers that request a vGPU, they match in order. Otherwise the devices belong to
-// the pod, the container is unknown, and the error reports that.
+// slots that contain a device are in the order of the containers. If the number of these slots
+// equals the number of containers that request a vGPU, PodAllocations matches them in order.
+// Otherwise, the devices belong to the pod, the container is unknown, and the error reports this.
 //
-// If KAI's annotation names no container, it refers to the first app container. Allocations for
-// containers that the pod does not have are omitted and listed in the error.
+// If KAI's annotation names no container, it applies to the first app container. If an allocation
+// names a container that the pod does not have, the allocation is omitted and listed in the error.
 func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	var p problems
 	all, slots := allocations(pod.Annotations, &p)
@@ -57,10 +57,10 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	return out, p.err()
 }
 
-// vgpuContainers returns the containers that request a vGPU from HAMi by its default resource
-// names. If there are none, the administrator may have chosen other names, so it returns all
-// containers that request any extended resource. The caller compares their number with the number
-// of slots.
+// vgpuContainers returns the containers that request a vGPU from HAMi with its default resource
+// names. If there are none, the administrator may have configured other names, so it returns all
+// containers that request any extended resource. The caller compares the number of containers with
+// the number of slots.
 func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	var asking, extended []*corev1.Container
 	for _, c := range Containers(pod) {
@@ -78,8 +78,8 @@ func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	return asking
 }
 
-// kaiContainerOf returns the container to which a KAI annotation applies: the named container, or
-// the first app container.
+// kaiContainerOf returns the container to which a KAI annotation applies: the named container or,
+// without a name, the first app container.
 func kaiContainerOf(a Allocation, pod *corev1.Pod) (string, error) {
 	if a.Container == "" && len(pod.Spec.Containers) > 0 {
 		return pod.Spec.Containers[0].Name, nil
@@ -92,7 +92,7 @@ func kaiContainerOf(a Allocation, pod *corev1.Pod) (string, error) {
 	return "", fmt.Errorf("%s: the pod has no container %s", kaiContainer, clip(a.Container))
 }
 
-// Containers returns the containers of a pod, init containers first.
+// Containers returns the containers of a pod. Init containers come first.
 func Containers(p *corev1.Pod) []*corev1.Container {
 	all := make([]*corev1.Container, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
@@ -103,7 +103,8 @@ func Containers(p *corev1.Pod) []*corev1.Container {
 	return all
 }
 
-// RequestsOf returns a container's requests, including limits of resources without a request.
+// RequestsOf returns a container's requests, including the limits of resources that have no
+// request.
 func RequestsOf(c *corev1.Container) Requests {
 	out := Requests{}
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -115,8 +116,8 @@ func RequestsOf(c *corev1.Container) Requests {
 }
 
 // PodRequests returns the input of [Families.Check]: the requests of each of [Containers], and the
-// pod's effective requests for extended resources as the scheduler computes them. As in the API
-// server, a limit without a request counts as the request.
+// pod's effective requests for extended resources, computed like the scheduler does. As in the API
+// server, a limit without a request counts as a request.
 func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
 	filled := *p
 	filled.Spec.InitContainers = slices.Clone(p.Spec.InitContainers)

@@ -6,10 +6,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// CurrentSlices returns a pool's current slices, which have the highest generation. In an older
-// generation or an incomplete pool, a name may refer to another device. CurrentSlices returns nil if
-// slices are missing or contradict each other: the scheduler ignores a pool whose slices have
-// different counts or contain a device twice.
+// CurrentSlices returns a pool's current slices, which are the slices with the highest generation.
+// In an older generation or an incomplete pool, a name may refer to a different device.
+// CurrentSlices returns nil if slices are missing or contradict each other. The scheduler also
+// ignores a pool whose slices have different counts or contain a device twice.
 func CurrentSlices(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	var newest []*resourcev1.ResourceSlice
 	for _, s := range all {
@@ -37,7 +37,7 @@ func CurrentSlices(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice 
 }
 
 // ClassOf returns the device class of a request in a claim, or "" if the claim has no such request.
-// A subrequest is written <request>/<subrequest>.
+// The name of a subrequest has the form <request>/<subrequest>.
 func ClassOf(c *resourcev1.ResourceClaim, request string) string {
 	request, sub, _ := strings.Cut(request, "/")
 	for _, r := range c.Spec.Devices.Requests {

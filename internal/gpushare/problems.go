@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// maxAnnotation is the length of the longest annotation that is parsed. The API server has the same
-// limit for all annotations of an object together.
+// maxAnnotation is the maximum length of an annotation that is parsed. In the API server, this is
+// the limit for all annotations of an object together.
 const maxAnnotation = 256 << 10
 
-// maxProblems limits how many entries an error lists.
+// maxProblems is the maximum number of entries that an error lists.
 const maxProblems = 16
 
 // problems collects the entries that could not be parsed.

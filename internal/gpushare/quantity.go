@@ -13,14 +13,14 @@ import (
 const (
 	mebi = 1 << 20
 
-	// limit is the largest accepted quantity: a pebibyte, or far more GPUs than exist. The sum of
+	// limit is the maximum accepted quantity: a pebibyte, or far more GPUs than exist. The sum of
 	// thousands of such quantities still fits into an int64.
 	limit = 1 << 50
 )
 
 // Units returns a quantity as a number from 0 to 2^50, with fractions rounded up. Quantity.Value is
-// not enough for user input: it returns 0 for 1e30, and any number, even a negative one, for other
-// quantities that exceed an int64.
+// not sufficient for user input: it returns 0 for 1e30. For other quantities that exceed an int64,
+// it may return any number, even a negative one.
 func Units(q resource.Quantity) int64 {
 	if q.Sign() <= 0 {
 		return 0
@@ -31,7 +31,7 @@ func Units(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// times multiplies two non-negative numbers and limits the result to limit.
+// times multiplies two non-negative numbers. If the result exceeds limit, it returns limit.
 func times(a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || lo > limit {
@@ -40,12 +40,12 @@ func times(a, b int64) int64 {
 	return int64(lo)
 }
 
-// quantityForm is the form of quantities in annotations. It allows at most three digits in the
-// exponent, because ParseQuantity takes a second for 1e-9999999.
+// quantityForm matches quantities in annotations. It allows at most three digits in the exponent,
+// because ParseQuantity takes a second for 1e-9999999.
 var quantityForm = regexp.MustCompile(`^[+-]?(?:[0-9]{1,24}(?:\.[0-9]{0,24})?|\.[0-9]{1,24})(?:[eE][+-]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?$`)
 
-// parseQuantity parses a JSON number or string as a quantity. Negative quantities and those above
-// limit are errors.
+// parseQuantity parses a JSON number or string as a quantity. It returns an error for negative
+// quantities and for quantities above limit.
 func parseQuantity(raw json.RawMessage) (int64, error) {
 	text := string(raw)
 	if len(raw) > 0 && raw[0] == '"' {
@@ -68,7 +68,7 @@ func parseQuantity(raw json.RawMessage) (int64, error) {
 	return n, nil
 }
 
-// clip quotes text for an error message and truncates it to 48 bytes.
+// clip truncates text to 48 bytes and quotes it for an error message.
 func clip(text string) string {
 	if len(text) > 48 {
 		text = text[:48] + "…"
@@ -76,9 +76,10 @@ func clip(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// MemoryOf returns a share of a device with total bytes of memory. It returns bytes if they are
-// declared, or else ratio × total. It returns 0 if neither is declared, or if only the ratio is
-// declared and total is not positive. As in Koordinator, it rounds down.
+// MemoryOf returns the bytes of a memory share of a device with total bytes of memory. If the share
+// is declared in bytes, it returns bytes. Otherwise, it returns ratio × total. It returns 0 if
+// neither is declared, or if only the ratio is declared and total is not positive. Like
+// Koordinator, it rounds down.
 func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	if bytes == 0 && ratio > 0 && total > 0 {
 		return shareOf(ratio, total)
@@ -86,9 +87,9 @@ func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	return bytes
 }
 
-// shareOf returns ratio × total, rounded down. Most ratios are percentage points. They are
-// multiplied as integers, because 0.07 is inexact and the result could otherwise be a byte too
-// small.
+// shareOf returns ratio × total, rounded down. Most ratios are whole percentage points. shareOf
+// multiplies these as integers, because a float such as 0.07 is inexact and the result could be a
+// byte too small.
 func shareOf(ratio float64, total int64) int64 {
 	if points := math.Round(ratio * 100); math.Abs(ratio*100-points) < 1e-9 && points <= limit {
 		hi, lo := bits.Mul64(uint64(points), uint64(total))

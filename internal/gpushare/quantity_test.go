@@ -18,7 +18,7 @@ func TestUnits(t *testing.T) {
 	assert.Zero(t, Units(resource.Quantity{}))
 }
 
-// The effective requests of a pod are sums.
+// A pod's effective requests are sums.
 func TestUnitsOfSums(t *testing.T) {
 	sum := resource.MustParse("9223372036854775807")
 	sum.Add(resource.MustParse("9223372036854775807"))

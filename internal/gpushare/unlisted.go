@@ -6,12 +6,12 @@ import (
 	"unicode"
 )
 
-// Likely is the probable meaning of a resource or driver name that is in no list.
+// Likely is the probable meaning of a resource name or driver name that is in no list.
 type Likely uint8
 
 const (
-	// LikelyGPU names may be NVIDIA GPUs, because administrators rename resources and sharing
-	// systems use their own names.
+	// LikelyGPU names may be NVIDIA GPUs. Administrators can rename resources, and sharing systems
+	// use their own names.
 	LikelyGPU Likely = iota
 	// LikelyOtherVendor names are probably accelerators of other vendors.
 	LikelyOtherVendor
@@ -19,21 +19,23 @@ const (
 	LikelyNoGPU
 )
 
-// otherVendors are the domains, including subdomains, of vendors of other accelerators.
+// otherVendors contains domains of vendors of other accelerators. Their subdomains also match.
 var otherVendors = []string{
 	"amd.com", "aws.amazon.com", "baidu.com", "birentech.com", "cambricon.com", "dcu.com", "enflame.com", "furiosa.ai", "google.com",
 	"habana.ai", "huawei.com", "hygon.com", "iluvatar.ai", "iluvatar.com", "intel.com", "kunlunxin.com", "metax-tech.com", "mthreads.com",
 	"qualcomm.com", "rebellions.ai", "tenstorrent.com",
 }
 
-// noGPUDomains are the domains, including subdomains, of resources that are not accelerators.
+// noGPUDomains contains domains of resources that are not accelerators. Their subdomains also
+// match.
 var noGPUDomains = []string{
 	"akri.sh", "devices.kubevirt.io", "k8s.cni.cncf.io", "mellanox.com", "network.kubevirt.io", "networking.gke.io", "networking.gke.io.networks",
 	"openshift.io", "rdma", "smarter-devices", "vpc.amazonaws.com",
 }
 
-// Words in the names of GPUs and of other devices. A name that contains both is a GPU. Network
-// cards that are named after a GPU do not match, because their names contain words such as gpu0.
+// Words in the names of GPUs and of other devices. A name that contains both kinds of words is a
+// GPU. Network cards that are named after a GPU do not match, because their names contain words
+// such as gpu0.
 var (
 	gpuWords   = []string{"gpu", "gpus", "vgpu", "vgpus", "cuda", "vcuda", "mig", "accelerator", "accelerators"}
 	noGPUWords = []string{
@@ -44,7 +46,7 @@ var (
 )
 
 // LikelyOf returns the probable meaning of an extended resource or a DRA driver that is in no list.
-// If the meaning is unclear, it returns LikelyGPU, because a device in use must not appear unused.
+// If the meaning is unclear, it returns LikelyGPU, so that a device in use does not appear unused.
 func LikelyOf(name string) Likely {
 	name = strings.ToLower(name)
 	domain, _, _ := strings.Cut(name, "/")
@@ -54,7 +56,7 @@ func LikelyOf(name string) Likely {
 	}
 	hasWord := func(list []string) bool { return containsAny(words, list) }
 	switch {
-	case domain == "compute-domain.nvidia.com": // channels between nodes, not a specific GPU
+	case domain == "compute-domain.nvidia.com": // allocates channels between nodes, not a specific GPU
 		return LikelyNoGPU
 	case within(otherVendors):
 		return LikelyOtherVendor
@@ -66,7 +68,7 @@ func LikelyOf(name string) Likely {
 	return LikelyGPU
 }
 
-// NamesGPU reports whether a name refers to GPUs of NVIDIA or of an unnamed vendor.
+// NamesGPU reports whether a name refers to GPUs from NVIDIA or from an unnamed vendor.
 func NamesGPU(name string) bool {
 	words := splitWords(strings.ToLower(name))
 	return LikelyOf(name) == LikelyGPU && (containsAny(words, gpuWords) || slices.Contains(words, "nvidia"))

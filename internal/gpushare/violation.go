@@ -13,13 +13,13 @@ import (
 // Violation is a rule that a pod breaks, with the location and the allowed values.
 type Violation struct {
 	Rule Rule
-	// Container is the container that breaks the rule. It is empty if only the pod's effective
+	// Container is the container that breaks the rule. It is "" if only the pod's effective
 	// requests break the rule.
 	Container string
-	// Field is the path of the request that breaks the rule or that is missing. If Container is
-	// empty, the path contains [*] instead of the container's index.
+	// Field is the path of the request that breaks the rule or that is missing. If Container is "",
+	// the path contains [*] instead of the container's index.
 	Field string
-	// Value is the requested quantity, or empty if the request is missing.
+	// Value is the requested quantity, or "" if the request is missing.
 	Value string
 	// Allowed describes the allowed values, such as "must be at least 1".
 	Allowed string
@@ -38,7 +38,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s %s: %s", v.Rule, where, v.Field, is, v.Allowed)
 }
 
-// ruleTexts maps each rule to its resource and a description of the allowed values.
+// ruleTexts maps each rule to its resource and to a description of the allowed values.
 var ruleTexts = map[Rule]struct{ resource, allowed string }{
 	VendorWithShare:          {"", "must not be requested in a pod with koordinator.sh GPU resources; use one of the two APIs"},
 	MemoryWithRatio:          {koordMemory, "must not be requested together with " + koordRatio + "; use one of the two"},
@@ -60,8 +60,9 @@ var ruleTexts = map[Rule]struct{ resource, allowed string }{
 		koordRatio + ", and with or without " + koordCore},
 }
 
-// Violations returns the rules that a pod breaks, in the order of [Families.Check]. It returns a
-// rule once for each container that breaks it, or once for the pod if no container does.
+// Violations returns the rules that a pod breaks, in the order of [Families.Check]. It returns each
+// rule once for each container that breaks it. If no single container breaks the rule, it returns
+// the rule once for the pod.
 func (f Families) Violations(p *corev1.Pod) []Violation {
 	containers, effective := PodRequests(p)
 	rules := f.Check(containers, effective)
@@ -94,7 +95,7 @@ func (f Families) Violations(p *corev1.Pod) []Violation {
 	return violations
 }
 
-// violation describes a rule that a container or pod with these requests breaks.
+// violation describes how the requests of a container or pod break a rule.
 func (f Families) violation(rule Rule, container string, path *field.Path, r Requests) Violation {
 	text := ruleTexts[rule]
 	v := Violation{Rule: rule, Container: container, Allowed: text.allowed}
@@ -111,7 +112,8 @@ func (f Families) violation(rule Rule, container string, path *field.Path, r Req
 }
 
 // requested returns the first requested name to which a rule applies, and the requested quantities.
-// The quantities are those of a vendor's GPUs, or of all names if the combination is not allowed.
+// For a rule about vendors' GPUs, these are the quantities of the vendors' GPUs. For a combination
+// that is not allowed, they are the quantities of all names.
 func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		q := r[name]

@@ -2,9 +2,9 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// volcanoAllocated is the annotation in which Volcano records allocations. It has HAMi's format,
-// because Volcano uses HAMi's device plugin. Its memory is ignored, because the scheduler's
-// configuration determines the unit.
+// volcanoAllocated is the annotation in which Volcano records allocations. It has the same format
+// as HAMi's annotation, because Volcano uses HAMi's device plugin. The memory in it is ignored,
+// because the scheduler's configuration determines the unit.
 const volcanoAllocated = "volcano.sh/vgpu-ids-new"
 
 // Volcano's resource names. A container that requests one of them requests a vGPU.
@@ -13,9 +13,10 @@ const (
 	volcanoMemory = "volcano.sh/vgpu-memory"
 )
 
-// positional returns the key of the annotation whose slots correspond to containers. It returns the
-// first of these annotations that the pod has: HAMi's for NVIDIA devices, HAMi's for AMD devices,
-// and Volcano's. If the pod has none of them, it returns the annotation with HAMi's request.
+// positional returns the key of the annotation whose slots correspond to containers. It is the
+// first of these annotations that the pod has: HAMi's annotation for NVIDIA devices, HAMi's
+// annotation for AMD devices, and Volcano's annotation. If the pod has none of them, positional
+// returns the annotation with HAMi's request.
 func positional(annotations map[string]string) string {
 	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {
 		if _, ok := annotations[key]; ok {
@@ -26,7 +27,7 @@ func positional(annotations map[string]string) string {
 }
 
 // volcanoContainers returns the app containers that request a vGPU from Volcano. Only these
-// containers have a slot.
+// containers have a slot in the annotation.
 func volcanoContainers(pod *corev1.Pod) (asking []*corev1.Container) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

@@ -6,18 +6,19 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bytes is an amount of memory in bytes. A configuration contains it as a number of bytes or as a
-// quantity such as 14000Mi.
+// Bytes is an amount of memory in bytes. In a configuration, it is a number of bytes or a quantity
+// such as 14000Mi.
 type Bytes int64
 
 const (
-	// MinBytes is the smallest accepted amount, 1Mi. A smaller amount probably lacks its unit.
+	// MinBytes is the minimum accepted amount, 1Mi. If an amount is smaller, its unit is probably
+	// missing.
 	MinBytes Bytes = 1 << 20
-	// MaxBytes is the largest accepted amount, 1Pi. No node has that much device memory.
+	// MaxBytes is the maximum accepted amount, 1Pi. No node has that much device memory.
 	MaxBytes Bytes = 1 << 50
 )
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. The error contains the text and the allowed
+// UnmarshalText implements [encoding.TextUnmarshaler]. Errors contain the text and the allowed
 // values.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	q, err := quantity.ParseQuantity(string(text))
@@ -29,11 +30,11 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 }
 
 // Plausible reports whether the amount is between [MinBytes] and [MaxBytes]. UnmarshalText is not
-// called for numbers without quotes, so the Validate method of a Config with a field of this type
-// must call Plausible.
+// called for numbers without quotes. Therefore, if a Config has a field of this type, its Validate
+// method must call Plausible.
 func (b Bytes) Plausible() bool { return b >= MinBytes && b <= MaxBytes }
 
-// Notation describes the notation in a configuration, for error messages.
+// Notation describes the notation of Bytes in a configuration, for error messages.
 func (Bytes) Notation() string { return "a whole number of bytes or a quantity, as in 1536Mi" }
 
 // String returns the amount as a quantity.

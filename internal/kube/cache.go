@@ -15,20 +15,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options select the objects of a [Cache]. Acquire returns the same cache for equal options.
+// Options selects the objects in a [Cache]. Acquire returns the same cache for equal options.
 type Options struct {
 	Config Config
 
-	// NodeName limits the cache to one node: its pods, its resource slices, and the Node itself. If
-	// it is empty, the cache covers the entire cluster. The cache keeps container statuses and
-	// owners of pods, and all labels of nodes, only if NodeName is set.
+	// NodeName limits the cache to one node: its pods, its ResourceSlices, and its Node object. If
+	// NodeName is empty, the cache covers the entire cluster. Only if NodeName is set, the cache
+	// keeps container statuses and owners of pods, and all labels of the node.
 	NodeName string
 
-	// Namespace limits pods, jobs, claims, and claim templates to one namespace. If it is empty,
-	// all namespaces are covered.
+	// Namespace limits pods, Jobs, ResourceClaims, and ResourceClaimTemplates to one namespace. If
+	// it is empty, the cache covers all namespaces.
 	Namespace string
 
-	// LabelSelector limits pods, but no other kind. If it is empty, all pods are covered.
+	// LabelSelector limits pods, but no other kind. If it is empty, the cache covers all pods.
 	LabelSelector string
 }
 
@@ -37,7 +37,7 @@ type Options struct {
 type Cache struct {
 	options   Options
 	client    kubernetes.Interface // nil if the cache is Off
-	offReason error                // why the cache is Off, unless the configuration disables it
+	offReason error                // why the cache is Off; nil if the configuration disables it
 	logger    *zap.Logger
 
 	ctx     context.Context // context of the informers
@@ -49,16 +49,16 @@ type Cache struct {
 	users int // guarded by caches.mu
 }
 
-// caches contains the caches in use that Acquire returned.
+// caches contains the caches that Acquire returned and that are still in use.
 var caches = struct {
 	mu sync.Mutex
 	m  map[Options]*Cache
 }{m: map[Options]*Cache{}}
 
-// Acquire returns the cache for the options. Callers with equal options share it. set is used only
-// for the first caller. Acquire does not open a connection. It returns an error if a kubeconfig
-// cannot be used. Without a service account the cache is Off. Call Release once after each
-// successful call.
+// Acquire returns the cache for the options. Callers with equal options share a cache. set is used
+// only for the first of these callers. Acquire does not open a connection. It returns an error if a
+// kubeconfig cannot be used. If there is no service account, the cache is Off. Call Release once
+// after each successful call.
 func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	caches.mu.Lock()
 	defer caches.mu.Unlock()
@@ -84,8 +84,8 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	return c, nil
 }
 
-// configInUse reports whether a cache with this configuration exists, whose messages have already
-// been logged. The caller must hold caches.mu.
+// configInUse reports whether a cache with this configuration exists. If so, the messages about the
+// configuration have already been logged. The caller must hold caches.mu.
 func configInUse(config Config) bool {
 	for o := range caches.m {
 		if o.Config == config {
@@ -102,7 +102,7 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 		logger = logger.With(zap.String("label_selector", o.LabelSelector))
 	}
 	c := &Cache{options: o, client: client, logger: logger, users: 1}
-	// This package logs each state change once; client-go would log each attempt.
+	// This package logs each change of state once. client-go would log each attempt.
 	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	if client != nil {
 		for k := range numKinds {
@@ -112,8 +112,8 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 	return c
 }
 
-// Release ends one use of the cache. When the last user releases it, it stops the informers and
-// waits for them. All subscriptions must have ended.
+// Release ends one use of the cache. When the last user releases the cache, Release stops the
+// informers and waits for them. All subscriptions must have ended.
 func (c *Cache) Release() {
 	caches.mu.Lock()
 	c.users--
@@ -137,8 +137,8 @@ func (c *Cache) Need(kinds ...Kind) {
 	}
 }
 
-// WaitSynced waits until each kind is settled (see [State.Settled]). If ctx ends first, the error
-// contains the unsettled kinds and the reasons.
+// WaitSynced waits until each kind is settled (see [State.Settled]). If ctx is done first, the
+// error contains the kinds that are not settled, and the reasons.
 func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	for _, k := range kinds {
 		subscribe := func(f func()) func() { return c.Subscribe(k, f) }
@@ -159,9 +159,9 @@ func (c *Cache) State(k Kind) State {
 	return State{Phase: Off, Err: c.offReason}
 }
 
-// Subscribe calls f in its own goroutine whenever objects of the kind, or its state, have changed.
-// All changes during a call and shortly after it result in one more call. The returned function
-// waits until f has returned; f must not call it.
+// Subscribe calls f in a separate goroutine whenever objects of the kind or its state have changed.
+// All changes during a call or shortly after it together result in one more call. unsubscribe waits
+// until f has returned, so f must not call unsubscribe.
 func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	if col := c.kinds[k]; col != nil {
 		return col.changes.Subscribe(f)
@@ -169,8 +169,9 @@ func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	return func() {}
 }
 
-// SubscribeObjects passes all objects of the kind to the handler, and then every change, in order.
-// The returned function waits until the handler has returned; the handler must not call it.
+// SubscribeObjects passes all objects of the kind to the handler, followed by every change, in
+// order. unsubscribe waits until the handler has returned, so the handler must not call
+// unsubscribe.
 func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (unsubscribe func()) {
 	col := c.kinds[k]
 	if col == nil {
@@ -207,28 +208,28 @@ func (c *Cache) Node(name string) (*corev1.Node, bool) {
 	return getObject[*corev1.Node](c, Nodes, name)
 }
 
-// ResourceSlices returns all resource slices in the cache.
+// ResourceSlices returns all ResourceSlices in the cache.
 func (c *Cache) ResourceSlices() []*resourcev1.ResourceSlice {
 	return listObjects[*resourcev1.ResourceSlice](c, ResourceSlices)
 }
 
-// ResourceClaims returns all resource claims in the cache.
+// ResourceClaims returns all ResourceClaims in the cache.
 func (c *Cache) ResourceClaims() []*resourcev1.ResourceClaim {
 	return listObjects[*resourcev1.ResourceClaim](c, ResourceClaims)
 }
 
-// ResourceClaim returns one resource claim.
+// ResourceClaim returns one ResourceClaim.
 func (c *Cache) ResourceClaim(namespace, name string) (*resourcev1.ResourceClaim, bool) {
 	return getObject[*resourcev1.ResourceClaim](c, ResourceClaims, namespace+"/"+name)
 }
 
-// Job returns one job.
+// Job returns one Job.
 func (c *Cache) Job(namespace, name string) (*batchv1.Job, bool) {
 	return getObject[*batchv1.Job](c, Jobs, namespace+"/"+name)
 }
 
-// Client returns the client of the API server, for leader election and events. It is nil if the
-// cache is Off.
+// Client returns the client for the API server. It is used for leader election and events. It is
+// nil if the cache is Off.
 func (c *Cache) Client() kubernetes.Interface { return c.client }
 
 func listObjects[T any](c *Cache, k Kind) []T {
@@ -246,7 +247,8 @@ func listObjects[T any](c *Cache, k Kind) []T {
 	return typed
 }
 
-// getObject returns the object with the given key, which is namespace/name or name.
+// getObject returns the object with the given key. The key is namespace/name, or name for
+// cluster-scoped objects.
 func getObject[T any](c *Cache, k Kind, key string) (T, bool) {
 	var none T
 	col := c.kinds[k]

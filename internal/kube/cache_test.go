@@ -40,7 +40,7 @@ func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	return set, logs
 }
 
-// lines returns the log lines, sorted, with level, kind, and state.
+// lines returns the sorted log lines with level, kind, and state.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -167,12 +167,12 @@ func TestHandlersReceiveEveryObjectAndEveryChange(t *testing.T) {
 		synctest.Wait()
 		assert.Empty(t, events)
 
-		c.SubscribeObjects(kube.Nodes, handler)() // a kind that is never needed
+		c.SubscribeObjects(kube.Nodes, handler)() // a kind that was never requested with Need
 	})
 }
 
 // failing makes every attempt to list a resource, or to discover the served resources, fail with
-// err. The returned function changes the error. With nil, attempts succeed.
+// err. become changes the error. If the error is nil, attempts succeed.
 func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -255,8 +255,8 @@ func TestAnAPIThatIsNotServedIsAbsentUntilItIsServed(t *testing.T) {
 	})
 }
 
-// A forbidden kind stays settled while the server cannot be reached, so that callers of WaitSynced
-// do not block again.
+// A forbidden kind stays settled while the server is unavailable, so that callers of WaitSynced do
+// not block again.
 func TestForbiddenKindsStayForbiddenWhileTheServerIsUnavailable(t *testing.T) {
 	for name, refusal := range map[string]struct {
 		resource string

@@ -18,8 +18,8 @@ import (
 
 // collection stores the objects of one kind and their state.
 //
-// The informer's reflector retries failed attempts: at first within a second, later within a
-// minute. Each attempt calls the list and watch functions below.
+// The informer's reflector retries failed attempts, first within a second and later within a
+// minute. Each attempt calls the methods list and watch.
 type collection struct {
 	cache     *Cache
 	kind      Kind
@@ -30,7 +30,7 @@ type collection struct {
 
 	mu      sync.Mutex
 	started bool
-	err     error // result of the last attempt to list or watch; nil while a watch is open
+	err     error // error of the last attempt to list or watch; nil while a watch is open
 	state   State
 }
 
@@ -39,7 +39,7 @@ func newCollection(c *Cache, k Kind) *collection {
 	lw := &cache.ListWatch{ListWithContextFunc: col.list, WatchFuncWithContext: col.watch}
 	col.informer = cache.NewSharedIndexInformerWithOptions(
 		cache.ToListWatcherWithWatchListSemantics(lw, c.client), col.source.example, cache.SharedIndexInformerOptions{})
-	// These calls return an error only if the informer has already started.
+	// These calls return an error only if the informer has already been started.
 	_ = col.informer.SetTransform(transform(c.options))
 	_ = col.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) { // the reflector lists again immediately
@@ -77,15 +77,14 @@ func (col *collection) list(ctx context.Context, options metav1.ListOptions) (ru
 	if err != nil && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
 	}
-	// An attempt succeeds only when its watch is open, because until then the objects are not
-	// current.
+	// An attempt succeeds only when its watch is open. Until then, the objects are not current.
 	return objects, err
 }
 
 func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w, err := col.source.watch(ctx, options)
-	// Older servers cannot send the initial objects through a watch. The reflector then falls back
-	// to listing them.
+	// Older servers cannot send the initial objects through a watch. In this case, the reflector
+	// lists them.
 	refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
 	if !refused && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
@@ -93,7 +92,7 @@ func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (w
 	return w, err
 }
 
-// isRetriedImmediately reports whether an error only means that the resource version is too old or
+// isRetriedImmediately reports whether an error means only that the resource version is too old or
 // too new for the server.
 func isRetriedImmediately(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)
@@ -110,7 +109,8 @@ func (col *collection) recordAttempt(err error) {
 	col.update()
 }
 
-// update computes the state, logs a change, and notifies subscribers.
+// update computes the state. If the state has changed, update logs the change and notifies
+// subscribers.
 func (col *collection) update() {
 	col.mu.Lock()
 	defer col.mu.Unlock()
@@ -123,8 +123,8 @@ func (col *collection) update() {
 	}
 }
 
-// nextPhase returns the phase after an attempt. Forbidden and Absent persist while the server does
-// not respond.
+// nextPhase returns the phase after an attempt. The phases Forbidden and Absent persist while the
+// server does not respond.
 func nextPhase(previous Phase, err error, synced bool) Phase {
 	switch {
 	case errors.Is(err, errNotServed):
@@ -148,7 +148,7 @@ func (col *collection) log() {
 	switch {
 	case col.state.Err == nil && col.state.Phase == Synced:
 		logger.Info("Kubernetes objects are current")
-	case col.state.Err == nil: // the first attempt is not over yet
+	case col.state.Err == nil: // the first attempt has not ended yet
 	case col.state.Phase == Absent:
 		logger.Info("The API server does not serve these objects", zap.Error(col.state.Err))
 	default:

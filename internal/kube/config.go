@@ -14,7 +14,7 @@ import (
 
 // The values of auth_type.
 const (
-	AuthServiceAccount = "serviceAccount" // the pod's own service account
+	AuthServiceAccount = "serviceAccount" // the pod's service account
 	AuthKubeConfig     = "kubeConfig"     // a kubeconfig file
 	AuthNone           = "none"           // the API server is not used
 )
@@ -24,19 +24,20 @@ var authTypes = []string{AuthServiceAccount, AuthKubeConfig, AuthNone}
 // userAgent identifies the program in the API server's audit log and metrics.
 const userAgent = "otelcol-gpu"
 
-// Config configures access to the API server. It is the kubernetes section of a component's
+// Config configures access to the API server. It is the section kubernetes of a component's
 // configuration.
 type Config struct {
-	// AuthType is serviceAccount (default), kubeConfig, or none. With none, the API server is not
-	// used. Outside a cluster, serviceAccount is logged and has the same effect as none.
+	// AuthType is serviceAccount (the default), kubeConfig, or none. With none, the API server is
+	// not used. Outside a cluster, serviceAccount has the same effect as none, and a message is
+	// logged.
 	AuthType string `mapstructure:"auth_type"`
 
-	// KubeConfig is the path of the kubeconfig file for auth_type kubeConfig. Default: the
-	// environment variable KUBECONFIG, then ~/.kube/config.
+	// KubeConfig is the path of the kubeconfig file if auth_type is kubeConfig. The default is the
+	// environment variable KUBECONFIG or, if that is unset, ~/.kube/config.
 	KubeConfig string `mapstructure:"kubeconfig"`
 
-	// Context is the context in the kubeconfig for auth_type kubeConfig. Default: the file's
-	// current context.
+	// Context is the context in the kubeconfig file if auth_type is kubeConfig. The default is the
+	// file's current context.
 	Context string `mapstructure:"context"`
 }
 
@@ -56,9 +57,10 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// restConfig returns the client's configuration, or nil if the API server is not used. offReason is
-// then the reason, unless the configuration disables the API server: the program runs outside a
-// cluster ([rest.ErrNotInCluster]), or the service account has no token.
+// restConfig returns the client's configuration, or nil if the API server is not used. In the
+// latter case, offReason is the reason: the program runs outside a cluster
+// ([rest.ErrNotInCluster]), or the service account has no token. offReason is nil if the
+// configuration disables the API server.
 func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 	switch c.AuthType {
 	case AuthNone:
@@ -78,12 +80,12 @@ func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 		}
 	}
 	config.UserAgent = userAgent
-	// With the default limits, which are for command-line tools, fetching all kinds would take
+	// The default limits are for command-line tools. With them, fetching all kinds would take
 	// seconds.
 	config.QPS, config.Burst = 20, 40
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	// Servers send a warning with every response of a beta API.
+	// Servers send a warning with every response from a beta API.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config, nil, nil
 }

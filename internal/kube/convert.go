@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// All versions of resource.k8s.io have the same JSON, with two exceptions in v1beta1. A device's
-// attributes are in a field named basic. A request's fields are in the request itself instead of a
-// field named exactly.
+// The JSON of all versions of resource.k8s.io is the same, with two exceptions in v1beta1. A
+// device's attributes are in a field named basic. A request's fields are in the request itself
+// instead of in a field named exactly.
 
-// objectPointer is a pointer to an API object's type.
+// objectPointer is a pointer to T that implements an API object.
 type objectPointer[T any] interface {
 	*T
 	runtime.Object
@@ -39,8 +39,8 @@ func copyJSON(from, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// convertWithMoves returns a function that converts like convertJSON. It then calls move to copy
-// the fields that have another path in the JSON of type Old.
+// convertWithMoves returns a function that converts like convertJSON and then calls move to copy
+// the fields that have a different path in the JSON of type Old.
 func convertWithMoves[Old, T any, P objectPointer[T]](move func(from *Old, to P) error) func(runtime.Object) (runtime.Object, error) {
 	return func(from runtime.Object) (runtime.Object, error) {
 		converted, err := convertJSON[T, P](from)
@@ -75,8 +75,8 @@ func moveTemplateRequests(from *resourcev1beta1.ResourceClaimTemplate, to *resou
 	return moveRequests(from.Spec.Spec.Devices.Requests, to.Spec.Spec.Devices.Requests)
 }
 
-// moveRequests copies the fields of v1beta1 requests that have another path in v1. A request with
-// alternatives has none of these fields itself.
+// moveRequests copies the fields of v1beta1 requests that have a different path in v1. A request
+// with alternatives has none of these fields itself.
 func moveRequests(from []resourcev1beta1.DeviceRequest, to []resourcev1.DeviceRequest) error {
 	for i := range from {
 		if len(from[i].FirstAvailable) > 0 {

@@ -9,19 +9,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Rows are the samples of a scrape as exposed. A receiver sends them to the synthesizer.
+// Rows contains the samples of a scrape as the exporter exposed them. A receiver sends them to the
+// synthesizer.
 type Rows struct {
-	Scope gpudata.Scope // the receiver's
-	// Node is the exporter's node, or empty if the Resources of the rows do not contain it.
+	Scope gpudata.Scope // the receiver's scope
+	// Node is the exporter's node. It is "" if the Resources of the rows must not contain the node.
 	Node string
-	// Time is the time of samples that have no timestamp.
+	// Time is the time of the samples that have no timestamp.
 	Time pcommon.Timestamp
-	// Sets are label sets with their samples. While the exporter exposes a set, all scrapes use the
-	// same pointer to the set.
+	// Sets contains label sets with their samples. While the exporter exposes a label set, every
+	// scrape has the same pointer to it.
 	Sets []*exposition.LabelSet
 }
 
-// At returns the time of the i-th sample of a label set.
+// At returns the time of a label set's ith sample.
 func (r *Rows) At(set *exposition.LabelSet, i int) pcommon.Timestamp {
 	if i < len(set.Times) && set.Times[i] != 0 {
 		return pcommon.Timestamp(set.Times[i])
@@ -44,7 +45,7 @@ func (r *Rows) putResource(attrs pcommon.Map, set *exposition.LabelSet) {
 	}
 }
 
-// Points returns the number of points in the rows after conversion to metrics.
+// Points returns the number of data points that the rows have after conversion to metrics.
 func (r *Rows) Points() (n int) {
 	for _, set := range r.Sets {
 		n += len(set.Samples)
@@ -52,14 +53,14 @@ func (r *Rows) Points() (n int) {
 	return n
 }
 
-// WriteTo appends the points to metrics.
+// WriteTo converts the rows to data points and appends them to md.
 func (r *Rows) WriteTo(md pmetric.Metrics) {
 	r.Write(md, func(*exposition.LabelSet, *exposition.Metric) bool { return true })
 }
 
-// Write appends the rows of selected metrics to a batch. Each label set becomes a Resource with the
-// labels as attributes. Each sample becomes a metric with one point without attributes. Strings
-// share the memory of the parser's cache.
+// Write appends the rows of selected metrics to a batch. Each label set becomes a Resource that has
+// the labels as attributes. Each sample becomes a metric with one data point, which has no
+// attributes. Strings share memory with the parser's cache.
 func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *exposition.Metric) bool) {
 	for _, set := range r.Sets {
 		var metrics pmetric.MetricSlice
@@ -84,7 +85,7 @@ func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *expos
 	}
 }
 
-// BeginExposed sets a metric's name to the exposed name and returns its points.
+// BeginExposed sets a metric's name to the exposed name and returns the metric's data points.
 func BeginExposed(m pmetric.Metric, of *exposition.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(of.Name)
 	if !of.Counter {

@@ -12,13 +12,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// Section is a part of a component that adds to frames, such as the section power of gpu_k8s.
+// Section is a part of a component that adds data to frames, such as the section power of gpu_k8s.
 type Section struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// Process adds samples, holders and frames to a batch. It must then call [stage.Batch.Settle].
-	// Process may be called concurrently. It must not use the batch after returning. A section that
-	// only starts and stops something for other sections has no Process.
+	// Process adds samples, holders, and frames to a batch. It must then call [stage.Batch.Settle].
+	// Process may be called concurrently. It must not use the batch after it has returned. Process
+	// is nil if the section only starts and stops something for other sections.
 	Process func(context.Context, *stage.Batch)
 	// Wants selects the metrics that Process uses. Frames may contain other metrics as well.
 	Wants func(*signal.Metric) bool
@@ -26,7 +26,8 @@ type Section struct {
 
 // Sections returns the functions of a component that consists of sections. The component reads each
 // arrival once, runs the sections in order, and writes the results once. As in a pipeline, the
-// sections start in reverse order. If one fails to start, the ones that were started are shut down.
+// sections start in reverse order. If a section fails to start, the sections that have started are
+// shut down.
 func Sections(list ...Section) Functions {
 	shutdown := func(ctx context.Context, of []Section) (err error) {
 		for _, s := range of {
@@ -65,8 +66,8 @@ func Sections(list ...Section) Functions {
 	}
 }
 
-// write adds to the metrics what the sections added to the frames that were read from them. It
-// returns the frames for the next stage. The batch must not be used afterward.
+// write writes what the sections added to the frames that were read from the metrics. It returns
+// the frames for the next stage. Callers must not use the batch afterward.
 func (b *Batch) write(a *Arrival) []*gpudata.Frame {
 	if len(b.read) > 0 && b.read[0].Attribution != nil {
 		b.writeHoldings(b.read[0].Attribution)

@@ -13,7 +13,7 @@ import (
 )
 
 // Stages runs processors one after another within one component. Each stage gets the frames that
-// the previous stage returned. They are converted to metrics only after the last stage.
+// the previous stage returned. Frames are converted to metrics only after the last stage.
 type Stages struct {
 	list   []*Processor
 	names  []string
@@ -24,21 +24,21 @@ type Stages struct {
 // NewStages returns an empty list of stages that sends its results to next.
 func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
 
-// NewStage returns a stage that cannot be used as a processor of the Collector.
+// NewStage returns a stage. It cannot be used as a processor in a Collector pipeline.
 func NewStage(f Functions) *Processor {
 	return &Processor{
 		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, takesRows: f.TakesRows,
 	}
 }
 
-// Append adds a stage. If the stage fails to start, the error of Start contains the stage's name.
+// Append adds a stage. If the stage fails to start, the error from Start contains name.
 func (s *Stages) Append(name string, stage *Processor) {
 	s.names = append(s.names, name)
 	s.list = append(s.list, stage)
 }
 
-// Start starts the stages, the last one first, because a stage can send data as soon as it runs. If
-// a stage fails to start, the stages that were started are shut down.
+// Start starts the stages in reverse order, because a stage can send data as soon as it runs. If a
+// stage fails to start, the stages that have started are shut down.
 func (s *Stages) Start(ctx context.Context, host component.Host) error {
 	s.status.Host = host
 	for i, stage := range slices.Backward(s.list) {
@@ -82,9 +82,9 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	return s.Consume(ctx, nil, md)
 }
 
-// Consume runs the stages on metrics and on the rows of a scrape, which may be nil. If the first
-// stage does not read rows, they are converted to metrics. The metrics must not be used afterward.
-// The item counters of the first stage count the input and output of the entire list.
+// Consume runs the stages on metrics and on the rows of a scrape. rows may be nil. If the first
+// stage does not read rows, Consume converts them to metrics first. Callers must not use md
+// afterward. The item counters of the first stage count the input and output of the entire list.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}
 	first := s.list[0]

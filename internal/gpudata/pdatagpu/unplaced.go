@@ -11,13 +11,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// This file reads and writes processes on unknown devices. Their points have the attribute
+// This file reads and writes processes on unknown devices. Their data points have the attribute
 // gpu.process.source and the device attributes that the exporter exposes.
 
-// isUnplaced reports whether the device of a process point is unknown.
+// isUnplaced reports whether the device of a process's data point is unknown.
 func isUnplaced(attrs pcommon.Map) bool { return Text(attrs, signal.ProcessSource) != "" }
 
-// unplaced reads the point of a process on an unknown device.
+// unplaced reads a data point of a process on an unknown device.
 func (in *input) unplaced(s *signal.Metric, dp pmetric.NumberDataPoint, v float64) {
 	if !in.known {
 		in.addSeries()
@@ -42,7 +42,7 @@ func (in *input) unplaced(s *signal.Metric, dp pmetric.NumberDataPoint, v float6
 	u.Samples.AddHighest(gpudata.Sample{Metric: s, Value: v, Start: int64(dp.StartTimestamp())})
 }
 
-// unplacedKey identifies a process without a known device in a batch.
+// unplacedKey identifies a process on an unknown device within a batch.
 type unplacedKey struct {
 	frame         *gpudata.Frame
 	exporter, pid string
@@ -74,7 +74,7 @@ func (w *Writer) unplaced(f *gpudata.Frame) {
 	}
 }
 
-// scopeOf returns the scope of samples that do not set one.
+// scopeOf returns the scope of samples that do not have their own.
 func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	if f.Scope != 0 {
 		return f.Scope
@@ -82,8 +82,8 @@ func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	return w.Scope
 }
 
-// removeUnplaced removes the incoming points of processes on unknown devices. If gpu_k8s has found
-// the device, the process was already written with the device.
+// removeUnplaced removes the incoming data points of processes on unknown devices. If gpu_k8s has
+// found the device, the process has already been written with the device.
 func (b *Batch) removeUnplaced() {
 	if b.unplaced == nil {
 		return

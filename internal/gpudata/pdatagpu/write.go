@@ -18,9 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// writeAdded writes to the batch's metrics the samples that were added to the frames after the
-// frames were read. It adds points to the batch's Resource for their place and holder, or to a new
-// Resource.
+// writeAdded writes the samples that were added to the frames after the frames were read. It adds
+// data points to the batch's Resource for the place and holder, or to a new Resource.
 func (b *Batch) writeAdded() {
 	w := Writer{batch: b}
 	w.begin(b.Metrics, b.resources)
@@ -37,26 +36,26 @@ func (b *Batch) writeAdded() {
 	}
 }
 
-// maxDescriptions limits the device descriptions that a Writer caches.
+// maxDescriptions is the maximum number of device descriptions that a Writer caches.
 const maxDescriptions = 100_000
 
-// Writer converts frames to metrics. It caches device descriptions between calls and is not safe
+// Writer converts frames to metrics. It caches device descriptions between calls. It is not safe
 // for concurrent use.
 type Writer struct {
-	// Scope is the scope of samples that do not set one.
+	// Scope is the scope of samples that do not have their own.
 	Scope gpudata.Scope
-	// Disabled metrics are not written.
+	// Disabled contains metrics that are not written.
 	Disabled map[*signal.Metric]bool
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
-	batch     *Batch // the batch to which samples are added; nil for Write
+	batch     *Batch // the batch to which samples are added; nil in Write
 	outputs   map[outputKey]*output
 
 	descriptions *descriptions
-	device       *gpudata.DeviceFrame // the last described device
+	device       *gpudata.DeviceFrame // the device that was last described
 	described    pcommon.Map
-	sizes        map[*signal.Metric]int // number of points per metric of a place in the last call
+	sizes        map[*signal.Metric]int // number of data points per metric of a place in the last call
 }
 
 type outputKey struct {
@@ -68,17 +67,17 @@ type outputKey struct {
 type output struct {
 	metrics pmetric.MetricSlice
 	points  map[*signal.Metric]pmetric.NumberDataPointSlice
-	sizes   map[*signal.Metric]int // initial capacity per metric; nil for a holder's output
+	sizes   map[*signal.Metric]int // initial capacity for each metric; nil for a holder's output
 }
 
-// description caches the attributes that describe a device. It does not change.
+// description caches the attributes that describe a device. It is immutable.
 type description struct {
 	of    gpudata.Description
 	attrs pcommon.Map
 }
 
-// descriptions caches the descriptions of devices. It is safe for concurrent use, so several Writers
-// can share it.
+// descriptions caches the descriptions of devices. It is safe for concurrent use, so that several
+// Writers can share it.
 type descriptions struct {
 	mu     sync.Mutex
 	recent *componenthelper.Recent[gpudata.Device, *description]
@@ -107,7 +106,7 @@ func (c *descriptions) of(d *gpudata.DeviceFrame) *description {
 	return known
 }
 
-// Write appends all series of the frames to a batch of metrics.
+// Write appends all series in the frames to a batch of metrics.
 func (w *Writer) Write(frames []*gpudata.Frame, md pmetric.Metrics) {
 	w.begin(md, map[resourceKey]pmetric.ResourceMetrics{})
 	for _, f := range frames {
@@ -141,7 +140,7 @@ func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.Res
 func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 	h := whoOf(s)
 	var to *output
-	var by gpudata.Scope // the scope of to
+	var by gpudata.Scope // the scope of the output to
 	for i := range s.Samples {
 		sample := &s.Samples[i]
 		if w.Disabled[sample.Metric] {
@@ -155,7 +154,7 @@ func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 	}
 }
 
-// putSeries writes the attributes of a series to a point, except the device's description.
+// putSeries writes the attributes of a series to a data point, except for the device's description.
 func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	d, u := s.Device, s.User
 	switch {
@@ -182,7 +181,7 @@ func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	}
 }
 
-// who is a holder with the description of its pod. The zero value means no holder.
+// who is a holder and the description of its pod. The zero value means no holder.
 type who struct {
 	gpudata.Holder
 	owner gpudata.Owner
@@ -199,7 +198,7 @@ func whoOf(s *gpudata.Series) who {
 	return who{}
 }
 
-// PutResource writes the attributes of the Resource of a series.
+// PutResource writes the attributes of a series' Resource.
 func PutResource(attrs pcommon.Map, f *gpudata.Frame, s *gpudata.Series) {
 	h := whoOf(s)
 	PutPlace(attrs, f.Place, f.Host)
@@ -208,7 +207,7 @@ func PutResource(attrs pcommon.Map, f *gpudata.Frame, s *gpudata.Series) {
 	putOwner(attrs, h.owner)
 }
 
-// PutPoint writes the attributes of the point of a sample.
+// PutPoint writes the attributes of a sample's data point.
 func PutPoint(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	if isAccelerator(sample.Metric) {
 		attrs.PutStr(signal.HardwareID, s.Device.Device.ID())
@@ -218,7 +217,7 @@ func PutPoint(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	putSeries(attrs, s, sample)
 }
 
-// point adds a point of a series with its attributes.
+// point adds a data point with its attributes to a series.
 func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *gpudata.Sample) pmetric.NumberDataPoint {
 	dp := w.points(to, MetricOf(s)).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
@@ -246,7 +245,7 @@ func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *
 	return dp
 }
 
-// MetricOf returns the metric of a sample. For an amount of money, the metric depends on the
+// MetricOf returns the metric of a sample. The metric of an amount of money depends on the
 // currency.
 func MetricOf(s *gpudata.Sample) *signal.Metric {
 	if s.Metric.Unit != signal.UnitCurrency {
@@ -261,7 +260,7 @@ func MetricOf(s *gpudata.Sample) *signal.Metric {
 	return signal.InCurrency(s.Metric, code)
 }
 
-// points returns the points of a metric in an output.
+// points returns the data points of a metric in an output.
 func (w *Writer) points(o *output, m *signal.Metric) pmetric.NumberDataPointSlice {
 	dps, ok := o.points[m]
 	if !ok {
@@ -298,9 +297,9 @@ func putScope(to pcommon.InstrumentationScope, s gpudata.Scope) {
 	to.SetVersion(version)
 }
 
-// resource returns the Resource of a holder, or of the place if there is no holder. A new Resource
-// of a holder gets all attributes of the place's Resource. It also gets the attributes of incoming
-// Resources that describe the same holder less specifically.
+// resource returns the Resource of a holder, or of the place if there is no holder. A holder's new
+// Resource gets all attributes of the place's Resource. It also gets the attributes of incoming
+// Resources whose attributes identify the same holder less completely.
 func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {
@@ -308,7 +307,7 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	}
 	rm = w.md.ResourceMetrics().AppendEmpty()
 	attrs := rm.Resource().Attributes()
-	attrs.EnsureCapacity(8) // most Resources have at most this many
+	attrs.EnsureCapacity(8) // most Resources have at most 8 attributes
 	if of, known := w.resources[resourceKey{place: key.place, host: key.host}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
 	} else if w.batch != nil {
@@ -326,8 +325,8 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	return rm
 }
 
-// describe copies the description of a place. It uses the place's own Resource if the batch has
-// one, and otherwise the place attributes of another Resource.
+// describe copies the attributes of a place. It uses the place's own Resource if the batch has one.
+// Otherwise, it uses the place attributes of another Resource.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
@@ -338,7 +337,7 @@ func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	}
 }
 
-// complete adds missing attributes from Resources that describe the same holder less specifically.
+// complete adds missing attributes from Resources that identify the same holder less completely.
 func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 	for _, less := range b.holders[p] {
 		if !less.PartOf(h) {
@@ -352,7 +351,7 @@ func (b *Batch) complete(p gpudata.Place, h gpudata.Holder, attrs pcommon.Map) {
 	}
 }
 
-// describe returns the attributes that describe a device on each of its points.
+// describe returns the attributes that describe a device on each of its data points.
 func (w *Writer) describe(d *gpudata.DeviceFrame) pcommon.Map {
 	if w.device != d {
 		w.device, w.described = d, w.descriptions.of(d).attrs
@@ -402,7 +401,7 @@ func putOwner(attrs pcommon.Map, o gpudata.Owner) {
 	}
 }
 
-// putDevice writes the identity and description of a device, without an allocation.
+// putDevice writes the identity and description of a device, but no allocation.
 func putDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	attrs.PutStr(signal.HardwareID, d.Device.ID())
 	for _, f := range descriptionFields(&d.Description) {
@@ -419,10 +418,10 @@ func putUser(attrs pcommon.Map, u *gpudata.User) {
 	putAllocation(attrs, &u.Allocation)
 }
 
-// putHolding writes a user's sharing strategy and allocation to a repeated point of a device.
+// putHolding writes a user's sharing strategy and allocation to a device's repeated data point.
 func putHolding(attrs pcommon.Map, d *gpudata.DeviceFrame, u *gpudata.User) {
 	if u.Holds && u.Allocation.Claim == "" && d.Allocation.Claim != "" {
-		attrs.Remove(signal.ResourceClaimName) // the user holds the device through another claim, or through none
+		attrs.Remove(signal.ResourceClaimName) // the user holds the device through a different claim or without a claim
 	}
 	putUser(attrs, u)
 }
@@ -451,7 +450,7 @@ func putSample(attrs pcommon.Map, s *gpudata.Sample) {
 		put(attrs, s.Metric.Attributes[0], s.Own)
 	}
 	for i := range s.More {
-		// FromRaw only fails for types that a sample's attribute cannot have.
+		// FromRaw fails only for types that attributes of a sample cannot have.
 		_ = attrs.PutEmpty(s.More[i].Key).FromRaw(s.More[i].Value)
 	}
 }
