@@ -10,7 +10,8 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// grpcWarnings collects gRPC's own log messages, which would appear in the collector's log.
+// grpcWarnings collects gRPC's own log messages, which would otherwise appear in the Collector's
+// log.
 var grpcWarnings lockedBuffer
 
 func TestMain(m *testing.M) {

@@ -23,13 +23,14 @@ import (
 )
 
 const (
-	// maxPodResources limits the kubelet's response, in bytes. gRPC's default of 4 MiB is too small
-	// for nodes with many pods.
+	// maxPodResources is the maximum size of the kubelet's response, in bytes. gRPC's default of 4
+	// MiB is too small for nodes with many pods.
 	maxPodResources = 16 << 20
-	// maxPodResourcesBackoff is the longest pause after failures, unless the interval is longer.
+	// maxPodResourcesBackoff is the maximum pause after failures, unless the interval is longer.
 	maxPodResourcesBackoff = time.Minute
-	// podResourcesJitter is the random part of a pause. Without it, several pollers on a node could
-	// exceed the kubelet's rate limit at the same times.
+	// podResourcesJitter is the size of the range from which a pause is chosen at random, as a
+	// fraction of the pause. Without it, several pollers on a node could poll at the same times and
+	// exceed the kubelet's rate limit.
 	podResourcesJitter = 0.1
 )
 
@@ -38,16 +39,16 @@ type PodResourcesConfig struct {
 	// Enabled enables polling.
 	Enabled bool `mapstructure:"enabled"`
 
-	// Socket is the path of the kubelet's socket, or of a socket with the same API, such as
-	// koordlet's. Mount its directory instead of the socket, because the kubelet creates a new
-	// socket when it restarts.
+	// Socket is the path of the kubelet's socket, or of another socket with the same API, such as
+	// koordlet's. Mount the directory of the socket and not the socket itself, because the kubelet
+	// creates a new socket when it restarts.
 	Socket string `mapstructure:"socket"`
 
-	// Interval is the polling interval. It is doubled after the second and each further consecutive
-	// failure, up to a minute, until a poll succeeds.
+	// Interval is the polling interval. It is doubled after the second consecutive failure and
+	// after each further one, up to one minute, until a poll succeeds.
 	Interval time.Duration `mapstructure:"interval"`
 
-	// Timeout limits the duration of one poll.
+	// Timeout is the maximum duration of one poll.
 	Timeout time.Duration `mapstructure:"timeout"`
 }
 
@@ -64,7 +65,7 @@ func NewDefaultPodResourcesConfig() PodResourcesConfig {
 }
 
 // Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values. It does not check unused settings.
+// values. Validate does not check unused settings.
 func (c *PodResourcesConfig) Validate() error {
 	if !c.Enabled {
 		return nil
@@ -72,13 +73,13 @@ func (c *PodResourcesConfig) Validate() error {
 	var p componenthelper.Problems
 	p.Check(filepath.IsAbs(c.Socket), "socket is %q: must be an absolute path", c.Socket)
 	componenthelper.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
-	// A number without a unit means nanoseconds, so the bounds also detect a missing unit.
+	// A number without a unit means nanoseconds, so the limits also detect a missing unit.
 	p.Check(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute,
 		"timeout is %s: must be between 10ms and 1m0s; write the unit, as in 5s", c.Timeout)
 	return p.Err()
 }
 
-// ContainerResources are the devices of an app container or a sidecar.
+// ContainerResources contains the devices of an app container or a sidecar.
 type ContainerResources struct {
 	Namespace, Pod, Container string
 	Devices                   []DeviceRef   // allocated by device plugins
@@ -91,8 +92,8 @@ type DeviceRef struct {
 	ID       string // as the plugin spells it
 }
 
-// ClaimDevice is a device of a resource claim. The kubelet reports neither the claim's UID nor the
-// request that the device satisfies.
+// ClaimDevice is a device that is allocated to a ResourceClaim. The kubelet does not report the
+// claim's UID or the request in the claim.
 type ClaimDevice struct {
 	Namespace, Claim     string // namespace and name of the ResourceClaim
 	Driver, Pool, Device string
@@ -115,11 +116,11 @@ type PodResources struct {
 
 	mu         sync.Mutex
 	resources  []ContainerResources
-	lastAnswer time.Time // when the last successful response arrived; zero before the first
+	lastAnswer time.Time // when the last successful response arrived; zero before the first one
 	state      State
 }
 
-// NewPodResources returns a client, which does no I/O until it is started.
+// NewPodResources returns a client. The client does no I/O until it is started.
 func NewPodResources(cfg PodResourcesConfig, logger *zap.Logger) *PodResources {
 	p := &PodResources{cfg: cfg, logger: logger.With(zap.String("socket", cfg.Socket))}
 	p.list = func(ctx context.Context) ([]ContainerResources, error) { return listPodResources(ctx, cfg.Socket) }
@@ -127,8 +128,7 @@ func NewPodResources(cfg PodResourcesConfig, logger *zap.Logger) *PodResources {
 	return p
 }
 
-// Start starts polling, immediately and then at the interval. It does not wait for the first
-// response.
+// Start starts polling. The first poll is immediate. Start does not wait for its response.
 func (p *PodResources) Start() {
 	p.startOnce.Do(func() {
 		p.mu.Lock()
@@ -138,26 +138,26 @@ func (p *PodResources) Start() {
 	})
 }
 
-// Shutdown cancels a poll in progress and waits for it to end. It may be called without Start and
-// more than once.
+// Shutdown cancels a poll that is in progress and waits until it has ended. It may be called
+// without Start and more than once.
 func (p *PodResources) Shutdown() {
 	p.startOnce.Do(func() {}) // a later Start has no effect
 	p.cancel()
 	p.running.Wait()
 }
 
-// Snapshot returns the last successful response, its time (zero before the first), and the state of
-// the source. Before Start, the state is Off. Before the first response it is Syncing, Absent if
-// there is no socket, or Forbidden if the socket may not be opened. After that it is Synced, or
-// Stale if the last poll failed. The resources are sorted. They are shared and must not be
-// modified.
+// Snapshot returns the last successful response, its time, and the state of the source. The time is
+// zero before the first successful response. Before Start, the state is Off. Before the first
+// successful response, it is Syncing, or Absent if there is no socket, or Forbidden if the client
+// has no permission to open the socket. After that, it is Synced, or Stale if the last poll failed.
+// The resources are sorted. Callers must not modify them.
 func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time, state State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.resources, p.lastAnswer, p.state
 }
 
-// Subscribe calls f in its own goroutine whenever the resources or the state have changed.
+// Subscribe calls f in a separate goroutine whenever the resources or the state have changed.
 // Otherwise, it works like [Cache.Subscribe].
 func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.Subscribe(f) }
 
@@ -197,7 +197,7 @@ func (p *PodResources) pause(failures int) time.Duration {
 	return pause + time.Duration(podResourcesJitter*(rand.Float64()-0.5)*float64(pause))
 }
 
-// poll polls once and reports whether it succeeded.
+// poll polls once and reports whether the poll succeeded.
 func (p *PodResources) poll() bool {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
@@ -250,10 +250,10 @@ func (p *PodResources) log() {
 	}
 }
 
-// listPodResources lists all resources over a new connection. At the polling rate a new connection
-// is cheap, and it also works after the kubelet recreated the socket. It dials the socket itself
-// for two reasons: gRPC would log every missing socket, and gRPC's errors would hide the dial's
-// error, such as [fs.ErrNotExist].
+// listPodResources lists all resources over a new connection. At the polling rate, a new connection
+// is cheap, and it also works after the kubelet has recreated the socket. listPodResources dials
+// the socket itself for two reasons: gRPC would log every missing socket, and gRPC's errors would
+// hide the error from dialing, such as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -285,8 +285,8 @@ func listPodResources(ctx context.Context, socket string) ([]ContainerResources,
 	return containersOf(response), nil
 }
 
-// containersOf returns the containers that have devices, sorted, so that equal responses result in
-// equal slices.
+// containersOf returns the containers that have devices. They are sorted, so that equal responses
+// result in equal slices.
 func containersOf(response *podresourcesv1.ListPodResourcesResponse) []ContainerResources {
 	var containers []ContainerResources
 	for _, pod := range response.GetPodResources() {
@@ -316,7 +316,7 @@ func devicesOf(c *podresourcesv1.ContainerResources) []DeviceRef {
 	slices.SortFunc(devices, func(a, b DeviceRef) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.ID, b.ID))
 	})
-	// A device is listed once for each of its NUMA nodes.
+	// The kubelet lists a device once for each of its NUMA nodes.
 	return slices.Compact(devices)
 }
 

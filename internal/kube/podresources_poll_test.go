@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// script is a list of responses, one per poll. The last one is repeated.
+// script is a list of responses, one for each poll. The last response is repeated.
 type script struct {
 	answers []answer
 	times   []time.Duration // times of the polls since the start
@@ -33,7 +33,7 @@ func (s *script) list(context.Context) ([]ContainerResources, error) {
 	return a.resources, a.err
 }
 
-// polled runs a client with a script for some time, in a synctest bubble.
+// polled runs a client with a script for some time in a synctest bubble.
 func polled(t *testing.T, s *script, while time.Duration, check func(p *PodResources, logs *observer.ObservedLogs)) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {

@@ -20,7 +20,7 @@ import (
 
 const gpu0 = "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 
-// patience limits how long tests with a real server wait.
+// patience is how long tests with a real server wait at most.
 const patience = time.Minute
 
 // eventually waits until the condition is true. It checks the condition after every notification.
@@ -67,7 +67,7 @@ func TestAllDeviceDataOfTheKubeletIsRead(t *testing.T) {
 	kubelet.SetResponse(&podresourcesv1.ListPodResourcesResponse{PodResources: []*podresourcesv1.PodResources{
 		{Namespace: "ml", Name: "train-0", Containers: []*podresourcesv1.ContainerResources{
 			{Name: "trainer", Devices: []*podresourcesv1.ContainerDevices{
-				// There is one entry per NUMA node, and the ids are not sorted.
+				// There is one entry per NUMA node, and the IDs are not sorted.
 				{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia1", "nvidia0"}},
 				{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia0"}},
 				{ResourceName: "example.com/nic", DeviceIds: []string{"eth7"}},
@@ -101,7 +101,7 @@ func TestAllDeviceDataOfTheKubeletIsRead(t *testing.T) {
 		}},
 	}, got)
 
-	// If the kubelet serves the parsed resources, parsing them gives the same result.
+	// If the kubelet serves the parsed resources, parsing them returns the same resources.
 	kubelet.Set(got...)
 	kubelet.AwaitLists(t, 2)
 	again, _, _ := p.Snapshot()

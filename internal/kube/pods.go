@@ -12,20 +12,20 @@ import (
 // ContainerClaim is a container's reference to a ResourceClaim.
 type ContainerClaim struct {
 	Container, Claim string
-	// Request is the request that the container uses, or "" for all.
+	// Request is the request that the container uses, or "" if it uses all requests in the claim.
 	Request string
 }
 
-// Uses reports whether the container uses the devices of a request. The container's spec names the
-// request without the subrequest.
+// Uses reports whether the container uses the devices of a request. The container's spec contains
+// the name of the request without the subrequest.
 func (c *ContainerClaim) Uses(request string) bool {
 	main, _, _ := strings.Cut(request, "/")
 	return c.Request == "" || c.Request == main
 }
 
 // ContainerClaims returns the ResourceClaims of a pod's containers: claims that the pod references,
-// claims from the pod's templates, and claims for its extended resources. Init containers that are
-// not sidecars are omitted, see [isInitOnly].
+// claims from the pod's templates, and claims for its extended resources. It omits init containers
+// that are not sidecars; see [isInitOnly].
 func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	var claims []ContainerClaim
 	add := func(c ContainerClaim) {
@@ -64,15 +64,15 @@ func ClaimNames(p *corev1.Pod) map[string]string {
 }
 
 // isInitOnly reports whether a container is an init container but not a sidecar. Such a container
-// has ended when the other containers start, and the kubelet does not list it.
+// has ended before the app containers start, and the kubelet does not list it.
 func isInitOnly(p *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
 	})
 }
 
-// CutHash returns the name of the object that created a ReplicaSet. The name of the ReplicaSet is
-// <name>-<hash>, and its pods have the hash as a label.
+// CutHash returns the name of the object that created a ReplicaSet. The ReplicaSet's name is
+// <name>-<hash>, and its pods have the hash as the value of a label.
 func CutHash(name, hash string) (string, bool) {
 	if hash == "" {
 		return "", false

@@ -24,19 +24,19 @@ import (
 
 var errNotServed = errors.New("the API server serves no supported version of the API")
 
-// source lists and watches the objects of one kind. It uses the best version that both the server
+// source lists and watches the objects of one kind. It uses the newest version that both the server
 // and this package support.
 type source struct {
 	kind      Kind
 	example   runtime.Object // an empty object, as informers require
 	discovery discovery.DiscoveryInterfaceWithContext
-	versions  []apiVersion // best first
+	versions  []apiVersion // in order of preference
 	restrict  func(*metav1.ListOptions)
 }
 
 // apiVersion describes how to read a kind in one version of its API group.
 type apiVersion struct {
-	groupVersion string // empty if the version is always served, so that discovery is not needed
+	groupVersion string // "" if the version is always served, so that discovery is not needed
 	list         func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch        func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	convert      func(runtime.Object) (runtime.Object, error) // converts to v1; nil if the version is v1
@@ -112,8 +112,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 		}
 	case DeviceTaintRules:
 		s.example = &resourcev1.DeviceTaintRule{}
-		// v1alpha3 has selectors that later versions do not have. Without them, a rule would select
-		// too many devices.
+		// v1alpha3 is not supported. It has selectors that later versions do not have. Without
+		// them, a rule would select too many devices.
 		s.versions = []apiVersion{
 			newVersion(gv1, v1.DeviceTaintRules(), nil),
 			newVersion(gv1beta2, v1beta2.DeviceTaintRules(), convertJSON[resourcev1.DeviceTaintRule]),
@@ -128,8 +128,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	return s
 }
 
-// servedVersion returns the first of the versions that the server serves. It queries the server
-// each time, because an upgraded server may serve other versions.
+// servedVersion returns the first of the versions that the server serves. It asks the server each
+// time, because a server may serve other versions after an upgrade.
 func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 	for _, v := range s.versions {
 		if v.groupVersion == "" {
@@ -140,7 +140,7 @@ func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 		case apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			// All users may use discovery unless an administrator removed that permission.
+			// All users may use discovery unless an administrator has removed this permission.
 			return v, nil
 		case err != nil:
 			return apiVersion{}, err
@@ -180,7 +180,7 @@ func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	return convertWatch(w, v.convert), nil
 }
 
-// converter reads the events of a watch and converts their objects.
+// converter reads the events of a watch and converts the objects in them.
 type converter struct {
 	from    watch.Interface
 	convert func(runtime.Object) (runtime.Object, error)

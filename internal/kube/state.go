@@ -15,7 +15,7 @@ import (
 // Kind is a kind of API object.
 type Kind uint8
 
-// The kinds of a [Cache].
+// The kinds of objects in a [Cache].
 const (
 	Pods Kind = iota
 	Nodes
@@ -28,15 +28,15 @@ const (
 	numKinds // number of kinds
 )
 
-// String returns the resource name of the kind, as in the API's URLs, such as resourceslices.
+// String returns the resource name of the kind in the API's URLs, such as resourceslices.
 func (k Kind) String() string { return kindNames[k] }
 
 var kindNames = [numKinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs", "devicetaintrules"}
 
-// Phase is the phase of a source, which is a kind of API objects or the kubelet.
+// Phase is the phase of a source. A source is either a kind of API objects or the kubelet.
 type Phase uint8
 
-// The phases of a source. The last fetched data can be read in each of them.
+// The phases of a source. In each phase, the data that was last fetched can be read.
 const (
 	// Off means that the source is not in use, because it is disabled, the kind was not requested,
 	// or the program does not run in a cluster. In the last case, Err is set.
@@ -46,9 +46,10 @@ const (
 	Syncing
 	// Synced means that the data is complete and up to date.
 	Synced
-	// Stale means that the data was complete at some time, but changes do not arrive now.
+	// Stale means that the data was complete at some time, but changes do not arrive at present.
 	Stale
-	// Forbidden means that the permission to list and watch, or to open the socket, is missing.
+	// Forbidden means that the program has no permission to list and watch the kind, or to open the
+	// socket.
 	Forbidden
 	// Absent means that the server serves no supported version of the API, or that the socket does
 	// not exist.
@@ -62,11 +63,11 @@ var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "
 // State is the state of a source.
 type State struct {
 	Phase Phase
-	Since time.Time // when the phase began; zero if it never changed
-	Err   error     // why the source is not Synced, if there was an error
+	Since time.Time // when the phase began; zero if the phase has never changed
+	Err   error     // the error because of which the source is not Synced, if any
 }
 
-// update sets phase and error and reports whether either changed.
+// update sets the phase and the error, and reports whether either has changed.
 func (s *State) update(phase Phase, err error, now time.Time) (changed bool) {
 	changed = phase != s.Phase || (err == nil) != (s.Err == nil)
 	if phase != s.Phase {
@@ -76,7 +77,8 @@ func (s *State) update(phase Phase, err error, now time.Time) (changed bool) {
 	return changed
 }
 
-// Observe records one point per phase for a self-metric: 1 for the current phase, 0 for the others.
+// Observe records one data point per phase for a self-metric: 1 for the current phase, and 0 for
+// the others.
 func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue) {
 	for phase, name := range phaseNames {
 		value := int64(0)
@@ -87,7 +89,7 @@ func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue)
 	}
 }
 
-// waitSettled waits until a source is settled. If ctx ends first, the error contains the reason.
+// waitSettled waits until a source is settled. If ctx is done first, the error contains the reason.
 func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
 	changed := componenthelper.NewNotice()
 	defer subscribe(changed.Notify)()
@@ -107,6 +109,6 @@ func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()
 	}
 }
 
-// Settled reports whether waiting is not useful, because the source is complete or will not be
-// complete soon.
+// Settled reports whether there is no reason to wait, because the source is complete or is not
+// expected to be complete soon.
 func (s State) Settled() bool { return s.Phase != Syncing }

@@ -83,13 +83,13 @@ func cutMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// PodAnnotation reports whether an annotation of a pod is kept: the allocations and requests of
+// PodAnnotation reports whether a pod annotation is kept: the allocations and requests of
 // Koordinator, HAMi, and KAI, and any annotation with gpu in its key.
 func PodAnnotation(key string) bool {
 	return strings.HasPrefix(key, "scheduling.koordinator.sh/") || strings.HasPrefix(key, "hami.io/") || strings.Contains(key, "gpu")
 }
 
-// Labels and annotations of pods that, besides owner references, identify the pod's creator.
+// Pod labels and annotations that identify the pod's creator, in addition to owner references.
 const (
 	DeploymentHash    = "pod-template-hash"          // on pods of a Deployment's ReplicaSets
 	RolloutHash       = "rollouts-pod-template-hash" // on pods of an Argo Rollout's ReplicaSets
@@ -101,7 +101,7 @@ const (
 	KueuePodGroupName = "kueue.x-k8s.io/pod-group-name"
 )
 
-// OwnerKey reports whether a label or annotation of a pod identifies the pod's creator.
+// OwnerKey reports whether the label or annotation with this key identifies the pod's creator.
 func OwnerKey(key string) bool {
 	switch key {
 	case DeploymentHash, RolloutHash, JobSetName, LeaderWorkerSet, RayOriginKind, RayOriginName, KueueWorkload, KueuePodGroupName:
@@ -114,17 +114,17 @@ func OwnerKey(key string) bool {
 // threads.
 const MPSPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
-// nodeKeys are prefixes of labels and annotations that describe the GPUs of a node and how they are
+// nodeKeys matches prefixes of labels and annotations that describe a node's GPUs and how they are
 // shared.
 var nodeKeys = beginsWith(
 	"nvidia.com/", "amd.com/", "gpu.intel.com/", "hami.io/", "node.koordinator.sh/", "kai.scheduler/",
 	corev1.LabelHostname,
 )
 
-// claimAnnotations are prefixes of annotations that describe the origin of a claim.
+// claimAnnotations matches prefixes of annotations that describe the origin of a claim.
 var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
-// only returns the entries whose key should be kept, or nil if there are none.
+// only returns the entries whose keys are kept, or nil if there are none.
 func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	var kept M
 	for key, value := range m {
@@ -144,8 +144,8 @@ func beginsWith(prefixes ...string) func(key string) bool {
 	}
 }
 
-// extended returns the resources whose name has a domain, or nil if there are none. It omits cpu,
-// memory, and storage.
+// extended returns the resources whose names have a domain, or nil if there are none. This omits
+// cpu, memory, and storage.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }
@@ -180,7 +180,7 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 		SchedulingGates: spec.SchedulingGates,
 		ResourceClaims:  spec.ResourceClaims,
 	}
-	if hasNodeFilter || len(spec.ResourceClaims) > 0 { // a claim can be reserved for the group
+	if hasNodeFilter || len(spec.ResourceClaims) > 0 { // a claim can be reserved for the scheduling group
 		p.Spec.SchedulingGroup = spec.SchedulingGroup
 	}
 	p.Status = corev1.PodStatus{
@@ -207,8 +207,9 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 	}
 }
 
-// withoutTail returns a copy without the containers after the last one that requests a device. Each
-// container needs about 700 bytes. The positions of the remaining containers do not change.
+// withoutTail returns a copy without the containers after the last container that requests a
+// device. Each container would need about 700 bytes. The positions of the remaining containers do
+// not change.
 func withoutTail(containers []corev1.Container) []corev1.Container {
 	n := len(containers)
 	for n > 0 && containers[n-1].Resources.Requests == nil && containers[n-1].Resources.Limits == nil {
@@ -217,7 +218,8 @@ func withoutTail(containers []corev1.Container) []corev1.Container {
 	return append(make([]corev1.Container, 0, n), containers[:n]...)
 }
 
-// cutContainers also reports whether a container requests an extended resource or a claim.
+// cutContainers reduces the containers. It also reports whether a container requests an extended
+// resource or a claim.
 func cutContainers(containers []corev1.Container, ports bool) (kept []corev1.Container, uses bool) {
 	if len(containers) > 0 {
 		kept = make([]corev1.Container, 0, len(containers))
@@ -256,7 +258,7 @@ func cutContainerStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerS
 	return kept
 }
 
-// cutHealth keeps the health of the resources that are allocated to containers.
+// cutHealth keeps only the health of the resources that are allocated to containers.
 func cutHealth(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {
@@ -307,7 +309,7 @@ func cutClaim(c *resourcev1.ResourceClaim, isClusterWide bool) {
 	}
 }
 
-// cutDeviceStatuses keeps the devices that have conditions.
+// cutDeviceStatuses keeps only the devices that have conditions.
 func cutDeviceStatuses(statuses []resourcev1.AllocatedDeviceStatus) []resourcev1.AllocatedDeviceStatus {
 	var kept []resourcev1.AllocatedDeviceStatus
 	for i := range statuses {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestObjectsAreReduced transforms testdata/transform/<name>/input.yaml. The result for a cache of the
-// entire cluster is expected.yaml. The result for a cache of one node is of_node.yaml, if that file
-// exists.
+// TestObjectsAreReduced transforms testdata/transform/<name>/input.yaml. expected.yaml is the
+// expected result for a cache of the entire cluster. of_node.yaml, if it exists, is the expected
+// result for a cache of one node.
 func TestObjectsAreReduced(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/transform/*")
 	require.NoError(t, err)

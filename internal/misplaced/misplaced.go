@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// rawBatches is the number of batches with raw metrics that prove that gpu_synthesizer is
-	// missing, if no sample was received. One batch is not enough: with `raw: keep`, the component
-	// receives raw metrics and samples, and a batch may contain only some of them.
+	// rawBatches is the number of batches with raw metrics after which gpu_synthesizer counts as
+	// missing if no sample was received. One batch is not enough: with `raw: keep`, the component
+	// receives both raw metrics and samples, and a single batch may contain only raw metrics.
 	rawBatches = 3
 	// maxBatches is the number of other batches after which the pipeline counts as correct.
 	maxBatches = 100
 )
 
-// Check examines the batches of a component until they show whether the component is in the right
-// place. If it is not, Check logs this once, with the change that corrects it. Check is safe for
-// concurrent use.
+// Check examines the batches of a component until they show whether the component's position in the
+// pipeline is correct. If it is not, Check logs the problem and the solution once. Check is safe
+// for concurrent use.
 type Check struct {
 	logger *zap.Logger
-	// The rules about the component. A rule is nil if it does not exist.
-	synthesizer *pipelinerules.Order // gpu_synthesizer before the component
-	window      *pipelinerules.Order // the component before gpu_window
+	// The rules about the component. A field is nil if there is no such rule.
+	synthesizer *pipelinerules.Order // gpu_synthesizer must be before the component
+	window      *pipelinerules.Order // the component must be before gpu_window
 
 	decided atomic.Bool
 	mu      sync.Mutex
@@ -57,7 +57,7 @@ func New(component string, logger *zap.Logger) *Check {
 	return c
 }
 
-// Batch examines a batch. It does not modify the batch, and does nothing once the result is known.
+// Batch examines a batch without modifying it. Once the result is known, Batch does nothing.
 func (c *Check) Batch(md pmetric.Metrics) {
 	if c.decided.Load() {
 		return
@@ -75,7 +75,7 @@ func (c *Check) Batch(md pmetric.Metrics) {
 		}
 	case c.window == nil && (c.sampled || seen.window != ""):
 		c.decided.Store(true)
-	case c.sampled || md.MetricCount() > 1: // more than gpu.exporter.up of an exporter that is down
+	case c.sampled || md.MetricCount() > 1: // if an exporter is down, the batch contains only gpu.exporter.up
 		c.others++
 		c.decided.Store(c.others >= maxBatches)
 	}
@@ -87,20 +87,21 @@ func (c *Check) report(sentence string, received zap.Field) {
 	Warn(c.logger, sentence, received)
 }
 
-// Warn logs that a pipeline is wired incorrectly. The sentence is the text of a rule.
+// Warn logs that the components in a pipeline are in the wrong order. The sentence is the text of a
+// rule.
 func Warn(logger *zap.Logger, sentence string, evidence ...zap.Field) {
 	logger.Warn("The pipeline is wired incorrectly: "+sentence, evidence...)
 }
 
 // content describes which kinds of metrics a batch contains.
 type content struct {
-	raw     string // a raw metric of an exporter
-	window  string // a metric of gpu_window
+	raw     string // the name of one of an exporter's raw metrics
+	window  string // the name of one of gpu_window's metrics
 	samples bool
 }
 
-// claimed reports whether a metric with an exporter's name is from this exporter, by the labels of
-// its first point.
+// claimed reports whether a metric with an exporter's name is from that exporter, based on the
+// labels of its first data point.
 func claimed(of *catalogue.Exporter, spelling catalogue.Spelling, resource pcommon.Resource, m pmetric.Metric) bool {
 	if of.Claims == nil {
 		return true

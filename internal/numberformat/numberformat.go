@@ -1,5 +1,5 @@
-// Package numberformat contains the number formats of gpu_view's page and of gpudoctor top. A
-// format is a table, so that the page's JavaScript can use the same one.
+// Package numberformat contains the number formats of gpu_view's page and gpudoctor top. A format
+// is a table, so that the page's JavaScript can use the same table.
 package numberformat
 
 import (
@@ -14,18 +14,19 @@ type Step struct {
 	// Factor converts a number to the unit. Digits is the number of decimals.
 	Factor float64 `json:"factor"`
 	Digits int     `json:"digits"`
-	// Unit follows the number. Short replaces it in a terminal, where the heading contains the rest
-	// of the unit.
+	// Unit is appended to the number. In a terminal, Short is appended instead, because the column
+	// header contains the rest of the unit.
 	Unit  string `json:"unit"`
 	Short string `json:"-"`
-	// Text replaces the number and the unit.
+	// Text, if it is set, is shown instead of the number and the unit.
 	Text string `json:"text,omitempty"`
 }
 
-// Format is a list of steps. The first step whose bound is above a number applies to the number.
+// Format is a list of steps. The first step whose bound is greater than a number applies to the
+// number.
 type Format []Step
 
-// aboveZero is the bound of the step for 0.
+// aboveZero is the bound of the step for the number 0.
 const aboveZero = math.SmallestNonzeroFloat64
 
 // The formats. Ratios are fractions, rates are in bytes per second, sizes are in bytes, and
@@ -56,7 +57,7 @@ var (
 	Celsius   = Format{{Factor: 1, Unit: " °C", Short: "°C"}}
 	Frequency = Format{{Factor: 1e-6, Unit: " MHz"}}
 	Count     = Format{{Factor: 1}}
-	// Errors has a unit, so that a number of errors is not mistaken for a code.
+	// Errors has a unit, so that users do not mistake a number of errors for a code.
 	Errors   = Format{{Below: 0.5, Factor: 1}, {Below: 1.5, Factor: 1, Unit: " error"}, {Factor: 1, Unit: " errors"}}
 	Duration = Format{
 		{Below: 90, Factor: 1, Unit: " s"},
@@ -72,7 +73,7 @@ var All = map[string]Format{
 	"duration": Duration,
 }
 
-// OfUnit returns the name of the format for a metric with the given unit, and false if there is none.
+// OfUnit returns the name of the format for metrics with the given unit, or false if there is none.
 func OfUnit(unit string) (name string, ok bool) {
 	name, ok = map[string]string{"1": "percent", "By/s": "rate", "{error}": "errors"}[unit]
 	return name, ok
@@ -104,8 +105,9 @@ func (s *Step) write(v float64, unit string) string {
 		return s.Text
 	}
 	power := math.Pow10(s.Digits)
-	// The page performs the same operations, because strconv and toFixed round halves differently.
-	// The conversion to float64 prevents a fused multiply-add.
+	// The page performs the same operations. strconv and JavaScript's toFixed cannot be used,
+	// because they round halves differently. The conversion to float64 prevents a fused
+	// multiply-add.
 	scaled := float64(v * s.Factor * power)
 	return strconv.FormatFloat(math.Floor(scaled+0.5)/power, 'f', s.Digits, 64) + unit
 }

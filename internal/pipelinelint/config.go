@@ -13,8 +13,8 @@ import (
 
 type section = map[string]any
 
-// at returns the value at a path of keys in a configuration, or the zero value if there is none of
-// type T.
+// at returns the value at a path of keys in a configuration. It returns the zero value if there is
+// no value of type T at the path.
 func at[T any](conf any, keys ...string) (value T) {
 	for _, key := range keys {
 		inner, _ := conf.(section)
@@ -30,11 +30,11 @@ type stage struct {
 	id       string
 	pipeline string
 	settings section
-	once     bool // it runs in a receiver, which exists once even if it is in several pipelines
+	once     bool // it runs in a receiver; the Collector creates a receiver only once, even if it is in several pipelines
 }
 
-// duration returns a setting, or its default if it is missing or invalid. The Collector reports
-// invalid settings.
+// duration returns a setting, or byDefault if the setting is missing or invalid. The Collector
+// reports invalid settings.
 func (s *stage) duration(key string, byDefault time.Duration) time.Duration {
 	return duration(s.settings[key], byDefault)
 }
@@ -46,21 +46,21 @@ func duration(value any, byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// path lists the components that metrics pass through, from a receiver to an exporter. A connector belongs to
-// the pipeline that exports to it.
+// path is the list of components through which metrics pass, from a receiver to an exporter. A
+// connector belongs to the pipeline in which it is an exporter.
 type path []stage
 
 func (p path) source() *stage { return &p[0] }
 
 func (p path) end() *stage { return &p[len(p)-1] }
 
-// index returns the first position of a type, or -1.
+// index returns the first position of a component type, or -1.
 func (p path) index(kind string) int {
 	return slices.IndexFunc(p, func(s stage) bool { return s.kind == kind })
 }
 
-// maxPaths limits the paths of a configuration, because their number grows exponentially with
-// forks.
+// maxPaths is the maximum number of paths that are examined. The number of paths grows
+// exponentially with the number of forks.
 const maxPaths = 10_000
 
 // wiring is the part of a configuration that connects components.
@@ -74,7 +74,7 @@ type pipeline struct{ receivers, processors, exporters []string }
 
 var errNoPipelines = errors.New("service::pipelines is missing: must be the configuration of a collector")
 
-// pathsOf returns the paths of metrics in a configuration.
+// pathsOf returns the paths that metrics take in a configuration.
 func pathsOf(conf section) ([]path, error) {
 	pipelines := at[section](conf, "service", "pipelines")
 	if len(pipelines) == 0 {
@@ -103,7 +103,7 @@ func pathsOf(conf section) ([]path, error) {
 	return w.paths, nil
 }
 
-// takesLogs reports whether a component is a receiver of a logs pipeline.
+// takesLogs reports whether a component is a receiver in a logs pipeline.
 func takesLogs(conf section, id string) bool {
 	for name, p := range at[section](conf, "service", "pipelines") {
 		if kind(name) == "logs" && slices.Contains(texts(p, "receivers"), id) {
@@ -118,8 +118,8 @@ func (w *wiring) connects(id string) bool {
 	return ok
 }
 
-// walk continues a path after the receivers of a pipeline. through are the pipelines that the path
-// already contains. A path contains each pipeline at most once.
+// walk continues a path after the receivers of a pipeline. through contains the pipelines that are
+// already on the path. A path contains each pipeline at most once.
 func (w *wiring) walk(p path, name string, through []string) {
 	if slices.Contains(through, name) || len(w.paths) >= maxPaths {
 		return
@@ -134,7 +134,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 			of = "connectors"
 		}
 		on := slices.Concat(p, path{w.stage(of, id, name)})
-		if of == "exporters" || kind(id) == "gpu_events" { // metrics end there
+		if of == "exporters" || kind(id) == "gpu_events" { // metrics do not leave this component
 			w.paths = append(w.paths, on)
 			continue
 		}
@@ -146,7 +146,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 }
 
-// withSections returns a component and, if it is gpu_k8s, its sections.
+// withSections returns a component. If it is gpu_k8s, its sections follow.
 func withSections(s stage) path {
 	out := path{s}
 	if s.kind != "gpu_k8s" {
@@ -163,8 +163,8 @@ func withSections(s stage) path {
 	return out
 }
 
-// withStages returns a component and the stages that run inside it, as if each were a component of
-// the pipeline.
+// withStages returns a component and the stages that run inside it, as if each stage were a
+// component in the pipeline.
 func (w *wiring) withStages(of, id, name string) path {
 	s := w.stage(of, id, name)
 	out := withSections(s)
@@ -175,7 +175,7 @@ func (w *wiring) withStages(of, id, name string) path {
 	for _, kind := range pipelinerules.Stages {
 		_, exists := sections[kind]
 		if kind == "gpu_synthesizer" {
-			exists = of == "receivers" // it always runs in a receiver; a processor with stages is gpu_synthesizer itself
+			exists = of == "receivers" // gpu_synthesizer always runs in a receiver; a processor with stages is gpu_synthesizer itself
 		}
 		if exists {
 			out = append(out, withSections(stage{
@@ -190,8 +190,8 @@ func (w *wiring) stage(of, id, name string) stage {
 	return stage{kind: kind(id), id: id, pipeline: name, settings: at[section](w.conf, of, id)}
 }
 
-// kind returns the type in the id of a component or pipeline. Old names are replaced by the current
-// ones.
+// kind returns the type in the ID of a component or pipeline. It replaces old type names with the
+// current names.
 func kind(id string) string {
 	name, _, _ := strings.Cut(id, "/")
 	name = strings.TrimSpace(name)
@@ -208,15 +208,15 @@ func texts(conf any, keys ...string) (out []string) {
 	return out
 }
 
-// input is the metrics that a receiver provides.
+// input describes metrics that a receiver provides.
 type input struct {
 	what     pipelinerules.Content
-	interval time.Duration // between two samples of a device; 0 if unknown
+	interval time.Duration // time between two samples of a device; 0 if unknown
 }
 
 const defaultPrometheusInterval = time.Minute
 
-// inputs returns the metrics that a receiver provides.
+// inputs describes the metrics that a receiver provides.
 func inputs(s *stage) []input {
 	if r, ok := pipelinerules.Receivers[s.kind]; ok {
 		return []input{{r.Provides, s.duration("collection_interval", r.Interval)}}
@@ -235,7 +235,7 @@ func inputs(s *stage) []input {
 	return []input{{}}
 }
 
-// scrapes returns the metrics that the jobs of a prometheus receiver provide.
+// scrapes describes the metrics that the jobs of a Prometheus receiver provide.
 func scrapes(settings section) (out []input) {
 	interval := duration(at[any](settings, "config", "global", "scrape_interval"), defaultPrometheusInterval)
 	for _, job := range at[[]any](settings, "config", "scrape_configs") {
@@ -248,8 +248,8 @@ func scrapes(settings section) (out []input) {
 	return out
 }
 
-// scrapesDCGM reports whether a job contains dcgm-exporter's name or port in its name, its targets,
-// or its selectors.
+// scrapesDCGM reports whether the name, the targets, or the selectors of a job contain
+// dcgm-exporter's name or port.
 func scrapesDCGM(value any) bool {
 	switch value := value.(type) {
 	case string:

@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// kinds are the names of the component lists of a pipeline, and of the sections that configure the
-// components.
+// kinds lists the names of the component lists in a pipeline. The sections that configure the
+// components have the same names.
 var kinds = []string{"receivers", "processors", "exporters"}
 
-// declared reports components of pipelines that are not configured, and configured components that
+// declared reports components in pipelines that are not configured, and configured components that
 // are in no pipeline. It does not report unused exporters, because they are common: a file that is
-// merged over another one replaces the list of exporters and cannot remove an exporter.
+// merged over another file can replace the list of exporters in a pipeline but cannot remove an
+// exporter.
 func (l *linter) declared(conf section) {
-	used := map[string]bool{} // by kind and id
+	used := map[string]bool{} // by kind and ID
 	pipelines := at[section](conf, "service", "pipelines")
 	for _, name := range slices.Sorted(maps.Keys(pipelines)) {
 		for _, of := range kinds {

@@ -13,14 +13,14 @@ import (
 
 // Finding is one problem in a configuration.
 type Finding struct {
-	// Pipeline is the name of the pipeline with the problem. It is empty for a component that is in
-	// no pipeline.
+	// Pipeline is the name of the pipeline with the problem. It is "" for a component that is in no
+	// pipeline.
 	Pipeline string `json:"pipeline"`
-	// Component is the id of the component to move, add to, or change.
+	// Component is the ID of the component that users must move, add components to, or change.
 	Component string `json:"component"`
-	// Text describes the problem and the change that solves it.
+	// Text describes the problem and the solution.
 	Text string `json:"text"`
-	// Note is true if this may be intended.
+	// Note is true if users may have intended this.
 	Note bool `json:"note,omitempty"`
 }
 
@@ -36,10 +36,11 @@ func (f *Finding) String() string {
 	return text
 }
 
-// Lint returns the problems of the metrics pipelines in a parsed configuration, sorted by pipeline,
-// and the components of all pipelines that are not configured or not used. It returns an error if
-// there is no pipeline, if no pipeline contains a component of this project, or if a part that
-// connects components has the wrong type.
+// Lint returns the problems in the metrics pipelines of a parsed configuration, sorted by pipeline.
+// It also returns components in all pipelines that are not configured, and configured components
+// that are not used. It returns an error if there is no pipeline, if no pipeline contains a
+// component of this project, or if a part of the configuration that connects components has the
+// wrong type.
 func Lint(conf map[string]any) ([]Finding, error) {
 	if err := shape(conf); err != nil {
 		return nil, err
@@ -83,12 +84,12 @@ func (p path) known() bool {
 
 type linter struct{ findings []Finding }
 
-// report adds a finding, unless another path has the same one.
+// report adds a finding, unless it was already added for another path.
 func (l *linter) report(s *stage, format string, args ...any) {
 	l.add(Finding{Pipeline: s.pipeline, Component: s.id, Text: fmt.Sprintf(format, args...)})
 }
 
-// note adds a finding that may be intended.
+// note adds a finding that users may have intended.
 func (l *linter) note(s *stage, text string) {
 	l.add(Finding{Pipeline: s.pipeline, Component: s.id, Text: text, Note: true})
 }
@@ -99,7 +100,7 @@ func (l *linter) add(f Finding) {
 	}
 }
 
-// order reports components in the wrong order.
+// order reports components that are in the wrong order.
 func (l *linter) order(p path) {
 	for i := range pipelinerules.Orders {
 		o := &pipelinerules.Orders[i]
@@ -109,7 +110,7 @@ func (l *linter) order(p path) {
 	}
 }
 
-// once reports a second usage section on a path, because the second section counts nothing.
+// once reports a second usage section on a path. Such a section counts nothing.
 func (l *linter) once(p path) {
 	first := p.index(pipelinerules.Usage)
 	for i := range p[first+1:] {
@@ -120,7 +121,7 @@ func (l *linter) once(p path) {
 	}
 }
 
-// content returns the metrics that reach a position of a path.
+// content returns the kind of metrics that reach a position on a path.
 func (p path) content(in input, position int) pipelinerules.Content {
 	if made := p.index("gpu_synthesizer"); made >= 0 && made < position {
 		return pipelinerules.Samples
@@ -128,11 +129,11 @@ func (p path) content(in input, position int) pipelinerules.Content {
 	return in.what
 }
 
-// missing reports components that need a component before them that the path lacks. If several
-// components need the same one, only the first of them on the path is reported. [linter.ends]
-// reports exporters that need more than samples.
+// missing reports components that need an earlier component that is not on the path. If several
+// components need the same one, only the first of them on the path is reported. Exporters that need
+// samples are not reported here; see [linter.ends].
 func (l *linter) missing(p path, in input) {
-	lacks := map[string]int{} // position by the missing type
+	lacks := map[string]int{} // positions by the type of the missing component
 	var rules []*pipelinerules.Order
 	for i := range pipelinerules.Orders {
 		o := &pipelinerules.Orders[i]
@@ -153,7 +154,7 @@ func (l *linter) missing(p path, in input) {
 	}
 }
 
-// times reports samples that arrive too rarely.
+// times reports components for which samples do not arrive often enough.
 func (l *linter) times(p path, in input) {
 	for i := range pipelinerules.Intervals {
 		r := &pipelinerules.Intervals[i]
@@ -171,10 +172,10 @@ func (l *linter) times(p path, in input) {
 	}
 }
 
-// ageInWindows returns the maximum age of the newest sample that a component after gpu_window has,
-// or 0 if no gpu_window is before the component. The sample is up to an interval older than the end
-// of its window. The window is sent up to a second after its grace period. The next window is sent
-// one window later. interval may be 0 if it is unknown.
+// ageInWindows returns the maximum age that the newest sample can reach in a component after
+// gpu_window. It returns 0 if the component is not after gpu_window. The sample is at most one
+// interval older than the end of its window. The window is sent at most one second after its grace
+// period. The next window is sent one window later. interval may be 0 if it is unknown.
 func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	at := p.index("gpu_window")
 	if at < 0 || at > position {
@@ -184,7 +185,7 @@ func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	return interval + p[at].duration("grace", pipelinerules.WindowGrace) + time.Second + p[at].duration("window", window)
 }
 
-// durations reports settings in the table of intervals that are not durations, because their rules
+// durations reports settings in the interval rules whose values are not durations. Their rules
 // cannot be checked.
 func (l *linter) durations(p path) {
 	check := func(s *stage, setting string) {
@@ -208,8 +209,8 @@ func (l *linter) durations(p path) {
 	}
 }
 
-// ends reports exporters that receive samples but do not receive what they need on any path. An
-// exporter may also receive other metrics, such as those of gpu_cluster.
+// ends reports exporters that receive samples but on no path receive what they need. An exporter
+// may also receive other metrics, such as those from gpu_cluster.
 func (l *linter) ends(paths []path) {
 	type need struct {
 		exporter string
@@ -242,7 +243,7 @@ func (l *linter) ends(paths []path) {
 	}
 }
 
-// stored reports processors that keep state and are in several pipelines.
+// stored reports processors that keep state although they are in several pipelines.
 func (l *linter) stored(paths []path) {
 	first := map[string]string{} // pipeline by processor
 	for _, p := range paths {
@@ -260,7 +261,7 @@ func (l *linter) stored(paths []path) {
 	}
 }
 
-// stageLogs reports receivers whose stage gpu_events has no logs pipeline.
+// stageLogs reports receivers that have the stage gpu_events but are in no logs pipeline.
 func (l *linter) stageLogs(conf section, paths []path) {
 	for _, p := range paths {
 		s := p.source()

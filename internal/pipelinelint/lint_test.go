@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
 )
 
-// lint returns the findings for configurations that are merged.
+// lint merges the configurations and returns the findings.
 func lint(t *testing.T, texts ...string) []string {
 	t.Helper()
 	var files []string
@@ -256,7 +256,8 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 	}
 }
 
-// withDeclarations adds the components of all pipelines to a configuration that leaves them out.
+// withDeclarations adds configurations for the components in all pipelines to a configuration that
+// omits them.
 func withDeclarations(t *testing.T, text string) string {
 	t.Helper()
 	var conf map[string]any
@@ -300,7 +301,7 @@ service: {pipelines: {
   logs: {receivers: [gpu_events], exporters: [forward]}}}`))
 }
 
-// gateway.yaml replaces the list of processors of a backend's file, and gateway-agent.yaml the
+// gateway.yaml replaces the list of processors in a backend's file. gateway-agent.yaml replaces the
 // receiver that another overlay sets.
 func TestSettingsThatAGatewaysOverlayReplacesAreReported(t *testing.T) {
 	read := func(name string) string {
@@ -356,7 +357,7 @@ func TestATextThatIsNoConfigurationIsAnErrorOfOneLine(t *testing.T) {
 	require.EqualError(t, err, "open "+filepath.Join(dir, "none.yaml")+": no such file or directory")
 }
 
-// All configurations in examples, including those in other files.
+// The configurations include those inside other files, such as ConfigMaps.
 func TestExamplesAreClean(t *testing.T) {
 	below := func(path string) []string {
 		base := "agent.yaml"
@@ -382,7 +383,7 @@ func TestExamplesAreClean(t *testing.T) {
 			t.Run(path, func(t *testing.T) {
 				var want []string
 				switch filepath.Base(path) {
-				case "gateway.yaml", "gateway-agent.yaml", "prometheus-receiver.yaml": // instead of the receiver dcgm
+				case "gateway.yaml", "gateway-agent.yaml", "prometheus-receiver.yaml": // they use other receivers instead of dcgm
 					want = []string{"note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect."}
 				}
 				assert.Equal(t, want, lint(t, append(below(path), text)...))
@@ -393,8 +394,8 @@ func TestExamplesAreClean(t *testing.T) {
 	assert.GreaterOrEqual(t, found, 12)
 }
 
-// configurations returns the configurations in a file: the file itself, or those in a ConfigMap, a
-// custom resource, or a chart's values.
+// configurations returns the configurations in a file: the file itself, or the configurations in a
+// ConfigMap, a custom resource, or a chart's values.
 func configurations(t *testing.T, content []byte) (texts []string) {
 	t.Helper()
 	var look func(value any)

@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Read returns the configuration that the collector would read from the files. Later files are
-// merged into earlier ones. ${env:NAME:-default} is expanded with the current environment; unset
+// Read returns the configuration that the Collector would read from the files. Later files are
+// merged over earlier files. ${env:NAME:-default} is expanded with the current environment. Unset
 // variables are empty.
 func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	uris := make([]string, len(files))
@@ -44,8 +44,8 @@ func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	return conf.ToStringMap(), resolver.Shutdown(ctx)
 }
 
-// readable returns an error if a file is not a map in YAML. The collector's own error does not name
-// the file.
+// readable returns an error if a file does not contain a YAML map. The Collector's own error does
+// not contain the name of the file.
 func readable(file string) error {
 	text, err := os.ReadFile(file) //nolint:gosec // gpudoctor opens the files that its user names
 	if err != nil {
@@ -61,8 +61,8 @@ func readable(file string) error {
 	return nil
 }
 
-// shape returns an error for each part of a configuration that has another type than the collector
-// expects.
+// shape returns an error for each part of a configuration whose type differs from the type that the
+// Collector expects.
 func shape(conf section) error {
 	var errs []error
 	isMap := func(field string, value any) section {
@@ -97,7 +97,7 @@ func shape(conf section) error {
 	return errors.Join(errs...)
 }
 
-// described returns a value for an error message. For a map, a list, or a string that may contain a
+// described formats a value for an error message. For a map, a list, or a string that may contain a
 // password, it returns a description instead.
 func described(value any) string {
 	switch value := value.(type) {

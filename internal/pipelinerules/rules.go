@@ -1,7 +1,6 @@
 // Package pipelinerules contains the rules about the order of components in a pipeline and about
 // the time between samples. The rules are defined only here. `gpudoctor lint` and the Helm chart
-// check configurations against these tables, and running components check the metrics that they
-// receive.
+// check configurations against them, and running components check the metrics that they receive.
 package pipelinerules
 
 import (
@@ -12,23 +11,23 @@ import (
 	"time"
 )
 
-// Content is the kind of metrics that a receiver provides. It is empty if the kind is unknown, such
-// as for a receiver of data from other collectors.
+// Content is the kind of metrics that a receiver provides. It is "" if the kind is unknown, for
+// example for a receiver of data from other Collectors.
 type Content string
 
 const (
-	// Raw are metrics of an exporter, as exposed.
+	// Raw means the metrics of an exporter, as exposed.
 	Raw Content = "raw"
-	// Samples are the metrics that gpu_synthesizer and the nvml receiver create.
+	// Samples means the metrics that gpu_synthesizer and the nvml receiver create.
 	Samples Content = "samples"
-	// Others are metrics that are not about devices.
+	// Others means metrics that are not about devices.
 	Others Content = "others"
 )
 
 // Receiver is a receiver of this project.
 type Receiver struct {
 	Provides Content `json:"provides"`
-	// Interval is the default of collection_interval.
+	// Interval is the default value of collection_interval.
 	Interval time.Duration `json:"-"`
 }
 
@@ -39,36 +38,37 @@ var Receivers = map[string]Receiver{
 	"gpu_cluster": {Provides: Others},
 }
 
-// The sections of gpu_k8s that the tables treat as components after gpu_k8s.
+// The sections of gpu_k8s that the rules treat as components after gpu_k8s.
 const (
 	Power  = "gpu_k8s::power"
 	Budget = "gpu_k8s::budget"
 	Usage  = "gpu_k8s::usage"
 )
 
-// Sections are the sections of gpu_k8s.
+// Sections lists the sections of gpu_k8s.
 var Sections = []string{Power, Budget, Usage}
 
-// Stages is the order in which the stages of a receiver run. The first one always runs.
+// Stages lists the stages of a receiver in the order in which they run. The first stage always
+// runs.
 var Stages = []string{"gpu_synthesizer", "gpu_k8s", "gpu_findings", "gpu_events", "gpu_window"}
 
-// Renamed maps component types that the Collector renamed to their current names.
+// Renamed maps old component types to the current types that the Collector uses.
 var Renamed = map[string]string{"cumulativetodelta": "cumulative_to_delta"}
 
-// Order is a rule about two components of a pipeline: First must be before Second.
+// Order is a rule about two components in a pipeline: First must be before Second.
 type Order struct {
-	// First and Second are types of components, or sections of gpu_k8s.
+	// First and Second are component types or sections of gpu_k8s.
 	First, Second string
-	// Why is the reason, as a sentence without its period.
+	// Why is the reason for the rule, as a sentence without its period.
 	Why string
-	// Needed is the kind of metrics for which First must be present. If it is empty, a pipeline may
-	// have Second without First.
+	// Needed is the kind of metrics for which Second needs First. If it is "", a pipeline may
+	// contain Second without First.
 	Needed Content
-	// Or is another way to correct a pipeline without First.
+	// Or describes another way to correct a pipeline that does not contain First.
 	Or string
 }
 
-// Orders are the rules about the order of components.
+// Orders contains the rules about the order of components.
 var Orders = []Order{
 	{First: "gpu_synthesizer", Second: "batch", Why: "gpu_synthesizer combines the rows of one scrape, which batch splits"},
 	{First: "gpu_synthesizer", Second: "cumulative_to_delta", Why: "gpu_synthesizer reads cumulative counters"},
@@ -90,23 +90,23 @@ var Orders = []Order{
 	{First: "gpu_view", Second: "cumulative_to_delta", Why: "gpu_view reads cumulative counters"},
 }
 
-// Find returns the rule about two components. It panics if there is none.
+// Find returns the rule about two components. It panics if there is no such rule.
 func Find(first, second string) *Order {
 	i := slices.IndexFunc(Orders, func(o Order) bool { return o.First == first && o.Second == second })
 	return &Orders[i]
 }
 
-// Reversed describes a pipeline with the two components in the wrong order, and the change that
-// corrects it.
+// Reversed describes a pipeline in which the two components are in the wrong order, and the
+// solution.
 func (o *Order) Reversed() string {
 	change := fmt.Sprintf("Put %s before %s", name(o.First), name(o.Second))
-	if o.First == "gpu_events" || o.First == "gpu_view" { // these are the last components of a pipeline
+	if o.First == "gpu_events" || o.First == "gpu_view" { // they are the last components in a pipeline
 		change = fmt.Sprintf("Give %s a pipeline without %s", name(o.First), name(o.Second))
 	}
 	return fmt.Sprintf("%s is after %s: %s. %s.", name(o.First), name(o.Second), o.Why, change)
 }
 
-// Missing describes a pipeline without First, and the change that corrects it.
+// Missing describes a pipeline that does not contain First, and the solution.
 func (o *Order) Missing() string {
 	text := fmt.Sprintf("%s is missing before %s: %s. Put %[1]s before %[2]s", name(o.First), name(o.Second), o.Why)
 	if o.Or != "" {
@@ -115,7 +115,7 @@ func (o *Order) Missing() string {
 	return text + "."
 }
 
-// name returns the name of a component or section in a sentence.
+// name returns the name of a component or section for use in a sentence.
 func name(kind string) string {
 	if of, section, ok := strings.Cut(kind, "::"); ok {
 		return of + " with the section " + section
@@ -125,18 +125,18 @@ func name(kind string) string {
 
 // Interval is a rule about a setting that limits the time between samples.
 type Interval struct {
-	// Component is the type of a component, or a section of gpu_k8s.
+	// Component is a component type or a section of gpu_k8s.
 	Component, Setting string
 	Default            time.Duration
 	// Equal is true if the setting may be equal to the interval.
 	Equal bool
-	// Otherwise is the consequence of a longer interval, as a sentence without its period.
+	// Otherwise is what happens if the interval is longer, as a sentence without its period.
 	Otherwise string
-	// Age is true if the setting limits the age of a sample. After gpu_window, a sample is older.
+	// Age is true if the setting limits the age of a sample. Samples are older after gpu_window.
 	Age bool
 }
 
-// Intervals are the rules about the time between two samples of a device.
+// Intervals contains the rules about the time between two samples of a device.
 var Intervals = []Interval{
 	{Component: "gpu_window", Setting: "window", Default: time.Minute, Equal: true, Otherwise: "windows without a sample are missing"},
 	{Component: "gpu_window", Setting: "max_gap", Default: 90 * time.Second, Otherwise: "no time counts as observed, and gpu.window.coverage is 0"},
@@ -147,28 +147,28 @@ var Intervals = []Interval{
 	{Component: "gpu_watchdog", Setting: "max_data_age", Default: 90 * time.Second, Otherwise: "all data is too old to act on", Age: true},
 }
 
-// FindInterval returns the rule about a setting. It panics if there is none.
+// FindInterval returns the rule about a setting. It panics if there is no such rule.
 func FindInterval(component, setting string) *Interval {
 	i := slices.IndexFunc(Intervals, func(r Interval) bool { return r.Component == component && r.Setting == setting })
 	return &Intervals[i]
 }
 
-// Allows reports whether the interval of samples is short enough for the value of the setting.
+// Allows reports whether the interval between samples is short enough for the value of the setting.
 func (r *Interval) Allows(value, interval time.Duration) bool {
 	return interval < value || interval == value && r.Equal
 }
 
-// Sentence describes a setting that is too short for the interval of samples, and the change that
-// corrects it. source is the subject of "every ...", such as "dcgm is read".
+// Sentence describes a setting that is too short for the interval between samples, and the
+// solution. source is the subject of "every ...", such as "dcgm is read".
 func (r *Interval) Sentence(value time.Duration, source string, interval time.Duration) string {
 	return fmt.Sprintf("%s is %s and %s every %s: %s. %s", r.Setting, value, source, interval, r.Otherwise, change)
 }
 
-// WindowGrace is the default of gpu_window's setting grace.
+// WindowGrace is the default value of gpu_window's setting grace.
 const WindowGrace = 5 * time.Second
 
-// AgeSentence describes a setting that is too short for samples that gpu_window sends at the given
-// age, and the change that corrects it.
+// AgeSentence describes a setting that is too short for samples that have the given age when
+// gpu_window sends them, and the solution.
 func (r *Interval) AgeSentence(value, age time.Duration) string {
 	return fmt.Sprintf("%s is %s and gpu_window sends samples that are up to %s old: some of them are too old to act on. Set it to %[3]s or more.",
 		r.Setting, value, age)
@@ -176,7 +176,7 @@ func (r *Interval) AgeSentence(value, age time.Duration) string {
 
 const change = "Set it above two intervals, or read more often."
 
-// JSON returns the tables for the Helm chart, because templates cannot call Go code.
+// JSON returns the rules as JSON for the Helm chart, because templates cannot call Go code.
 func JSON() ([]byte, error) {
 	type order struct {
 		First    string  `json:"first"`

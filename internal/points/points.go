@@ -1,4 +1,4 @@
-// Package points iterates over the number points of metrics.
+// Package points iterates over the number data points of metrics.
 package points
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Begin initializes an empty metric with the name, unit, description, and data type of s, and
-// returns its points.
+// Begin initializes an empty metric with the name, unit, description, and data type of s. It
+// returns the metric's data points.
 func Begin(m pmetric.Metric, s *signal.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(s.Name)
 	m.SetUnit(s.Unit)
@@ -25,7 +25,7 @@ func Begin(m pmetric.Metric, s *signal.Metric) pmetric.NumberDataPointSlice {
 	return sum.DataPoints()
 }
 
-// Of returns the number points of a gauge or a sum. Other types have none.
+// Of returns the number data points of a gauge or a sum. Metrics of other types have none.
 func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -36,13 +36,13 @@ func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {
 	return pmetric.NewNumberDataPointSlice()
 }
 
-// IsDelta reports whether a metric is a sum of increments since its previous point. Such a point is
-// not the total that a counter of this project or of an exporter has.
+// IsDelta reports whether a metric is a Sum with delta temporality. Its data points contain
+// increments, whereas the counters of this project and of exporters contain totals.
 func IsDelta(m pmetric.Metric) bool {
 	return m.Type() == pmetric.MetricTypeSum && m.Sum().AggregationTemporality() == pmetric.AggregationTemporalityDelta
 }
 
-// Value returns the value of a point as a float64, even if it is an integer.
+// Value returns the value of a data point as a float64, even if it is an integer.
 func Value(dp pmetric.NumberDataPoint) float64 {
 	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
 		return float64(dp.IntValue())
@@ -50,7 +50,7 @@ func Value(dp pmetric.NumberDataPoint) float64 {
 	return dp.DoubleValue()
 }
 
-// Point is a number point with its resource, scope, and metric.
+// Point is a number data point with its resource, scope, and metric.
 type Point struct {
 	pmetric.NumberDataPoint
 	Resource pcommon.Resource
@@ -58,7 +58,7 @@ type Point struct {
 	Metric   pmetric.Metric
 }
 
-// All iterates over the number points of all metrics.
+// All iterates over the number data points of all metrics.
 func All(md pmetric.Metrics) iter.Seq[Point] {
 	return func(yield func(Point) bool) {
 		for _, rm := range md.ResourceMetrics().All() {

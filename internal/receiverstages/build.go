@@ -1,5 +1,6 @@
-// Package receiverstages implements the section stages of receivers: gpu_synthesizer, the stages
-// after it, and gpu_events. A receiver with gpu_events must also be in a logs pipeline.
+// Package receiverstages implements the section stages of receivers. The stages are
+// gpu_synthesizer, the stages in package stages, and gpu_events. A receiver with the stage
+// gpu_events must also be in a logs pipeline.
 package receiverstages
 
 import (
@@ -37,8 +38,8 @@ type Config struct {
 	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
 	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
-	// Events configures gpu_events, which sends log records. The receiver must then be in a logs
-	// pipeline.
+	// Events configures gpu_events, which sends log records. If it is set, the receiver must also
+	// be in a logs pipeline.
 	Events configoptional.Optional[gpueventsconnector.Config] `mapstructure:"gpu_events"`
 
 	// prevent unkeyed literal initialization
@@ -68,7 +69,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Outputs are the pipelines to which a receiver sends. A field is nil if there is no such pipeline.
+// Outputs contains the pipelines to which a receiver sends data. A field is nil if the receiver is
+// not in such a pipeline.
 type Outputs struct {
 	Metrics consumer.Metrics
 	Logs    consumer.Logs
@@ -83,8 +85,8 @@ func (o *Outputs) add(other Outputs) {
 	}
 }
 
-// MetricsOrDiscard returns the metrics pipeline, or a consumer that drops everything if there is
-// none.
+// MetricsOrDiscard returns the metrics pipeline. If there is none, it returns a consumer that drops
+// everything.
 func (o *Outputs) MetricsOrDiscard() consumer.Metrics {
 	if o.Metrics == nil {
 		return discard{}
@@ -99,8 +101,8 @@ func (discard) Capabilities() consumer.Capabilities { return consumer.Capabiliti
 
 func (discard) ConsumeMetrics(context.Context, pmetric.Metrics) error { return nil }
 
-// New builds the stages of a receiver that reads at an interval. It returns an error if gpu_events has
-// no logs pipeline.
+// New builds the stages of a receiver. interval is the time between two samples of a device. New
+// returns an error if gpu_events is configured but there is no logs pipeline.
 func New(ctx context.Context, cfg *Config, set receiver.Settings, interval time.Duration, out *Outputs) (*pdatagpu.Stages, error) {
 	if err := cfg.checkInterval(set.Logger, interval); err != nil {
 		return nil, err
@@ -122,7 +124,7 @@ func New(ctx context.Context, cfg *Config, set receiver.Settings, interval time.
 	return list, stages.Append(ctx, list, behind, owner, events, next)
 }
 
-// checkInterval logs each setting that is too short for the time between two samples.
+// checkInterval logs each setting that is too short for the time between two samples of a device.
 func (c *Config) checkInterval(logger *zap.Logger, interval time.Duration) error {
 	conf := confmap.New()
 	if err := conf.Marshal(c); err != nil {

@@ -10,12 +10,13 @@ import (
 // Receiver is a receiver that can be in metrics and logs pipelines.
 type Receiver interface {
 	component.Component
-	// Outputs returns the pipelines to which the receiver sends. The caller sets them before Start.
+	// Outputs returns the pipelines to which the receiver sends data. The caller sets them before
+	// Start.
 	Outputs() *Outputs
 }
 
 // Shared is a receiver in several pipelines. The Collector creates and starts a receiver once for
-// each kind of pipeline, but the wrapped receiver exists only once and is started once.
+// each kind of pipeline, but the wrapped receiver is created and started only once.
 type Shared[R Receiver] struct {
 	Receiver R
 
@@ -40,15 +41,15 @@ func (s *Shared[R]) Shutdown(ctx context.Context) error {
 	return s.stopErr
 }
 
-// Sharing contains the receivers of a factory by their configuration, because the Collector passes
-// the same pointer for each pipeline of a receiver.
+// Sharing contains the receivers of a factory by their configuration. The Collector passes the same
+// pointer to the configuration for each pipeline of a receiver.
 type Sharing[R Receiver] struct {
 	mu    sync.Mutex
 	known map[component.Config]*Shared[R]
 }
 
-// Get returns the receiver for a configuration, and adds the pipelines in out to it. If there is no
-// receiver yet, Get calls create.
+// Get returns the receiver with a configuration and adds the pipelines in out to the receiver. If
+// there is no receiver with this configuration yet, Get calls create.
 func (s *Sharing[R]) Get(cfg component.Config, out Outputs, create func() (R, error)) (*Shared[R], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

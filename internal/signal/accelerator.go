@@ -1,7 +1,7 @@
 package signal
 
-// Accelerators: processes on a GPU, and cAdvisor's accelerator metrics, which repeat other metrics
-// under different names.
+// Accelerators: processes on a GPU, and cAdvisor's accelerator metrics. The cAdvisor metrics repeat
+// other metrics with different names.
 var (
 	// ProcessGPUMemoryUsage is the GPU memory of a process.
 	ProcessGPUMemoryUsage = add(Metric{

@@ -7,7 +7,7 @@ const (
 	HardwareID = "hw.id"
 	// HardwareParent is the hw.id of a MIG instance's board.
 	HardwareParent = "hw.parent"
-	// HardwareName is the operating system's name of the device: nvidia0.
+	// HardwareName is the device's name in the operating system, such as nvidia0.
 	HardwareName = "hw.name"
 	// HardwareModel is the model name as exposed.
 	HardwareModel = "hw.model"

@@ -1,7 +1,7 @@
 package signal
 
 // GPUSharingClients is the only device metric that the Kubernetes processor adds. The container
-// series that the processor adds have the names of the samples.
+// series that the processor adds have the same names as the samples.
 var GPUSharingClients = add(Metric{
 	Name: "gpu.sharing.clients", Unit: "{container}", Int: true, Stage: StageWorkload,
 	Description: "Containers and jobs that hold the device. Absent while the holders are unknown.",

@@ -1,8 +1,8 @@
 package signal
 
 // Scheduling metrics, which the cluster receiver computes from API objects. The Resource is the
-// cluster. For allocatable, capacity, and conditions it is the node; for health it is the
-// container.
+// cluster. For allocatable, capacity, and conditions, the Resource is the node. For health, the
+// Resource is the container.
 var (
 	// ClusterPendingPodCount is OpenCost's number of pods that are waiting for GPUs.
 	ClusterPendingPodCount = add(Metric{

@@ -1,13 +1,13 @@
 package signal
 
-// Signal is the name of a diagnosed metric. If the metric has its own attribute, the attribute's
-// value follows in braces: gpu.clock.throttle.time{power}.
+// Signal is the attribute key for the name of a diagnosed metric. If the metric has its own
+// attribute, the attribute's value follows in braces, such as gpu.clock.throttle.time{power}.
 const Signal = "signal"
 
 // ReasonUnread means that the device exists but the driver cannot read it.
 const ReasonUnread = "unread"
 
-// ReasonNoValue means that the values of a signal cannot be used.
+// ReasonNoValue means that a signal has no usable value.
 const ReasonNoValue = "no_value"
 
 // GPUSignalAvailable reports whether a device's exporter provides a signal.

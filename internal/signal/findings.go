@@ -22,8 +22,8 @@ var GPUFinding = add(Metric{
 	Attributes:  []string{Finding},
 })
 
-// Attributes of the log records about the start of a finding. All records have an action and a
-// start time. [FindingRule.Evidence] lists the others.
+// Attributes of the log record for the start of a finding. All of these records have an action and
+// a start time. [FindingRule.Evidence] lists the other attributes.
 const (
 	EvidenceAction       = "gpu.finding.action"
 	EvidenceSince        = "gpu.finding.since"
@@ -51,14 +51,14 @@ const (
 type FindingRule struct {
 	// Name is the value of gpu.finding.
 	Name string
-	// Signals are the signals that the rule needs. If only one value of a signal's own attribute
-	// counts, the value is in braces. If there are alternatives, only the first one is listed.
+	// Signals lists the signals that the rule needs. If only one value of a signal's own attribute
+	// counts, the value is in braces. If there are alternatives, only the first is listed.
 	Signals []string
-	// Condition is what must hold, with the default settings.
+	// Condition describes the condition that must hold, with the default settings.
 	Condition string
 	// Evidence lists the attributes of the start event.
 	Evidence []string
-	// Action is what to do about the finding.
+	// Action is what users should do about the finding.
 	Action string
 }
 

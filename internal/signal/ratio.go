@@ -2,9 +2,9 @@ package signal
 
 import "math"
 
-// A ratio slightly outside [0, 1] is caused by rounding or sampling, so it is clamped. A ratio
-// outside these bounds is invalid and must be dropped: if it were clamped, the device would appear
-// busy or idle.
+// The bounds of plausible ratios. A ratio slightly outside [0, 1] is caused by rounding or
+// sampling, so it is clamped. A ratio outside these bounds is invalid and must be dropped. If it
+// were clamped, the device would appear busy or idle.
 const (
 	MinRatio = -0.05
 	MaxRatio = 2

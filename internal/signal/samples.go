@@ -1,7 +1,7 @@
 package signal
 
 // Samples are the metrics that the synthesizer and the receivers compute from one scrape. Source
-// lists canonical DCGM fields without the prefix DCGM_FI_DEV_ or DCGM_FI_PROF_; the field catalogue
+// lists canonical DCGM fields without the prefix DCGM_FI_DEV_ or DCGM_FI_PROF_. The field catalogue
 // contains their aliases. The documentation and the windows use the same order.
 var (
 	// GPUClockThrottleTime is how long a policy throttled the device.

@@ -14,7 +14,7 @@ const (
 	UpDownCounter
 )
 
-// String returns the kind's name in the documentation.
+// String returns the kind's name as in the documentation.
 func (k Kind) String() string {
 	switch k {
 	case Counter:
@@ -30,17 +30,17 @@ func (k Kind) String() string {
 type Stage uint8
 
 const (
-	// StageSample metrics are computed from one scrape.
+	// StageSample metrics are computed from a single scrape.
 	StageSample Stage = iota
 	// StageWindow metrics are computed from the samples in a window.
 	StageWindow
 	// StageWorkload metrics attribute samples to containers and processes.
 	StageWorkload
-	// StageCluster metrics are computed from API objects for the cluster's scheduling.
+	// StageCluster metrics describe the cluster's scheduling. They are computed from API objects.
 	StageCluster
 )
 
-// Metric describes one metric of the output contract.
+// Metric describes one metric that the distribution emits.
 type Metric struct {
 	// Name is the OpenTelemetry metric name.
 	Name string
@@ -48,7 +48,7 @@ type Metric struct {
 	Unit string
 	// Kind is the data type.
 	Kind Kind
-	// Int is true if points are integers instead of doubles.
+	// Int is true if the data points are integers instead of doubles.
 	Int bool
 	// MayExceed1 is true if a metric with the unit 1 can exceed 1 by definition.
 	MayExceed1 bool
@@ -58,11 +58,11 @@ type Metric struct {
 	Description string
 	// Source lists the canonical fields or samples from which the metric is computed.
 	Source string
-	// OpenCost is the field in OpenCost's GPUSaturation or GPUAllocation with the same meaning, or
+	// OpenCost is the field with the same meaning in OpenCost's GPUSaturation or GPUAllocation, or
 	// "" if there is none.
 	OpenCost string
-	// Attributes are the keys of the metric's own attributes, which distinguish its series on one
-	// device.
+	// Attributes contains the keys of the metric's own attributes. These attributes distinguish the
+	// metric's series for one device.
 	Attributes []string
 	// Off is true if the metric is disabled by default.
 	Off bool
@@ -72,9 +72,9 @@ type Metric struct {
 	index int
 }
 
-// Index returns the metric's position in the table, from 1 to the length of [All], or 0 if the
-// table does not contain it. Code that reads many samples can then use a slice, which is faster
-// than a map.
+// Index returns the metric's position in the table, from 1 to the length of [All]. It returns 0 if
+// the table does not contain the metric. Code that reads many samples can use the position as a
+// slice index, which is faster than a map.
 func (m *Metric) Index() int { return m.index }
 
 // Lookup returns the metric with the given name.
@@ -90,7 +90,7 @@ func IsOff(name string) bool {
 }
 
 // All returns every metric in the order of the documentation. The caller owns the slice but must
-// not modify the metrics, which are shared.
+// not modify the metrics.
 func All() []*Metric {
 	return slices.Clone(all)
 }
@@ -119,7 +119,7 @@ func register(m *Metric) {
 	byName[m.Name] = m
 }
 
-// Names returns the names of the metrics in order, or nil if there are none.
+// Names returns the names of the metrics in order, or nil if there are no metrics.
 func Names(metrics []*Metric) []string {
 	var names []string
 	for _, m := range metrics {

@@ -20,7 +20,7 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	}
 }
 
-// Prometheus adds the suffix _ratio to a Gauge with the unit 1, so only ratios may have this unit.
+// Prometheus adds the suffix _ratio to a gauge with the unit 1, so only ratios may have this unit.
 // A ratio is never an integer.
 func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 	for _, m := range All() {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// IdleShare defines when a device or a holder is idle in a time span: at least this share of the
-// observed time was not used. The used share of a device in one window is the mean utilization. The
-// used share of a holder is the active part of the allocated time. If the utilization is not
+// IdleShare is the minimum unused fraction of the observed time in a time span at which a device or
+// a holder is idle. The used fraction of a device in one window is its mean utilization. The used
+// fraction of a holder is the active part of the holder's allocated time. If the utilization is not
 // observed, nothing is idle.
 const IdleShare = 0.95
 
-// Usage: board time by holder, in board equivalents.
+// Usage: the time of boards by holder. The unit is the time of one entire board.
 var (
 	// K8sContainerGPUAllocatedTime is how long a holder had the device or a share of it.
 	K8sContainerGPUAllocatedTime = add(Metric{
@@ -70,7 +70,7 @@ var (
 )
 
 // UnitCurrency is the unit of amounts of money in the table. [InCurrency] replaces it with the
-// currency of the points.
+// currency of the data points.
 const UnitCurrency = "{currency}"
 
 var (
@@ -87,7 +87,8 @@ type amount struct {
 }
 
 // InCurrency returns the metric with the unit of a currency, such as {USD} for the ISO 4217 code
-// USD. It returns the metric unchanged if it is not an amount of money or if the code is invalid.
+// USD. If the metric is not an amount of money or the code is invalid, it returns the metric
+// unchanged.
 func InCurrency(m *Metric, code string) *Metric {
 	if m.Unit != UnitCurrency || !currencyForm.MatchString(code) {
 		return m

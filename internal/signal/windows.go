@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Window functions, with the names that gpu_window's rules use.
+// The window functions, with the names that gpu_window's rules use.
 const (
 	Mean         = "mean"
 	Max          = "max"
@@ -15,33 +15,33 @@ const (
 	TimeRatio    = "time_ratio"
 )
 
-// Window is a metric that gpu_window computes from one window of another metric's samples.
+// Window is a metric that gpu_window computes from the samples of another metric in one window.
 type Window struct {
 	*Metric
-	// Function is one of the functions above. ShareAtLeast uses the memory pressure threshold.
+	// Function is one of the functions above. The threshold of ShareAtLeast is the memory pressure
+	// threshold.
 	Function string
 	// Quantile is the parameter of the function Quantile, from 0 to 1.
 	Quantile float64
-	// Only selects samples by the value of their own attribute. With a trailing *, it is a prefix
-	// of the value. If it is empty, all samples are read, and each value is a separate series.
+	// Only selects samples by the value of their own attribute. If Only ends with *, the value must
+	// start with the text before it. If Only is "", all samples are read, and each value has a
+	// separate series.
 	Only string
-	// Absent also selects samples without the attribute.
+	// Absent is true if samples without the attribute are also selected.
 	Absent bool
-	// Label is the window's name on gpu_view's page, where * is replaced by the value of the
-	// window's own attribute. If it is empty, the page renders the window differently or not at
-	// all.
+	// Label is the window's name on gpu_view's page. The value of the window's own attribute
+	// replaces *. If Label is "", the page shows the window in a different form or not at all.
 	Label string
-	// Column is the header of the window's column in the page's table, or "" if it has none.
+	// Column is the header of the window's column in the page's table, or "" if it has no column.
 	// Explain describes the column. Steps are the values at which the saturation color changes.
 	// Without steps, the column uses the colors for utilization.
 	Column, Explain string
 	Steps           []float64
-	// Always shows the column even if no device has a value. Other columns are shown only if a
-	// device has a value.
+	// Always is true if the column is shown even if no device has a value.
 	Always bool
 }
 
-// made returns a window metric, which readFrom completes.
+// made returns a window metric. readFrom completes it.
 func made(name, openCost, description string) *Metric {
 	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
@@ -52,8 +52,8 @@ func off(m *Metric) *Metric {
 	return m
 }
 
-// readFrom completes the window with data from its samples' metric: unit, own attribute, and
-// source.
+// readFrom completes the window with data from the metric whose samples it reads: the unit, the own
+// attribute, and the source.
 func (w *Window) readFrom(samples *Metric) {
 	of := samples.Name
 	if w.Only == "" {
@@ -85,14 +85,14 @@ func (w *Window) readFrom(samples *Metric) {
 	}
 }
 
-// Reads reports whether the window reads samples whose own attribute has a given value. part is
-// this value, or a part of it before an underscore, such as xid for xid_48.
+// Reads reports whether the window reads samples with a given value of their own attribute. part is
+// the value, or the part of it before an underscore, such as xid for xid_48.
 func (w *Window) Reads(part string) bool {
 	prefix, many := strings.CutSuffix(w.Only, "*")
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// window returns the metric that the function computes from m's samples.
+// window returns the metric that the function computes from the samples of m.
 func (m *Metric) window(function string) *Metric {
 	for _, w := range m.Windows {
 		if w.Function == function {

@@ -7,14 +7,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Batch contains the frames that a stage processes together. They may belong to several nodes.
+// Batch contains the frames that a stage processes together. The frames may belong to several
+// nodes.
 type Batch struct {
 	// Frames are sorted by time, oldest first. Their devices are sorted by ID. Use Append to add
 	// frames.
 	Frames []*gpudata.Frame
 
 	appended []*gpudata.Frame
-	counts   map[*signal.Metric]*ReadCounts // nil for metrics without counts
+	counts   map[*signal.Metric]*ReadCounts // contains no entry for metrics without counts
 }
 
 // Append adds a frame to the batch.
@@ -26,16 +27,16 @@ func (b *Batch) Append(f *gpudata.Frame) {
 // Appended returns the frames that were added with Append.
 func (b *Batch) Appended() []*gpudata.Frame { return b.appended }
 
-// Settle sets the scope of everything that was added since the last call, and removes samples of
-// disabled metrics from it.
+// Settle sets the scope of everything that was added since the last call. It removes the samples of
+// disabled metrics that were added since then.
 func (b *Batch) Settle(scope gpudata.Scope, disabled map[*signal.Metric]bool) {
 	for _, f := range b.Frames {
 		f.Settle(scope, disabled)
 	}
 }
 
-// Sort restores the order of the batch, so that the next stage does not depend on the order in which
-// a stage added frames, devices, users and processes.
+// Sort restores the order of the batch. It ensures that the next stage does not depend on the order
+// in which a stage has added frames, devices, users, and processes.
 func (b *Batch) Sort() {
 	for _, f := range b.Frames {
 		f.Sort()
@@ -43,22 +44,22 @@ func (b *Batch) Sort() {
 	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
 }
 
-// Drop is why a point is not an observation.
+// Drop is the reason why a data point is not an observation.
 type Drop uint8
 
 const (
-	// NoValue points are stale markers or empty.
+	// NoValue data points are empty or mark the end of a series.
 	NoValue Drop = iota
-	// NoTime points have no sample time.
+	// NoTime data points have no sample time.
 	NoTime
-	// OutOfRange points have an impossible value: it is negative, NaN, infinite, or outside the
-	// metric's range.
+	// OutOfRange data points have an impossible value: it is negative, NaN, infinite, or outside
+	// the metric's range.
 	OutOfRange
-	// NoDevice points do not name a GPU.
+	// NoDevice data points do not name a GPU.
 	NoDevice
-	// NoHolder points are about a holder but do not name it.
+	// NoHolder data points are about a holder but do not name it.
 	NoHolder
-	// Implausible points have a ratio far outside [0, 1]. See [signal.Clamp].
+	// Implausible data points have a ratio far outside [0, 1]. See [signal.Clamp].
 	Implausible
 	// Drops is the number of reasons.
 	Drops

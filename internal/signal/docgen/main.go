@@ -1,5 +1,5 @@
-// Command docgen writes docs/signals.md, docs/vendors.md, and the counters file for dcgm-exporter
-// from the signal table and the field catalogue. Run it with go generate.
+// Command docgen writes docs/signals.md, docs/vendors.md, and the counters CSV file for
+// dcgm-exporter from the signal table and the field catalogue. Run it with go generate.
 package main
 
 import (
@@ -106,7 +106,7 @@ func document() (string, error) {
 	return b.String(), nil
 }
 
-// prometheusName returns the name that Prometheus gives the metric by default.
+// prometheusName returns the name that Prometheus uses for the metric by default.
 func prometheusName(m *signal.Metric) (string, error) {
 	var kind otlptranslator.MetricType = otlptranslator.MetricTypeGauge
 	switch m.Kind {
@@ -173,7 +173,7 @@ func xids(b *strings.Builder) {
 	}
 }
 
-// xidAlert returns the alert for a code, as a code span.
+// xidAlert returns the alert for a code, formatted as a code span.
 func xidAlert(x dcgm.XID) string {
 	switch {
 	case x.Fatal:

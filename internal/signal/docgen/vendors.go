@@ -54,7 +54,7 @@ func vendors() string {
 	}
 	for _, x := range exporters.All {
 		if x == dcgm.Exporter {
-			continue // signals.md documents it
+			continue // signals.md documents dcgm-exporter
 		}
 		fmt.Fprintf(&b, "\n## %s\n", title(x))
 		if x.Experimental != "" {
@@ -73,13 +73,13 @@ func vendors() string {
 	return b.String()
 }
 
-// ofDevices returns the exporters whose rows describe devices or containers, not processes.
+// ofDevices returns the exporters whose rows describe devices or containers and not processes.
 func ofDevices() []*catalogue.Exporter {
 	return slices.DeleteFunc(slices.Clone(exporters.All), func(x *catalogue.Exporter) bool { return x.OfProcesses })
 }
 
-// title returns the name of an exporter, with the vendor if all its devices are from the same
-// vendor.
+// title returns the name of an exporter. If all of its devices are from the same vendor, title adds
+// the vendor.
 func title(x *catalogue.Exporter) string {
 	if x.Vendor == "" {
 		return x.Name
