@@ -12,31 +12,32 @@ import (
 )
 
 // transform returns the function that reduces objects of a kind to the fields that components read.
-// It modifies the object, which is not shared yet.
+// The function modifies the object, which is not shared yet.
 //
-// It always keeps name, namespace, UID, resource version, and creation and deletion time. It also
-// keeps:
+// It always keeps the name, namespace, UID, resource version, creation time, and deletion time. It
+// also keeps:
 //   - pod: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims;
 //     the scheduling group of a pod with claims; phase, start time, the PodScheduled condition, and
 //     claim statuses. For containers and init containers: name, restart policy, [MPSPercentage],
-//     claims, and requests of extended resources, or their limits if there is no request.
-//   - pod, with a node filter: also names and ids in container statuses, owners, the scheduling
-//     group, labels, annotations that match [OwnerKey], and a static pod's UID from the kubelet.
+//     claims, and requests for extended resources, or their limits if there is no request.
+//   - pod, with a node filter: also names and IDs in container statuses, owners, the scheduling
+//     group, labels, annotations that match [OwnerKey], and the kubelet's UID for a static pod.
 //   - pod, with a node filter or a label selector: also IP and ports.
 //   - pod, in a cache of the entire cluster: also names and the health of allocated resources in
-//     container statuses. If a pod requests neither extended resources nor claims, all its
+//     container statuses. If a pod requests neither extended resources nor claims, all of its
 //     containers are dropped. If a pod requests extended resources but no claims, the containers
-//     after the last requesting one are dropped.
-//   - node: labels and annotations of GPU vendors and sharing systems, the host name label, and,
-//     with a node filter, all labels; unschedulable; capacity and allocatable of extended
+//     after the last container that requests them are dropped.
+//   - node: labels and annotations of GPU vendors and sharing systems, the label for the host name,
+//     and, with a node filter, all labels; unschedulable; capacity and allocatable of extended
 //     resources; types and statuses of conditions.
-//   - resource slice: the entire spec.
-//   - claim and claim template: requests without selectors; for a claim also annotations under
-//     resource.kubernetes.io, owners, allocation results, and reservations.
-//   - claim, in a cache of the entire cluster: also types and statuses of the devices' conditions.
-//   - job: owners.
-//   - device class: selectors and the extended resource name.
-//   - device taint rule: the entire spec.
+//   - ResourceSlice: the entire spec.
+//   - ResourceClaim and ResourceClaimTemplate: requests without selectors; for a ResourceClaim also
+//     annotations under resource.kubernetes.io, owners, allocation results, and reservations.
+//   - ResourceClaim, in a cache of the entire cluster: also types and statuses of the devices'
+//     conditions.
+//   - Job: owners.
+//   - DeviceClass: selectors and the extended resource name.
+//   - DeviceTaintRule: the entire spec.
 func transform(o Options) cache.TransformFunc {
 	isClusterWide := o.NodeName == "" && o.LabelSelector == ""
 	return func(object any) (any, error) {

@@ -70,15 +70,16 @@ func (d Drop) String() string {
 	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
 }
 
-// ReadCounts counts the points that were not read as they are.
+// ReadCounts counts the data points that were dropped or changed when they were read.
 type ReadCounts struct {
-	// Dropped counts the points that are not observations, by reason.
+	// Dropped counts the data points that are not observations, by reason.
 	Dropped [Drops]int64
 	// Clamped counts the ratios that were clamped to [0, 1].
 	Clamped int64
 }
 
-// Counts returns the sum of the counts of some metrics. Only metrics that a stage wants are counted.
+// Counts returns the sum of the counts for the metrics that of selects. Only metrics that a stage
+// uses are counted.
 func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
 	for m, c := range b.counts {
 		if !of(m) {
@@ -92,7 +93,7 @@ func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
 	return sum
 }
 
-// CountsOf returns the counts of a metric. The reader of the batch increases them.
+// CountsOf returns the counts for a metric. The reader of the batch increases them.
 func (b *Batch) CountsOf(m *signal.Metric) *ReadCounts {
 	c := b.counts[m]
 	if c == nil {

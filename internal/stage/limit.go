@@ -12,10 +12,10 @@ type Limit struct {
 // NewLimit returns a Limit of n items.
 func NewLimit(n int) *Limit { return &Limit{limit: int64(n)} }
 
-// Take reports whether one more item may be kept, and counts it.
+// Take reports whether one more item may be kept. If so, it counts the item.
 func (l *Limit) Take() bool { return l.TakeAll(1) }
 
-// TakeAll reports whether n more items may be kept, and counts them. It counts all or none.
+// TakeAll reports whether n more items may be kept. It counts either all of them or none.
 func (l *Limit) TakeAll(n int) bool {
 	for {
 		used := l.used.Load()

@@ -10,11 +10,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Nodes is the state that a component keeps for each node. Each node has its own lock, so batches
-// of different nodes are processed at the same time. All methods are safe for concurrent use.
+// Nodes contains the state that a component keeps for each node. Each node has its own lock, so
+// batches from different nodes are processed at the same time. All methods are safe for concurrent
+// use.
 //
-// A function that is called with the state of a node holds the node's lock. It must not call a
-// method of the same Nodes, and it must not keep a reference to the state.
+// While a function runs that a method has called with the state of a node, the node is locked. The
+// function must not call a method of the same Nodes, and it must not keep a reference to the state.
 type Nodes[S any] struct {
 	create func(key string) *S
 	limit  int
@@ -33,21 +34,21 @@ type node[S any] struct {
 	used  time.Time
 }
 
-// NewNodes returns an empty table of at most limit nodes. create returns the state of a new node.
+// NewNodes returns an empty Nodes for at most limit nodes. create returns the state of a new node.
 func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
 	return &Nodes[S]{create: create, limit: limit, nodes: map[string]*node[S]{}}
 }
 
-// Key returns the key of a node, under which components also store its state.
+// Key returns the key of a node. Components also store the node's state under this key.
 func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
 // With calls f with the state of a node. It adds the node if it is new. If the limit is reached, it
-// returns false and does not call f. now becomes the time at which the node was last used.
+// returns false and does not call f. now is recorded as the time at which the node was last used.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
 	return n.Restore(Key(p), now, f)
 }
 
-// Restore is like With, for a node whose key is known but whose place is not.
+// Restore is like With, but for a node whose key is known and whose place is not.
 func (n *Nodes[S]) Restore(key string, now time.Time, f func(*S)) bool {
 	for {
 		of := n.findOrAdd(key)
@@ -82,9 +83,9 @@ func (n *Nodes[S]) Len() int {
 	return len(n.nodes)
 }
 
-// Stored returns what f returns for the node with a key, encoded as JSON. The node may then change
-// while the result is written to storage. Stored returns nil if the node does not exist or if f
-// returns nil.
+// Stored calls f with the state of the node that has the given key, and returns f's result encoded
+// as JSON. The node's state may change while the result is written to storage. Stored returns nil
+// if the node does not exist or if f returns nil.
 func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	of := n.find(key)
 	if of == nil {
@@ -109,15 +110,15 @@ type encoded struct {
 // MarshalJSON implements json.Marshaler.
 func (e encoded) MarshalJSON() ([]byte, error) { return e.text, e.err }
 
-// Sweep calls f with the state of each node and the time at which the node was last used, unless
-// the last Sweep was less than interval before now. It deletes the nodes for which f returns true.
-// If another Sweep is running, Sweep returns immediately. Sweep reports whether it ran.
+// Sweep calls f with the state of each node and the time at which the node was last used. It
+// deletes the nodes for which f returns true. It does nothing if the last Sweep was less than
+// interval before now, or if another Sweep is running. Sweep reports whether it ran.
 func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key string, s *S, used time.Time) (gone bool)) (ran bool) {
 	if !n.sweeping.TryLock() {
 		return false
 	}
 	defer n.sweeping.Unlock()
-	if since := now.Sub(n.swept); since >= 0 && since < interval { // below 0 if the clock was set back
+	if since := now.Sub(n.swept); since >= 0 && since < interval { // negative if the clock was set back
 		return false
 	}
 	n.swept = now
@@ -132,7 +133,7 @@ func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key strin
 	return true
 }
 
-// with calls f under the node's lock. It returns false if the node was deleted.
+// with calls f while it holds the node's lock. It returns false if the node was deleted.
 func (of *node[S]) with(f func(*S)) bool {
 	of.mu.Lock()
 	defer of.mu.Unlock()
@@ -149,7 +150,8 @@ func (n *Nodes[S]) find(key string) *node[S] {
 	return n.nodes[key]
 }
 
-// findOrAdd returns the node with a key, or nil if it is new and the limit is reached.
+// findOrAdd returns the node with the given key. It adds the node if it is new. If the limit is
+// reached, it returns nil for a new node.
 func (n *Nodes[S]) findOrAdd(key string) *node[S] {
 	if of := n.find(key); of != nil {
 		return of

@@ -1,7 +1,7 @@
 // Package stages runs the processors of this project inside another component, one after another
 // and without conversions to pdata between them. Their order does not depend on the order in the
 // configuration. gpu_synthesizer is not one of these stages, because its own configuration contains
-// them. [receiverstages] runs it first.
+// them. In receivers, [receiverstages] runs gpu_synthesizer first.
 //
 // [receiverstages]: github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages
 package stages
@@ -23,12 +23,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// Config has a section for each stage, with the settings of the processor of the same name. A stage
-// runs if its section exists, even if the section is empty.
+// Config has a section for each stage. The section contains the settings of the processor with the
+// same name. A stage runs if its section exists, even if the section is empty.
 type Config struct {
 	K8s configoptional.Optional[gpuk8sprocessor.Config] `mapstructure:"gpu_k8s"`
-	// Findings adds samples of gpu.finding. If gpu_events is also a stage, it converts them to log
-	// records.
+	// Findings adds samples of gpu.finding. If gpu_events is also a stage, it converts the findings
+	// to log records.
 	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
 	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
@@ -57,9 +57,9 @@ type Owner struct {
 	BuildInfo component.BuildInfo
 }
 
-// Stage returns the id and the telemetry settings of one of the owner's stages. The id contains the
-// owner's name: the stage gpu_window of dcgm/x is gpu_window/x. So stored state survives if a
-// processor becomes a stage.
+// Stage returns the ID and the telemetry settings of one of the owner's stages. The ID contains the
+// owner's name: the stage gpu_window of dcgm/x is gpu_window/x. Therefore, stored state is kept
+// when a processor becomes a stage.
 func (o Owner) Stage(of component.Type) (component.ID, component.TelemetrySettings) {
 	telemetry := o.Telemetry
 	telemetry.Logger = o.Telemetry.Logger.With(zap.String("stage", of.String()))
@@ -72,10 +72,11 @@ func (o Owner) processor(of component.Type) processor.Settings {
 	return processor.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: o.BuildInfo}
 }
 
-// Append appends the stages whose sections exist to a list. events, which may be nil, runs before
-// gpu_window, because it reads the samples that windows are computed from. gpu_findings runs
-// between the two stages of gpu_k8s. Its rules need holders and power from the first one, and usage
-// in the second one ignores a utilization that a rule found to be wrong.
+// Append appends the stages whose sections exist to a list. events is the stage gpu_events and may
+// be nil. It runs before gpu_window, because it reads the samples from which windows are computed.
+// gpu_findings runs between the two stages of gpu_k8s. Its rules need holders and power from the
+// first of these stages. In the second, the usage section ignores a utilization that a rule has
+// found to be wrong.
 func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
 	var accounts *pdatagpu.Processor
 	if cfg.K8s.HasValue() {
