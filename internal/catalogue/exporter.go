@@ -125,7 +125,7 @@ type Reading struct {
 	Unresolved, AmbiguousHolder bool
 }
 
-// PluginID is a parsed device id of a device plugin. Empty fields are unknown.
+// PluginID is a parsed device ID from a device plugin. Empty fields are unknown.
 type PluginID struct {
 	// Resource is the extended resource of the plugin, such as nvidia.com/gpu. The form of the
 	// device ID does not depend on it.
@@ -136,7 +136,7 @@ type PluginID struct {
 	UUID, MIGUUID string
 	// Name is the board's name in the operating system, such as nvidia0.
 	Name string
-	// GPUInstance is the NVML GPU instance id of a MIG device.
+	// GPUInstance is the NVML GPU instance ID of a MIG device.
 	GPUInstance string
 	// Replica is true if the device has several IDs, of which this is one.
 	Replica bool

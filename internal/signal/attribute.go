@@ -9,7 +9,7 @@ const (
 	HardwareParent = "hw.parent"
 	// HardwareName is the device's name in the operating system, such as nvidia0.
 	HardwareName = "hw.name"
-	// HardwareModel is the model name as exposed.
+	// HardwareModel is the exposed model name.
 	HardwareModel = "hw.model"
 	// HardwareVendor is the manufacturer's name.
 	HardwareVendor = "hw.vendor"
@@ -17,7 +17,7 @@ const (
 	HardwareType = "hw.type"
 	// HardwareSerialNumber is the board's serial number.
 	HardwareSerialNumber = "hw.serial_number"
-	// HardwareDriverVersion is the version of the device's driver.
+	// HardwareDriverVersion is the driver version.
 	HardwareDriverVersion = "hw.driver_version"
 	// GPUTask names the engine of hw.gpu.utilization.
 	GPUTask = "hw.gpu.task"
@@ -41,7 +41,7 @@ const (
 
 	// MIGProfile is the profile of a MIG instance, such as 1g.10gb.
 	MIGProfile = "gpu.mig.profile"
-	// MIGInstanceID is the NVML GPU instance id of a MIG instance.
+	// MIGInstanceID is the NVML GPU instance ID of a MIG instance.
 	MIGInstanceID = "gpu.mig.gpu_instance.id"
 	// MIGUUID is the MIG-<uuid> of a MIG device, if it is known.
 	MIGUUID = "gpu.mig.uuid"
@@ -49,11 +49,11 @@ const (
 	SharingStrategy = "gpu.sharing.strategy"
 	// PartitionCount is the number of partitions of a partition's board.
 	PartitionCount = "gpu.partition.count"
-	// SharingReplicas is how many replicas of a shared device a container holds, if more than one.
+	// SharingReplicas is how many replicas of a shared device a container holds, if it holds more than one.
 	SharingReplicas = "gpu.sharing.replicas"
 	// HolderSource is the source that reported a container as a holder of a device.
 	HolderSource = "gpu.holder.source"
-	// PowerSource is the activity that was used to divide a board's active power.
+	// PowerSource is the activity by which a board's active power was divided.
 	PowerSource = "gpu.power.source"
 	// PowerEstimated is true if power was divided equally, or only by size, because no activity was
 	// measured.
@@ -81,7 +81,7 @@ const (
 	// Pipe is an execution pipe of the streaming multiprocessors.
 	Pipe = "gpu.pipe"
 
-	// ResourceClaimName is the DRA ResourceClaim that allocated the device.
+	// ResourceClaimName is the DRA ResourceClaim to which the device is allocated.
 	ResourceClaimName = "k8s.resourceclaim.name"
 	// ResourceClaimUID is the UID of the ResourceClaim.
 	ResourceClaimUID = "k8s.resourceclaim.uid"
@@ -97,17 +97,17 @@ const (
 	DRARequest = "dra.request"
 	// DRAShareID distinguishes allocations of a shareable device.
 	DRAShareID = "dra.share_id"
-	// DRADeviceType is the device's type according to the driver: gpu, mig, vfio.
+	// DRADeviceType is the device's type according to the driver, such as gpu, mig, or vfio.
 	DRADeviceType = "dra.device.type"
-	// DRATaintKey is the key of a device's taint: gpu.nvidia.com/xid.
+	// DRATaintKey is the key of a device's taint, such as gpu.nvidia.com/xid.
 	DRATaintKey = "dra.taint.key"
-	// DRATaintValue is the value of the taint, if it has one: 79.
+	// DRATaintValue is the value of the taint, such as 79. It is omitted if the taint has no value.
 	DRATaintValue = "dra.taint.value"
-	// DRATaintEffect is the taint's effect on claims: NoSchedule, NoExecute, None.
+	// DRATaintEffect is the taint's effect on claims: NoSchedule, NoExecute, or None.
 	DRATaintEffect = "dra.taint.effect"
-	// DRAConditionType is the type of a condition of an allocated device: Ready.
+	// DRAConditionType is the type of an allocated device's condition, such as Ready.
 	DRAConditionType = "dra.condition.type"
-	// DRAConditionStatus is the condition's status: true, false, unknown.
+	// DRAConditionStatus is the condition's status: true, false, or unknown.
 	DRAConditionStatus = "dra.condition.status"
 	// DRAConditionRole is the condition's role when a pod is bound: binding, binding_failure. Other
 	// conditions have no role.
@@ -115,13 +115,13 @@ const (
 	// DRACapacity is the name of a capacity that a device advertises.
 	DRACapacity = "dra.capacity"
 
-	// NodeConditionType is the type of a node condition: XidCriticalError.
+	// NodeConditionType is the type of a node condition, such as XidCriticalError.
 	NodeConditionType = "k8s.node.condition.type"
-	// NodeConditionStatus is the status of the node condition: true, false, unknown.
+	// NodeConditionStatus is the status of the node condition: true, false, or unknown.
 	NodeConditionStatus = "k8s.node.condition.status"
-	// Resource is the Kubernetes resource name: nvidia.com/gpu.
+	// Resource is the Kubernetes resource name, such as nvidia.com/gpu.
 	Resource = "resource"
-	// ResourceID is the kubelet's id for a device that it allocated to a container.
+	// ResourceID is the kubelet's ID for a device that it allocated to a container.
 	ResourceID = "k8s.resource.id"
 	// Rule is a rule of the GPU share API that a pod's requests break.
 	Rule = "rule"
@@ -145,9 +145,9 @@ const (
 	HostName = "host.name"
 	// HostType is the node's instance type.
 	HostType = "host.type"
-	// K8sNodeLabelPrefix precedes the key of a node label.
+	// K8sNodeLabelPrefix is the prefix of a key that contains a node label.
 	K8sNodeLabelPrefix = "k8s.node.label."
-	// K8sPodLabelPrefix precedes the key of a pod label.
+	// K8sPodLabelPrefix is the prefix of a key that contains a pod label.
 	K8sPodLabelPrefix  = "k8s.pod.label."
 	K8sClusterName     = "k8s.cluster.name"
 	K8sNodeName        = "k8s.node.name"
@@ -168,7 +168,7 @@ const (
 	KueueWorkloadName = "kueue.workload.name"
 	// ContainerName is the name of a container that is not in a pod.
 	ContainerName = "container.name"
-	// HPCJobID is the number of a batch job.
+	// HPCJobID is the ID of a batch job.
 	HPCJobID = "hpc.job.id"
 	// HPCJobUser is the user who started a batch job, and HPCJobPartition is the scheduler's queue.
 	HPCJobUser      = "hpc.job.user"
@@ -191,7 +191,7 @@ const (
 
 	LocationGPU    = "gpu"
 	LocationMemory = "memory"
-	// AMD's temperature sensors: at the edge of the die, and at its hottest point.
+	// The locations of AMD's temperature sensors: the edge of the die, and its hottest point.
 	LocationEdge     = "edge"
 	LocationJunction = "junction"
 
@@ -222,7 +222,7 @@ const (
 	StatusPredictedFailure = "predicted_failure"
 	StatusFailed           = "failed"
 
-	// ErrorTypeXIDPrefix precedes the XID code in error.type.
+	// ErrorTypeXIDPrefix is the prefix of an XID code in error.type.
 	ErrorTypeXIDPrefix = "xid_"
 )
 

@@ -2,7 +2,7 @@ package dcgm
 
 import "strings"
 
-// instanceMark separates the board's UUID from the GPU instance id in a MIG instance's hw.id:
+// instanceMark separates the board's UUID from the GPU instance ID in a MIG instance's hw.id:
 // GPU-<uuid>/gi<id>.
 const instanceMark = "/gi"
 

@@ -55,7 +55,7 @@ func FuzzPluginID(f *testing.F) {
 		if d == (catalogue.PluginID{Raw: id}) {
 			return
 		}
-		// A parsed id names either a board or a MIG device.
+		// A parsed ID names either a board or a MIG device.
 		names := 0
 		for _, known := range []string{d.UUID, d.MIGUUID, d.Name} {
 			if known != "" {

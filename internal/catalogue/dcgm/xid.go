@@ -5,17 +5,17 @@ import "slices"
 // The edition of NVIDIA's XID catalog on which the table is based. In July 2026, with the
 // documentation of driver 610, it was still current.
 const (
-	// XIDCatalogueDate is the date of the catalogue's last change.
+	// XIDCatalogueDate is the date of the catalog's last change.
 	XIDCatalogueDate = "2025-09-30"
-	// XIDCatalogueURL is the URL of the catalogue.
+	// XIDCatalogueURL is the URL of the catalog.
 	XIDCatalogueURL = "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"
 )
 
-// Action is the immediate action that NVIDIA's catalogue recommends after an XID.
+// Action is the immediate action that NVIDIA's catalog recommends after an XID.
 type Action uint8
 
 const (
-	// ActionUnstated means that the catalogue names no action.
+	// ActionUnstated means that the catalog names no action.
 	ActionUnstated Action = iota
 	// ActionNone means that no immediate action is required.
 	ActionNone
