@@ -73,7 +73,7 @@ const (
 // unitTraits describes the values of a unit.
 type unitTraits struct {
 	name   string
-	factor float64 // from the exposed unit to the base unit
+	factor float64 // for the conversion from the exposed unit to the base unit
 	// int32Blanks and float64Blanks are true if the sentinels of that type cannot be real values of
 	// this unit. Counterexample: 2147483632 can be a real number of bytes per second.
 	int32Blanks, float64Blanks bool

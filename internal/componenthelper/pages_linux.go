@@ -12,7 +12,7 @@ import (
 
 const releaseEvery = time.Minute
 
-var pagesReleased atomic.Int64 // Unix time in nanoseconds
+var pagesReleased atomic.Int64 // time of the last release, as Unix time in nanoseconds
 
 // ReleasePages releases memory pages of the program's own executable file to the kernel, at most
 // once a minute per process. Receivers call it after each scrape. Most of these pages are needed

@@ -11,7 +11,7 @@ const RecentAge = 10 * time.Minute
 type Recent[K comparable, V any] struct {
 	recent, old map[K]V // recent was used since begun, old was used before
 	begun       time.Time
-	limit       int // for each map
+	limit       int // maximum number of values in each map
 }
 
 // NewRecent returns an empty Recent that stores at most 2*limit values.

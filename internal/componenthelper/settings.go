@@ -57,7 +57,7 @@ func unknown(field string, given any, t reflect.Type) []error {
 			addFields(fields, t)
 		case reflect.Map:
 		default:
-			return nil // a type that parses its own notation
+			return nil // the type parses its own notation
 		}
 		for _, key := range slices.Sorted(maps.Keys(given)) {
 			inner := join(field, key)
@@ -151,7 +151,7 @@ func changed(field string, given, decoded any) []error {
 // allowed values.
 func mistyped(field string, given any, t reflect.Type) []error {
 	t = settings(t)
-	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // a list or a map
+	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // MapList accepts a list or a map
 		t = reflect.TypeFor[map[string]configopaque.String]()
 	}
 	if given == nil || t.Kind() == reflect.Interface {
@@ -222,7 +222,7 @@ func accepts(t reflect.Type, given any) bool {
 	switch t.Kind() {
 	case reflect.String:
 		return isText
-	case reflect.Slice: // commas separate strings
+	case reflect.Slice: // decoding splits a string at commas
 		return isText && t.Elem().Kind() == reflect.String
 	case reflect.Bool:
 		return reflect.TypeOf(given).Kind() == reflect.Bool

@@ -49,7 +49,7 @@ type StateOptions struct {
 // detected. The key for the value of a place is place/<name>. A storage extension cannot list its
 // keys, so the key "places" contains a list of the places' names.
 type State struct {
-	client  storage.Client // nil if it is closed
+	client  storage.Client // nil if the State is closed
 	release func()
 	options StateOptions
 

@@ -280,7 +280,7 @@ func TestAPlaceIsWrittenWhenItChangesAndDeletedWhenItIsRemoved(t *testing.T) {
 	want["place//n1"], want["place//n2"] = "untouched", `{"version":1,"number":3}`
 	assert.Equal(t, want, m.Values())
 	n.forget("/n1")
-	n.forget("/n3") // it was never stored
+	n.forget("/n3") // this place was never stored
 	require.NoError(t, n.save())
 	assert.Equal(t, map[string]string{
 		"places": `{"version":1,"places":["/n2"]}`, "place//n2": `{"version":1,"number":3}`,

@@ -25,7 +25,7 @@ type Status struct {
 	Host component.Host
 
 	mu       sync.Mutex
-	problems map[string]error // by part; nil means no problem
+	problems map[string]error // by part; nil means that the part has no problem
 }
 
 // Report sets the problem of a part; nil means that there is none. changed is true if the problem

@@ -75,7 +75,7 @@ type Series struct {
 	Limit
 
 	kept    *stage.Limit
-	refused atomic.Int64 // since the last Report
+	refused atomic.Int64 // number of series refused since the last Report
 }
 
 // NewSeries returns a Series that counts no series yet. The parameters are the fields of its Limit.

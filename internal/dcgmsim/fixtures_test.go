@@ -95,7 +95,7 @@ func TestTheMemoryOfTheFixturesAddsUp(t *testing.T) {
 	for _, file := range files {
 		samples, series, err := readFixture(filepath.Base(file))
 		if err != nil {
-			continue // the test above reports it
+			continue // the test above reports the error
 		}
 		for device, sum := range memoryOf(samples, series) {
 			assert.Contains(t, sizes, sum, "%s %s", filepath.Base(file), device)

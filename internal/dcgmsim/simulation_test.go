@@ -251,7 +251,7 @@ func TestUsedAndFreeMemoryAddUpAtAnyTime(t *testing.T) {
 	checked := 0
 	for _, config := range exhibits() {
 		if config.Style != Style3 && config.Style != Style45 {
-			continue // one style for each type of hardware is enough
+			continue // one style for each type of hardware is sufficient
 		}
 		s, err := New(config)
 		require.NoError(t, err)

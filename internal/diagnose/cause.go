@@ -10,7 +10,7 @@ const (
 	causeNoValue // a sentinel of DCGM, NaN, an impossible number, or HELP and TYPE without a row
 	causeNoEvent
 	causeNoProfiling
-	causeMIG // not measured on a board with MIG, or not on this instance
+	causeMIG // not measured on boards with MIG, or not on this instance
 	causeVGPU
 	causeDriver      // the driver does not provide the field on MIG instances
 	causeOldExporter // exporters before 4.x do not support the field
@@ -26,7 +26,7 @@ const (
 	causeReserved // rows name a reservation pod
 	causeNoProcessRows
 	causeUnprofiled // DCGM does not support profiling on this model
-	causeBridge     // the model has NVLink only with a bridge, and no row indicates one
+	causeBridge     // the model has NVLink only with a bridge, and no row indicates a bridge
 	causeNotExposed // an exporter other than dcgm-exporter does not expose the field
 	causeVendor     // the vendor's exporter never exposes the signal
 	causeFrozen

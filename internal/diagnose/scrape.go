@@ -78,7 +78,7 @@ type Device struct {
 	known                     dcgm.Model // properties of Model, for the advice on DCGM fields
 	parent                    *Device
 	instances                 []*Device
-	withoutHolder, withHolder fieldStates // rows without and with a holder
+	withoutHolder, withHolder fieldStates // states of the rows without and with a holder
 	values                    values      // values of fields that are Positive
 	hostsWithHolders          bool
 	// unread is true if the driver cannot read the board. frozen is true if the profiler has

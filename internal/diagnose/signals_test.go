@@ -31,7 +31,7 @@ func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 			continue
 		}
 		if m.Off {
-			continue // Advice never recommends a metric that is off by default.
+			continue // advice never recommends a metric that is off by default
 		}
 		if m.Stage == signal.StageSample || m.Stage == signal.StageWindow {
 			assert.Contains(t, told, m, m.Name)

@@ -13,7 +13,7 @@ import (
 // exporter is the state of a scraped exporter.
 type exporter struct {
 	Down int64 `json:",omitempty"` // when it went down, or 0 if it is up
-	Up   int64 `json:",omitempty"` // when it was up again
+	Up   int64 `json:",omitempty"` // when it last came up again
 	// Reported is true if the event gpu.exporter.down was sent.
 	Reported bool  `json:"Said,omitempty"`
 	Time     int64 `json:",omitempty"` // time of the newest sample

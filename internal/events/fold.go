@@ -17,7 +17,7 @@ type equal struct {
 	place  gpudata.Place
 	Device string         `json:"device,omitempty"`
 	Own    [2]string      `json:"own"`
-	Holder gpudata.Holder `json:"holder,omitzero"` // only for events about a holder or a workload
+	Holder gpudata.Holder `json:"holder,omitzero"` // set only for events about a holder or a workload
 }
 
 func keyOf(e *Event) equal {

@@ -56,7 +56,7 @@ func heap() uint64 {
 // the current values.
 func TestMemoryPerSeriesIsLimited(t *testing.T) {
 	for name, test := range map[string]struct {
-		holders int // stored holders per device
+		holders int // number of stored holders per device
 		limit   float64
 	}{"without holders": {0, 225}, "with holders": {5, 330}} {
 		t.Run(name, func(t *testing.T) {

@@ -63,11 +63,11 @@ type device struct {
 	Seen          int64
 	Lost          bool               `json:",omitempty"`
 	LostAt        int64              `json:",omitempty"` // time of the frame that showed the loss
-	Baseline      bool               `json:",omitempty"` // the next frame is a baseline because a clock was set back
+	Baseline      bool               `json:",omitempty"` // the next frame is a baseline, because a clock was set back
 	Exporter      string             `json:",omitempty"` // url.full of the board's exporter, if known
-	Errors        map[string]*total  `json:",omitempty"` // by error.type
-	States        map[string]*state  `json:",omitempty"` // by metric
-	Throttles     map[string]*share  `json:",omitempty"` // by reason or violation
+	Errors        map[string]*total  `json:",omitempty"` // totals by error.type
+	States        map[string]*state  `json:",omitempty"` // states by metric
+	Throttles     map[string]*share  `json:",omitempty"` // shares by reason or violation
 	Throttle      string             `json:",omitempty"` // the metric that is currently used for throttling
 	Pressure      *share             `json:",omitempty"`
 	Profiles      map[string]profile `json:",omitempty"`      // the board's instances by hw.id

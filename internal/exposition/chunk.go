@@ -64,7 +64,7 @@ func (c *chunk) fill(r io.Reader) (lines []byte, err error) {
 		return c.buf, err
 	}
 	c.given = before + bytes.LastIndexByte(c.buf[before:], '\n') + 1
-	if c.given == before { // no complete line yet
+	if c.given == before { // the buffer contains no complete line yet
 		c.given = 0
 		if len(c.buf) > MaxLine {
 			c.tooLong, c.skipping = true, true

@@ -27,7 +27,7 @@ import (
 
 // oracle is the result of Prometheus's own parser for a body.
 type oracle struct {
-	values   map[string][]float64 // by seriesKey
+	values   map[string][]float64 // values of each seriesKey
 	counters map[string]bool      // names for which every TYPE line declares a counter
 }
 

@@ -177,7 +177,7 @@ func (s *series) match(b []byte) (v float64, n int) {
 	}
 	j = skipBlanks(b, j+1)
 	n = j
-	for n < len(b) && b[n] > ' ' { // up to the end of the value
+	for n < len(b) && b[n] > ' ' { // find the end of the value
 		n++
 	}
 	switch v, ok := parseValue(b[j:n]); {

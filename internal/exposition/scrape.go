@@ -66,7 +66,7 @@ type LabelSet struct {
 	Times []int64
 
 	tail string // the braces and everything between them, as first exposed
-	seen uint32 // generation of the last body with the set
+	seen uint32 // generation of the last body that contained the set
 	mark uint32 // generation of the last sweep that found the set in use
 }
 

@@ -60,7 +60,7 @@ func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 		}
 	}
 	if w.chance(0.001) {
-		l.util, l.tensor = 0, 0 // a sample between two kernels
+		l.util, l.tensor = 0, 0 // the exporter took the sample between two kernels
 	}
 	watts := l.power * b.limit * w.between(0.995, 1.005)
 	b.energy += watts * w.every

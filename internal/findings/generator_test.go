@@ -51,15 +51,15 @@ type fault struct {
 	rule       string
 	devices    []int
 	begin, end float64
-	strength   float64 // from 0, the weakest fault, to 1, the strongest
+	strength   float64 // from 0 (the weakest fault) to 1 (the strongest fault)
 	variant    int
 }
 
 // board is a device of a node.
 type board struct {
 	id        string
-	limit     float64 // W
-	idle      float64 // W
+	limit     float64 // in W
+	idle      float64 // in W
 	clock     float64 // the maximum, in Hz
 	instances int     // 0 if the board has no instances
 	noise     float64 // corrected errors per hour without a fault
@@ -68,7 +68,7 @@ type board struct {
 	hot                                float64 // end of a short period with throttling
 	quiet                              float64 // end of a period without profiling values
 	shown                              shown
-	shownAt                            float64 // 0 means never
+	shownAt                            float64 // when shown was last updated; 0 means never
 	pending                            bool
 	frame                              *gpudata.DeviceFrame
 	parts                              []*gpudata.DeviceFrame
@@ -301,15 +301,15 @@ func (w *world) does(b *board, d int, t float64) load {
 		if since := math.Mod(t-j.begin+j.pauseEvery/2, j.pauseEvery+j.pause); since > j.pauseEvery {
 			switch {
 			case rank == 0 && j.pauseEvery > 600:
-				return load{util: w.between(0, 0.3), pcie: 0.3, power: 0.25, clock: 1} // saves
+				return load{util: w.between(0, 0.3), pcie: 0.3, power: 0.25, clock: 1} // the rank saves
 			case rank == 0:
-				return load{util: 0.9, tensor: w.between(0.05, 0.2), dram: 0.4, pcie: 0.02, power: 0.5, clock: 1} // evaluates
+				return load{util: 0.9, tensor: w.between(0.05, 0.2), dram: 0.4, pcie: 0.02, power: 0.5, clock: 1} // the rank evaluates
 			case j.spinsInPause:
 				return w.waits(w.rng.Float64())
 			}
 			return w.idles(b, 1)
 		}
-		if w.chance(0.02) { // all reduce
+		if w.chance(0.02) { // an all-reduce operation
 			return load{util: 1, dram: 0.1, pcie: 0.05, nvlink: 0.6, power: 0.35, clock: 1}
 		}
 		return load{

@@ -12,7 +12,7 @@ const numCauses = 23 // length of causes
 // memory is the state of a device that is kept between two frames. It is small, because there is
 // one for each device in the cluster. Durations are in seconds.
 type memory struct {
-	seen   int64                   // time of the last sample, ns
+	seen   int64                   // time of the last sample, in nanoseconds since the epoch
 	counts [3]float64              // totals of corrected errors and of both kinds of remapped rows; NaN if not observed
 	means  *[len(averages)]float32 // nil while there is no evidence of spinning
 	// lowered contains the exact times for the causes of lowered clocks, read when the condition of

@@ -49,7 +49,7 @@ var series = map[string]gpudata.Sample{
 	"failed":                  {Metric: signal.HwStatus, Own: signal.StatusFailed},
 }
 
-func init() { //nolint:gochecknoinits // the names are those of the signal table
+func init() { //nolint:gochecknoinits // the names are from the signal table
 	for prefix, m := range map[string]*signal.Metric{"active_": signal.GPUClockEventActive, "time_": signal.GPUClockEventTime, "violation_": signal.GPUClockThrottleTime} {
 		for _, own := range signal.Values(m.Attributes[0]) {
 			series[prefix+own] = gpudata.Sample{Metric: m, Own: own}

@@ -35,14 +35,14 @@ type Tracker struct {
 
 	set    Settings
 	places *stage.Nodes[place]
-	unused sync.Pool // of *[]view
+	unused sync.Pool // contains *[]view
 }
 
 // place is the state of one place.
 type place struct {
 	clock   gpudata.Clock
 	devices map[gpudata.Device]*memory
-	groups  uint8 // number of the newest group
+	groups  uint8 // number of the most recent group
 }
 
 // New returns a tracker without state.

@@ -191,9 +191,9 @@ type DeviceFrame struct {
 	// may be too old: see [ProcessList.AppliesAt]. It is nil if no list is known.
 	ProcessList *ProcessList
 
-	byName  userIndex           // of Users
-	sharers userIndex           // of Sharers
-	byPID   map[string]*Process // nil if there are few
+	byName  userIndex           // index of Users
+	sharers userIndex           // index of Sharers
+	byPID   map[string]*Process // nil if there are few processes
 }
 
 // Present reports whether the device existed at the frame's time, even if it was unread.

@@ -24,7 +24,7 @@ import (
 func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	var p problems
 	all, slots := allocations(pod.Annotations, &p)
-	names := map[int]string{} // by slot
+	names := map[int]string{} // container names by slot
 	key, asking := positional(pod.Annotations), vgpuContainers(pod)
 	switch key {
 	case volcanoAllocated:

@@ -18,7 +18,7 @@ func TestPodAllocationsHaveTheContainers(t *testing.T) {
 		requests string
 	}
 	for name, tt := range map[string]struct {
-		containers  []c // a, b, …
+		containers  []c // named a, b, …
 		annotations map[string]string
 		want        string // containers of the allocations
 		err         string

@@ -75,7 +75,7 @@ func TestObjectsOfAllKindsAreReturnedOnceSynced(t *testing.T) {
 		}
 		start := time.Now()
 		c.Need(allKinds...)
-		c.Need(allKinds...) // has no effect
+		c.Need(allKinds...) // the second call has no effect
 		require.NoError(t, c.WaitSynced(t.Context(), allKinds...))
 		for _, k := range allKinds {
 			assert.Equal(t, kube.State{Phase: kube.Synced, Since: start}, c.State(k), k)
@@ -124,7 +124,7 @@ func TestNotificationsOfManyChangesAreCombined(t *testing.T) {
 		assert.LessOrEqual(t, notified, 3)
 
 		unsubscribe()
-		unsubscribe() // has no effect
+		unsubscribe() // the second call has no effect
 		notified = 0
 		require.NoError(t, client.CoreV1().Pods("ml").Delete(t.Context(), "train-aa", metav1.DeleteOptions{}))
 		time.Sleep(time.Second) // in the synctest bubble
@@ -161,7 +161,7 @@ func TestHandlersReceiveEveryObjectAndEveryChange(t *testing.T) {
 		assert.Equal(t, []string{"add old", "add new", "update new", "delete old"}, events)
 
 		unsubscribe()
-		unsubscribe() // has no effect
+		unsubscribe() // the second call has no effect
 		events = nil
 		require.NoError(t, pods.Delete(t.Context(), "new", metav1.DeleteOptions{}))
 		synctest.Wait()

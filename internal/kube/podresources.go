@@ -89,7 +89,7 @@ type ContainerResources struct {
 // DeviceRef is a device that a device plugin allocated.
 type DeviceRef struct {
 	Resource string // such as nvidia.com/gpu
-	ID       string // as the plugin spells it
+	ID       string // in the spelling of the plugin
 }
 
 // ClaimDevice is a device that is allocated to a ResourceClaim. The kubelet does not report the
@@ -97,7 +97,7 @@ type DeviceRef struct {
 type ClaimDevice struct {
 	Namespace, Claim     string // namespace and name of the ResourceClaim
 	Driver, Pool, Device string
-	ShareID              string // distinguishes the shares of one device; empty if the device is not shared
+	ShareID              string // distinguishes the shares of one device; "" if the device is not shared
 }
 
 // PodResources polls the kubelet for the devices that are allocated to containers on its node. All
@@ -203,7 +203,7 @@ func (p *PodResources) poll() bool {
 	defer cancel()
 	resources, err := p.list(ctx)
 	if p.ctx.Err() != nil {
-		return false // after Shutdown; the result is ignored
+		return false // Shutdown was called, so the result is ignored
 	}
 	now := time.Now()
 

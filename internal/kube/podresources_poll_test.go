@@ -131,7 +131,7 @@ func TestShutdownWithoutStartAndTwice(t *testing.T) {
 	p := NewPodResources(NewDefaultPodResourcesConfig(), zap.NewNop())
 	p.Shutdown()
 	p.Shutdown()
-	p.Start() // after Shutdown, so it must not start polling
+	p.Start() // must not start polling after Shutdown
 	_, _, state := p.Snapshot()
 	assert.Equal(t, Off, state.Phase)
 }

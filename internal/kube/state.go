@@ -64,7 +64,7 @@ var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "
 type State struct {
 	Phase Phase
 	Since time.Time // when the phase began; zero if the phase has never changed
-	Err   error     // the error because of which the source is not Synced, if any
+	Err   error     // the error that prevents the phase Synced, if any
 }
 
 // update sets the phase and the error, and reports whether either has changed.

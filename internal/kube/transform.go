@@ -196,7 +196,7 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 			p.Status.Conditions = []corev1.PodCondition{condition}
 		}
 	}
-	if !isClusterWide { // used to find exporters
+	if !isClusterWide { // the status is used to find exporters
 		p.Spec.HostNetwork, p.Status.PodIP = spec.HostNetwork, status.PodIP
 	}
 	if isClusterWide {

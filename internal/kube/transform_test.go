@@ -53,7 +53,7 @@ func decode(t *testing.T, path string) runtime.Object {
 	require.NoError(t, err)
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 	require.NoError(t, err)
-	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // as typed clients do
+	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // typed clients do the same
 	return object
 }
 

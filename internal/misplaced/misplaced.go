@@ -38,9 +38,9 @@ type Check struct {
 
 	decided atomic.Bool
 	mu      sync.Mutex
-	raw     int  // batches with raw metrics
-	others  int  // other batches
-	sampled bool // samples were received
+	raw     int  // number of batches with raw metrics
+	others  int  // number of other batches
+	sampled bool // true if samples were received
 }
 
 // New returns a Check for a component of the given type.

@@ -41,7 +41,7 @@ func TestInput(t *testing.T) {
 	for name, tt := range map[string]struct {
 		component string
 		given     batches
-		want      string // text of the log message, or "" for none
+		want      string // text of the log message, or "" if nothing is logged
 	}{
 		"raw metrics alone: no synthesizer":                            {"gpu_window", of(9, raw), "gpu_synthesizer is missing before gpu_window: gpu_window reads the samples that gpu_synthesizer creates. Put gpu_synthesizer before gpu_window."},
 		"raw metrics before the windows: no synthesizer":               {"gpu_k8s", of(9, raw), "gpu_synthesizer is missing"},

@@ -245,7 +245,7 @@ func (l *linter) ends(paths []path) {
 
 // stored reports processors that keep state although they are in several pipelines.
 func (l *linter) stored(paths []path) {
-	first := map[string]string{} // pipeline by processor
+	first := map[string]string{} // first pipeline of each processor
 	for _, p := range paths {
 		for i := 1; i < len(p)-1; i++ {
 			s := &p[i]

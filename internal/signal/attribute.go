@@ -27,12 +27,12 @@ const (
 	HardwareState = "hw.state"
 	// RecoveryAction is the action of gpu.recovery.action.
 	RecoveryAction = "gpu.recovery.action"
-	// EventSource is the source of an event count: the exporter's counter, or changes of the last
-	// code, which only provide a lower bound.
+	// EventSource is the source of an event count: the exporter's counter, or changes in the last
+	// code. Changes in the last code provide only a lower bound.
 	EventSource = "gpu.event.source"
 	// ErrorType is the kind of error that hw.errors counts.
 	ErrorType = "error.type"
-	// IODirection is the direction of a transfer, seen from the GPU.
+	// IODirection is the direction of a transfer from the GPU's perspective.
 	IODirection = "network.io.direction"
 	// ScopeNVML is the instrumentation scope of the nvml receiver's samples.
 	ScopeNVML = "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
@@ -55,7 +55,7 @@ const (
 	HolderSource = "gpu.holder.source"
 	// PowerSource is the activity by which a board's active power was divided.
 	PowerSource = "gpu.power.source"
-	// PowerEstimated is true if power was divided equally, or only by size, because no activity was
+	// PowerEstimated is true if power was divided equally or only by size because no activity was
 	// measured.
 	PowerEstimated = "gpu.power.estimated"
 	// BudgetSource is where a memory budget was declared.
@@ -109,8 +109,8 @@ const (
 	DRAConditionType = "dra.condition.type"
 	// DRAConditionStatus is the condition's status: true, false, or unknown.
 	DRAConditionStatus = "dra.condition.status"
-	// DRAConditionRole is the condition's role when a pod is bound: binding, binding_failure. Other
-	// conditions have no role.
+	// DRAConditionRole is the condition's role when a pod is bound: binding or binding_failure.
+	// Other conditions have no role.
 	DRAConditionRole = "dra.condition.role"
 	// DRACapacity is the name of a capacity that a device advertises.
 	DRACapacity = "dra.capacity"
@@ -140,7 +140,7 @@ const (
 	AcceleratorID = "acc_id"
 )
 
-// Resource attribute keys for the place and the workload.
+// Resource attribute keys for the node and the workload.
 const (
 	HostName = "host.name"
 	// HostType is the node's instance type.
@@ -236,8 +236,8 @@ type Attribute struct {
 	Values []string
 }
 
-// PointAttributes returns all attribute keys of data points, starting with those that identify a
-// device. Callers must not modify the result.
+// PointAttributes returns all attribute keys of data points. The keys that identify a device come
+// first. Callers must not modify the result.
 func PointAttributes() []Attribute { return pointAttributes }
 
 var pointAttributes = []Attribute{
@@ -335,13 +335,13 @@ func Values(key string) []string {
 // AttributeRole is the effect of an attribute of a data point on the identity of series.
 type AttributeRole uint8
 
-// The roles of attributes. If an attribute describes something, its last value is used, and a
-// changed value does not start a new series.
+// The roles of attributes. The value of an attribute that describes something may change without
+// starting a new series. The last value is used.
 const (
-	DistinguishesSeries AttributeRole = iota // of one device
+	DistinguishesSeries AttributeRole = iota // distinguishes several series of one device
 	IdentifiesDevice
-	DescribesDevice // or its allocation
-	DescribesSample // sent with the last sample of the series
+	DescribesDevice // describes the device or its allocation
+	DescribesSample // is sent with the last sample of the series
 )
 
 var attributeRoles = map[string]AttributeRole{

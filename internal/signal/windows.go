@@ -81,7 +81,7 @@ func (w *Window) readFrom(samples *Metric) {
 		w.Unit = "1"
 	}
 	if samples.Unit == "{state}" {
-		w.Unit = "1" // a fraction of time
+		w.Unit = "1" // the value is a fraction of time
 	}
 }
 

@@ -15,7 +15,7 @@ type Batch struct {
 	Frames []*gpudata.Frame
 
 	appended []*gpudata.Frame
-	counts   map[*signal.Metric]*ReadCounts // contains no entry for metrics without counts
+	counts   map[*signal.Metric]*ReadCounts // a metric without counts has no entry
 }
 
 // Append adds a frame to the batch.

@@ -47,7 +47,7 @@ func NewDefaultConfig() Config {
 
 // DefaultOf returns a section with a factory's default settings. The section is not enabled.
 func DefaultOf[C any](f component.Factory) configoptional.Optional[C] {
-	return configoptional.Default(*f.CreateDefaultConfig().(*C)) //nolint:forcetypeassert // a factory returns its own Config
+	return configoptional.Default(*f.CreateDefaultConfig().(*C)) //nolint:forcetypeassert // a factory always returns its own Config type
 }
 
 // Owner is the component that runs the stages.

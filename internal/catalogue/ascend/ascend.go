@@ -26,7 +26,7 @@ var Exporter = cat.New(cat.Exporter{
 	OwnsName:   ownsName,
 	Identify:   identify,
 	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
-	Hooks:      cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // the value of a failed reading
+	Hooks:      cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // -1 is the value of a failed reading
 })
 
 // groups contains the fields of the table. Training chips have HBM, other chips have DDR, and some

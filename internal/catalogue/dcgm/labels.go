@@ -88,7 +88,7 @@ func isPodsInstance(r *catalogue.Row) bool {
 // blankText reports whether text is not a valid value of the role. Some rejected values are from
 // pod labels.
 func blankText(role catalogue.Role, text string) bool {
-	switch role { //nolint:exhaustive // the others have no form
+	switch role { //nolint:exhaustive // the other roles have no fixed form
 	case catalogue.RoleDriverVersion:
 		return !driverVersion.MatchString(text)
 	case catalogue.RoleSerial:

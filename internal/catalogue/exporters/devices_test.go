@@ -20,7 +20,7 @@ func TestInstancesHaveAShareOfTheBoard(t *testing.T) {
 		{"AMD", "AMD Instinct MI300X", "", "8", 5, 1, 8}, // the exporter does not list some partitions (bug 495 of the exporter)
 		{"amd", "", "", "", 2, 1, 2},
 		{"AMD", "", "", "0", 2, 1, 2},
-		{"AWS", "", "", "", 2, 0, 7}, // it is unknown how its cores share a device
+		{"AWS", "", "", "", 2, 0, 7}, // it is unknown how the cores share a device
 	} {
 		assert.Equal(t, tt.slices, Slices(tt.vendor, tt.profile), tt)
 		assert.Equal(t, tt.of, BoardSlices(tt.vendor, tt.model, tt.told, tt.seen), tt)

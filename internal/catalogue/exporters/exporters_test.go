@@ -49,7 +49,7 @@ func TestTheNameOfAFieldBelongsToTheExporterOfTheField(t *testing.T) {
 	owned := 0
 	for _, x := range All {
 		for _, f := range x.Fields() {
-			exposed, _, _ := strings.Cut(f.Name, "{") // without the label value that distinguishes fields with the same name
+			exposed, _, _ := strings.Cut(f.Name, "{") // remove the label value that distinguishes fields with the same name
 			for _, name := range append([]string{exposed}, f.Aliases...) {
 				_, of := Lookup(name)
 				has := func(x *catalogue.Exporter) bool { _, ok := x.Lookup(name); return ok }

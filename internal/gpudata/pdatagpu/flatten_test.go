@@ -10,7 +10,7 @@ import (
 
 func TestFlattenCopiesTheResourceToPointsOfEveryType(t *testing.T) {
 	md := pmetric.NewMetrics()
-	md.ResourceMetrics().AppendEmpty() // without attributes
+	md.ResourceMetrics().AppendEmpty() // a Resource without attributes
 	rm := md.ResourceMetrics().AppendEmpty()
 	rm.Resource().Attributes().PutStr("k8s.pod.name", "train-0")
 	rm.Resource().Attributes().PutStr("hw.id", "of the Resource")
@@ -23,7 +23,7 @@ func TestFlattenCopiesTheResourceToPointsOfEveryType(t *testing.T) {
 		metrics.AppendEmpty().SetEmptyExponentialHistogram().DataPoints().AppendEmpty().Attributes(),
 		metrics.AppendEmpty().SetEmptySummary().DataPoints().AppendEmpty().Attributes(),
 	}
-	metrics.AppendEmpty() // without a type
+	metrics.AppendEmpty() // a metric without a type
 	for _, p := range points {
 		p.PutStr("hw.id", "GPU-1")
 	}

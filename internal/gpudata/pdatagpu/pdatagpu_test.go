@@ -68,7 +68,7 @@ func TestARatioIsClampedOrDroppedWhereABatchIsRead(t *testing.T) {
 		device + "2.01": -1, device + "-0.051": -1, device + "1.4e16": -1, device + "4294967295": -1,
 		holder + "1.1": 1, holder + "100": -1,
 		"10s {} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 1.5": 1,
-		budget + "3":                                             3, // may exceed 1
+		budget + "3":                                             3, // this ratio may exceed 1
 		"10s {} hw.power {hw.id=GPU-1} = 300":                    300,
 		"10s {} gpu.pcie.throughput {hw.id=GPU-1} = 5e9":         5e9,
 		"10s {} hw.gpu.memory.utilization {hw.id=GPU-1} = 4.2e9": -1,

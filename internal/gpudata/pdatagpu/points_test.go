@@ -84,7 +84,7 @@ func TestEachPointClampsRatiosAndSkipsImplausibleOnes(t *testing.T) {
 	}
 	add(signal.HwGPUUtilization.Name, 1.4e16, 4294967295, -0.06, math.NaN(), 0.5, 1.0001, 2, -0.01)
 	add(signal.UtilizationAvg.Name, 2.01, 0.25)
-	add(signal.K8sContainerGPUMemoryBudgetUtilization.Name, 3) // may exceed 1
+	add(signal.K8sContainerGPUMemoryBudgetUtilization.Name, 3) // this ratio may exceed 1
 	add(signal.HwPower.Name, 1.4e16)
 	delta := metrics.AppendEmpty()
 	delta.SetName(signal.HwEnergy.Name)

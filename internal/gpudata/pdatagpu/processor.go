@@ -53,7 +53,7 @@ type Processor struct {
 	process   func(context.Context, *Arrival) ([]*gpudata.Frame, error)
 
 	scope        gpudata.Scope
-	writers      sync.Pool // of *Writer
+	writers      sync.Pool // contains *Writer
 	descriptions *descriptions
 
 	incoming, outgoing metric.Int64Counter

@@ -64,7 +64,7 @@ func device(t *rapid.T, f *gpudata.Frame, id string) {
 		s.Value = value(s.Metric)
 		to.Add(s)
 	}
-	add(&d.Samples, gpudata.Sample{Metric: signal.GPUSMActive}) // an observed device has a sample
+	add(&d.Samples, gpudata.Sample{Metric: signal.GPUSMActive}) // an observed device has at least one sample
 	for i := range sampled {
 		if rapid.Bool().Draw(t, "sampled") {
 			add(&d.Samples, sampled[i])
@@ -172,7 +172,7 @@ func TestPointsThatAreNotObservationsAreCounted(t *testing.T) {
 	point(signal.HwPower, "", 1, 1)
 	point(signal.HwTemperature, "GPU-1", 1, -3)
 	point(signal.GPUDeviceHolder, "GPU-1", 1, 1)
-	point(signal.HwEnergy, "GPU-1", 1, -1) // not a wanted metric
+	point(signal.HwEnergy, "GPU-1", 1, -1) // this metric is not wanted
 	b := Read(md, func(s *signal.Metric) bool { return s != signal.HwEnergy })
 	assert.Equal(t, [stage.Drops]int64{stage.NoTime: 1, stage.OutOfRange: 1, stage.NoDevice: 1, stage.NoHolder: 1}, b.Counts(everything).Dropped)
 	assert.Len(t, b.Frames[0].Devices[0].Samples.All(), 1, "temperatures may be below zero")

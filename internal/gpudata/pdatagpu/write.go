@@ -238,7 +238,7 @@ func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *
 	described := w.describe(series.Device)
 	room := described.Len() + len(s.Metric.Attributes) + len(s.More)
 	if series.User != nil || series.Process != nil {
-		room++ // the strategy or the container
+		room++ // one more for the strategy or the container
 	}
 	attrs.EnsureCapacity(room)
 	described.CopyTo(attrs)
@@ -381,7 +381,7 @@ func PutHolder(attrs pcommon.Map, h *gpudata.Holder) {
 func putNode(attrs pcommon.Map, f *gpudata.Frame) {
 	put(attrs, signal.HostType, f.HostType)
 	if len(f.NodeLabels) == 0 {
-		return // without an allocation
+		return // avoids a memory allocation
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.NodeLabels)) {
 		put(attrs, signal.K8sNodeLabelPrefix+key, f.NodeLabels[key])
@@ -390,7 +390,7 @@ func putNode(attrs pcommon.Map, f *gpudata.Frame) {
 
 func putOwner(attrs pcommon.Map, o gpudata.Owner) {
 	if o == (gpudata.Owner{}) {
-		return // without an allocation
+		return // avoids a memory allocation
 	}
 	known := o.Ownership()
 	for _, f := range ownerFields(&known) {
