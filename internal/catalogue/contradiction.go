@@ -15,8 +15,8 @@ const (
 
 // Values are the values of one device in one scrape after its rows were merged.
 type Values interface {
-	// Value returns the device's value of a field. If rate is true, it returns the rate of a
-	// counter field. It returns false if there is no value.
+	// Value returns the device's value of a field or, if rate is true, the rate of a counter field.
+	// It returns false if there is no value.
 	Value(id ID, rate bool) (v float64, ok bool)
 	// Capacity returns the maximum of the signal on this device, or 0 if it is unknown.
 	Capacity(s *Signal) float64

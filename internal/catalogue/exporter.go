@@ -30,7 +30,8 @@ type Exporter struct {
 	Claims func(*Row) bool
 	// Labels maps each known role to the names of its label. The exporter's own name comes before
 	// other spellings. Case is ignored if all labels of a row are in lowercase. BlankText reports
-	// texts that mean "no value", in addition to those of NoText. It may be nil.
+	// texts that mean "no value", in addition to the texts that NoText reports. BlankText may be
+	// nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// OwnsName reports whether a metric name that is not in the table belongs to the exporter. If
@@ -49,8 +50,8 @@ type Exporter struct {
 	// exposes the device. Rows of one field and container that differ only in the label of RolePart
 	// are summed.
 	OfContainers bool
-	// OfProcesses is true if the rows describe processes by their PIDs. If the rows lack a device,
-	// gpu_k8s finds it. OfProcesses implies OfContainers.
+	// OfProcesses is true if the rows describe processes by their PIDs. If a row does not name a
+	// device, gpu_k8s finds the device. OfProcesses implies OfContainers.
 	OfProcesses bool
 	// Vitals are names of fields that are never 0 on a board that the driver can read. If all of
 	// them are exposed and 0, no value of the board or its instances is an observation.

@@ -68,8 +68,8 @@ type Field struct {
 	Scope Scope
 	// Aliases are other names of the field with the same unit.
 	Aliases []string
-	// Cut is set if several fields share a metric name. It contains the values of the label of
-	// RoleCut that select this field's rows. Name then ends with a value in braces.
+	// Cut is set if several fields share a metric name. It contains the values of the RoleCut label
+	// that select this field's rows. Name then ends with a value in braces.
 	Cut []string
 	// Parts describes how rows about parts of the device are combined.
 	Parts Parts
@@ -112,8 +112,8 @@ type Spelling struct {
 	BaseUnits bool
 	// Alias is the position of the name in the field's aliases, counted from 1.
 	Alias uint8
-	// Cut maps the values of the label of RoleCut to the fields that share the name. Field is any
-	// of these fields.
+	// Cut maps the values of the RoleCut label to the fields that share the name. Field is any of
+	// these fields.
 	Cut map[string]*Field
 	// Prefixed is true if the name starts with a user-defined prefix.
 	Prefixed bool

@@ -191,7 +191,7 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	return out
 }
 
-// linkLabels returns the labels of a GPU's NVLink. Some names differ from those of the device's
+// linkLabels returns the labels of a GPU's NVLink. Some of them have other names than the device's
 // labels: gpu_uuid, model_name, and, even in 4.5, hostname.
 func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	return labelSet{

@@ -171,7 +171,7 @@ func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport
 	return out
 }
 
-// miss adds a device to those that do not have the signal for the same reason.
+// miss adds a device to the list of devices that do not have the signal for the same reason.
 func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	for i := range s.Missing {
 		if m := &s.Missing[i]; m.Kind == kind.String() && m.Text == v.cause.text() && m.Likely == v.Likely {

@@ -487,7 +487,8 @@ func TestNoErrorIsLostOrDoubledOverCleanRestarts(t *testing.T) {
 	}
 }
 
-// A board is repartitioned at random, its instances reuse IDs, and some scrapes lack rows.
+// A board is repartitioned at random, its instances reuse IDs, and some scrapes do not contain all
+// rows.
 func TestEveryReportedLayoutExisted(t *testing.T) {
 	set := DefaultSettings()
 	set.Interval = time.Second

@@ -7,7 +7,8 @@ type Kind struct {
 	Names []string
 	// When describes the transition. Severity is the severity of the events.
 	When, Severity string
-	// Attributes lists the attributes, except those of the device and the metric's own attribute.
+	// Attributes lists the attributes, except the device's attributes and the metric's own
+	// attribute.
 	Attributes []string
 }
 

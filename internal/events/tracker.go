@@ -40,8 +40,8 @@ type Tracker struct {
 	exporters map[string]gpudata.Place // by url.full; only exporters whose place is known from their frames
 }
 
-// Describe returns the Resource attributes of a holder. For the zero Holder, it returns those of
-// the place.
+// Describe returns the Resource attributes of a holder. For the zero Holder, it returns the
+// Resource attributes of the place.
 type Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 
 // place is the stored state of one place.

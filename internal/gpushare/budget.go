@@ -2,7 +2,7 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// BudgetSource is where a memory budget is declared. Its values are those of
+// BudgetSource is where a memory budget is declared. The constants are the values of
 // gpu.memory.budget.source.
 type BudgetSource string
 

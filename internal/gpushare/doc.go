@@ -39,7 +39,7 @@
 //
 // For Koordinator and HAMi, [Demands] returns how many devices a container requests and how much of
 // each device: its memory in bytes or as a ratio, and its compute as a ratio. Koordinator's requests
-// are converted like in Koordinator's webhook and scheduler:
+// are converted as in Koordinator's webhook and scheduler:
 //
 //  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
 //  2. The default of gpu.shared is 1. If the ratio (or core, if there is no ratio) is a multiple of

@@ -129,9 +129,9 @@ func (p path) content(in input, position int) pipelinerules.Content {
 	return in.what
 }
 
-// missing reports components that need an earlier component that is not on the path. If several
-// components need the same one, only the first of them on the path is reported. Exporters that need
-// samples are not reported here; see [linter.ends].
+// missing reports components that need an earlier component if this component is not on the path.
+// If several components need the same missing component, only the first of them on the path is
+// reported. Exporters that need samples are not reported here; see [linter.ends].
 func (l *linter) missing(p path, in input) {
 	lacks := map[string]int{} // positions by the type of the missing component
 	var rules []*pipelinerules.Order

@@ -167,8 +167,8 @@ func claims(r *cat.Row) bool {
 		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
-// identify returns the device of a row, which is the board or one of its tiles. Of the clock rows,
-// it accepts only those of the GPU's mean clock.
+// identify returns the device of a row, which is the board or one of its tiles. It accepts a row
+// about a clock only if the row contains the mean of the GPU's clock.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(roleDomain), r.Get(roleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

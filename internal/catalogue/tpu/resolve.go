@@ -27,9 +27,9 @@ type chip struct {
 	identity *cat.Identity
 }
 
-// resolve maps the chip numbers of the slice to those of the node by their order: if both
-// numberings have the same number of chips, the nth chip of the slice is the nth chip of the node.
-// If the machine has several holders, the holder in a copied row is ambiguous.
+// resolve maps the chip numbers of the slice to the chip numbers of the node by their order. If
+// both numberings have the same number of chips, the nth chip of the slice is the nth chip of the
+// node. If the machine has several holders, the holder in a copied row is ambiguous.
 func resolve(rows []*cat.Reading) {
 	machines := map[string]*machine{}
 	for _, r := range rows {

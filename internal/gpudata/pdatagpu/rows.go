@@ -13,7 +13,7 @@ import (
 // synthesizer.
 type Rows struct {
 	Scope gpudata.Scope // the receiver's scope
-	// Node is the exporter's node. It is "" if the Resources of the rows must not contain the node.
+	// Node is the exporter's node. It is "" if the Resources of the rows do not contain it.
 	Node string
 	// Time is the time of the samples that have no timestamp.
 	Time pcommon.Timestamp
