@@ -81,14 +81,15 @@ func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration
 	return g.timeOn(g.story.violations[v], from, to)
 }
 
-// MeanOccupancy returns the mean of used / (used + free) in [from, to). The interval must not be empty. The
-// exposed values differ slightly because they are rounded to MiB.
+// MeanOccupancy returns the mean of used / (used + free) in [from, to). The interval must not be
+// empty. The exposed values differ slightly because they are rounded to MiB.
 func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.memory, from, to)
 }
 
-// MeanLoad returns the mean activity of the graphics engine in [from, to). The interval must not be empty.
+// MeanLoad returns the mean activity of the graphics engine in [from, to). The interval must not be
+// empty.
 func (s *Simulation) MeanLoad(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.load, from, to)

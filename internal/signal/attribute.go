@@ -49,7 +49,8 @@ const (
 	SharingStrategy = "gpu.sharing.strategy"
 	// PartitionCount is the number of partitions of a partition's board.
 	PartitionCount = "gpu.partition.count"
-	// SharingReplicas is how many replicas of a shared device a container holds, if it holds more than one.
+	// SharingReplicas is how many replicas of a shared device a container holds, if it holds more
+	// than one.
 	SharingReplicas = "gpu.sharing.replicas"
 	// HolderSource is the source that reported a container as a holder of a device.
 	HolderSource = "gpu.holder.source"
