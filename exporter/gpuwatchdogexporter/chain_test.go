@@ -98,9 +98,10 @@ func TestBudgetProcessorOutputIsSupported(t *testing.T) {
 	})
 }
 
-// gpu_window sends the last values of the metrics that the watchdog uses, together with the times of
-// these values. The watchdog makes the same decisions as it makes from samples. Its decisions are
-// delayed by at most the length of a window plus the grace period of gpu_window.
+// For the metrics that the watchdog uses, gpu_window sends the last value in each window, with the
+// timestamp of its sample. The watchdog must make the same decisions from the output of gpu_window
+// as from the original samples. The decisions may be delayed, but by no more than the window length
+// plus the grace period of gpu_window.
 func TestAWatchdogBehindGPUWindowDecidesTheSame(t *testing.T) {
 	behindWindows(t, func(g *guard, send func(time.Duration, card)) {
 		send(5*time.Minute, relaxed)
@@ -115,8 +116,9 @@ func TestAWatchdogBehindGPUWindowDecidesTheSame(t *testing.T) {
 	})
 }
 
-// The values in a window keep the times of their samples. If samples stop early in a window, the
-// watchdog detects that its data is stale, even though the window is recent. It then evicts no pod.
+// The values in a window keep the timestamps of their samples. If samples stop arriving before the
+// end of a window, the watchdog detects that the data is stale, even though the window itself is
+// recent. The watchdog then does not evict any pod.
 func TestAWindowWithoutRecentSamplesLeadsToNoDecision(t *testing.T) {
 	behindWindows(t, func(g *guard, send func(time.Duration, card)) {
 		send(5*time.Minute, relaxed)
@@ -130,9 +132,9 @@ func TestAWindowWithoutRecentSamplesLeadsToNoDecision(t *testing.T) {
 	})
 }
 
-// behindWindows runs test with a watchdog that receives the output of gpu_window. Both use their
-// default settings and a fake clock. send sends a sample of the card to gpu_window every 15
-// seconds.
+// behindWindows calls test with a watchdog that receives the output of gpu_window. The watchdog and
+// gpu_window use their default settings and a fake clock. The function send sends a sample of the
+// card to gpu_window every 15 seconds for the given duration.
 func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, card))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,8 +157,8 @@ func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, ca
 	})
 }
 
-// windows sends the batches to gpu_window and returns the output of gpu_window after the window has
-// ended. gpu_window has its default settings.
+// windows sends the batches to gpu_window, waits until the window has ended, and returns the output
+// of gpu_window. gpu_window has its default settings.
 func windows(t *testing.T, batches []pmetric.Metrics) []pmetric.Metrics {
 	t.Helper()
 	f, sink := gpuwindowprocessor.NewFactory(), &consumertest.MetricsSink{}

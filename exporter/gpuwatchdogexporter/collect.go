@@ -14,10 +14,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// sharedBudgetOf returns the key of the shared budget to which budget belongs, or "" if budget is
-// not part of a shared budget. gpu_k8s divides the budget of a pod among the pod's devices, and the
-// budget of a claim among the claim's pods. A budget from an exporter may also apply to all devices
-// of a pod.
+// sharedBudgetOf returns the key of the shared budget that the point belongs to, or "" if the point
+// does not belong to a shared budget. gpu_k8s divides the budget of a pod among the pod's devices,
+// and the budget of a claim among the claim's pods. A budget that comes from an exporter may also
+// apply to all of a pod's devices together.
 func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
@@ -34,16 +34,16 @@ type outcome int
 
 const (
 	accepted    outcome = iota
-	ignored             // the watchdog does not use the metric or series
-	noValue             // the point has no value, for example because the series ended
-	old                 // older than a stored point
-	future              // sampled after now
-	refused             // too many devices or containers
-	implausible         // a ratio is far outside its range
+	ignored             // The watchdog does not use the metric or series.
+	noValue             // The point has no value, for example because its series has ended.
+	old                 // A newer point is already stored, or the point is too old.
+	future              // The sample time is in the future.
+	refused             // The limit on devices or containers has been reached.
+	implausible         // The point contains a ratio that is far outside its valid range.
 	outcomes
 )
 
-// String returns the name of the outcome in the self-metrics.
+// String returns the value that represents the outcome in the self-metrics.
 func (o outcome) String() string {
 	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }
@@ -62,9 +62,9 @@ func (c *collection) add(md pmetric.Metrics, now time.Time) (counts [outcomes]in
 	return counts
 }
 
-// usedMetrics contains the metrics that the watchdog uses. The value is true if the watchdog uses
-// the series of containers. It is false if the watchdog uses the series of devices, which are
-// repeated for each holder.
+// usedMetrics contains the metrics that the watchdog uses. A value of true means that the watchdog
+// uses the container series of the metric. A value of false means that the watchdog uses the device
+// series, and ignores their copies on the Resources of holders.
 var usedMetrics = map[string]bool{
 	signal.GPUMemoryHeadroom.Name:         false,
 	signal.HwGPUMemoryUsage.Name:          false,
@@ -77,7 +77,7 @@ var usedMetrics = map[string]bool{
 	signal.ProcessGPUMemoryUsage.Name:       true,
 }
 
-// point processes a point of a metric that is in usedMetrics.
+// point processes a data point of one of the metrics in usedMetrics.
 func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	key := decide.Device{Node: p.Place.Node, ID: p.Text(signal.HardwareID)}
 	if key.Node == "" || key.ID == "" || usedMetrics[p.Metric] == p.Holder.IsZero() {
@@ -134,7 +134,7 @@ func (c *collection) addEnergy(board decide.Device, joules float64, sampled time
 	return accepted
 }
 
-// bytes converts a value to a number of bytes. It converts an invalid value to a negative number,
+// bytes converts a value to a number of bytes. An invalid value is converted to a negative number,
 // which the decide package treats as impossible.
 func bytes(v float64) int64 {
 	if math.IsNaN(v) || math.Abs(v) >= 1<<62 {
@@ -166,8 +166,8 @@ func (d *deviceState) add(p *pdatagpu.Point, at time.Time) outcome {
 	return accepted
 }
 
-// attribution parses the name of an attribution state. It treats an unknown state as invalid, which
-// prevents evictions.
+// attribution parses the name of an attribution state. An unknown state is treated as invalid,
+// which prevents evictions.
 func attribution(state string) decide.Attribution {
 	switch state {
 	case "valid":

@@ -19,7 +19,6 @@ import (
 
 var t0 = time.Date(2026, 6, 2, 8, 0, 0, 0, time.UTC)
 
-// each calls f for every point of the given metric.
 func each(md pmetric.Metrics, of *signal.Metric, f func(pcommon.Resource, pmetric.NumberDataPoint)) {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, m := range rm.ScopeMetrics().At(0).Metrics().All() {
@@ -32,7 +31,6 @@ func each(md pmetric.Metrics, of *signal.Metric, f func(pcommon.Resource, pmetri
 	}
 }
 
-// only returns the sample of the only device.
 func only(t *testing.T, c *collection, now time.Time) *decide.Sample {
 	t.Helper()
 	all := c.samples(now)
@@ -272,7 +270,7 @@ func TestContainersAndDevicesWithoutDataAreDeleted(t *testing.T) {
 }
 
 func TestSpareOfAPodBudgetOnSeveralDevices(t *testing.T) {
-	// A budget from one of these sources can apply to all devices of a pod.
+	// A budget from any of the following sources can apply to all of a pod's devices together.
 	for _, source := range []string{"extended_resource", "annotation", "exporter"} {
 		c := newCollection(90 * time.Second)
 		put := func(device string, used int64) {
@@ -300,8 +298,8 @@ func TestSpareOfAPodBudgetOnSeveralDevices(t *testing.T) {
 	}
 }
 
-// Two pods share the budget of a claim. They are over their budget only if the sum of their usage
-// exceeds it.
+// Two pods share the budget of a claim. The pods are over their budget only if their combined usage
+// exceeds the claim's budget.
 func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	md := card{free: 900, used: map[string]int64{"a": 5000, "b": 1000, "c": 500}, budget: map[string]int64{"a": 3000, "b": 3000, "c": 3000}}.metrics(t0)

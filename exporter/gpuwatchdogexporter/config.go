@@ -19,16 +19,16 @@ import (
 
 // These are the values of the action setting.
 const (
-	actionEvict  = "evict"  // uses the Eviction API, which respects PodDisruptionBudgets
-	actionDelete = "delete" // deletes the pod and ignores PodDisruptionBudgets
+	actionEvict  = "evict"  // Evicts the pod with the Eviction API, which respects PodDisruptionBudgets.
+	actionDelete = "delete" // Deletes the pod without regard to PodDisruptionBudgets.
 )
 
 const (
 	minInterval = time.Second
 	// maxActionsLimit is the largest valid max_actions_per_hour.
 	maxActionsLimit = 20
-	// maxDuration is the longest valid cool-down, pod age or data age. Together with the limit on
-	// actions, it limits the size of the record in the Lease.
+	// maxDuration is the longest valid duration for cool-downs and min_pod_age. Together,
+	// maxDuration and maxActionsLimit limit the size of the record in the Lease.
 	maxDuration = 24 * time.Hour
 )
 
@@ -40,64 +40,66 @@ type CooldownConfig struct {
 	Owner time.Duration `mapstructure:"owner"`
 }
 
-// OvershootConfig configures how far a pod must be over its budget. Both conditions must be met.
+// OvershootConfig configures how far a pod must be over its budget. The overshoot must exceed both
+// Bytes and Ratio.
 type OvershootConfig struct {
-	// Bytes is the minimum overshoot in bytes. It applies per process of the pod on the device,
-	// because the device's memory usage includes a CUDA context for each process, and a budget
-	// usually does not include these contexts.
+	// Bytes is the minimum overshoot in bytes. This minimum is multiplied by the number of the
+	// pod's processes on the device, because the device's memory usage includes a CUDA context for
+	// each process, and a budget usually does not include CUDA contexts.
 	Bytes kube.Bytes `mapstructure:"bytes"`
 	// Ratio is the minimum overshoot as a fraction of the budget.
 	Ratio float64 `mapstructure:"ratio"`
 }
 
-// BudgetsConfig selects the budgets for which pods may be evicted.
+// BudgetsConfig selects the kinds of budgets that pods may be evicted for exceeding.
 type BudgetsConfig struct {
-	// Sources are the values of gpu.memory.budget.source for which pods may be evicted.
+	// Sources lists values of gpu.memory.budget.source. Pods may be evicted only for exceeding
+	// budgets from these sources.
 	Sources []string `mapstructure:"sources"`
-	// Annotation is the key of the pod annotation that declares budgets whose source is annotation.
-	// It has the same meaning as in the budget section of gpu_k8s. The watchdog reads the
-	// annotation again before it evicts a pod. If Annotation is empty, the watchdog uses the budget
-	// from telemetry.
+	// Annotation is the key of the pod annotation that declares budgets with the source
+	// "annotation". The budget section of gpu_k8s has a setting with the same meaning. The watchdog
+	// reads the annotation again before it evicts a pod. If Annotation is empty, the watchdog
+	// relies on the budget in the telemetry.
 	Annotation string `mapstructure:"annotation"`
 }
 
 // Config configures the gpu_watchdog exporter.
 type Config struct {
-	// DryRun reports actions without carrying them out.
+	// DryRun makes the watchdog report actions without carrying them out.
 	DryRun bool `mapstructure:"dry_run"`
 	// Interval is the time between two evaluations.
 	Interval time.Duration `mapstructure:"interval"`
-	// Floor is the minimum amount of free memory. An evaluation is a breach if the device has less
-	// free memory.
+	// Floor is the minimum amount of free memory. If the device has less free memory than Floor,
+	// the evaluation counts as a breach.
 	Floor kube.Bytes `mapstructure:"floor"`
-	// ClearFloor is the amount of free memory at or above which a breach ends.
+	// ClearFloor is the amount of free memory that ends a breach.
 	ClearFloor kube.Bytes `mapstructure:"clear_floor"`
-	// Breaches is the number of consecutive evaluations that must be breaches before the watchdog
-	// acts.
+	// Breaches is the number of consecutive breaches that are required before the watchdog acts.
 	Breaches int `mapstructure:"breaches"`
-	// Cooldown is the time after an action during which no other action is allowed.
+	// Cooldown is how long the watchdog waits after an action before it may act again.
 	Cooldown CooldownConfig `mapstructure:"cooldown"`
 	// MaxActionsPerHour is the maximum number of actions per hour, summed over all watchdogs that
 	// share a record.
 	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
 	// MinPodAge is the minimum time that a pod must have been running before it may be evicted.
 	MinPodAge time.Duration `mapstructure:"min_pod_age"`
-	// Namespaces are the namespaces in which pods may be evicted. If it is empty, no pod may be
-	// evicted.
+	// Namespaces are the namespaces in which pods may be evicted. If Namespaces is empty, no pod
+	// may be evicted.
 	Namespaces []string `mapstructure:"namespaces"`
-	// OwnerKinds are the kinds of controllers whose pods may be evicted.
+	// OwnerKinds lists the kinds of controllers whose pods may be evicted.
 	OwnerKinds []string `mapstructure:"owner_kinds"`
-	// MaxPriority is the highest priority that a pod may have to be evicted.
+	// MaxPriority is the highest priority of pods that may be evicted.
 	MaxPriority int64 `mapstructure:"max_priority"`
-	// MaxDataAge is the maximum age of a sample that the watchdog may act on.
+	// MaxDataAge is the maximum age of the samples that the watchdog acts on.
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`
-	// MinOvershoot is how far a pod must be over its budget.
+	// MinOvershoot is the minimum amount by which a pod must exceed its budget before it may be
+	// evicted.
 	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
-	// Budgets selects the budgets for which pods may be evicted.
+	// Budgets selects the kinds of budgets that pods may be evicted for exceeding.
 	Budgets BudgetsConfig `mapstructure:"budgets"`
 	// Action is "evict" or "delete".
 	Action string `mapstructure:"action"`
-	// LeaderElection configures which replica acts.
+	// LeaderElection configures the election of the replica that acts.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
 	// SharedRecord configures the Lease in which all watchdogs in the cluster record their actions.
 	SharedRecord lease.RecordConfig `mapstructure:"shared_record"`
@@ -121,11 +123,11 @@ func createDefaultConfig() component.Config {
 		Cooldown:          CooldownConfig{Device: 10 * time.Minute, Owner: 30 * time.Minute},
 		MaxActionsPerHour: 2,
 		MinPodAge:         5 * time.Minute,
-		MaxPriority:       1_000_000_000, // the highest priority that users can set; system classes have higher priorities
+		MaxPriority:       1_000_000_000, // the highest priority of user-defined priority classes; system priority classes are higher
 		MaxDataAge:        90 * time.Second,
 		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
 		// These controllers replace an evicted pod. Jobs are not included. A Job may count an
-		// eviction as a failure, and many operators then stop the job.
+		// eviction as a failure, and many job operators stop the job after a failure.
 		OwnerKinds:     []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
 		Budgets:        BudgetsConfig{Sources: sourceNames(declaredOnly)},
 		Action:         actionEvict,
@@ -136,8 +138,8 @@ func createDefaultConfig() component.Config {
 }
 
 // declaredOnly lists the budget sources that are not enforced while a pod is running. HAMi,
-// Koordinator, and MPS enforce their limits on the node, and a pod cannot exceed the size of a
-// device.
+// Koordinator, and MPS are not included, because they enforce their limits on the node. Whole
+// devices are not included, because a pod cannot exceed the size of a device.
 var declaredOnly = []gpushare.BudgetSource{gpushare.BudgetDRA, gpushare.BudgetKAI, gpushare.BudgetResource, gpushare.BudgetAnnotation}
 
 func sourceNames(sources []gpushare.BudgetSource) (names []string) {
@@ -149,7 +151,8 @@ func sourceNames(sources []gpushare.BudgetSource) (names []string) {
 
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal]. If the configuration
 // disables leader election, Unmarshal also disables the shared record, unless the configuration
-// explicitly enables it. The Lease of the record is in the namespace of the leader election.
+// explicitly enables it. By default, the Lease that contains the record is in the same namespace as
+// the Lease for leader election.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 	if err := componenthelper.Unmarshal(conf, cfg); err != nil {
 		return err
@@ -179,7 +182,8 @@ func (cfg *Config) Validate() error {
 	}{
 		{"cooldown::device", cfg.Cooldown.Device}, {"cooldown::owner", cfg.Cooldown.Owner}, {"min_pod_age", cfg.MinPodAge},
 	} {
-		// A duration without a unit is parsed as nanoseconds, so it is too short.
+		// A duration without a unit is parsed as nanoseconds and is therefore rejected as too
+		// short.
 		p.Check(d.value == 0 || d.value >= time.Second && d.value <= maxDuration,
 			"%s is %s: must be 0s, or 1s to %s; write the unit, as in 10m", d.field, d.value, maxDuration)
 	}
@@ -214,7 +218,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// policy returns the decision rules.
+// policy converts the configuration into decision rules.
 func (cfg *Config) policy() decide.Policy {
 	var sources []gpushare.BudgetSource
 	for _, s := range cfg.Budgets.Sources {

@@ -20,8 +20,8 @@ func TestDefaultsEvictNothing(t *testing.T) {
 	assert.Equal(t, actionEvict, cfg.Action)
 }
 
-// Schedulers enforce their limits, and the hardware enforces device sizes, so the watchdog is not
-// needed for them.
+// Some schedulers enforce their own limits, and no pod can exceed the size of a device, so the
+// watchdog does not need to enforce these budgets.
 func TestEnforcedBudgetsAreExcludedByDefault(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	assert.Equal(t, []string{"dra", "kai", "extended_resource", "annotation"}, cfg.Budgets.Sources)
@@ -63,7 +63,8 @@ func TestSizesAreNumbersOrQuantities(t *testing.T) {
 			assert.Equal(t, tc.want, cfg.Floor)
 		})
 	}
-	// A quantity that overflows int64 has an arbitrary value. For example, the value of 1e30 is 0.
+	// If a quantity overflows int64, its parsed value is arbitrary. For example, 1e30 is parsed as
+	// 0.
 	for _, text := range []string{"1.5 GiB", "1e30", "10Ei", "-1Gi"} {
 		err := confmap.NewFromStringMap(map[string]any{"min_overshoot": map[string]any{"bytes": text}}).Unmarshal(createDefaultConfig())
 		require.ErrorContains(t, err, `"`+text+`" is not an amount of memory`)

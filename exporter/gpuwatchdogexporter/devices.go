@@ -18,17 +18,18 @@ const (
 	maxDevices = 50_000
 	// maxHolders is the maximum number of containers per device.
 	maxHolders = 1_000
-	// maxSpare limits the unused part of a budget, so that sums of these parts do not overflow.
+	// maxSpare caps the unused part of a budget, so that the sum of many unused parts cannot
+	// overflow.
 	maxSpare = 1 << 45
-	// contradicted replaces the value of a reading if two different values with the same sample
-	// time arrive. The decide package treats this value as impossible.
+	// contradicted replaces the value of a reading if two different values with the same timestamp
+	// arrive. The decide package treats a negative value as impossible.
 	contradicted = -1
-	// forgetAfter is the number of max_data_age periods without data after which a device is
-	// deleted.
+	// forgetAfter is a multiple of max_data_age. A device is deleted if it has had no data for that
+	// long.
 	forgetAfter = 5
 )
 
-// These flags identify the parts of a frame.
+// These flags indicate which parts of a frame have arrived.
 const (
 	hasHeadroom = 1 << iota
 	hasUsage
@@ -37,16 +38,16 @@ const (
 	complete = hasHeadroom | hasUsage | hasLimit | hasState
 )
 
-// frame contains the readings of a device at one time. It does not contain the readings of the
-// device's holders.
+// frame contains the readings of a device that have the same timestamp. The readings of the
+// device's holders are not part of the frame.
 type frame struct {
 	decide.Sample
 	has    int
 	reason string // reason of the attribution state
 }
 
-// set stores the value of a series in the frame. If the frame already contains a different value
-// for the series, set records a conflict and keeps the first value.
+// set stores one value in the frame. If the frame already contains a different value for the same
+// part, set keeps the first value and records a conflict.
 func (f *frame) set(part int, field *int64, value int64) {
 	if f.has&part != 0 {
 		f.Conflict = f.Conflict || *field != value
@@ -68,23 +69,24 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 
 type holderState struct {
 	usage, budget decide.Reading
-	source        gpushare.BudgetSource // source of the budget
-	// sharedBudget is the key of the shared budget to which this budget belongs, or empty.
+	source        gpushare.BudgetSource // Source of the budget.
+	// sharedBudget is the key of the shared budget that this budget belongs to, or empty.
 	sharedBudget string
 }
 
-// deviceState is the state of a device. The parts of a frame may arrive in several batches.
-// Therefore, the previous frame is kept until the current frame is complete.
+// deviceState contains the recent data of a device. The parts of a frame may arrive in several
+// batches. The previous frame is therefore kept until the current frame is complete.
 type deviceState struct {
 	current, previous frame
 	holders           map[gpudata.Holder]*holderState
 	processes         processList
-	// watched is true if gpu_k8s sends headroom or attribution states for the device. It does not
-	// send them for boards whose memory is divided into MIG instances.
+	// watched is true if gpu_k8s sends headroom or attribution states for the device. gpu_k8s does
+	// not send headroom or attribution states for boards whose memory is divided into MIG
+	// instances.
 	watched bool
 }
 
-// processList contains the number of processes on a device at one time, keyed by pod UID.
+// processList contains the number of processes that each pod has on a device, keyed by pod UID.
 type processList struct {
 	at   time.Time
 	pods map[string]int
@@ -107,11 +109,11 @@ func (l *processList) add(uid string, at time.Time) outcome {
 	return accepted
 }
 
-// energyCounter is the energy counter of a board. It increases as long as the board has power and
-// the exporter reads the board.
+// energyCounter is the energy counter of a board. A board's energy counter increases as long as the
+// board has power and the exporter reads the board.
 type energyCounter struct {
 	joules        float64
-	at, changedAt time.Time // times of the newest sample, and of the first sample with this value
+	at, changedAt time.Time // timestamps of the newest sample, and of the first sample with the current value
 }
 
 // boardOf returns the board of a MIG instance. If the argument is a board, boardOf returns it
@@ -121,7 +123,8 @@ func boardOf(d decide.Device) decide.Device {
 	return d
 }
 
-// frame returns the frame for a sample time. It returns nil if the device already has newer frames.
+// frame returns the device's frame with the given timestamp, or nil if the device already has newer
+// frames.
 func (d *deviceState) frame(at time.Time) *frame {
 	switch {
 	case at.Equal(d.current.At):
@@ -152,20 +155,22 @@ func newCollection(maxAge time.Duration) *collection {
 	return &collection{maxAge: maxAge, devices: map[decide.Device]*deviceState{}, energy: map[decide.Device]*energyCounter{}}
 }
 
-// deviceSample is a device and its newest sample. The sample is nil if there is none.
+// deviceSample contains a device and its newest sample. The sample is nil if the device has no
+// complete frame.
 type deviceSample struct {
 	deviceState decide.Device
 	sample      *decide.Sample
 	reason      string // reason of the attribution state
 }
 
-// samples returns all watched devices in a fixed order. It deletes devices without recent data.
+// samples returns all watched devices, sorted by node and ID. It also deletes devices that have no
+// recent data.
 func (c *collection) samples(now time.Time) []deviceSample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]deviceSample, 0, len(c.devices))
-	spare := map[string]int64{}     // unused memory, keyed by shared budget
-	annotated := map[string]int64{} // keyed by pod UID
+	spare := map[string]int64{}     // Unused memory, keyed by shared budget.
+	annotated := map[string]int64{} // Sum of the budgets from annotations, keyed by pod UID.
 	maps.DeleteFunc(c.energy, func(_ decide.Device, e *energyCounter) bool { return now.Sub(e.at) > forgetAfter*c.maxAge })
 	for key, d := range c.devices {
 		newest := d.current.At
@@ -202,7 +207,7 @@ func (c *collection) samples(now time.Time) []deviceSample {
 	for _, o := range all {
 		c.setSpare(o, spare)
 		if o.sample != nil {
-			o.sample.Annotated = annotated // contains the pods of all devices
+			o.sample.Annotated = annotated // all devices share this map
 		}
 	}
 	slices.SortFunc(all, func(a, b deviceSample) int {
@@ -212,7 +217,7 @@ func (c *collection) samples(now time.Time) []deviceSample {
 }
 
 // spare returns the unused part of a container's share of a shared budget. If the usage is unknown,
-// it returns 0.
+// the container's whole share counts as unused.
 func (h *holderState) spare() int64 {
 	if h.sharedBudget == "" || h.budget.Bytes <= 0 {
 		return 0
@@ -220,8 +225,8 @@ func (h *holderState) spare() int64 {
 	return max(0, min(h.budget.Bytes, maxSpare)-max(0, h.usage.Bytes))
 }
 
-// setSpare sets, for each pod on the device, the unused part of the pod's shared budgets on other
-// devices and in other pods.
+// setSpare sets the Spare map of the device's sample. For each pod on the device, Spare contains
+// the unused part of the pod's shared budgets on other devices and in other pods.
 func (c *collection) setSpare(o deviceSample, spareByBudget map[string]int64) {
 	if o.sample == nil {
 		return
@@ -269,7 +274,7 @@ func (c *collection) count() int64 {
 	return n
 }
 
-// clear deletes all devices. After the clock has changed, the times of earlier samples are
+// clear deletes all devices. After the clock has been set, the timestamps of earlier samples are
 // meaningless.
 func (c *collection) clear() {
 	c.mu.Lock()

@@ -1,9 +1,9 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpuwatchdogexporter watches the free memory of GPUs. If a device runs out of memory
-// because a pod exceeds its declared budget, the exporter evicts the pod. In a dry run, it only
-// reports the pod.
+// Package gpuwatchdogexporter watches the free memory of GPUs. If a device is about to run out of
+// memory and a pod exceeds its declared budget, the exporter evicts the pod. In a dry run, the
+// exporter only reports which pod it would evict.
 //
-// This package receives metrics, reads pods from the API server, maintains the lease and the stored
-// state, and carries out decisions. The package internal/decide makes the decisions.
+// This package receives metrics, reads pods from the API server, maintains the Lease and the stored
+// state, and carries out decisions. The decisions are made by the package internal/decide.
 package gpuwatchdogexporter

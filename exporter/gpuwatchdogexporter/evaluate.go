@@ -16,16 +16,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is the maximum difference between the wall clock and the monotonic clock when both
-// measure the time since the last evaluation. A larger difference means that the wall clock was
-// set.
+// clockTolerance is the smallest difference between the wall clock and the monotonic clock that
+// means that the wall clock was set. Both clocks measure the time since the last evaluation.
 const clockTolerance = 5 * time.Second
 
-// evaluate evaluates every device. If the evaluation was complete, it updates the heartbeat.
+// evaluate evaluates every device once, saves the state, and updates the component status.
 func (w *watchdog) evaluate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.cfg.Interval, cluster.CallTimeout))
 	defer cancel()
-	now, ran := w.clock().Round(0), time.Since(w.startedAt) // Stored times have no monotonic clock reading.
+	now, ran := w.clock().Round(0), time.Since(w.startedAt) // Round removes the monotonic reading, because stored times do not have one.
 	step := now.Sub(w.lastTick) - (ran - w.lastRan)
 	w.lastTick, w.lastRan = now, ran
 	reason, err := w.evaluateAll(ctx, step, now)
@@ -38,8 +37,9 @@ func (w *watchdog) evaluate(ctx context.Context) {
 	}
 }
 
-// evaluateAll evaluates all devices. If no device was evaluated, it returns the reason. If an
-// evaluation failed, it returns an error.
+// evaluateAll evaluates all devices. If all evaluations are complete, evaluateAll updates the
+// heartbeat. If no device can be evaluated, evaluateAll returns the reason. If an evaluation fails,
+// evaluateAll returns an error.
 func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time.Time) (decide.Reason, error) {
 	if step.Abs() >= clockTolerance {
 		w.logger.Warn("The clock was set. Breach counts restart.", zap.Duration("by", step))
@@ -75,8 +75,8 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	return "", err
 }
 
-// prepare reads the record once per term and checks the permissions. If it returns an error, it
-// also returns the reason why no device can be evaluated.
+// prepare reads the record once per term and checks the permissions. If no device can be evaluated,
+// prepare returns the reason and an error.
 func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time) (decide.Reason, error) {
 	if term != w.lastTerm {
 		if err := w.readRecord(ctx, now); err != nil {
@@ -93,8 +93,8 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 	return "", nil
 }
 
-// evaluateDevices reports whether all evaluations were complete. It also returns the errors of the
-// evaluations that failed.
+// evaluateDevices evaluates the given devices and reports whether all evaluations were complete. It
+// also returns the errors from the evaluations that were not complete.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []deviceSample, now time.Time) (bool, error) {
 	var problems []error
 	complete, records := true, 0
@@ -121,8 +121,8 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 	return complete, errors.Join(problems...)
 }
 
-// evaluateDevice evaluates a device and carries out the decision. It returns an error if the
-// evaluation or the action fails.
+// evaluateDevice evaluates a device and carries out the decision. evaluateDevice returns an error
+// if the evaluation or the action fails.
 func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *deviceSample, now time.Time) (decide.Decision, error) {
 	before := decide.State{Breach: w.memory.breaches[o.deviceState], Actions: w.memory.actions}
 	in := decide.Input{Device: o.deviceState, Sample: o.sample, Pods: map[string]decide.Pod{}}
@@ -144,15 +144,15 @@ func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *devi
 			return d, fmt.Errorf("pod %s/%s: %w", v.Namespace, v.Pod, err)
 		case d.Reason == decide.NoPermission && w.checkNamespace(ctx, d.Victim.Namespace, now):
 			continue
-		// Other watchdogs may have withdrawn an action or recorded the end of a shortage in the
-		// meantime.
+		// Since the record was last read, other watchdogs may have withdrawn an action or recorded
+		// the end of a shortage.
 		case w.record != nil && d.Reason.Recorded() && !w.recordRead.Equal(now):
 			if w.readRecord(ctx, now) == nil {
 				continue
 			}
 		case d.Action != nil:
 			after, decided, err := w.writeRecord(ctx, before, in, now)
-			if err == nil && decided.Action == nil { // another watchdog has recorded an action
+			if err == nil && decided.Action == nil { // another watchdog recorded an action first
 				continue
 			}
 			return w.act(ctx, term, after, decided, err, now)
@@ -169,9 +169,10 @@ func (w *watchdog) updateState(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
-// act carries out the decision, unless writing to the record failed. It stores the action in the
-// record and in the storage before it evicts the pod. If the process crashes in between, this
-// causes an unnecessary cool-down, but never an eviction without a cool-down.
+// act carries out the decision, unless the action could not be written to the record. act also
+// stores the action in the storage extension before it evicts the pod. If the process crashes
+// before the eviction, there is an unnecessary cool-down, but there is never an eviction without a
+// cool-down.
 func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
 ) (decide.Decision, error) {
@@ -200,7 +201,7 @@ func (w *watchdog) act(
 		w.checkNamespace(ctx, d.Victim.Namespace, now)
 	}
 	if !done && recordErr == nil {
-		// If this fails, the action that remains in the record only delays other watchdogs.
+		// If the action cannot be removed from the record, the action only delays other watchdogs.
 		if recordErr := w.changeRecord(ctx, now, func(all []decide.Action) []decide.Action { return decide.Without(all, action) }); recordErr != nil {
 			w.logger.Warn("The shared record still contains an action that was not carried out.", zap.Error(recordErr))
 		}
@@ -208,7 +209,7 @@ func (w *watchdog) act(
 	return d, err
 }
 
-// forget deletes the state of devices that no longer exist.
+// forget deletes the state of devices that are no longer in telemetry.
 func (w *watchdog) forget(all []deviceSample) {
 	present := map[decide.Device]bool{}
 	for i := range all {
@@ -216,7 +217,8 @@ func (w *watchdog) forget(all []deviceSample) {
 	}
 	gone := func(device decide.Device) bool { return !present[device] }
 	maps.DeleteFunc(w.reasons, func(device decide.Device, _ decide.Reason) bool { return gone(device) })
-	// After a restart, a device may not have sent data yet, so keep its breach for some time.
+	// After a restart, keep the breaches of devices that have not sent data yet, but only for some
+	// time.
 	longest := w.cfg.Interval + w.cfg.MaxDataAge
 	maps.DeleteFunc(w.memory.breaches, func(device decide.Device, b decide.Breach) bool {
 		return gone(device) && w.lastTick.Sub(b.LastAt) > longest

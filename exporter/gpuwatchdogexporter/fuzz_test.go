@@ -10,9 +10,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
 
-// For any content of the storage and the Lease, the watchdog either rejects the content, or uses it
-// and can store it again. The watchdog never evicts a pod unless it has read the state of the pod
-// from the API server.
+// Whatever the storage and the Lease contain, the watchdog either rejects the content, or accepts
+// the content and can store it again. The watchdog never evicts a pod unless it has read the state
+// of the pod from the API server.
 func FuzzMemory(f *testing.F) {
 	state := newEvaluationState()
 	at := time.Unix(1_700_000_000, 0).UTC()

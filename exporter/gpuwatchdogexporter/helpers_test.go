@@ -51,11 +51,11 @@ const (
 type api struct {
 	*fake.Clientset
 	mu      sync.Mutex
-	denied  map[string]bool // missing permissions, such as "create pods/eviction" or "get pods in ai"
-	roles   bool            // whether permissions are granted per namespace instead of cluster-wide
+	denied  map[string]bool // Missing permissions, such as "create pods/eviction" or "get pods in ai".
+	roles   bool            // Whether permissions are granted per namespace instead of cluster-wide.
 	evicted []policyv1.Eviction
-	refusal error            // error that evictions return
-	failing map[string]error // errors that requests return, keyed by verb and resource, such as "get pods" or "* leases"
+	refusal error            // The error that evictions return.
+	failing map[string]error // Errors that requests return, keyed by verb and resource, such as "get pods" or "* leases".
 }
 
 func newAPI(pods ...*corev1.Pod) *api {
@@ -73,7 +73,7 @@ func newAPI(pods ...*corev1.Pod) *api {
 		defer a.mu.Unlock()
 		permission := strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")
 		review.Status.Allowed = !a.denied[permission] && !a.denied[permission+" in "+r.Namespace]
-		if r.Namespace == "" { // Roles do not grant permissions for all namespaces
+		if r.Namespace == "" { // a Role never grants a permission in all namespaces
 			review.Status.Allowed = len(a.denied) == 0 && !a.roles
 		}
 		return true, review, nil
@@ -115,7 +115,7 @@ func (a *api) evictions() []string {
 	return names
 }
 
-// events returns the reasons and messages of the Events on a pod.
+// events returns the reasons and messages of the Events that refer to a pod.
 func (a *api) events(t *testing.T, pod string) []string {
 	t.Helper()
 	all, err := a.CoreV1().Events("ai").List(t.Context(), metav1.ListOptions{})
@@ -143,7 +143,7 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	}
 }
 
-// guard is a watchdog with a fake API server.
+// guard is a watchdog that uses a fake API server.
 type guard struct {
 	*watchdog
 	t         *testing.T
@@ -203,7 +203,7 @@ func (g *guard) stop() {
 	require.NoError(g.t, g.telemetry.Shutdown(ctx))
 }
 
-// counted returns the number of evaluations for each reason.
+// counted returns the number of evaluations, keyed by reason.
 func (g *guard) counted() map[string]int64 {
 	g.t.Helper()
 	counts := map[string]int64{}
@@ -227,13 +227,13 @@ func (g *guard) heartbeat() time.Time {
 	return time.UnixMilli(int64(m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value * 1000))
 }
 
-// card is the telemetry of a device with 15360 MiB. Sizes are in MiB.
+// card describes the telemetry of a device with 15360 MiB of memory. Sizes are in MiB.
 type card struct {
 	free        int64
-	node        string // empty means gpu-1
-	namespace   string // empty means ai
-	processes   int    // number of processes of each pod
-	source      string // source of the budgets; empty means koordinator
+	node        string // An empty name means gpu-1.
+	namespace   string // An empty name means ai.
+	processes   int    // Number of processes per pod.
+	source      string // Source of the budgets. An empty source means koordinator.
 	attribution string
 	used        map[string]int64 // usage by pod
 	budget      map[string]int64
@@ -287,7 +287,7 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	}
 	for _, pod := range slices.Sorted(maps.Keys(c.used)) {
 		ms := resource(pod)
-		add(ms, signal.HwGPUMemoryUsage, 1) // the device's usage, repeated on the Resource of its holder
+		add(ms, signal.HwGPUMemoryUsage, 1) // a copy of the device series on the Resource of the holder
 		add(ms, signal.K8sContainerGPUMemoryUsage, c.used[pod]*mib)
 		if b, ok := c.budget[pod]; ok {
 			add(ms, signal.K8sContainerGPUMemoryBudget, b*mib, signal.BudgetSource, cmp.Or(c.source, "koordinator"))
@@ -306,7 +306,8 @@ var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budg
 // relaxed is a device with enough free memory and the same pods as pressed.
 var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// sendEachInterval advances the fake clock and sends a sample every ten seconds.
+// sendEachInterval advances the fake clock by the given duration and sends a sample every ten
+// seconds.
 func sendEachInterval(d time.Duration, c card, guards ...*guard) {
 	for range int(d / (10 * time.Second)) {
 		for _, g := range guards {
@@ -318,7 +319,7 @@ func sendEachInterval(d time.Duration, c card, guards ...*guard) {
 	}
 }
 
-// sleep advances the fake clock.
+// sleep advances the fake clock and waits until all goroutines are blocked.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -18,7 +18,7 @@ const (
 	recordKey = "otelcol-gpu/watchdog-actions"
 )
 
-// evaluationState is kept between evaluations.
+// evaluationState contains the data that is kept between evaluations.
 type evaluationState struct {
 	breaches    map[decide.Device]decide.Breach
 	actions     []decide.Action // this watchdog's actions only
@@ -41,14 +41,14 @@ type storedState struct {
 	Actions     []decide.Action `json:"actions"`
 }
 
-// hasOpenAction reports whether there is an action on the device that has not yet ended its
-// shortage.
+// hasOpenAction reports whether the watchdog took an action on the device and the shortage has not
+// ended yet.
 func (m *evaluationState) hasOpenAction(device decide.Device) bool {
 	return slices.ContainsFunc(m.actions, func(a decide.Action) bool { return a.Device == device && !a.Ended })
 }
 
-// encode returns the state in the stored format. It omits a device that has no breach, unless there
-// is an action on the device that has not yet ended its shortage.
+// encode returns the state in the stored format. A device without a breach is omitted, unless
+// encode needs its ClearSince time to detect the end of the shortage that led to an action.
 func (m *evaluationState) encode() []byte {
 	s := storedState{Version: stateVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {

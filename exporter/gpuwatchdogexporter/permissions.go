@@ -12,23 +12,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// recheckAfter is the number of intervals after which the namespaces with a missing permission are
-// checked again.
+// recheckAfter is the number of evaluation intervals between two checks of the namespaces with a
+// missing permission.
 const recheckAfter = 5
 
 // missingPermissions contains the namespaces in which a permission is missing. The watchdog checks
-// all namespaces once per term and whenever a request is forbidden. It checks a namespace with a
-// missing permission again at intervals, and also when it selects a pod in this namespace.
+// all namespaces at the start of a term. If a request is forbidden, the watchdog checks the
+// namespace of that request. A namespace with a missing permission is checked again at regular
+// intervals and when a pod in the namespace is about to be evicted.
 type missingPermissions struct {
-	missing    map[string]string // the missing permission by namespace
-	checkedAt  time.Time         // when all namespaces with a missing permission were last checked
+	missing    map[string]string // The missing permission, keyed by namespace.
+	checkedAt  time.Time         // The time of the last scheduled check.
 	checkedNow map[string]time.Time
 }
 
 // namespaces returns the namespaces in which a permission is missing.
 func (p *missingPermissions) namespaces() []string { return slices.Sorted(maps.Keys(p.missing)) }
 
-// errIfAllMissing returns an error if a permission is missing in every namespace.
+// errIfAllMissing returns an error if a permission is missing in every one of the given namespaces.
 func (p *missingPermissions) errIfAllMissing(namespaces []string) error {
 	for _, namespace := range namespaces {
 		if p.missing[namespace] == "" {
@@ -49,8 +50,8 @@ func (p *missingPermissions) err() error {
 	return errors.New("permission is missing: " + strings.Join(parts, ", "))
 }
 
-// checkPermissions checks all namespaces at the start of a term. Later it only checks namespaces
-// with a missing permission.
+// checkPermissions checks all namespaces at the start of a term. During the term, checkPermissions
+// only checks the namespaces with a missing permission.
 func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now time.Time) error {
 	toCheck := w.cfg.Namespaces
 	if !termStarted {
@@ -68,8 +69,8 @@ func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now t
 	return nil
 }
 
-// checkNamespace checks a namespace, at most once per evaluation, and reports whether its
-// permissions changed.
+// checkNamespace checks the permissions in a namespace and reports whether they have changed. It
+// checks each namespace at most once per evaluation.
 func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now time.Time) bool {
 	if at, ok := w.denied.checkedNow[namespace]; ok && at.Equal(now) {
 		return false
@@ -77,7 +78,7 @@ func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now tim
 	w.denied.checkedNow[namespace] = now
 	missing, err := w.cluster.Missing(ctx, []string{namespace})
 	if err != nil || missing[namespace] == w.denied.missing[namespace] {
-		return false // the error of the actual request is reported instead
+		return false // the caller reports the error of the original request
 	}
 	for other, permission := range w.denied.missing {
 		if other != namespace {

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/decide"
 )
 
-// readRecord reads the recorded actions of all watchdogs. It does nothing if the shared record is
-// disabled.
+// readRecord reads the recorded actions of all watchdogs. If the shared record is disabled,
+// readRecord does nothing.
 func (w *watchdog) readRecord(ctx context.Context, now time.Time) error {
 	if w.record == nil {
 		return nil
@@ -40,9 +40,9 @@ func (w *watchdog) decode(text string) []decide.Action {
 	return actions
 }
 
-// writeRecord makes the decision again with the newest record, and writes the action to the record.
-// If several watchdogs decide at the same time, each of them therefore considers the actions that
-// the others have already written. If there is no action, writeRecord writes nothing.
+// writeRecord reads the newest record, makes the decision again, and writes the resulting action to
+// the record. Therefore, if several watchdogs decide at the same time, each watchdog considers the
+// actions that the others have already written. If there is no action, writeRecord writes nothing.
 func (w *watchdog) writeRecord(
 	ctx context.Context, before decide.State, in decide.Input, now time.Time,
 ) (after decide.State, d decide.Decision, err error) {
@@ -63,7 +63,7 @@ func (w *watchdog) writeRecord(
 	return after, d, err
 }
 
-// changeRecord updates the shared record of actions.
+// changeRecord updates the shared record of actions, if the shared record is enabled.
 func (w *watchdog) changeRecord(ctx context.Context, now time.Time, change func([]decide.Action) []decide.Action) error {
 	if w.record == nil {
 		return nil
@@ -91,8 +91,9 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 	return err
 }
 
-// recordEnded records that the watchdog's own actions have ended a shortage. Pods with the same
-// owner may then be evicted again on any node. If the write fails, the next evaluation retries it.
+// recordEnded marks the watchdog's own actions in the shared record if they have ended a shortage.
+// Pods with the same owner may then be evicted again on any node. If the record cannot be written,
+// the next evaluation tries again.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 	actions := w.memory.actions
 	if w.record == nil || !decide.Unrecorded(actions, w.recorded) {

@@ -14,17 +14,18 @@ import (
 
 // These are the reasons of the Kubernetes Events about decisions.
 const (
-	eventEvicted = "GPUMemoryEviction"        // the pod is evicted
-	eventDryRun  = "GPUMemoryEvictionDryRun"  // the pod would be evicted
-	eventRefused = "GPUMemoryEvictionRefused" // the pod could not be evicted
-	eventStopped = "GPUMemoryEvictionStopped" // pods of this owner are no longer evicted
+	eventEvicted = "GPUMemoryEviction"        // The pod is evicted.
+	eventDryRun  = "GPUMemoryEvictionDryRun"  // The pod would be evicted if dry_run were disabled.
+	eventRefused = "GPUMemoryEvictionRefused" // The eviction of the pod failed.
+	eventStopped = "GPUMemoryEvictionStopped" // Pods of this owner are no longer evicted.
 )
 
-// maxRecords is the maximum number of log records per evaluation of all devices.
+// maxRecords is the maximum number of decisions that are logged each time all devices are
+// evaluated.
 const maxRecords = 100
 
-// writeEvent writes a Kubernetes Event about a decision. It writes only one Event while an eviction
-// fails repeatedly, or while the pods of an owner are excluded.
+// writeEvent writes a Kubernetes Event about a decision. If an eviction fails repeatedly, or as
+// long as the pods of an owner are excluded, writeEvent writes only one Event.
 func (w *watchdog) writeEvent(ctx context.Context, d *decide.Decision, cause error, now time.Time) {
 	var name, message string
 	details := fmt.Sprintf("uses %s of GPU memory with a budget of %s; device %s has %s free, and the floor is %s",
@@ -65,7 +66,7 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {
-		before = decide.AboveFloor // this reason is not logged
+		before = decide.AboveFloor // a first evaluation with this reason is not logged
 	}
 	return d.Breaches > 0 || d.Action != nil || before != d.Reason
 }

@@ -19,8 +19,9 @@ import (
 
 func shared(cfg *Config) { cfg.SharedRecord.Enabled = true }
 
-// fleet returns the given number of nodes. Each node has its own watchdog and one pod that is over
-// its budget. owner returns the Deployment that owns the pod on a node.
+// fleet returns an API server and one watchdog for each of the given number of nodes. Each node has
+// one pod that is over its budget. The function owner returns the name of the Deployment that owns
+// the pod on a node.
 func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(*Config)) (*api, []*guard) {
 	t.Helper()
 	var pods []*corev1.Pod
@@ -37,8 +38,8 @@ func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(
 	return a, guards
 }
 
-// liveAll advances the fake clock. Each node has its own pods. All watchdogs evaluate at the same
-// time.
+// liveAll advances the fake clock and sends telemetry to all watchdogs. Each watchdog receives the
+// telemetry of the pod on its own node. All watchdogs evaluate at the same time.
 func liveAll(d time.Duration, c card, guards []*guard) {
 	for range int(d / (30 * time.Second)) {
 		for i, g := range guards {
@@ -99,8 +100,8 @@ func TestHourlyCapIsPerCluster(t *testing.T) {
 	})
 }
 
-// A PodDisruptionBudget rejects the eviction of one watchdog. The other watchdogs must not wait
-// because of this action.
+// A PodDisruptionBudget prevents an eviction that one of the watchdogs requests. The other
+// watchdogs must not wait because of the rejected eviction.
 func TestARejectedEvictionIsRemovedFromTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 3, func(int) string { return "svc" })
@@ -205,7 +206,7 @@ func TestThreeCUDAContextsAreNotOvershoot(t *testing.T) {
 	}
 }
 
-// The user raised the annotation, but gpu_k8s still reports the old value.
+// The user raised the budget in the annotation, but gpu_k8s still reports the old value.
 func TestBudgetIsReadFromThePodBeforeAnEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const key = "example.com/gpu-memory"

@@ -33,7 +33,7 @@ const (
 	statusEvaluation = "evaluation"
 )
 
-// watchdog collects samples, evaluates them at an interval, and carries out decisions.
+// watchdog collects samples, evaluates them at regular intervals, and carries out the decisions.
 type watchdog struct {
 	cfg       *Config
 	policy    decide.Policy
@@ -44,30 +44,31 @@ type watchdog struct {
 	refused   componenthelper.Trouble
 	order     *misplaced.Check
 
-	// newCache is kube.Acquire and clock is time.Now, except in tests.
+	// Tests replace newCache, newCluster and clock, which are otherwise kube.Acquire, cluster.New
+	// and time.Now.
 	newCache   func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 	newCluster func(kubernetes.Interface, cluster.Options) *cluster.Cluster
 	clock      func() time.Time
 
 	cache   *kube.Cache
 	cluster *cluster.Cluster
-	record  *lease.Record          // nil if disabled
-	state   *componenthelper.State // nil without a storage extension
+	record  *lease.Record          // The record is nil if it is disabled.
+	state   *componenthelper.State // The state is nil if there is no storage extension.
 	term    atomic.Pointer[lease.Term]
 
-	// Only the evaluating goroutine uses the following fields.
+	// Only the goroutine that evaluates uses the following fields.
 	memory     *evaluationState
-	recorded   []decide.Action // actions in the record when it was last read
-	recordRead time.Time       // time of the evaluation that last read the record
+	recorded   []decide.Action // The actions that the record contained when it was last read.
+	recordRead time.Time       // The time of the evaluation that last read the record.
 	denied     missingPermissions
-	stored     []byte // last state that was written to the storage
+	stored     []byte // the state that was last written to the storage
 	lastTerm   *lease.Term
-	lastTick   time.Time                       // by the wall clock
-	lastRan    time.Duration                   // by the monotonic clock
-	startedAt  time.Time                       // by the monotonic clock
-	reasons    map[decide.Device]decide.Reason // reasons of the previous evaluation
+	lastTick   time.Time                       // Wall clock time of the last evaluation.
+	lastRan    time.Duration                   // Time from startedAt to the last evaluation, by the monotonic clock.
+	startedAt  time.Time                       // Start time, with a monotonic clock reading.
+	reasons    map[decide.Device]decide.Reason // The reason from the last evaluation of each device.
 
-	lastSuccess              atomic.Int64 // in milliseconds since the epoch; 0 means never
+	lastSuccess              atomic.Int64 // milliseconds since the Unix epoch; 0 means that no evaluation was complete
 	stopEvaluating, stopTerm context.CancelFunc
 	evaluating, electing     sync.WaitGroup
 	ending                   componenthelper.Ending
@@ -144,8 +145,8 @@ func (w *watchdog) observe() error {
 	)
 }
 
-// consume processes a batch. It never returns an error. Points that cannot be used are counted
-// instead.
+// consume processes a batch. consume never returns an error. Points that cannot be used are only
+// counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md)
 	counts := w.samples.add(md, w.clock())
@@ -169,7 +170,7 @@ func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 		Version:  stateVersion,
 		Key:      stateKey,
 		Unusable: "The stored state cannot be used. Breach counts and cool-downs restart.",
-		Failure:  componenthelper.Failure{Logger: w.logger}, // The status reports storage errors.
+		Failure:  componenthelper.Failure{Logger: w.logger}, // The component status reports storage errors.
 		Count: func(ctx context.Context, operation string) {
 			w.telemetry.ExporterGpuWatchdogStorageErrors.Add(ctx, 1, componenthelper.With("operation", operation))
 		},
@@ -185,7 +186,7 @@ func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	return err
 }
 
-// save stores the state if it has changed. It does nothing without a storage extension.
+// save stores the state if it has changed. If there is no storage extension, save does nothing.
 func (w *watchdog) save(ctx context.Context) error {
 	text := w.memory.encode()
 	if !slices.Equal(text, w.stored) {
@@ -198,7 +199,8 @@ func (w *watchdog) save(ctx context.Context) error {
 	return nil
 }
 
-// report sets the component status and logs an error, once per change.
+// report sets one part of the component status, and logs a message when the problem of that part
+// changes.
 func (w *watchdog) report(part string, err error) {
 	switch changed, recovered := w.status.Report(part, err); {
 	case !changed:

@@ -81,7 +81,7 @@ func TestThePodOverItsBudgetIsEvictedOnceAfterThreeBreaches(t *testing.T) {
 func TestDryRunEvictsNothingAndReportsDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
-		a.denied["create pods/eviction"] = true // a dry run does not require permission to evict
+		a.denied["create pods/eviction"] = true // a dry run does not require permission to evict pods
 		g := startGuard(t, a, componenttest.NewNopHost())
 		defer g.stop()
 		sendEachInterval(4*time.Minute, pressed, g)
@@ -111,7 +111,7 @@ func TestEvictionResponses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal   error
 		reason    string
-		again     bool // whether the next evaluation retries the eviction
+		again     bool // whether the next evaluation attempts the eviction again
 		event     string
 		heartbeat bool
 	}{
@@ -185,7 +185,7 @@ func TestTheHeartbeatStopsWhileARequirementIsMissing(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no"))
 	for name, tc := range map[string]struct {
 		missing func(*api)
-		card    *card // nil means no telemetry at all
+		card    *card // nil means that no telemetry arrives at all
 		reason  string
 		status  string
 	}{
@@ -218,7 +218,7 @@ func TestTheHeartbeatStopsWhileARequirementIsMissing(t *testing.T) {
 					sleep(3 * time.Minute)
 				}
 				assert.Contains(t, g.counted(), tc.reason)
-				if tc.card == nil { // The sample was still fresh in one more evaluation.
+				if tc.card == nil { // After telemetry stopped, the last sample was still fresh for one more evaluation.
 					last = last.Add(time.Minute)
 				}
 				assert.Equal(t, last, g.heartbeat())
@@ -231,7 +231,7 @@ func TestTheHeartbeatStopsWhileARequirementIsMissing(t *testing.T) {
 	}
 }
 
-// A request that receives no response uses up the time of the evaluation.
+// A request that receives no response takes up all the time available for the evaluation.
 func TestUnavailableAPIServerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -264,8 +264,8 @@ func TestWatchdogRecovers(t *testing.T) {
 	})
 }
 
-// If no new data arrives, the data is stale after max_data_age. A device that does not return is
-// deleted, so that the removal of a node does not cause a permanent alert.
+// If no new data arrives for a device, its data is stale after max_data_age. After a longer time,
+// the device is deleted, so that the removal of a node does not cause a permanent alert.
 func TestMissingDeviceIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()
@@ -463,8 +463,8 @@ func TestClockChangeRestartsBreachCountsAndKeepsCooldowns(t *testing.T) {
 	})
 }
 
-// If the clock is set forward slightly, earlier breaches could still count as consecutive. If it is
-// set back, all earlier samples appear newer than later samples.
+// If the clock is set forward slightly, breaches from before the change could still count as
+// consecutive. If the clock is set back, all earlier samples appear to be newer than later samples.
 func TestDataFromBeforeAClockChangeIsIgnored(t *testing.T) {
 	for _, step := range []time.Duration{2 * clockTolerance, -10 * time.Minute} {
 		t.Run(step.String(), func(t *testing.T) {

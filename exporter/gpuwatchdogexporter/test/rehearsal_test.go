@@ -31,7 +31,8 @@ const (
 	moment      = 100 * time.Millisecond
 )
 
-// replica is a complete exporter that uses a real API server and evaluates every second.
+// replica is a complete exporter that uses a real API server and evaluates all devices every
+// second.
 type replica struct {
 	exporter.Metrics
 	t         *testing.T
@@ -94,13 +95,14 @@ func (r *replica) heartbeat() float64 {
 	return m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value
 }
 
-// use contains a pod, its memory usage and its declared budget. Sizes are in MiB.
+// use describes a pod's memory usage and its declared budget. Sizes are in MiB.
 type use struct {
 	pod          *corev1.Pod
 	used, budget int64
 }
 
-// pressure returns the telemetry of a device on node gpu-1 that has 900 MiB free.
+// pressure returns the telemetry of a device that has 900 MiB of free memory. The device is on the
+// node gpu-1.
 func pressure(uses ...use) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	now := pcommon.NewTimestampFromTime(time.Now())
@@ -136,7 +138,7 @@ func pressure(uses ...use) pmetric.Metrics {
 	return md
 }
 
-// until repeatedly sends telemetry to the replicas until the condition is true.
+// To wait for a condition, until sends telemetry to the replicas repeatedly.
 func until(t *testing.T, md func() pmetric.Metrics, condition func() bool, replicas ...*replica) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
 const account = "otelcol-gpu-watchdog"
 
-// grant applies the documented permissions for two namespaces. It omits the lines that contain one
-// of the strings in without.
+// grant applies the manifests in rbac.yaml, which grant the documented permissions in two
+// namespaces. Lines that contain any of the strings in the without parameter are omitted.
 func grant(t *testing.T, plane *controlplane.Plane, ai, monitoring string, without ...string) (kubeconfig string) {
 	t.Helper()
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: monitoring, Name: account}})

@@ -1,5 +1,5 @@
-// Package cluster sends the watchdog's requests to the API server: it checks permissions, reads
-// pods, evicts them, and writes Events about them.
+// Package cluster sends the watchdog's requests to the API server. It checks permissions, reads and
+// evicts pods, and writes Events about pods.
 package cluster
 
 import (
@@ -22,34 +22,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// ProtectedLabel is a label that prevents the eviction of a pod. The value of the label does not
-// matter.
+// ProtectedLabel is the key of the pod label that protects a pod from eviction. The value of the
+// label does not matter.
 const ProtectedLabel = "otelcol-gpu/protected"
 
 // CallTimeout is the timeout of a request to the API server.
 const CallTimeout = 10 * time.Second
 
-// eventSource is the component name in Events.
+// eventSource is the name of the component that Events are reported by.
 const eventSource = "otelcol-gpu-watchdog"
 
-// Options configures the actions.
+// Options configures a [Cluster].
 type Options struct {
 	// DryRun disables evictions and deletions.
 	DryRun bool
 	// Delete makes Act delete pods instead of evicting them.
 	Delete bool
-	// Budgets configures where to find a pod's budgets.
+	// Budgets configures where budgets are declared in a pod.
 	Budgets gpushare.BudgetOptions
 }
 
 // Cluster sends requests to the API server. It reads a pod by name when a decision depends on that
-// pod. A cache of all pods would be less current, and would require the permission to list pods.
+// pod. A cache of all pods would be less up to date, and would require permission to list pods.
 type Cluster struct {
 	client  kubernetes.Interface
 	options Options
 
-	// Evict posts an eviction once. Tests replace this function, because the fake client cannot
-	// post evictions.
+	// Evict requests an eviction and does not retry the request. Tests replace Evict, because the
+	// fake client cannot handle evictions.
 	Evict func(ctx context.Context, e *policyv1.Eviction) error
 }
 
@@ -58,8 +58,9 @@ func New(client kubernetes.Interface, o Options) *Cluster {
 	return &Cluster{client: client, options: o, Evict: evictOnce(client)}
 }
 
-// evictOnce returns a function that posts an eviction and does not retry it. If the API server
-// responds with a Retry-After header, client-go would otherwise wait and retry for minutes.
+// evictOnce returns a function that requests an eviction and does not retry the request. Without
+// MaxRetries(0), client-go would retry for minutes if the API server responded with a Retry-After
+// header.
 func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Eviction) error {
 	return func(ctx context.Context, e *policyv1.Eviction) error {
 		return client.CoreV1().RESTClient().Post().Namespace(e.Namespace).Resource("pods").Name(e.Name).SubResource("eviction").
@@ -67,7 +68,7 @@ func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Evic
 	}
 }
 
-// permission is a permission that the options require.
+// permission is a Kubernetes permission that the watchdog needs.
 type permission struct{ verb, resource, subresource string }
 
 func (p permission) String() string {
@@ -77,7 +78,7 @@ func (p permission) String() string {
 func (o *Options) permissions() []permission {
 	needed := []permission{{"get", "pods", ""}}
 	switch {
-	case o.DryRun: // a dry run does not require permission to evict
+	case o.DryRun: // a dry run does not require permission to evict pods
 	case o.Delete:
 		needed = append(needed, permission{"delete", "pods", ""})
 	default:
@@ -86,9 +87,10 @@ func (o *Options) permissions() []permission {
 	return needed
 }
 
-// Missing returns the missing permission, such as "create pods/eviction", for each namespace in
-// which a permission is missing. If there are several namespaces, Missing first checks whether the
-// permissions are granted cluster-wide. If they are not, it checks each of the given namespaces.
+// Missing checks the permissions in the given namespaces. The returned map contains, for each
+// namespace in which a permission is missing, the first missing permission, such as "create
+// pods/eviction". If there are several namespaces, Missing first checks whether each permission is
+// granted cluster-wide. If it is not, Missing checks each of the given namespaces.
 func (c *Cluster) Missing(ctx context.Context, namespaces []string) (map[string]string, error) {
 	missing := map[string]string{}
 	for _, p := range c.options.permissions() {
@@ -131,7 +133,8 @@ func (c *Cluster) allowed(ctx context.Context, p permission, namespace string) (
 	return review.Status.Allowed, nil
 }
 
-// Pod reads a pod from the API server. It returns no error if the pod does not exist.
+// Pod reads a pod from the API server. If the pod does not exist, Pod returns the zero value and no
+// error.
 func (c *Cluster) Pod(ctx context.Context, namespace, name string) (decide.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -154,8 +157,7 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 		Owner:       owner, OwnerKind: kind,
 		Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}
-	// A budget that cannot be parsed counts as not declared. The pod then declares less than the
-	// telemetry shows.
+	// If a budget cannot be parsed, ignore it, as if the pod did not declare it.
 	facts.Budgets, _ = gpushare.Budgets(pod, c.options.Budgets)
 	if pod.Status.StartTime != nil {
 		facts.Started = pod.Status.StartTime.Time
@@ -166,8 +168,9 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 }
 
 // owner returns the pod's controller in the form namespace/kind/name, and the kind of the
-// controller. Both are empty if the pod has no controller. If the controller is a ReplicaSet of a
-// Deployment, owner returns the Deployment, because each rollout creates a new ReplicaSet.
+// controller. Both results are empty if the pod has no controller. If the controller is a
+// ReplicaSet of a Deployment, owner returns the Deployment, because each rollout creates a new
+// ReplicaSet.
 func owner(pod *corev1.Pod) (owner, kind string) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil {
@@ -180,8 +183,9 @@ func owner(pod *corev1.Pod) (owner, kind string) {
 	return pod.Namespace + "/" + kind + "/" + name, kind
 }
 
-// Act evicts or deletes the pod if the pod still has the same UID. It returns the outcome and
-// whether the action may have been carried out. If the action failed, it also returns an error.
+// Act evicts or deletes the pod if the pod still has the same UID. Act returns the outcome, and
+// reports whether the action was carried out or may have been carried out. If the request failed,
+// Act also returns an error.
 func (c *Cluster) Act(ctx context.Context, a *decide.Action) (_ decide.Reason, done bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

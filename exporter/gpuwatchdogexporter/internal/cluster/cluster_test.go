@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// runningPod is a pod of a Deployment.
+// runningPod returns a pod that belongs to a Deployment.
 func runningPod(name string, started time.Time) *corev1.Pod {
 	yes, since := true, metav1.NewTime(started)
 	return &corev1.Pod{
@@ -34,8 +34,8 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	}
 }
 
-// A pod's name may have the maximum length of object names. The name of the Event must not exceed
-// this length either.
+// A pod's name may be as long as the maximum length of object names. The Event's name must not
+// exceed this maximum.
 func TestEventNameIsValid(t *testing.T) {
 	client := fake.NewClientset()
 	c := New(client, Options{})

@@ -9,9 +9,9 @@ import (
 
 const (
 	// maxIneffective is the number of ineffective evictions after which the pods of an owner are no
-	// longer evicted. The shortage then has another cause.
+	// longer evicted. If two evictions did not help, the shortage has another cause.
 	maxIneffective = 2
-	// ineffectivePeriod is the age above which ineffective evictions no longer count.
+	// ineffectivePeriod is the time after which an ineffective eviction no longer counts.
 	ineffectivePeriod = 24 * time.Hour
 )
 
@@ -23,8 +23,8 @@ func (a *Action) key() string {
 	return a.UID + "/" + a.At.UTC().Format(time.RFC3339Nano)
 }
 
-// Shift adds step to the times of the actions. Call it after the clock was changed by step, so that
-// cool-downs do not become longer or shorter.
+// Shift adds the duration step to the times of the actions. If the clock is set forward or back by
+// that duration, call Shift so that cool-downs do not become shorter or longer.
 func Shift(actions []Action, step time.Duration) []Action {
 	shifted := slices.Clone(actions)
 	for i := range shifted {
@@ -34,7 +34,7 @@ func Shift(actions []Action, step time.Duration) []Action {
 	return shifted
 }
 
-// Merge returns the union of both lists, sorted by time. If they contain the same action with
+// Merge returns the union of both lists, sorted by time. If both lists contain the same action with
 // different times, Merge keeps the later time, so that no cool-down becomes shorter.
 func Merge(a, b []Action) []Action {
 	var merged []Action
@@ -55,13 +55,13 @@ func Merge(a, b []Action) []Action {
 	return merged
 }
 
-// Without returns the actions without the action a.
+// Without returns a copy of the list from which the action a has been removed.
 func Without(actions []Action, a Action) []Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(b Action) bool { return b.key() == a.key() })
 }
 
-// Prune returns the actions that the rules still need. If the time of an action is in the future,
-// Prune sets it to now.
+// Prune returns the actions that can still affect decisions. If the time of an action is in the
+// future, Prune sets it to now.
 func Prune(actions []Action, p Policy, now time.Time) []Action {
 	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
 	kept := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool {
@@ -76,23 +76,23 @@ func Prune(actions []Action, p Policy, now time.Time) []Action {
 	return kept
 }
 
-// Unrecorded reports whether one of the watchdog's own actions has ended a shortage, but the record
-// does not show this yet.
+// Unrecorded reports whether one of the watchdog's own actions has ended a shortage and the shared
+// record does not yet show that the shortage has ended.
 func Unrecorded(own, recorded []Action) bool {
 	return slices.ContainsFunc(own, func(a Action) bool {
 		return a.Ended && slices.ContainsFunc(recorded, func(r Action) bool { return r.key() == a.key() && !r.Ended })
 	})
 }
 
-// history returns all actions to which the rules apply, both the watchdog's own actions and the
-// recorded actions.
+// history returns all actions that can still affect decisions: the watchdog's own actions and the
+// actions in the shared record.
 func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
 // endedActions returns the watchdog's own actions, updated after a sample of the device. If the
-// device's free memory has stayed at or above the clear floor for the owner's cool-down,
-// endedActions marks all actions on the device as having ended the shortage.
+// device's free memory has reached the clear floor and then not fallen below the floor for the
+// length of the owner's cool-down, endedActions sets Ended on all earlier actions on the device.
 func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {
@@ -111,7 +111,7 @@ func endedActions(s State, device Device, p Policy) []Action {
 	return Merge(s.Actions, ended)
 }
 
-// countSince returns the number of matching actions in the time d before now. In a dry run, it
+// countSince returns the number of matching actions whose age is less than d. In a dry run, it
 // counts only dry-run actions; otherwise, it counts only real actions.
 func countSince(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
 	n := 0

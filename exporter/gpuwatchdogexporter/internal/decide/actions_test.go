@@ -11,9 +11,9 @@ import (
 )
 
 // days evaluates a device once per minute for the given number of minutes. It returns the minutes
-// in which a pod was evicted, and the reason of the last evaluation. free returns the free memory
-// of the device in MiB. Its arguments are the current minute and the number of minutes since the
-// last eviction.
+// in which a pod was evicted, and the reason of the last evaluation. The function free returns the
+// device's free memory in MiB, given the current minute and the number of minutes since the last
+// eviction.
 func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int64) (evictions []int, last Reason) {
 	t.Helper()
 	var s State
@@ -83,7 +83,7 @@ func TestOwnerIsEvictedAtMostTwiceWithoutEffect(t *testing.T) {
 	})
 }
 
-// Other watchdogs have evicted pods of the same owner or of different owners.
+// Other watchdogs evicted pods of the same owner and of other owners.
 func TestActionsOfOtherWatchdogsCount(t *testing.T) {
 	other := func(node string, minutesAgo int, owner string) Action {
 		return Action{
@@ -116,7 +116,8 @@ func TestActionsOfOtherWatchdogsCount(t *testing.T) {
 	}
 }
 
-// A watchdog that restarts without a storage extension knows earlier actions only from the record.
+// After a restart without a storage extension, a watchdog knows about earlier actions only from the
+// record.
 func TestRecordedEvictionEndsTheShortageOnceTheDeviceIsClear(t *testing.T) {
 	recorded := []Action{
 		{ID: "1", At: t0.Add(-2 * time.Hour), Device: device, UID: "uid-1", Owner: "ai/Deployment/a"},

@@ -9,25 +9,27 @@ import (
 )
 
 const (
-	// FutureTolerance is the tolerated difference between the clocks of nodes.
+	// FutureTolerance is the difference between the clocks of two nodes that is tolerated.
 	FutureTolerance = 15 * time.Second
 
-	// rounding is the tolerance for the sum of used and free memory. Both values are rounded to
-	// MiB, and they are read at slightly different times.
+	// rounding is the tolerance when memory sizes are added up. Exporters round memory sizes to MiB
+	// and read them at slightly different times.
 	rounding = 64 << 20
-	// minReserve is the amount of reserved memory that is considered plausible for any driver.
+	// minReserve is the amount of memory that any driver may plausibly reserve, even if the floor
+	// is lower.
 	minReserve = 1 << 30
-	// maxBytes is more memory than any device has.
+	// maxBytes is an amount of memory that no device exceeds.
 	maxBytes = 1 << 50
-	// minBudget is the smallest plausible budget. All sources use MiB or larger units. A smaller
-	// number probably lacks its unit.
+	// minBudget is the smallest plausible budget. If a budget is smaller than minBudget, its unit
+	// is probably missing, because budgets are declared in MiB or larger units.
 	minBudget = 1 << 20
 )
 
-// Evaluate evaluates a device. The caller carries out the Action of the decision. The returned
-// state already contains the action, so that the caller can store the state before it acts.
-// Afterward, [Settle] records the result. If the reason is PodUnknown, the caller reads the Victim
-// from the API server, adds it to in.Pods, and calls Evaluate again with the same state.
+// Evaluate evaluates a device. If the decision contains an Action, the returned state already
+// includes the action, so that the caller can store the state before carrying out the action. The
+// caller then calls [Settle] to record the result. If the reason is PodUnknown, the caller reads
+// the pod in Victim from the API server, adds the pod to in.Pods, and calls Evaluate again with the
+// same state.
 func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	s, d, over := judge(s, in, p, now)
 	if d.Reason != "" {
@@ -52,7 +54,7 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 		if d.Victim == nil {
 			d.Victim, d.Reason = v, reason
 		}
-		// The pod's memory is being released, or this cannot be determined.
+		// Wait, because the pod's memory is being released, or because the pod's state is unknown.
 		if reason == Terminating || reason == PodGone || reason == PodUnknown {
 			d.Victim, d.Reason = v, reason
 			return s, d
@@ -61,10 +63,10 @@ func Evaluate(s State, in Input, p Policy, now time.Time) (State, Decision) {
 	return s, d
 }
 
-// Settle returns the state after the decision's action. If the action was carried out or may have
-// been carried out, the breach ends. The next action then requires a new series of consecutive
-// breaches. If the action certainly failed, nothing changes, so the next evaluation may retry the
-// action.
+// Settle returns the state after an attempt to carry out the action. If the action was carried out
+// or may have been carried out, the breach ends, and the next action requires a new series of
+// consecutive breaches. If the action was not carried out, Settle removes the action and keeps the
+// breach, so the next evaluation may retry the action.
 func Settle(s State, a Action, done bool) State {
 	if done {
 		s.Breach.Count, s.Breach.Over = 0, nil
@@ -74,9 +76,9 @@ func Settle(s State, a Action, done bool) State {
 	return s
 }
 
-// judge makes the part of the decision that does not depend on the state of the pods. If judge does
-// not determine a reason, it returns the pods that are over their budget, in the order in which
-// they are to be evaluated.
+// judge makes the part of the decision that does not depend on the state of the pods. If the
+// returned decision has no reason, the caller must evaluate the returned pods, which are over their
+// budget, in the given order.
 func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victim) {
 	s.Actions = Prune(s.Actions, p, now)
 	d := Decision{Device: in.Device}
@@ -113,11 +115,11 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 	return s, d, enough
 }
 
-// follow updates the breach of the device with a sample. It returns a decision with a reason,
-// unless the pods must also be evaluated.
+// follow updates the device's breach after a sample. If the returned decision has no reason, the
+// pods must also be evaluated.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
-	// During a restart of the process, the clock may have been set back, or the floor may have
-	// changed.
+	// While the process was restarting, the clock may have been set back, or the floor may have
+	// been changed.
 	if b.LastAt.After(now.Add(FutureTolerance)) || b.Floor != p.Floor {
 		b = Breach{Floor: p.Floor}
 	}
@@ -149,7 +151,7 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	b.LastAt, b.Doubt = at, ""
 	clearSince := b.ClearSince
 	b.ClearSince = time.Time{}
-	// Every sample except a confirmed breach resets the count.
+	// A breach ends unless the sample is usable and below the clear floor.
 	ended := Breach{LastAt: at, Doubt: doubt(sample, p), Floor: p.Floor}
 	if ended.Doubt != TelemetryImpossible {
 		d.Headroom, d.Usage, d.Limit = sample.Headroom, sample.Usage, sample.Limit
@@ -180,7 +182,8 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	return b, d
 }
 
-// doubt returns the reason why the decision must be suspended after this sample, or "".
+// doubt returns the reason why no decision can be made from the sample, or "" if a decision can be
+// made.
 func doubt(s *Sample, p Policy) Reason {
 	switch {
 	case impossible(s, p):
@@ -193,10 +196,10 @@ func doubt(s *Sample, p Policy) Reason {
 	return ""
 }
 
-// impossible reports whether the values in a sample contradict each other. It can detect an error
-// in a single series, because the series depend on each other: the total memory is the sum of the
-// used memory, the free memory and the small amount that the driver reserves, and the containers
-// together do not use more memory than the device.
+// impossible reports whether the values in a sample contradict each other. An error in a single
+// series can be detected, because the series depend on each other: the total memory is the sum of
+// the used memory, the free memory and the small amount that the driver reserves, and the memory
+// usage of all containers together does not exceed the memory usage of the device.
 func impossible(s *Sample, p Policy) bool {
 	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
 		return true
@@ -217,23 +220,25 @@ func impossible(s *Sample, p Policy) bool {
 			return true
 		}
 	}
-	// A deviation that is not detected here is smaller than the minimum overshoot, unless the
+	// If the tolerance hides an error, the error is smaller than the minimum overshoot, unless the
 	// minimum overshoot is 64 MiB or less.
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
-// current returns the bytes of a container's reading, and whether the reading has the same time as
-// the device's sample. An older reading belongs to a container that has ended or is no longer in
-// telemetry.
+// current returns the number of bytes in a container's reading, and reports whether the reading has
+// the same timestamp as the device's sample. If a reading is older, its container has ended or is
+// no longer in telemetry.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
 
-// overBudget returns three values. over contains the pods that use more than their budget, sorted
-// by overshoot, largest first. enforced contains the pods that exceed a budget by at least the
-// minimum overshoot, if the source of the budget is not in Policy.BudgetSources. unbudgeted is the
-// amount of memory that containers without a budget use. For a pod, only containers with a budget
-// count. If the usage of a container is unknown, it counts as 0, in favor of the pod.
+// overBudget returns the pods that use more than their budget, and the amount of memory that
+// containers without a budget use. The slice named over contains the pods that exceed a budget from
+// one of the sources in Policy.BudgetSources. The slice named enforced contains the pods that
+// exceed a budget from another source by more than the minimum overshoot. Both slices are sorted by
+// overshoot, largest first. The usage of a pod does not include the usage of its containers without
+// a budget. If the usage of a container is unknown, overBudget assumes a usage of 0, so that the
+// pod is not evicted because of it.
 func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
 	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {
@@ -275,16 +280,16 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	slices.SortFunc(over, func(a, b Victim) int {
 		return cmp.Or(
 			-cmp.Compare(a.Overshoot, b.Overshoot),
-			cmp.Compare(a.Budget, b.Budget), // if the overshoots are equal, the pod with the largest overshoot relative to its budget comes first
+			cmp.Compare(a.Budget, b.Budget), // of pods with equal overshoots, the pod with the smallest budget comes first
 			strings.Compare(a.UID, b.UID),
 		)
 	})
 	return over
 }
 
-// enough returns the pods that are over their budget by more than the minimum overshoot. The
-// minimum overshoot applies per process, because the device's memory usage includes a CUDA context
-// for each process, and a budget usually does not include these contexts.
+// enough returns the pods that exceed their budget by more than the minimum overshoot. The minimum
+// is multiplied by the number of the pod's processes, because the device's memory usage includes a
+// CUDA context for each process, and a budget usually does not include CUDA contexts.
 func enough(over []Victim, p Policy) []Victim {
 	return slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
 		least := float64(p.MinOvershoot) * float64(max(v.Processes, 1))

@@ -38,7 +38,7 @@ func policy(change ...func(*Policy)) Policy {
 
 var device = Device{Node: "gpu-1", ID: "GPU-0"}
 
-// card returns the sample of a device with 15360 MiB and the given free memory.
+// card returns a sample of a device with 15360 MiB of memory and the given amount of free memory.
 func card(at time.Time, free int64, holders ...Holder) *Sample {
 	const total, reserved = 15360 * mib, 256 * mib
 	for i := range holders {
@@ -97,7 +97,7 @@ func victim(d Decision) string {
 	return d.Victim.Pod
 }
 
-// budget returns the budget in bytes that gpushare reads from a container's resource limit.
+// budget returns the budget in MiB that gpushare reads from a container's resource limit.
 func budget(t *testing.T, quantity string) int64 {
 	t.Helper()
 	q, err := resource.ParseQuantity(quantity)
@@ -114,17 +114,18 @@ func budget(t *testing.T, quantity string) int64 {
 	return budgets[0].MemoryBytes / mib
 }
 
-// The test cases come from the tests of the system on which the rules of this watchdog are based.
+// The test cases come from the test suite of an earlier system, which the rules of this watchdog
+// are based on.
 func TestTheEightRowsOfTheOriginalSystem(t *testing.T) {
 	evict := func(s *Sample) Decision {
 		_, d := Evaluate(State{}, Input{device, s, everyone}, policy(), t0)
 		return d
 	}
 	for quantity, want := range map[string]int64{
-		"3000": 3000, "14000": 14000, // 1. plain integers
-		"5k": 5000, "3k": 3000, "2k": 2000, "14k": 14000, // 2. decimal suffixes
-		"1Ki": 1024, "2Ki": 2048, // 3. binary suffixes
-		"": 0, "abc": 0, "5x": 0, // 4. malformed
+		"3000": 3000, "14000": 14000, // 1. Plain integers.
+		"5k": 5000, "3k": 3000, "2k": 2000, "14k": 14000, // 2. Decimal suffixes.
+		"1Ki": 1024, "2Ki": 2048, // 3. Binary suffixes.
+		"": 0, "abc": 0, "5x": 0, // 4. Malformed quantities.
 	} {
 		t.Run("the quantity "+quantity, func(t *testing.T) {
 			declared := budget(t, quantity)
@@ -170,7 +171,7 @@ func TestTheEightRowsOfTheOriginalSystem(t *testing.T) {
 	}
 }
 
-// These failures occurred in the system on which the rules of this watchdog are based.
+// These failures occurred in an earlier system, which the rules of this watchdog are based on.
 func TestTheFourteenFailuresOfTheOriginalSystem(t *testing.T) {
 	over := func() Holder { return holder("a", 9000, 3000) }
 	evaluate := func(s *Sample, pods map[string]Pod, change ...func(*Policy)) Decision {
@@ -319,7 +320,7 @@ func TestProtectedPodIsSkippedOrDelaysTheDecision(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Pod)
 		want   Reason
-		waits  bool // the watchdog does not evaluate the next pod
+		waits  bool // the watchdog waits instead of evaluating the next pod
 	}{
 		"protected":               {func(p *Pod) { p.Protected = true }, Protected, false},
 		"a mirror pod":            {func(p *Pod) { p.Mirror = true }, MirrorPod, false},
@@ -406,7 +407,7 @@ func TestOnlyConsecutiveBreachesCount(t *testing.T) {
 	}
 	first := func(time.Time) *Sample { return breach(t0) }
 	later := func(time.Time) *Sample { return breach(t0.Add(29 * time.Second)) }
-	// The exporter repeats old values. The board's energy counter therefore does not increase.
+	// The exporter repeats old values, so the board's energy counter does not increase.
 	frozen := func(at time.Time) *Sample {
 		s := breach(at)
 		s.Moved = t0
@@ -461,7 +462,7 @@ func TestBreachesSurviveARestart(t *testing.T) {
 	walk(t, restored, three, []step{{2, breach, Evicted}})
 }
 
-// The floor in the configuration may have changed during a restart.
+// The floor may have been changed in the configuration when the collector was restarted.
 func TestBreachesOfAnotherFloorDoNotCount(t *testing.T) {
 	p := policy(func(p *Policy) { p.Breaches = 3 })
 	var s State

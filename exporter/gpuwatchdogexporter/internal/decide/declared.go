@@ -5,8 +5,8 @@ import (
 )
 
 // declaresNoMore reports whether the pod, as just read from the API server, declares no more than
-// the budgets in telemetry. These budgets are based on an earlier state of the pod. declaresNoMore
-// compares only annotations, because resource requests and claim allocations cannot change while a
+// the budgets in telemetry. The budgets in telemetry are based on an earlier state of the pod. Only
+// annotations are compared, because resource requests and claim allocations cannot change while a
 // pod is running.
 func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
@@ -42,9 +42,9 @@ func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	return true
 }
 
-// largest returns the largest budget from the source for the container. If container is empty, it
-// returns the largest budget for the pod. It returns 0 if there is no such budget. size is the
-// total memory of the device.
+// largest returns the largest of the container's budgets from the given source, or 0 if there is
+// none. If the container name is empty, largest returns the largest budget of the pod as a whole.
+// The size parameter is the total memory of the device.
 func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container string, size int64) (bytes int64) {
 	for i := range budgets {
 		if b := &budgets[i]; b.Source == source && b.Container == container {
@@ -54,8 +54,8 @@ func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container 
 	return bytes
 }
 
-// deviceBudget returns the sum of the containers' budgets on one device, as declared in a
-// scheduler's annotation.
+// deviceBudget returns the sum of the containers' budgets on one device, as declared in the
+// annotation of a scheduler.
 func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool, size int64) int64 {
 	sum := largest(budgets, source, "", size)
 	for container := range containers {
@@ -67,8 +67,8 @@ func deviceBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, conta
 }
 
 // podBudget returns the sum of the containers' budgets on all devices, as declared in the user's
-// annotations. A container with its own annotation has the budget from that annotation. The other
-// containers share the rest of the budget from the pod's annotation.
+// annotations. If a container has its own annotation, that annotation declares the container's
+// budget. The other containers share what remains of the budget in the pod's annotation.
 func podBudget(budgets []gpushare.Budget, source gpushare.BudgetSource, containers map[string]bool) int64 {
 	var sum int64
 	shared := false

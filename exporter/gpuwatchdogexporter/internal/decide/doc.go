@@ -1,22 +1,24 @@
-// Package decide makes the watchdog's decisions. It selects at most one pod to evict, based on a
-// device's telemetry, the device's pods in the API server, and earlier decisions. It always returns
-// a reason. The package does no I/O, has no clock and stores no state. [Evaluate] has no side
-// effects.
+// Package decide makes the watchdog's decisions. For each device, it selects at most one pod to
+// evict, based on the device's telemetry, the state of the device's pods in the API server, and
+// earlier decisions. Each decision has a reason. The package does no I/O, has no clock and stores
+// no state. [Evaluate] has no side effects.
 //
 // A pod is chosen only if all of these conditions are met:
-//   - The device's sample is fresh and consistent, and the memory of the containers adds up to the
-//     device's memory (attribution valid).
+//   - The device's sample is fresh and consistent, and the memory usage of the containers adds up
+//     to the device's memory usage (the attribution state is valid).
 //   - The device was below the floor in the required number of evaluations (Policy.Breaches),
-//     including this one. Each evaluation used a separate sample. Between these evaluations there
-//     was no gap, and the device did not reach the clear floor.
-//   - The pod is over its declared budget by more than the minimum overshoot. It was over its
-//     budget in each of these evaluations.
+//     including the current one. Each evaluation used a different sample. Between these
+//     evaluations, there was no gap in the samples, and the free memory did not reach the clear
+//     floor.
+//   - The pod is over its declared budget by more than the minimum overshoot. The pod was over its
+//     budget in each of the required evaluations.
 //   - No cool-down is active for the device, or for the pod's owner on any node. The hourly cap has
-//     not been reached. In the last 24 hours, at most one eviction of the owner's pods did not end
-//     its shortage.
-//   - The pod exists with the same UID on the node. It has been running long enough, has an owner
-//     that replaces it, declares no more than the telemetry shows, and is not protected.
+//     not been reached. In the last 24 hours, at most one eviction of a pod of the same owner
+//     failed to end a shortage.
+//   - The pod exists on the node with the same UID. The pod has been running long enough, has a
+//     controller that will replace it, declares no larger budget than the telemetry shows, and is
+//     not protected.
 //
-// If several pods qualify, the one with the largest overshoot is chosen. If that pod is already
-// terminating or cannot be identified, the evaluation waits.
+// If several pods qualify, the pod with the largest overshoot is chosen. If a pod with a larger
+// overshoot is already terminating or cannot be identified, no pod is chosen.
 package decide

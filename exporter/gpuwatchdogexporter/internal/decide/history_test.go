@@ -19,32 +19,32 @@ import (
 // histories is the number of random histories to simulate.
 const histories = 120_000
 
-// truth is the actual state of a device when it was sampled.
+// truth is the actual state of a device at the time of a sample.
 type truth struct {
-	at       time.Time // by the clock at the time of the sample
+	at       time.Time // the sample time, by the wall clock
 	headroom int64
-	over     map[string]bool // by pod UID
-	sample   *Sample         // a sample without faults
+	over     map[string]bool // Whether each pod is over its budget, keyed by pod UID.
+	sample   *Sample         // A sample without faults.
 }
 
-// tenant is a pod on the device.
+// tenant is a pod that uses the device.
 type tenant struct {
 	pod                 Pod
 	name                string
 	used, budget, drift int64
-	context             int64 // memory that is part of the device's usage but not of the pod's
+	context             int64 // memory that counts toward the device's usage but not toward the pod's usage
 }
 
-// evaluation contains the input of one evaluation of the device.
+// evaluation describes the input of one evaluation of the device.
 type evaluation struct {
-	origin *truth    // actual state at the time of the sample, or nil
-	sound  bool      // whether the sample is on time and without faults
-	wall   time.Time // wall clock time
+	origin *truth    // The actual state at the time of the sample, or nil.
+	sound  bool      // Whether the sample is on time and without faults.
+	wall   time.Time // The wall clock time of the evaluation.
 }
 
-// history simulates a device and a watchdog. The telemetry, the API server, the clock and the
-// process sometimes fail. The expected results are computed from the actual states of the device,
-// never from the watchdog's state.
+// history simulates a device and a watchdog. There are random faults in the telemetry, the API
+// server, the clock and the process. The expected results are computed from the actual states of
+// the device, never from the watchdog's state.
 type history struct {
 	r       *rand.Rand
 	p       Policy
@@ -52,14 +52,14 @@ type history struct {
 	tenants []*tenant
 	limit   int64
 	reserve int64
-	wall    time.Time     // wall clock
-	real    time.Duration // time that has actually passed
+	wall    time.Time     // The wall clock.
+	real    time.Duration // The time that has actually passed.
 
 	state        State
-	evaluations  []evaluation // evaluations since the simulation last reset the device's breach
+	evaluations  []evaluation // all evaluations since the simulation last reset the device's breach
 	observations []*truth
 	evicted      []realAction
-	blind        bool // whether the state was lost, or the clock was set while no watchdog was running
+	blind        bool // true if the state was lost, or if the clock was set while no watchdog was running
 	evictions    int
 }
 
@@ -125,7 +125,7 @@ func (h *history) advance() *truth {
 		t.used += grow
 		free -= grow
 	}
-	if free < 0 { // the start of a history
+	if free < 0 { // this only happens at the start of a history
 		h.tenants[0].used = max(0, h.tenants[0].used+free)
 		return h.advance()
 	}
@@ -144,7 +144,7 @@ func (h *history) advance() *truth {
 
 func (h *history) withProbability(p float64) bool { return h.r.Float64() < p }
 
-// observe returns the telemetry for the actual state. The telemetry may contain a fault.
+// observe returns the telemetry for the given actual state. The telemetry may contain a fault.
 func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 	if !h.faults || h.withProbability(0.5) {
 		return now.sample, evaluation{origin: now, sound: true}
@@ -180,7 +180,7 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 		reported.Holders = slices.Delete(reported.Holders, 0, 1)
 	case 7: // doubled
 		reported.Usage *= 2
-	case 8: // doubled, with the free memory computed from the doubled value
+	case 8: // the usage is doubled, and the free memory is computed from the doubled usage
 		reported.Usage *= 2
 		reported.Headroom = reported.Limit - reported.Usage
 		h.attribute(&reported)
@@ -208,14 +208,14 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 		h.attribute(&reported)
 	case 17: // one container's series is frozen
 		one.Usage = h.before(one.UID, one.Usage)
-	case 18: // a source is frozen, and gpu_k8s has detected it
+	case 18: // a source is frozen, and gpu_k8s has detected the problem
 		for i := range reported.Holders {
 			reported.Holders[i].Usage.Bytes = h.before(reported.Holders[i].UID, reported.Holders[i].Usage).Bytes
 		}
 		reported.Attribution = Invalid
-	case 19: // two sources that contradict each other
+	case 19: // two sources contradict each other
 		reported.Headroom, reported.Conflict = reported.Headroom/2, true
-	case 20: // a container that has ended still has its last values
+	case 20: // telemetry still contains the last values of a container that has ended
 		for _, holder := range h.observations[max(0, len(h.observations)-2)].sample.Holders {
 			if !slices.ContainsFunc(reported.Holders, func(o Holder) bool { return o.UID == holder.UID }) {
 				reported.Holders = append(reported.Holders, holder)
@@ -225,8 +225,8 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 	return &reported, e
 }
 
-// before returns the usage of a container a few minutes ago, or the current usage if the container
-// did not exist.
+// before returns the usage of a container a few minutes ago. If the container did not exist at that
+// time, before returns the current usage.
 func (h *history) before(uid string, now Reading) Reading {
 	for _, holder := range h.observations[max(0, len(h.observations)-5)].sample.Holders {
 		if holder.UID == uid {
@@ -236,7 +236,7 @@ func (h *history) before(uid string, now Reading) Reading {
 	return now
 }
 
-// attribute sets the attribution state that gpu_k8s would report for the values.
+// attribute sets the attribution state that gpu_k8s would report for the values in the sample.
 func (h *history) attribute(s *Sample) {
 	sum := int64(0)
 	for _, holder := range s.Holders {
@@ -250,7 +250,8 @@ func (h *history) attribute(s *Sample) {
 	}
 }
 
-// facts returns the pods in the state that the API server reports.
+// facts returns the state of the pods, as reported by the API server. The state may contain a
+// fault.
 func (h *history) facts() map[string]Pod {
 	if h.faults && h.withProbability(0.05) {
 		return nil
@@ -286,7 +287,7 @@ func (h *history) disturb() error {
 	if !h.faults {
 		return nil
 	}
-	if h.withProbability(0.05) { // a restart with a snapshot
+	if h.withProbability(0.05) { // a restart with stored state
 		text, err := json.Marshal(h.state)
 		if err != nil {
 			return err
@@ -303,7 +304,7 @@ func (h *history) disturb() error {
 			h.blind = true
 		}
 	}
-	if h.withProbability(0.01) { // a restart without a snapshot
+	if h.withProbability(0.01) { // a restart without stored state
 		h.state, h.evaluations, h.blind = State{}, nil, true
 	}
 	if h.withProbability(0.03) { // the clock is set while the process is running
@@ -315,7 +316,8 @@ func (h *history) disturb() error {
 	return nil
 }
 
-// minute runs an evaluation and returns an error if its result is wrong.
+// minute simulates one minute, which includes an evaluation. It returns an error if the result of
+// the evaluation is wrong.
 func (h *history) minute() error {
 	now := h.advance()
 	if err := h.disturb(); err != nil {
@@ -350,7 +352,7 @@ func (h *history) minute() error {
 	return nil
 }
 
-// judge checks an eviction against the actual states.
+// judge returns an error if an eviction was wrong, given the actual states of the device.
 func (h *history) judge(d Decision, facts map[string]Pod) error {
 	last := h.evaluations[len(h.evaluations)-1].origin
 	if !last.over[d.Action.UID] {
@@ -362,9 +364,9 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 		return fmt.Errorf("%s may not be evicted: %+v", d.Action.Pod, pod)
 	}
 
-	// An eviction requires enough consecutive samples below the floor. Each sample must be fresh
-	// and distinct. Between these samples, there must be no gap and no sample at or above the clear
-	// floor.
+	// An eviction requires enough consecutive samples below the floor. All samples must be fresh,
+	// and no sample counts twice. Between the samples below the floor, there must not be a
+	// fault-free sample at or above the clear floor.
 	var low []*truth
 	for i := len(h.evaluations) - 1; i >= 0 && len(low) < h.p.Breaches; i-- {
 		e := h.evaluations[i]
@@ -381,7 +383,7 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	}
 
 	if h.blind {
-		return nil // The time of the last action is unknown.
+		return nil // The watchdog does not know when the last action took place.
 	}
 	hour := 0
 	for _, a := range h.evicted {
@@ -399,10 +401,10 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	return nil
 }
 
-// With any faults and restarts, the watchdog evicts a pod only if the device was actually below the
-// floor for the required number of evaluations and the pod was actually over its budget. Any one
-// series may be wrong, together with all series that are derived from it. A consistent error in all
-// series cannot be detected.
+// Despite faults and restarts, the watchdog must only evict a pod if the device was actually below
+// the floor for the required number of evaluations and the pod was actually over its budget. The
+// faults include errors in any one series and in the series that are derived from it. The watchdog
+// cannot detect a consistent error in all series.
 func TestNoRandomHistoryCausesAWrongEviction(t *testing.T) {
 	n := uint64(histories)
 	if testing.Short() {
@@ -430,8 +432,8 @@ func TestNoRandomHistoryCausesAWrongEviction(t *testing.T) {
 	assert.Greater(t, evictions.Load(), int64(n/10), "some histories must have evictions")
 }
 
-// Without faults, a pod that is over its budget and keeps the device below the floor is evicted in
-// the Nth evaluation. N is the required number of breaches.
+// If there are no faults, a pod is evicted in the Nth evaluation in which the pod is over its
+// budget and the device is below the floor. N is the required number of breaches.
 func TestAGrowingPodIsEvictedInTheNthEvaluation(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		p := policy(func(p *Policy) { p.Breaches = n })

@@ -13,20 +13,22 @@ type Device struct {
 	ID   string `json:"id"` // hw.id
 }
 
-// Reading is a number of bytes and its sample time. The zero value means that nothing was observed.
+// Reading is a number of bytes with the timestamp of its sample. The zero value means that nothing
+// was observed.
 type Reading struct {
 	Bytes int64
 	At    time.Time
 }
 
-// Holder is a container on the device, according to telemetry.
+// Holder is a container that, according to telemetry, uses the device.
 type Holder struct {
 	gpudata.Holder
 	Usage, Budget Reading
 	Source        gpushare.BudgetSource // source of the budget
 }
 
-// Attribution reports whether the containers' memory adds up to the device's memory.
+// Attribution indicates whether the memory usage of the containers adds up to the memory usage of
+// the device.
 type Attribution uint8
 
 // The states of gpu.memory.attribution.state.
@@ -36,18 +38,19 @@ const (
 	Valid
 )
 
-// Sample is the state of a device at one time, according to telemetry.
+// Sample is the state of a device at a point in time, according to telemetry.
 type Sample struct {
 	At                     time.Time
 	Headroom, Usage, Limit int64 // free, used and total memory, in bytes
 	Attribution            Attribution
-	Conflict               bool // a series had two different values at one time
+	Conflict               bool // two different values of a series had the same timestamp
 	Holders                []Holder
 	// Moved is the time at which the board's energy counter last changed, or zero if there is no
-	// counter. The readings may be as old as this time.
+	// counter. If the exporter repeats old values, the readings may be as old as Moved.
 	Moved time.Time
-	// Spare maps the UID of a pod to the unused part of the budgets that the pod shares. It counts
-	// only the pod's other devices, and other pods with the same claim.
+	// Spare maps the UID of a pod to the unused part of the budgets that the pod shares. The share
+	// of the pod on this device is not included. The unused part on the pod's other devices, and in
+	// other pods that use the same claim, is included.
 	Spare map[string]int64
 	// Processes maps the UID of a pod to the number of the pod's processes on the device. A pod
 	// that is not in any process list has no entry.
@@ -57,59 +60,60 @@ type Sample struct {
 	Annotated map[string]int64
 }
 
-// Pod is the current state of a pod in the API server.
+// Pod is the current state of a pod, as read from the API server.
 type Pod struct {
-	Found       bool // a pod with that name exists
+	Found       bool // a pod with the requested name exists
 	UID, Node   string
 	Running     bool // phase Running
 	Started     time.Time
-	Terminating bool // has a deletion timestamp
-	Mirror      bool // is a static pod
-	Protected   bool // has the label that prevents evictions
+	Terminating bool // The pod has a deletion timestamp.
+	Mirror      bool // The pod is a static pod.
+	Protected   bool // The pod has the label that protects pods from eviction.
 	Priority    int32
-	Owner       string // namespace/kind/name of its controller, or empty
-	OwnerKind   string // the kind in Owner
+	Owner       string // The controller in the form namespace/kind/name, or empty.
+	OwnerKind   string // The kind of the controller.
 	// Budgets are the budgets that the pod declares now.
 	Budgets []gpushare.Budget
 }
 
-// Policy contains the rules. Sizes are in bytes.
+// Policy contains the rules for decisions. Sizes are in bytes.
 type Policy struct {
 	DryRun            bool
-	Interval          time.Duration // time between evaluations
-	Floor, ClearFloor int64         // free memory at which a breach starts (below) and ends (at or above)
-	Breaches          int           // consecutive breaching evaluations before an action
+	Interval          time.Duration // The time between evaluations.
+	Floor, ClearFloor int64         // A breach starts below Floor and ends at or above ClearFloor, in terms of free memory.
+	Breaches          int           // The number of consecutive breaches that are required before an action.
 	DeviceCooldown    time.Duration
 	OwnerCooldown     time.Duration
 	MaxActionsPerHour int
 	MinPodAge         time.Duration
-	Namespaces        []string // namespaces whose pods may be evicted
-	Denied            []string // the Namespaces in which a permission is missing
-	OwnerKinds        []string // kinds of controllers that restart an evicted pod
-	MaxPriority       int32    // highest priority of a pod that may be evicted
+	Namespaces        []string // The namespaces whose pods may be evicted.
+	Denied            []string // The elements of Namespaces in which a permission is missing.
+	OwnerKinds        []string // The kinds of controllers whose pods may be evicted.
+	MaxPriority       int32    // The highest priority of pods that may be evicted.
 	MaxDataAge        time.Duration
-	MinOvershoot      int64                   // minimum overshoot per process of the pod
-	MinOvershootRatio float64                 // minimum overshoot as a fraction of the budget
-	BudgetSources     []gpushare.BudgetSource // the budget sources for which pods may be evicted
-	Annotation        bool                    // Pod.Budgets includes the budgets from the user's annotation
+	MinOvershoot      int64                   // The minimum overshoot for each process of the pod.
+	MinOvershootRatio float64                 // The minimum overshoot as a fraction of the budget.
+	BudgetSources     []gpushare.BudgetSource // Pods are evicted only for exceeding budgets from these sources.
+	Annotation        bool                    // Pod.Budgets includes the budgets from the user's annotation.
 }
 
-// Breach is the stored state of a device.
+// Breach is the state of a device that is kept between evaluations.
 type Breach struct {
-	Count  int            `json:"count"`            // consecutive breaching evaluations, up to Policy.Breaches
-	LastAt time.Time      `json:"last_at,omitzero"` // time of the last evaluated readings
-	Over   map[string]int `json:"over,omitempty"`   // number of these evaluations in which a pod was over its budget, by pod UID
-	Doubt  Reason         `json:"doubt,omitempty"`  // why the last sample suspended the decision, or empty
-	Floor  int64          `json:"floor,omitempty"`  // the Policy.Floor during the count
+	Count  int            `json:"count"`            // The number of consecutive breaches, capped at Policy.Breaches.
+	LastAt time.Time      `json:"last_at,omitzero"` // The timestamp of the last evaluated sample.
+	Over   map[string]int `json:"over,omitempty"`   // The number of consecutive breaches in which a pod was over its budget, keyed by pod UID.
+	Doubt  Reason         `json:"doubt,omitempty"`  // The reason why no decision was made from the last sample, or empty.
+	Floor  int64          `json:"floor,omitempty"`  // The value of Policy.Floor during these breaches.
 	// ClearSince is the time of the first sample at or above the clear floor since the last sample
-	// below the floor. It is zero if the last sample was below the floor or was not usable.
+	// below the floor. ClearSince is zero if there is no such sample, or if the last sample was
+	// below the floor or unusable.
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
-// Action is an eviction. In a dry run, it is an eviction that was not carried out.
+// Action is an eviction. In a dry run, the eviction was only reported.
 type Action struct {
-	// ID identifies the action. It stays the same if At is adjusted because the clock was set.
-	// Actions of earlier versions have no ID.
+	// ID identifies the action. The ID stays the same if At is adjusted because the clock was set.
+	// Actions that an earlier version recorded have no ID.
 	ID        string    `json:"id,omitempty"`
 	At        time.Time `json:"at"`
 	Device    Device    `json:"device"`
@@ -118,43 +122,44 @@ type Action struct {
 	UID       string    `json:"uid"`
 	Owner     string    `json:"owner"`
 	DryRun    bool      `json:"dry_run,omitempty"`
-	// Ended is true if the shortage is over. This means that the device's free memory stayed at or
-	// above the clear floor for the owner's cool-down after the action.
+	// Ended is true if the shortage has ended. A shortage has ended if, after the action, the
+	// device's free memory reached the clear floor and then did not fall below the floor for the
+	// length of the owner's cool-down.
 	Ended bool `json:"ended,omitempty"`
 }
 
-// State is passed from one evaluation to the next. It contains the breach of the device, the
+// State is passed from one evaluation to the next. State contains the breach of one device, the
 // watchdog's own actions on all devices, and the actions that all watchdogs in the cluster
-// recorded. It is never modified in place.
+// recorded. A State is never modified in place.
 type State struct {
 	Breach   Breach
 	Actions  []Action
 	Recorded []Action
 }
 
-// Input is the data for an evaluation of a device.
+// Input contains the data from which a device is evaluated.
 type Input struct {
 	Device Device
-	Sample *Sample        // nil if there is no sample
-	Pods   map[string]Pod // pods that were read from the API server, by the UID in telemetry
+	Sample *Sample        // The sample is nil if no complete sample is available.
+	Pods   map[string]Pod // The pods that were read from the API server, keyed by the UID in telemetry.
 }
 
-// Victim is a pod that is over its budget. Its numbers are sums over its containers that are on the
-// device and have a budget. The unused part of the same budget on other devices and in other pods
-// is subtracted.
+// Victim is a pod that is over its budget. Usage and Budget are sums over the pod's containers that
+// use the device and have a budget. Overshoot is Usage minus Budget, minus the unused part of
+// shared budgets on other devices and in other pods.
 type Victim struct {
 	Namespace, Pod, UID      string
 	Usage, Budget, Overshoot int64
-	Processes                int // number on the device; at least one for each container that uses memory
+	Processes                int // the number of processes on the device, at least one for each container that uses memory
 }
 
-// Decision is the outcome of an evaluation, with its numbers.
+// Decision is the outcome of an evaluation, together with the numbers that explain the outcome.
 type Decision struct {
 	Device                 Device
 	Reason                 Reason
-	Headroom, Usage, Limit int64   // bytes, or 0 without a usable sample
-	Breaches               int     // consecutive breaching evaluations so far
-	Unbudgeted             int64   // bytes used by containers without a budget
-	Victim                 *Victim // the pod that Reason refers to, or nil
-	Action                 *Action // the action to carry out, which the new state already contains, or nil
+	Headroom, Usage, Limit int64   // Sizes in bytes, or 0 if there is no usable sample.
+	Breaches               int     // The number of consecutive breaches so far.
+	Unbudgeted             int64   // The number of bytes that containers without a budget use.
+	Victim                 *Victim // The pod that Reason refers to, or nil.
+	Action                 *Action // The action to carry out, or nil. The new state already contains the action.
 }
