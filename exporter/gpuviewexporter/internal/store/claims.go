@@ -8,10 +8,10 @@ import (
 )
 
 // claimKey identifies a combination of a ResourceClaim, a device that is allocated to the claim,
-// and a pod that reserves the claim.
+// and a pod that the claim is reserved for.
 type claimKey struct{ cluster, claimUID, podUID, deviceID, migUUID string }
 
-// Claim is a ResourceClaim that a pod reserves.
+// Claim is a ResourceClaim that is reserved for a pod.
 type Claim struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -19,7 +19,7 @@ type Claim struct {
 	Pod       string `json:"pod"`
 }
 
-// claimState is a claim and the node of its device, if the node is known.
+// claimState contains a claim and, if known, the node of the claim's device.
 type claimState struct {
 	Claim
 	node string
@@ -29,11 +29,11 @@ type claimState struct {
 // classKey identifies a DeviceClass.
 type classKey struct{ cluster, class string }
 
-// addClaim stores a device that is allocated to a claim. gpu_cluster sends all claims with the same
-// time. Claims with an older time no longer exist.
+// addClaim stores a device that is allocated to a claim. All claims that gpu_cluster sends at once
+// have the same timestamp. A claim with an older timestamp no longer exists.
 func (b *Batch) addClaim(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
 	if id == "" && d.MIGUUID == "" || hold.Claim == "" {
-		return Ignored // It is unknown which device or which claim this is.
+		return Ignored // The point does not identify the device or the claim.
 	}
 	key := claimKey{place.Cluster, p.Attribute, place.PodUID, id, d.MIGUUID}
 	c := b.s.claims[key]
@@ -52,8 +52,7 @@ func (b *Batch) addClaim(place *Place, id string, d *Description, hold *Hold, p 
 	return Accepted
 }
 
-// addClaimCount stores the number of claims of a DeviceClass that have devices but are not reserved
-// for a pod.
+// addClaimCount stores the number of unreserved claims of a DeviceClass.
 func (b *Batch) addClaimCount(cluster string, p *Point) Outcome {
 	if p.Attribute == "" || p.State != unreservedState {
 		return Ignored
@@ -74,7 +73,8 @@ func (b *Batch) addClaimCount(cluster string, p *Point) Outcome {
 	return Accepted
 }
 
-// unreservedState is the state of claims that have devices but are not reserved for a pod.
+// unreservedState is the state of unreserved claims, which have devices but are not reserved for
+// any pod.
 const unreservedState = "allocated"
 
 func (s *Store) setClaimsAt(cluster string, at int64) {
@@ -97,15 +97,15 @@ func (s *Store) forgetClaims(cluster string) {
 	delete(s.claimsAt, cluster)
 }
 
-// isCurrent reports whether the time of a reading is recent and is the time of the cluster's newest
-// list of claims.
+// isCurrent reports whether a timestamp is recent and equal to the timestamp of the cluster's
+// newest list of claims.
 func (v *View) isCurrent(cluster string, at int64) bool {
 	_, ok := v.fresh(Reading{at: at})
 	return ok && at == v.s.claimsAt[cluster]
 }
 
-// Claims returns the reserved claims to which the device is allocated, sorted by name. The cluster
-// or node of a claim may be unknown.
+// Claims returns the reserved claims that the device is allocated to, sorted by name. If the
+// cluster or node of a claim is unknown, only the ID of the device must match.
 func (v *View) Claims(d *Device) []Claim {
 	if v.claims == nil {
 		v.claims = map[string][]placedClaim{}
@@ -133,22 +133,22 @@ func (v *View) Claims(d *Device) []Claim {
 	return slices.Compact(out)
 }
 
-// placedClaim is a claim and its cluster.
+// placedClaim contains a claim and the cluster that the claim belongs to.
 type placedClaim struct {
 	cluster string
 	*claimState
 }
 
-// UnreservedClaims contains the number of claims of a DeviceClass that have devices but are not
-// reserved for a pod.
+// UnreservedClaims contains the number of unreserved claims of a DeviceClass. An unreserved claim
+// has devices but is not reserved for any pod.
 type UnreservedClaims struct {
 	Cluster string `json:"cluster,omitempty"`
 	Class   string `json:"class"`
 	Count   int    `json:"count"`
 }
 
-// UnreservedClaims returns the number of these claims for each DeviceClass, sorted by cluster and
-// class name.
+// UnreservedClaims returns the number of unreserved claims of each DeviceClass, sorted by cluster
+// and class name.
 func (v *View) UnreservedClaims() []UnreservedClaims {
 	out := []UnreservedClaims{}
 	for key, r := range v.s.unreserved {

@@ -9,34 +9,36 @@ import (
 )
 
 const (
-	// A result of an exporter is stale after three scrape intervals plus minStaleTime. The extra
-	// time is needed because points may wait in queues. The interval is unknown until the second
-	// result. Until then, the result is stale after maxUnknownInterval.
+	// The last result about an exporter becomes stale after three scrape intervals plus
+	// minStaleTime. The additional time is needed because points may wait in queues. As long as
+	// only one result has arrived, the scrape interval is unknown, and the result becomes stale
+	// after maxUnknownInterval.
 	minStaleTime       = int64(15 * time.Second)
 	maxUnknownInterval = int64(90 * time.Second)
 )
 
 type exporterKey struct{ cluster, node, url string }
 
-// Exporter is the state of one exporter, from gpu.exporter.up.
+// Exporter is the state of one exporter, as reported by gpu.exporter.up.
 type Exporter struct {
 	// Cluster and Node are empty if the receiver that scrapes the exporter does not know them.
 	Cluster, Node string
-	// URL is the scraped endpoint.
+	// URL is the URL of the endpoint that is scraped.
 	URL string
-	// Up is true if the exporter answered the last scrape. Since is the time of the first scrape
-	// with this result. At is the time of the last scrape. Both are in Unix nanoseconds of the
-	// collector's clock.
+	// Up is true if the exporter answered the last scrape. Since is the time of the first scrape in
+	// the current series of equal results. At is the time of the last scrape. Since and At are in
+	// Unix nanoseconds, by the clock of the collector that scrapes the exporter.
 	Up        bool
 	Since, At int64
-	// ReceivedAt is the time at which the last result arrived, by the clock of gpu_view.
+	// ReceivedAt is the time at which gpu_view received the last result, by gpu_view's own clock.
 	ReceivedAt int64
 	// Stale is true if gpu.exporter.up no longer arrives, because the exporter is no longer scraped
-	// or its samples are lost. In that case, it is unknown whether the exporter answers.
-	// OthersAnswer is true if another exporter on the same node answers. [View.Exporters] sets both
-	// fields.
+	// or its samples are lost. If Stale is true, nobody knows whether the exporter answers.
+	// OthersAnswer is true if another exporter on the same node answers. [View.Exporters] sets
+	// Stale and OthersAnswer.
 	Stale, OthersAnswer bool
-	// interval is the time between the last two scrapes. It is 0 before the second scrape.
+	// interval is the time between the last two scrapes. The interval is 0 before the second
+	// scrape.
 	interval int64
 	outages  []Outage
 }
@@ -48,7 +50,7 @@ func (e *Exporter) isStale(now int64) bool {
 	return now-e.ReceivedAt > 3*e.interval+minStaleTime
 }
 
-// report stores whether an exporter answered.
+// report stores the result of a scrape: whether the exporter answered.
 func (b *Batch) report(place *Place, p *Point) Outcome {
 	if p.Attribute == "" {
 		return Ignored
@@ -79,8 +81,9 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	return Accepted
 }
 
-// Ended deletes the state of an exporter when a point without a value ends its series, for example
-// because another exporter replaces it. Device series end when their points are too old instead.
+// If a point without a value ends the series of an exporter, Ended deletes the state of the
+// exporter. A series ends, for example, if the exporter is replaced by another exporter. Ended
+// ignores device series, because devices expire when their points are too old.
 func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	key := exporterKey{place.Cluster, place.Node, attribute}
 	if _, known := b.s.exporters[key]; known && m.metricKind == exporterKind {
@@ -88,8 +91,7 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	}
 }
 
-// forgetExporters deletes the exporters that have no recent result, because they are no longer
-// scraped.
+// forgetExporters deletes exporters without a recent result. These exporters are no longer scraped.
 func (s *Store) forgetExporters(now int64) {
 	maps.DeleteFunc(s.exporters, func(_ exporterKey, e *Exporter) bool { return now-e.ReceivedAt > s.stale() })
 }
@@ -122,13 +124,13 @@ func (v *View) Exporters() []Exporter {
 	return v.exporters
 }
 
-// LastExporterPoint returns the time at which the last gpu.exporter.up point of any exporter
-// arrived, in Unix nanoseconds. It returns 0 if no such point has arrived.
+// LastExporterPoint returns the arrival time of the last point of gpu.exporter.up, in Unix
+// nanoseconds. If no point of gpu.exporter.up has arrived, LastExporterPoint returns 0.
 func (v *View) LastExporterPoint() int64 { return v.s.exporterPointAt }
 
-// failing returns the exporter whose failure explains why a device on the node has no data, or nil.
-// If an exporter on the node fails and no other exporter on the node answers, failing returns that
-// exporter. If all exporters fail, failing can return any of them.
+// failing returns an exporter whose failure explains why the devices on the node have no data, or
+// nil if there is none. An exporter on the node is returned only if no other exporter on the node
+// answers. If all exporters in the fleet are down, an exporter on any node may be returned.
 func (v *View) failing(cluster, node string) *Exporter {
 	all := v.Exporters()
 	for _, e := range v.down {

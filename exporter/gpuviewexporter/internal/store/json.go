@@ -2,7 +2,7 @@ package store
 
 import "strconv"
 
-// Time is a time in Unix nanoseconds. It is encoded in JSON as seconds.
+// Time is a time in Unix nanoseconds. The JSON encoding of a Time is in seconds.
 type Time int64
 
 // MarshalJSON implements json.Marshaler.
@@ -10,10 +10,10 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(t)/1e9, 'f', -1, 64), nil
 }
 
-// Numbers is a list of numbers. NaN means that a number is absent, and is encoded in JSON as null.
+// Numbers is a list of numbers. NaN stands for an absent number and is encoded in JSON as null.
 type Numbers []float32
 
-// MarshalJSON writes each number with six significant digits, which is sufficient for display.
+// MarshalJSON writes each number with six significant digits, which is precise enough for display.
 func (n Numbers) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, 2+8*len(n))
 	out = append(out, '[')
@@ -33,16 +33,17 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// Name identifies a field or a gauge by its metric and the value of the metric's own attribute.
+// Name identifies a field or a gauge by the name of a metric and the value of the metric's own
+// attribute.
 type Name struct {
 	Metric string `json:"metric"`
 	Value  string `json:"value,omitempty"`
 }
 
-// FieldNames and GaugeNames are the names of the fields and of the gauges.
+// FieldNames and GaugeNames are the names of all fields and gauges.
 var (
-	FieldNames = names(fields)    // indexed by Field
-	GaugeNames = names(gauges[:]) // indexed by Gauge
+	FieldNames = names(fields)    // Indexed by Field.
+	GaugeNames = names(gauges[:]) // Indexed by Gauge.
 )
 
 func names(sources []fieldSource) []Name {

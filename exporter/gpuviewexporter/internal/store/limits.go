@@ -1,19 +1,20 @@
 package store
 
-// Limit is a limit above which points are refused.
+// Limit is a limit on a number of items. If the limit is reached, points of additional items are
+// refused.
 type Limit struct {
 	// Component is the id of the component that enforces the limit.
 	Component string `json:"component"`
-	// Setting is the name of the setting that can raise the limit. It is empty if the limit is a
-	// constant.
+	// Setting is the name of the setting that configures the limit. If the limit is a constant,
+	// Setting is empty.
 	Setting string `json:"setting,omitempty"`
-	// Limit is the maximum number of items. Of is the kind of these items.
+	// Limit is the maximum number of items. Of describes the items that are counted.
 	Limit int    `json:"limit"`
 	Of    string `json:"of"`
 }
 
-// The following constants are the indexes of a store's limits. The settings determine the limits
-// for devices and holders. The other limits are constants that no healthy fleet reaches.
+// The following constants are indexes into the limits of a store. The limits on devices and holders
+// are configurable. The other limits are constants that no healthy fleet reaches.
 const (
 	deviceLimit = iota
 	holderLimit
@@ -25,13 +26,13 @@ const (
 )
 
 const (
-	// maxResources limits the number of Kubernetes resource names.
+	// maxResources is the maximum number of Kubernetes resource names, and of DeviceClasses.
 	maxResources = 1000
-	// maxExporters limits the number of exporters whose state is stored.
+	// maxExporters is the maximum number of exporters whose state is stored.
 	maxExporters = 10_000
-	// maxCodes limits the number of XID codes per device.
+	// maxCodes is the maximum number of XID codes per device.
 	maxCodes = 64
-	// maxClaims limits the number of devices that are allocated to claims.
+	// maxClaims is the maximum number of combinations of a claim, a device and a pod.
 	maxClaims = 50_000
 )
 
@@ -46,8 +47,8 @@ func limits(s Settings) [numLimits]Limit {
 	}
 }
 
-// refuse records that a limit refused a point. The first refusal, and the first refusal after each
-// period without refusals, is added to the limits that Reached returns.
+// refuse records that a point was refused because of a limit. If no point was refused because of
+// the same limit for some time, refuse also adds the limit to the result of Reached.
 func (b *Batch) refuse(limit int) Outcome {
 	if last := b.s.refused[limit]; last == 0 || b.now-last > b.s.stale() {
 		b.reached = append(b.reached, b.s.limits[limit])
@@ -56,11 +57,10 @@ func (b *Batch) refuse(limit int) Outcome {
 	return Refused
 }
 
-// Reached returns the limits that began to refuse points in this batch after a period
-// without refusals.
+// Reached returns the limits that caused refusals in the batch after a period without refusals.
 func (b *Batch) Reached() []Limit { return b.reached }
 
-// Refusing returns the limits that refused points recently.
+// Refusing returns the limits because of which points were recently refused.
 func (v *View) Refusing() []Limit {
 	out := []Limit{}
 	for i, at := range v.s.refused {

@@ -6,20 +6,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// nodeKey identifies a node. An empty node name means the cluster itself.
+// nodeKey identifies a node, or the cluster itself if the node name is empty.
 type nodeKey struct{ cluster, node string }
 
-// nodeState contains the state of a node's clock.
+// nodeState contains the data that is needed to detect changes of a node's clock.
 type nodeState struct {
 	key   nodeKey
-	clock gpudata.Clock // observes the time of the newest point in each batch
+	clock gpudata.Clock // Observes the timestamp of the newest point in each batch.
 	// newest is the end of the newest window.
 	newest int64
-	// batch is the time of the node's newest point in the current batch, or 0.
+	// batch is the timestamp of the node's newest point in the current batch, or 0.
 	batch int64
 }
 
-// observe records the time of an accepted point.
+// observe records the timestamp of an accepted point.
 func (b *Batch) observe(place *Place, p *Point) {
 	key := nodeKey{place.Cluster, place.Node}
 	n := b.node
@@ -40,9 +40,10 @@ func (b *Batch) observe(place *Place, p *Point) {
 	}
 }
 
-// observeNodes updates the clocks of the nodes in the batch. If all new points of a node stay older
-// than the node's newest point, the node's clock was set back. The times of the node's stored data
-// are then in the future, so observeNodes deletes the data.
+// observeNodes passes the timestamps in the batch to the clocks of the nodes. If all new points of
+// a node are older than the node's newest point for some time, the node's clock was set back. In
+// this case, observeNodes deletes the stored data of the node, because the timestamps of the data
+// are in the future.
 func (b *Batch) observeNodes() {
 	for _, n := range b.nodes {
 		if n.clock.Observe(n.batch, b.wall, b.s.staleAfter()) == gpudata.SetBack {
@@ -76,7 +77,7 @@ func (s *Store) forgetNode(n *nodeState) {
 	s.swept = min(s.swept, s.newest)
 }
 
-// sweepNodes deletes the nodes that have no stored data.
+// sweepNodes deletes the state of nodes that have no stored data.
 func (s *Store) sweepNodes() {
 	used := map[nodeKey]bool{}
 	for key := range s.devices {

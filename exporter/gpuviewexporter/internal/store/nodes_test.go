@@ -10,7 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// windows adds a window and a gauge of a node, and the scheduler's view, all with the same time.
+// windows adds a window, a gauge and the scheduler's view to the store, all with the same
+// timestamp.
 func windows(s *Store, node string, now, end time.Time, value float64) (setBack bool) {
 	b := s.Begin(now)
 	for metric, id := range map[*signal.Metric]string{signal.UtilizationAvg: "GPU-" + node, signal.HwPower: "GPU-" + node, signal.ClusterPendingPodCount: ""} {
@@ -31,7 +32,7 @@ func TestStoreFollowsAClockThatWasSetBack(t *testing.T) {
 		windows(s, "a", epoch.Add(minute*time.Minute), epoch.Add(minute*time.Minute), 0.1)
 		windows(s, "b", epoch.Add(minute*time.Minute), epoch.Add(minute*time.Minute), 0.1)
 	}
-	const step = -time.Hour // every clock is set back by one hour
+	const step = -time.Hour // all clocks are set back by one hour
 	times := 0
 	for minute := time.Duration(3); minute < 11; minute++ {
 		now := epoch.Add(step + minute*time.Minute)

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// track contains the history of a gauge. It divides the time into slots that are as long as a
-// window, and keeps the highest value of each slot.
+// track contains the history of a gauge. Time is divided into slots that are as long as a window,
+// and only the highest value in each slot is kept.
 type track struct {
-	ends   []int64 // times of the values, in Unix nanoseconds
+	ends   []int64 // The times of the values, in Unix nanoseconds.
 	values []float32
 }
 
@@ -27,8 +27,8 @@ func (t *track) expire(oldest int64) {
 	t.ends, t.values = slices.Delete(t.ends, 0, i), slices.Delete(t.values, 0, i)
 }
 
-// Past calls f for each stored value of a gauge and its time in Unix nanoseconds, oldest first.
-// Only power and the GPU temperature have a history.
+// Past calls f for each value in the history of a gauge, oldest first. Times are in Unix
+// nanoseconds. Only power and the GPU temperature have a history.
 func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
 	if g < numTracked {
 		for i, at := range d.tracks[g].ends {
@@ -37,7 +37,7 @@ func (d *Device) Past(g Gauge, f func(at int64, value float32)) {
 	}
 }
 
-// Span is a time span in which a container held a device.
+// Span is a time span during which a container held a device.
 type Span struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -46,8 +46,8 @@ type Span struct {
 	To        Time   `json:"to"`
 }
 
-// Spans returns the time spans during which containers held the device, sorted by start. A missing
-// window ends a span.
+// Spans returns the time spans during which containers held the device, sorted by start time. If a
+// window is missing, the span ends, and a new span starts after the gap.
 func (d *Device) Spans() []Span {
 	out := []Span{}
 	for _, h := range d.Holders() {

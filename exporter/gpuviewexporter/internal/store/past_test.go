@@ -9,7 +9,7 @@ import (
 func TestATrackHasTheHighestValueOfEachStep(t *testing.T) {
 	var k track
 	for i, v := range []float32{1, 5, 3, 2, 4, 9} {
-		k.add([]int64{10, 12, 19, 20, 31, 15}[i], v, 10) // the last one arrives too late
+		k.add([]int64{10, 12, 19, 20, 31, 15}[i], v, 10) // the last value arrives too late
 	}
 	d := Device{tracks: [numTracked]track{k}}
 	past := func() map[int64]float32 {

@@ -2,18 +2,20 @@ package store
 
 import "slices"
 
-// maxRestarts limits the number of stored restarts per device and of stored outages per exporter.
+// maxRestarts is the maximum number of restarts that are stored per device, and of outages that are
+// stored per exporter.
 const maxRestarts = 64
 
-// Restart is a restart of a device's driver. The driver's energy counter starts at 0 again. After
-// is the time of the last point before the restart. By is the time of the first point after it.
+// Restart is a restart of a device's driver. A restart resets the energy counter to 0. After is the
+// time of the last point before the restart. By is the time of the first point after the restart.
 type Restart struct {
 	After Time `json:"after"`
 	By    Time `json:"by"`
 }
 
-// energyCounter tracks a board's energy counter. Only a decrease by more than half counts as a
-// restart. If two collectors send the counter, it can appear to decrease slightly.
+// energyCounter tracks a board's energy counter. A decrease of the counter counts as a restart only
+// if the value falls by more than half. Smaller decreases are ignored, because the counter can
+// appear to decrease slightly if two collectors send it.
 type energyCounter struct {
 	at       int64
 	value    float64
@@ -35,7 +37,7 @@ func (e *energyCounter) expire(oldest int64) {
 }
 
 // Restarts returns the restarts of the device's driver during the retention period, oldest first.
-// For a MIG instance, it returns the restarts of its board.
+// For a MIG instance, Restarts returns the restarts of the instance's board.
 func (v *View) Restarts(d *Device) []Restart {
 	if board := v.s.devices[deviceKey{d.Cluster, d.Node, d.Parent}]; board != nil {
 		d = board
@@ -43,16 +45,16 @@ func (v *View) Restarts(d *Device) []Restart {
 	return append([]Restart{}, d.energy.restarts...)
 }
 
-// Outage is a time span during which an exporter did not answer. It starts at the first failed
-// scrape and ends at the next successful scrape. To is 0 if the outage has not ended.
+// Outage is a time span during which an exporter did not answer. An outage starts at the first
+// failed scrape and ends at the next successful scrape. If the outage has not ended, To is 0.
 type Outage struct {
 	URL  string `json:"url"`
 	From Time   `json:"from"`
 	To   Time   `json:"to"`
 }
 
-// Outages returns the outages of the exporters on the device's node. They are sorted by exporter
-// and then by time, oldest first. Only exporters that have a recent result are included.
+// Outages returns the outages of the exporters on the device's node. Outages are sorted by exporter
+// and then by time, oldest first. Exporters without a recent result are not included.
 func (v *View) Outages(d *Device) []Outage {
 	out := []Outage{}
 	for _, e := range v.Exporters() {

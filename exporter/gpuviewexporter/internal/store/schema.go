@@ -7,23 +7,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Field identifies a column of a series. It is a windowed metric with one value of the metric's own
-// attribute.
+// Field identifies a column of a series. A column contains the values of a windowed metric for one
+// value of the metric's own attribute.
 type Field uint8
 
 // fold defines how the values of several windows are combined.
 type fold uint8
 
 const (
-	// mean is the average, weighted by observed time.
+	// mean computes the average, weighted by observed time.
 	mean fold = iota
-	// maximum is the highest of the maxima.
+	// maximum selects the highest value.
 	maximum
-	// sum is the sum of counts.
+	// sum adds the values up.
 	sum
 )
 
-// fieldSource contains the metric of a field or gauge and a value of the metric's own attribute.
+// fieldSource contains the metric that a field or gauge gets its values from.
 type fieldSource struct {
 	metric *signal.Metric
 	// value is a value of the metric's own attribute, or "" if the metric has no such attribute.
@@ -31,9 +31,9 @@ type fieldSource struct {
 	fold  fold
 }
 
-// fields are the fields of a window. The first two are the coverage and the number of samples. They
-// are followed by the windowed metrics of the signal table, in the order of the table, with one
-// field for each value of a metric's own attribute.
+// fields lists the fields of a window. The first two fields are the coverage and the number of
+// samples. The remaining fields are the windowed metrics in the signal table, in the order of the
+// table, with one field for each value of a metric's own attribute.
 var fields = func() []fieldSource {
 	out := []fieldSource{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
 	for _, samples := range signal.All() {
@@ -63,8 +63,7 @@ var fields = func() []fieldSource {
 // NumFields is the number of fields.
 var NumFields = Field(len(fields))
 
-// FieldOf returns the field of a windowed metric with the given value of the metric's own
-// attribute.
+// FieldOf returns the field for a windowed metric and a value of the metric's own attribute.
 func FieldOf(m *signal.Metric, value string) Field {
 	i := slices.IndexFunc(fields, func(s fieldSource) bool { return s.metric == m && s.value == value })
 	if i < 0 {
@@ -73,7 +72,7 @@ func FieldOf(m *signal.Metric, value string) Field {
 	return Field(i)
 }
 
-// Calculations use the following fields.
+// The following fields are used in calculations.
 var (
 	Coverage       = FieldOf(signal.WindowCoverage, "")
 	Samples        = FieldOf(signal.WindowSamples, "")
@@ -81,7 +80,7 @@ var (
 	MemoryAvg      = FieldOf(signal.MemoryUtilizationAvg, "")
 )
 
-// FieldsOf returns the fields of a windowed metric, one for each value of the metric's own
+// FieldsOf returns all fields of a windowed metric, one for each value of the metric's own
 // attribute.
 func FieldsOf(m *signal.Metric) []Field {
 	var out []Field
@@ -93,14 +92,15 @@ func FieldsOf(m *signal.Metric) []Field {
 	return out
 }
 
-// Value returns the value of the metric's own attribute, or "".
+// Value returns the value of the metric's own attribute, or "" if the metric has no such attribute.
 func (f Field) Value() string { return fields[f].value }
 
-// Gauge identifies a metric whose last value is stored.
+// Gauge identifies a metric of which only the last value is stored, and a value of the metric's own
+// attribute.
 type Gauge uint8
 
-// gauges are the gauges of a device, followed by the gauges of a container. The history of the
-// first numTracked gauges is stored.
+// gauges lists the gauges of a device, followed by the gauges of a container. For the first
+// numTracked gauges, the store also keeps a history.
 var gauges = [...]fieldSource{
 	{metric: signal.HwPower},
 	{metric: signal.HwTemperature, value: signal.LocationGPU},
@@ -131,15 +131,15 @@ var gauges = [...]fieldSource{
 	{metric: signal.K8sContainerGPUUtilization},
 }
 
-// numTracked is the number of gauges whose history is stored. They are the first elements of
-// gauges.
+// numTracked is the number of gauges at the start of the gauges list for which the store keeps a
+// history.
 const numTracked = 2
 
 // NumGauges is the number of gauges.
 const NumGauges = Gauge(len(gauges))
 
-// Calculations use the following gauges. ContainerMemoryUsage and the gauges after it are the
-// gauges of a container.
+// The following gauges are used in calculations. ContainerMemoryUsage is the first of the gauges
+// that describe a container.
 var (
 	MemoryUsage          = GaugeOf(signal.HwGPUMemoryUsage, "")
 	MemoryLimit          = GaugeOf(signal.HwGPUMemoryLimit, "")
@@ -147,7 +147,7 @@ var (
 	ContainerMemoryUsage = GaugeOf(signal.K8sContainerGPUMemoryUsage, "")
 )
 
-// GaugeOf returns the gauge of a metric with the given value of the metric's own attribute.
+// GaugeOf returns the gauge for a metric and a value of the metric's own attribute.
 func GaugeOf(m *signal.Metric, value string) Gauge {
 	i := slices.IndexFunc(gauges[:], func(s fieldSource) bool { return s.metric == m && s.value == value })
 	if i < 0 {
@@ -156,11 +156,11 @@ func GaugeOf(m *signal.Metric, value string) Gauge {
 	return Gauge(i)
 }
 
-// Demand identifies a metric of the scheduler's view. The last value of the metric is stored for
-// each Kubernetes resource name.
+// Demand identifies a metric that describes the scheduler's view. For each Kubernetes resource
+// name, the store keeps the last value of the metric.
 type Demand uint8
 
-// These are the metrics of the scheduler's view.
+// These metrics describe the scheduler's view.
 const (
 	PendingPods Demand = iota
 	PendingUnits
@@ -177,14 +177,15 @@ var demands = [NumDemands]*signal.Metric{
 	OldestAge:      signal.K8sGPUPendingOldestAge,
 }
 
-// Verdict is the verdict on one signal of a device, from gpu.signal.available. A missing signal is
-// encoded as Missing plus the number of the reason.
+// Verdict indicates whether a signal of a device is available, according to gpu.signal.available.
+// If a signal is missing for a known reason, the verdict is Missing plus the number of the reason.
 type Verdict uint8
 
-// The following verdicts exist.
+// These are the possible verdicts.
 const (
-	// Unknown means that the signal has no point. Either signals are not diagnosed, or the signal
-	// is measured at another level (for the board or for its instances).
+	// Unknown means that there is no verdict on the signal. Either the signals of the device are
+	// not diagnosed, or the signal is measured at another level (for the board instead of its
+	// instances, or vice versa).
 	Unknown Verdict = iota
 	// Given means that the signal is available.
 	Given
@@ -192,16 +193,17 @@ const (
 	Missing
 )
 
-// diagnosed are the signals whose verdicts are stored. Optional signals are not included.
+// diagnosed lists the signals whose verdicts are stored. Optional signals are not included.
 var diagnosed = slices.DeleteFunc(diagnose.Signals(), func(s *diagnose.Signal) bool { return s.Optional })
 
 // Diagnosed returns the signals whose verdicts are stored, in the order of [View.Verdicts]. The
 // slice is shared and must not be modified.
 func Diagnosed() []*diagnose.Signal { return diagnosed }
 
-// Metric describes how the points of a metric are stored.
+// Metric describes how the data points of a metric are stored.
 type Metric struct {
-	// Attribute is the key of the metric's own attribute, or "".
+	// Attribute is the key of the metric's own attribute, or "" if the metric has no such
+	// attribute.
 	Attribute  string
 	metricKind metricKind
 	byValue    map[string]uint8
@@ -216,16 +218,15 @@ const (
 	demandKind
 	// holderKind metrics only report who holds a device.
 	holderKind
-	// verdictKind metrics contain a verdict on one signal.
+	// verdictKind metrics report whether a signal is available.
 	verdictKind
 	// exporterKind metrics report whether an exporter answers.
 	exporterKind
-	// errorKind metrics count errors of a device by type.
+	// errorKind metrics count the errors of a device by type.
 	errorKind
-	// spendingKind metrics count the spending of a container.
+	// spendingKind metrics count the GPU time and the costs of a container.
 	spendingKind
-	// energyKind is the kind of the energy counter, which restarts when the device's driver
-	// restarts.
+	// energyKind metrics count energy and are reset when the device's driver restarts.
 	energyKind
 	// claimKind metrics report the devices that are allocated to claims. claimCountKind metrics
 	// report the number of claims by state.
@@ -233,7 +234,8 @@ const (
 	claimCountKind
 )
 
-// Lookup returns how the points of a metric are stored. It returns false if they are not stored.
+// Lookup returns the description of the metric with the given name, or false if data points of the
+// metric are not stored.
 func Lookup(name string) (*Metric, bool) {
 	m, ok := metrics[name]
 	return m, ok

@@ -8,13 +8,13 @@ import (
 var absent = float32(math.NaN())
 
 // Series contains the windows of one device, or of one container on one device. The windows are
-// sorted by their end. A column is nil until it has a value.
+// sorted by end time.
 type Series struct {
-	// ends are the ends of the windows in Unix nanoseconds.
+	// ends contains the end times of the windows in Unix nanoseconds.
 	ends []int64
-	// lengths are the lengths of the windows in seconds.
+	// lengths contains the lengths of the windows in seconds.
 	lengths []float32
-	columns [][]float32 // indexed by Field; a column is nil before its first value
+	columns [][]float32 // indexed by Field; a column is nil until it has a value
 }
 
 // Len returns the number of windows.
@@ -26,7 +26,7 @@ func (s *Series) End(i int) int64 { return s.ends[i] }
 // Length returns the length of window i in seconds.
 func (s *Series) Length(i int) float32 { return s.lengths[i] }
 
-// Value returns the value of a field in window i, or NaN if it is absent.
+// Value returns the value of a field in window i, or NaN if the value is absent.
 func (s *Series) Value(i int, f Field) float32 {
 	if len(s.columns) == 0 || s.columns[f] == nil {
 		return absent
@@ -43,8 +43,8 @@ func (s *Series) Values(i int) Numbers {
 	return out
 }
 
-// row returns the index of the window with the given end. If the window does not exist, row creates
-// it and deletes the windows that end at or before oldest.
+// row returns the index of the window with the given end time. If the window does not exist, row
+// creates the window and deletes windows whose end time is not later than the given oldest time.
 func (s *Series) row(end int64, length float32, oldest int64) int {
 	if n := len(s.ends); n > 0 && s.ends[n-1] == end {
 		return n - 1
@@ -78,7 +78,7 @@ func (s *Series) set(i int, f Field, v float32) {
 	s.columns[f][i] = v
 }
 
-// expire deletes the windows that end at or before oldest.
+// expire deletes the windows whose end time is not later than the given oldest time.
 func (s *Series) expire(oldest int64) {
 	i := s.firstAfter(oldest)
 	if i == 0 {
@@ -99,19 +99,19 @@ func (s *Series) firstAfter(t int64) int {
 	return i
 }
 
-// Summary is a combination of several windows, possibly of several devices.
+// Summary contains the combined values of several windows, possibly of several devices.
 type Summary struct {
-	// Start is the start of the earliest window and End the end of the latest one, in Unix
-	// nanoseconds.
+	// Start is the start of the earliest window, and End is the end of the latest window. Both are
+	// in Unix nanoseconds.
 	Start, End int64
-	// Observed is the observed time of the windows, and Length is their total length. Both are in
-	// seconds and are summed over all devices.
+	// Observed is the observed time of all windows, and Length is the total length of all windows.
+	// Both are in seconds and are sums over all devices.
 	Observed, Length float64
 	acc              []accumulator // indexed by Field
 }
 
-// accumulator contains a weighted sum and its weight, a maximum, or a plain sum. A weight of 0
-// means that nothing was observed.
+// accumulator contains the value of a field so far: a weighted sum, a maximum, or a plain sum. A
+// weight of 0 means that there is no value yet.
 type accumulator struct{ value, weight float64 }
 
 func (a *accumulator) add(f Field, o accumulator) {
@@ -127,16 +127,16 @@ func (a *accumulator) add(f Field, o accumulator) {
 	a.weight += o.weight
 }
 
-// unobserved is the weight of a window that has samples but no observed time, as a share of the
-// window's length. Compared with the weight of any other window, it is negligible. If there is no
-// other window, it is sufficient.
+// unobserved is the weight of a window that has samples but no observed time, as a fraction of the
+// window's length. The weight is too small to matter if other windows are observed, but it ensures
+// that the window counts if there are no other windows.
 const unobserved = 1e-9
 
-// Summarize combines the windows of one device that end in (firstAfter, to]. The weight of a window
-// is its observed time: coverage times length, or the full length if the coverage is unknown. If
-// several series are given, they are the series of containers that hold the device. Each series
-// repeats the device's windows. Each window therefore counts only once, from the first series that
-// contains it.
+// Summarize combines the windows of one device whose end time is in the interval (firstAfter, to].
+// The weight of a window is its observed time, which is the coverage multiplied by the length, or
+// the full length if the coverage is unknown. Several series may be given if several containers
+// hold the device. The series of each container repeats the windows of the device, so Summarize
+// uses each window only once, from the first series that contains the window.
 func Summarize(firstAfter, to int64, series ...*Series) *Summary {
 	out := &Summary{acc: make([]accumulator, NumFields)}
 	for n, s := range series {
@@ -185,7 +185,7 @@ func Summarize(firstAfter, to int64, series ...*Series) *Summary {
 	return out
 }
 
-// Merge adds the summary of another device's windows.
+// Merge adds the summary of another device to s.
 func (s *Summary) Merge(o *Summary) {
 	if o.Length == 0 {
 		return
@@ -204,8 +204,9 @@ func (s *Summary) Merge(o *Summary) {
 	}
 }
 
-// Value returns the combined value of a field. Depending on the field, this is the mean weighted by
-// observed time, the maximum or the sum. Value returns false if no window has a value.
+// Value returns the combined value of a field. The combined value is the mean weighted by observed
+// time, the maximum, or the sum, depending on the field. Value returns false if no window has a
+// value.
 func (s *Summary) Value(f Field) (float64, bool) {
 	if len(s.acc) == 0 || s.acc[f].weight == 0 {
 		return 0, false

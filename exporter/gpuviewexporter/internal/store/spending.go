@@ -11,8 +11,7 @@ import (
 // Spending identifies a usage counter that gpu_k8s maintains for a container on a device.
 type Spending uint8
 
-// The counters are times in board seconds and the costs of these times in the currency of the price
-// list.
+// Times are in board seconds. The costs of these times are in the currency of the price list.
 const (
 	AllocatedTime Spending = iota
 	ActiveTime
@@ -34,10 +33,10 @@ var spendings = [NumSpendings]*signal.Metric{
 // Currency is an ISO 4217 code. The zero value means that there is no currency.
 type Currency [3]byte
 
-// severalCurrencies marks a sum of amounts in different currencies. Such a sum is meaningless.
+// severalCurrencies marks a sum of amounts in different currencies, which is meaningless.
 var severalCurrencies = Currency{'*', '*', '*'}
 
-// String returns the code, or "" if there is no currency or more than one.
+// String returns the currency code, or "" if there is no currency or more than one currency.
 func (c Currency) String() string {
 	if c == (Currency{}) || c == severalCurrencies {
 		return ""
@@ -45,8 +44,8 @@ func (c Currency) String() string {
 	return string(c[:])
 }
 
-// Spent contains the amount of each counter. An amount is unknown if its counter is missing, or if
-// it is a cost and there are several currencies.
+// Spent contains the amounts that were counted during some time span. Known is false for a counter
+// that is missing. If there are several currencies, Known is also false for costs.
 type Spent struct {
 	Amounts  [NumSpendings]float64
 	Known    [NumSpendings]bool
@@ -77,14 +76,14 @@ func (s *Spent) addCurrency(c Currency) {
 }
 
 // spentHistory contains the increases of a container's counters on a device during the retention
-// period. They are sorted by the times of their points, oldest first.
+// period. The increases are sorted by timestamp, oldest first.
 type spentHistory struct {
 	counters  map[spentKey]counter
 	increases []increase
 }
 
-// spentKey identifies a counter. Estimated and measured times are separate counters, and each
-// currency has a separate counter.
+// spentKey identifies a counter. There are separate counters for estimated and measured times, and
+// for each currency.
 type spentKey struct {
 	what      Spending
 	estimated bool
@@ -102,8 +101,8 @@ type increase struct {
 	spent Spent
 }
 
-// addPoint adds a point of a counter. It does not store amounts that were counted before the store
-// started, because the times of these amounts are unknown.
+// addPoint adds a data point of a counter. Amounts that were counted before the store started are
+// not stored, because it is unknown when they were spent.
 func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64) {
 	key := spentKey{what, p.Attribute == "true", p.Currency}
 	last, known := s.counters[key]
@@ -134,13 +133,13 @@ func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64
 
 func (g increase) compare(at int64) int { return cmp.Compare(g.at, at) }
 
-// expire deletes the increases whose time is at or before oldest.
+// expire deletes the increases whose timestamp is not later than the given oldest time.
 func (s *spentHistory) expire(oldest int64) {
 	n, _ := slices.BinarySearchFunc(s.increases, oldest+1, increase.compare)
 	s.increases = slices.Delete(s.increases, 0, n)
 }
 
-// Spent returns the amounts that the container spent on the device in (from, to].
+// Spent returns the amounts that the container spent on the device in the interval (from, to].
 func (h *Holder) Spent(from, to int64) (sum Spent) {
 	for _, g := range h.spent.increases {
 		if from < g.at && g.at <= to {
@@ -150,16 +149,16 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 	return sum
 }
 
-// holderTimeout is the maximum difference between the time of the newest count of any container and
-// the time of a container's last count. If the difference is greater, the container no longer
-// counts as a holder.
+// holderTimeout is the time after which a container without new points no longer counts as a
+// holder. The time is measured up to the newest point of all containers.
 const holderTimeout = int64(5 * time.Minute)
 
-// IdleSince returns the time since which all devices that the containers hold have been idle, in
-// Unix nanoseconds. For each container, this is the end of the last interval in (from, to] in which
-// it was active. If it was never active, it is the end of its first interval. IdleSince returns the
-// latest of these times. It returns false if a container was active in its newest interval or if
-// counters are missing.
+// IdleSince returns the time, in Unix nanoseconds, since which all devices that the containers hold
+// have been idle. A container has been idle since the end of the last counting interval in (from,
+// to] in which the container was active. If the container was never active, it has been idle since
+// the end of its first counting interval. IdleSince returns the latest of these times over all
+// containers. If a container was active in its newest interval, or if counters are missing,
+// IdleSince returns false.
 func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
 	var gainsByHolder [][]increase
 	var newest int64

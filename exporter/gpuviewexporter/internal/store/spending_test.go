@@ -12,7 +12,7 @@ import (
 )
 
 func TestSpendingIsTheIncreaseOfTheCounters(t *testing.T) {
-	const begin = 1_000_000 // the time at which the store began, in seconds
+	const begin = 1_000_000 // the time at which the store was started, in seconds
 	type point struct {
 		start, at int64 // in seconds after begin
 		value     float64
@@ -21,7 +21,7 @@ func TestSpendingIsTheIncreaseOfTheCounters(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		points []point
-		want   float64 // the amount from second 0 to second 600
+		want   float64 // the amount that was spent from second 0 to second 600
 	}{
 		{"a counter that began before the store counts from its first point", []point{{-500, 60, 400, "false"}, {-500, 120, 460, "false"}}, 60},
 		{"a counter that began since counts from 0", []point{{30, 60, 30, "false"}, {30, 120, 90, "false"}}, 90},
@@ -76,7 +76,7 @@ func TestSpendingExpiresWithTheRetention(t *testing.T) {
 
 func TestIdleSince(t *testing.T) {
 	// holder returns a holder with one increase per minute. Each argument is the idle share of one
-	// minute, or "-" if nothing was counted in the minute.
+	// minute, or "-" if nothing was counted during that minute.
 	holder := func(idle ...string) *Holder {
 		h := &Holder{}
 		for i, share := range idle {

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// defaultWindowLength is the assumed length of a window that has no start time.
+	// defaultWindowLength is the length that is assumed for a window without a start time.
 	defaultWindowLength = time.Minute
-	// minStaleAge is the minimum age at which a gauge or the scheduler's view becomes stale. If the
-	// length of three windows is greater, that length is used instead.
+	// minStaleAge is the minimum age at which values without windows become stale. Three times the
+	// length of a window is used instead if it is longer.
 	minStaleAge = 5 * time.Minute
 	// maxWindowLength is the maximum length of a window. A start time that would make the window
 	// longer is ignored.
 	maxWindowLength = 7 * 24 * time.Hour
-	// minDelayTolerance is the arrival delay that is tolerated for every window before its device
-	// is lost. If the delay of the newest window was longer, that delay is tolerated, up to
+	// minDelayTolerance is how late a window may arrive before its device counts as lost. If the
+	// newest window arrived even later, the next window may be equally late, up to
 	// maxDelayTolerance.
 	minDelayTolerance = 10 * time.Second
 	maxDelayTolerance = 2 * time.Minute
 )
 
-// Settings contains the limits of the store.
+// Settings contains the retention and the limits of a store.
 type Settings struct {
 	// Retention is how long windows are stored.
 	Retention time.Duration
@@ -42,21 +42,21 @@ type Settings struct {
 // Outcome is the result of adding a point.
 type Outcome uint8
 
-// Each point has one outcome. A clamped point is also counted as Clamped.
+// Each point has one outcome, except that a clamped point is also counted as Clamped.
 const (
 	// Accepted points are stored.
 	Accepted Outcome = iota
-	// Ignored points belong to a metric, kind or device that is not shown.
+	// Ignored points do not belong to anything that is shown.
 	Ignored
 	// NoValue points have no value.
 	NoValue
-	// Old points are older than the retention.
+	// Old points are older than the retention period.
 	Old
 	// Future points are more than a minute ahead of the clock.
 	Future
-	// Refused points belong to a device or container that exceeds a limit.
+	// Refused points would have exceeded a limit, such as the maximum number of devices.
 	Refused
-	// Implausible points contain a ratio that is far outside its range.
+	// Implausible points contain a ratio that is far outside the range [0, 1].
 	Implausible
 	// Clamped points contained a ratio that was clamped to [0, 1].
 	Clamped
@@ -68,14 +68,14 @@ func (o Outcome) String() string {
 	return [Outcomes]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible", "clamped"}[o]
 }
 
-// Place is the origin of a point, as described by its Resource. Namespace, Pod, PodUID and
+// Place describes where a point comes from, according to its Resource. Namespace, Pod, PodUID and
 // Container are empty for device series.
 type Place struct {
 	Cluster, Node, Namespace, Pod, PodUID, Container string
 }
 
 // Description contains the attributes of a device. An empty field means that the value is unknown.
-// A newer value replaces an older value, unless the newer value is unknown.
+// Newer values replace older values, unless the newer value is unknown.
 type Description struct {
 	// Parent is the hw.id of the board of a MIG instance.
 	Parent     string
@@ -86,8 +86,8 @@ type Description struct {
 	MIGUUID    string
 }
 
-// Hold contains the attributes of a container's use of a device: the sharing strategy, the
-// ResourceClaim and the DeviceClass, and the workload and labels of the container's pod.
+// Hold describes how a container holds a device: the sharing strategy, the ResourceClaim and
+// DeviceClass, and the workload and labels of the container's pod.
 type Hold struct {
 	Sharing, Claim, Class, WorkloadKind, Workload string
 	Labels                                        gpudata.Labels
@@ -111,31 +111,32 @@ func (h *Hold) update(n *Hold) {
 	updateText(&h.Labels, n.Labels)
 }
 
-// updateText replaces a text with the newer text, unless the newer text is empty.
+// updateText replaces a string with a newer string, unless the newer string is empty.
 func updateText[T ~string](text *T, newer T) {
 	if newer != "" && newer != *text {
-		// Clone the text. Otherwise, it could keep the memory of a whole scrape in use.
+		// Clone the string, because the original may share memory with all strings of a scrape.
 		*text = T(strings.Clone(string(newer)))
 	}
 }
 
-// Point is one data point of a metric that [Lookup] knows.
+// Point is a data point of one of the metrics that [Lookup] knows.
 type Point struct {
 	Metric *Metric
 	// Attribute is the value of the metric's own attribute. Reason is the reason why a signal is
 	// missing.
 	Attribute, Reason string
-	// State is the state of the claims that the point counts.
+	// If the point counts claims, State is the state of the claims.
 	State string
-	// Currency is the currency of an amount of money.
+	// If the value is an amount of money, Currency is its currency.
 	Currency Currency
-	// Start and End are the times of the point in Unix nanoseconds. Start is 0 if the point has no
-	// start time.
+	// Start and End are the start time and the timestamp of the point in Unix nanoseconds. If the
+	// point has no start time, Start is 0.
 	Start, End int64
 	Value      float64
 }
 
-// Reading is a value and its time in Unix nanoseconds. A time of 0 means that there is no value.
+// Reading contains a value and its timestamp in Unix nanoseconds. A timestamp of 0 means that there
+// is no value.
 type Reading struct {
 	at    int64
 	value float64
@@ -145,7 +146,7 @@ type Reading struct {
 type Device struct {
 	// Number identifies the device. Numbers are never reused.
 	Number uint64
-	// Cluster and Node are the device's location. ID is the hw.id of the device.
+	// Cluster and Node identify the device's location. ID is the hw.id of the device.
 	Cluster, Node, ID string
 	Description
 	Series
@@ -154,17 +155,17 @@ type Device struct {
 	holders map[Place]*Holder
 	xids    xids
 	energy  energyCounter
-	// delay is the time between the newest window's end and its arrival, in nanoseconds.
+	// delay is how long after its end the newest window arrived, in nanoseconds.
 	delay int64
-	// verdicts are indexed by signal. judged is the time of the scrape that they belong to, in Unix
-	// nanoseconds.
+	// verdicts contains the verdicts from the newest scrape, indexed by signal. judged is the
+	// timestamp of that scrape in Unix nanoseconds.
 	verdicts []Verdict
 	judged   int64
-	// newestPoint is the time of the newest point in Unix nanoseconds.
+	// newestPoint is the timestamp of the newest point in Unix nanoseconds.
 	newestPoint int64
 }
 
-// Holder is a container that holds a device or held it during the retention period.
+// Holder is a container that holds a device or has held the device during the retention period.
 type Holder struct {
 	Place
 	Hold
@@ -178,7 +179,8 @@ type deviceKey struct{ cluster, node, id string }
 
 type resourceKey struct{ cluster, resource string }
 
-// Store stores windows and the last values of other metrics. It is safe for concurrent use.
+// Store keeps recent windows and the last values of other metrics. A Store is safe for concurrent
+// use.
 type Store struct {
 	settings Settings
 
@@ -187,11 +189,11 @@ type Store struct {
 	nodes   map[nodeKey]*nodeState
 	demand  map[resourceKey]*[NumDemands]Reading
 	// exporters contains the exporters that gpu.exporter.up reports. exporterPointAt is the time at
-	// which the last point of that metric arrived.
+	// which the last point of gpu.exporter.up arrived.
 	exporters       map[exporterKey]*Exporter
 	exporterPointAt int64
-	// claims contains the devices that are allocated to claims. claimsAt contains the time of the
-	// newest list of claims for each cluster.
+	// claims contains the devices that are allocated to claims. claimsAt contains the timestamp of
+	// the newest list of claims of each cluster.
 	claims     map[claimKey]*claimState
 	unreserved map[classKey]*Reading
 	claimsAt   map[string]int64
@@ -201,18 +203,18 @@ type Store struct {
 	newest    int64
 	step      time.Duration
 	swept     int64
-	startedAt int64 // the time of the first batch, by the wall clock
+	startedAt int64 // the wall clock time of the first batch
 	stats     Stats
-	// refused contains, for each limit, the last time at which it refused a point.
+	// For each limit, refused contains the time at which a point was last refused.
 	limits  [numLimits]Limit
 	refused [numLimits]int64
 }
 
-// Stats contains counts of the store's items and points.
+// Stats contains the numbers of stored items and received points.
 type Stats struct {
 	// Devices and Holders are the numbers of stored items.
 	Devices, Holders int
-	// Points counts the received points by outcome.
+	// Points contains the number of received points for each outcome.
 	Points [Outcomes]uint64
 }
 
@@ -225,7 +227,7 @@ func New(s Settings) *Store {
 	}
 }
 
-// Stats returns the store's counts.
+// Stats returns the numbers of stored items and received points.
 func (s *Store) Stats() Stats {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -234,20 +236,20 @@ func (s *Store) Stats() Stats {
 	return out
 }
 
-// Batch adds points to the store. It holds the store's lock until End is called.
+// Batch adds points to the store. The store is locked until [Batch.End] is called.
 type Batch struct {
 	s       *Store
 	wall    time.Time
 	now     int64
 	oldest  int64
-	node    *nodeState   // the node of the last point
-	nodes   []*nodeState // the nodes of all points
+	node    *nodeState   // The node of the last point.
+	nodes   []*nodeState // The nodes of all points.
 	reached []Limit
 	ahead   bool
 	setBack bool
 }
 
-// Begin locks the store and starts a batch. now is the wall clock time.
+// Begin locks the store and starts a batch. The now parameter is the current wall clock time.
 func (s *Store) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	s.startedAt = cmp.Or(s.startedAt, now.UnixNano())
@@ -265,25 +267,27 @@ func (b *Batch) End() {
 	b.s.mu.Unlock()
 }
 
-// Ahead reports whether points in the batch were dropped because their times are too far ahead of
-// the clock.
+// Ahead reports whether points in the batch were dropped because their timestamps were too far
+// ahead of the clock.
 func (b *Batch) Ahead() bool { return b.ahead }
 
-// SetBack reports whether a node's data was deleted because the node's clock was set back. The
-// result is valid after End.
+// SetBack reports whether the data of a node was deleted because the node's clock was set back.
+// Call SetBack after End.
 func (b *Batch) SetBack() bool { return b.setBack }
 
-// Count counts points that were not added.
+// Count adds n to the number of points with the given outcome. It counts points that are not passed
+// to Add.
 func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 
-// Add adds a point for the device with the given hw.id. An empty id means that the point is about
-// the cluster. hold applies only to points of a container.
+// Add adds a point about the device with the given hw.id. If the hw.id is empty, the point is not
+// about a device. The hold parameter is only used for points about a container and for points about
+// claims.
 func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
 	outcome := b.add(place, id, d, hold, p)
 	b.s.stats.Points[outcome]++
 	switch {
-	case outcome != Accepted || p.Metric.metricKind == exporterKind: // exporters expire by arrival time, not by their node's clock
-	case p.Metric.metricKind == claimKind: // the point has the time of gpu_cluster, not of the device's node
+	case outcome != Accepted || p.Metric.metricKind == exporterKind: // The expiration of exporters does not depend on the node's clock.
+	case p.Metric.metricKind == claimKind: // The timestamp comes from the clock of gpu_cluster, not from the device's node.
 		b.observe(&Place{Cluster: place.Cluster}, p)
 	default:
 		b.observe(place, p)
@@ -291,7 +295,7 @@ func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Poin
 }
 
 func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Point) Outcome {
-	// Columns and responses use float32. A value that overflows float32 is treated as no value.
+	// Columns and responses use float32. If a value overflows float32, treat the value as absent.
 	if v := float64(float32(p.Value)); math.IsNaN(v) || math.IsInf(v, 0) {
 		return NoValue
 	}
@@ -372,9 +376,9 @@ func (b *Batch) add(place *Place, id string, d *Description, hold *Hold, p *Poin
 	return Accepted
 }
 
-// judge stores a verdict. The first verdict of a newer scrape deletes all verdicts of the previous
-// scrape. If the newer scrape has no verdict on a signal, the signal is now measured at another
-// level (for the board or for its instances).
+// judge stores a verdict. The first verdict from a newer scrape deletes all verdicts from the
+// previous scrape. If the newer scrape has no verdict on a signal, the signal is now measured at
+// another level (for the board instead of its instances, or vice versa).
 func (d *Device) judge(index uint8, p *Point) {
 	switch {
 	case p.End < d.judged:
@@ -446,7 +450,7 @@ func (b *Batch) addDemand(cluster string, p *Point) Outcome {
 	return Accepted
 }
 
-// sweep deletes all items that have no point after oldest.
+// sweep deletes all items whose last point is not later than the given oldest time.
 func (s *Store) sweep(oldest int64) {
 	for key, d := range s.devices {
 		for place, h := range d.holders {

@@ -19,7 +19,8 @@ func testStore() *Store {
 	return New(Settings{Retention: 2 * time.Hour, MaxDevices: 2, MaxHolders: 2})
 }
 
-// addPoint adds one point when the wall clock time is now. It returns the outcome.
+// addPoint adds one point to the store. The now parameter is the wall clock time at which the point
+// arrives. addPoint returns the outcome.
 func addPoint(t testing.TB, s *Store, now time.Time, place Place, id string, metric *signal.Metric, attribute string, end time.Time, value float64) Outcome {
 	t.Helper()
 	m, ok := Lookup(metric.Name)
@@ -231,8 +232,8 @@ func TestCurrentHoldersHeldTheDeviceInItsNewestWindow(t *testing.T) {
 	})
 }
 
-// windowsOf returns a series whose windows have the given values for a field and the given
-// coverages.
+// windowsOf returns a series of windows with the given coverages and with the given values of a
+// field.
 func windowsOf(f Field, length float32, values, coverages []float32) *Series {
 	s := &Series{}
 	for i := range values {
@@ -280,8 +281,8 @@ func TestAWindowOfADeviceThatSeveralContainersHoldCountsOnce(t *testing.T) {
 	assert.Equal(t, 180.0, sum.Observed)
 }
 
-// TestMergingEqualsOneLongWindow splits a history into windows in two different ways. The mean,
-// maximum and count over all windows must be equal in both cases.
+// TestMergingEqualsOneLongWindow stores the same history as many short windows and as one long
+// window. The combined mean, maximum and count must be the same in both cases.
 func TestMergingEqualsOneLongWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "windows")
@@ -307,7 +308,8 @@ func TestMergingEqualsOneLongWindow(t *testing.T) {
 		long.set(row, FieldOf(signal.UtilizationMax, ""), float32(highest))
 		long.set(row, FieldOf(signal.XIDErrors, ""), float32(count))
 
-		// Summarize all windows at once. Then summarize two spans and merge the results.
+		// Summarize all short windows at once. Also summarize the windows before and after a cut,
+		// and merge the two summaries.
 		cut := epoch.Add(time.Duration(rapid.IntRange(0, n).Draw(t, "cut")) * time.Minute).UnixNano()
 		end := epoch.Add(time.Duration(n) * time.Minute).UnixNano()
 		merged := Summarize(epoch.UnixNano(), cut, fine)

@@ -6,18 +6,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Throttle describes the largest share of a window during which the clocks were throttled.
+// Throttle contains the largest share of a window during which the clocks were throttled for one
+// reason or policy.
 type Throttle struct {
 	// Ratio is NaN if nothing was observed.
 	Ratio float32 `json:"ratio"`
-	// By is the policy or the reason that caused the throttling.
+	// By is the policy or the reason for the throttling.
 	By string `json:"by"`
-	// Sampled is true if Ratio is a share of samples. Such a ratio is used if the exporter has no
+	// Sampled is true if Ratio is a share of samples, because the exporter does not provide an
 	// exact counter for the reason.
 	Sampled bool `json:"sampled,omitempty"`
 }
 
-// measure contains the two fields of a reason: its exact counter and its share of samples.
+// measure contains the two fields for a reason: one that comes from an exact counter, and one that
+// is a share of samples.
 type measure struct{ exact, sampled Field }
 
 func violation(policy string) Field { return FieldOf(signal.ThrottleViolationRatio, policy) }
@@ -28,15 +30,15 @@ func reason(name string) measure {
 	return measure{FieldOf(signal.ThrottleTimeRatio, name), sampled(name)}
 }
 
-// policy contains a policy that lowers clocks, and the reasons that belong to the policy.
+// policy describes a policy that throttles the clocks, and the reasons that belong to the policy.
 type policy struct {
 	violation Field
 	reasons   []measure
 }
 
-// policies are NVIDIA's policies. A policy's counter is exact and covers all reasons of the policy.
-// Without this counter, the exact counter of each reason is used. If that is also missing, the
-// share of samples is used.
+// policies contains the policies that NVIDIA boards report. The counter of a policy is exact and
+// covers all of the policy's reasons. If the counter of a policy is missing, the exact counters of
+// its reasons are used. If the exact counter of a reason is missing, the share of samples is used.
 var policies = []policy{
 	{violation("power"), []measure{reason("sw_power_cap"), reason("hw_power_brake")}},
 	{violation("thermal"), []measure{reason("sw_thermal"), reason("hw_thermal")}},
@@ -46,12 +48,12 @@ var policies = []policy{
 
 var (
 	slowdown = sampled("hw_slowdown")
-	// explained are the reasons for which the hardware slowdown bit is also set.
+	// explained lists the reasons for which NVIDIA drivers also set the hardware slowdown bit.
 	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
 )
 
-// otherPolicies and otherReasons are the policies and reasons of other vendors. A policy in
-// otherPolicies does not cover any reason.
+// otherPolicies and otherReasons are the policies and reasons of other vendors. The policies of
+// other vendors do not cover any reasons.
 var otherPolicies, otherReasons = func() (fields []Field, reasons []measure) {
 	known := []Field{slowdown}
 	for _, p := range policies {
@@ -73,11 +75,12 @@ var otherPolicies, otherReasons = func() (fields []Field, reasons []measure) {
 	return fields, reasons
 }()
 
-// Throttled returns the largest share of window i during which the clocks were throttled.
+// Throttled returns the largest share of window i during which the clocks were throttled for one
+// reason or policy.
 //
-// Hardware slowdown has no counter. The hardware slowdown bit is also set during a thermal slowdown
-// and a power brake, which have their own fields. Only the share of samples that these two reasons
-// do not explain counts as hardware slowdown.
+// There is no exact counter for hardware slowdown. The hardware slowdown bit is also set during a
+// thermal slowdown or a power brake, which have fields of their own. Throttled therefore subtracts
+// the shares of thermal slowdown and power brake from the share of hardware slowdown.
 func (s *Series) Throttled(i int) Throttle {
 	best := Throttle{Ratio: absent}
 	consider := func(f Field, ratio float32, sampled bool) bool {

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// View is the state of the store at one moment. A View and everything that its methods return are
-// read-only. They are valid only until the function that received the View returns.
+// View is the state of the store at a point in time. A View and everything that its methods return
+// are read-only, and are valid only until the function that was passed to [Store.Read] returns.
 type View struct {
 	s *Store
 	// Now is the time of the view in Unix nanoseconds.
 	Now int64
 
-	exporters []Exporter               // the result of Exporters, or nil before the first call
-	down      []*Exporter              // the elements of exporters that do not answer
-	claims    map[string][]placedClaim // the current claims by hw.id or MIG UUID; nil before the first call of Claims
+	exporters []Exporter               // The result of Exporters, or nil before the first call.
+	down      []*Exporter              // The elements of the exporters slice that do not answer.
+	claims    map[string][]placedClaim // The current claims, keyed by hw.id or MIG UUID, or nil before the first call of Claims.
 }
 
-// Read calls f with the state of the store. now is the wall clock time.
+// Read calls f with a View of the store. The now parameter is the current wall clock time.
 func (s *Store) Read(now time.Time, f func(*View)) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -30,7 +30,7 @@ func (s *Store) Read(now time.Time, f func(*View)) {
 func (v *View) Retention() time.Duration { return v.s.settings.Retention }
 
 // Newest returns the end of the newest window in Unix nanoseconds, and the length of that window.
-// The end is 0 if there is no window.
+// If there is no window, the end is 0.
 func (v *View) Newest() (end int64, step time.Duration) { return v.s.newest, v.s.step }
 
 // Devices returns the devices that have a point within the retention period, sorted by number.
@@ -53,22 +53,22 @@ func (d *Device) Holders() []*Holder {
 	})
 }
 
-// NewestPoint returns the time of the newest point of the device in Unix nanoseconds.
+// NewestPoint returns the timestamp of the device's newest point in Unix nanoseconds.
 func (d *Device) NewestPoint() int64 { return d.newestPoint }
 
 // Due returns the time, in Unix nanoseconds, after which the device is lost unless a new point
-// arrives. This also applies if the device's exporter answers. Due allows the next window to end
-// two intervals after the newest window and to have the same arrival delay. A device without
-// windows is lost when its gauges become stale.
+// arrives. A device can be lost even if its exporter answers. The next window may end two intervals
+// after the newest window, and may arrive with the same delay as the newest window. A device
+// without windows is lost when its gauges become stale.
 func (v *View) Due(d *Device) int64 {
 	n := d.Len()
 	if n == 0 {
 		return d.newestPoint + v.s.stale()
 	}
 	every := int64(float64(d.Length(n-1)) * 1e9)
-	// If windows without samples are not sent, the gaps between windows are longer than a window.
-	// Use the shorter of the last two gaps as the interval, because a single long gap may be an
-	// outage.
+	// If windows without samples are not sent, the interval between windows is longer than a
+	// window. Use the shorter of the last two intervals, because a single long interval may be due
+	// to an outage.
 	if n > 1 {
 		gap := d.End(n-1) - d.End(n-2)
 		if n > 2 {
@@ -84,16 +84,16 @@ type Loss struct {
 	// Last is the end of the device's last window, or the time of its last point if the device has
 	// no window.
 	Last Time `json:"last"`
-	// URL is the URL of the exporter that fails. Since is the time of the first failed scrape. Both
-	// are empty if the reason for the loss is unknown.
+	// URL is the URL of the exporter that is down, and Since is the time of the first failed
+	// scrape. If the reason for the loss is unknown, URL and Since are empty.
 	URL   string `json:"url,omitempty"`
 	Since Time   `json:"since,omitempty"`
 }
 
 // Lost returns the reason why the device has no current data, or nil if the device has current
-// data. A device is lost if no new point arrives in time. If the device's exporter fails, the
-// device is lost when the length of one window has passed since the first failed scrape, unless the
-// device has a point with a later time.
+// data. A device is lost if no new window arrives in time. If the device's exporter is down, the
+// device is lost one window length after the first failed scrape, unless a later point of the
+// device has arrived by then.
 func (v *View) Lost(d *Device) *Loss {
 	loss := &Loss{Last: Time(d.newestPoint)}
 	length := int64(v.s.step)
@@ -112,21 +112,18 @@ func (v *View) Lost(d *Device) *Loss {
 	return nil
 }
 
-// stale returns the age, in nanoseconds, at which a value is no longer current.
+// stale returns the age, in nanoseconds, above which a value is no longer current.
 func (s *Store) stale() int64 { return int64(s.staleAfter()) }
 
 func (s *Store) staleAfter() time.Duration { return max(minStaleAge, 3*s.step) }
 
-// Gauge returns the last value of a gauge of the device. It returns false if there is no recent
-// value.
+// Gauge returns the last value of one of the device's gauges, or false if there is no recent value.
 func (v *View) Gauge(d *Device, g Gauge) (float64, bool) { return v.fresh(d.gauges[g]) }
 
-// Gauges returns the recent values of the device's gauges, which are all gauges before
-// ContainerMemoryUsage.
+// Gauges returns the recent values of all gauges that describe the device.
 func (v *View) Gauges(d *Device) Numbers { return v.numbers(d.gauges[:ContainerMemoryUsage]) }
 
-// HolderGauges returns the recent values of the container's gauges, which are ContainerMemoryUsage
-// and all gauges after it.
+// HolderGauges returns the recent values of all gauges that describe the container.
 func (v *View) HolderGauges(h *Holder) Numbers { return v.numbers(h.gauges[ContainerMemoryUsage:]) }
 
 func (v *View) numbers(readings []Reading) Numbers {
@@ -144,8 +141,8 @@ func (v *View) fresh(r Reading) (float64, bool) {
 	return r.value, r.at != 0 && v.Now-r.at <= v.s.stale()
 }
 
-// Verdicts returns the device's verdicts, one for each signal in [Diagnosed]. It returns nil if
-// there are no recent verdicts.
+// Verdicts returns one verdict for each signal in [Diagnosed], or nil if the device has no recent
+// verdicts.
 func (v *View) Verdicts(d *Device) []Verdict {
 	if _, ok := v.fresh(Reading{at: d.judged}); !ok {
 		return nil
@@ -153,7 +150,7 @@ func (v *View) Verdicts(d *Device) []Verdict {
 	return d.verdicts
 }
 
-// Device returns the device with the given number, or nil.
+// Device returns the device with the given number, or nil if there is none.
 func (v *View) Device(number uint64) *Device {
 	for _, d := range v.s.devices {
 		if d.Number == number {
@@ -163,7 +160,7 @@ func (v *View) Device(number uint64) *Device {
 	return nil
 }
 
-// IsCurrentHolder reports whether the container held the device in the newest window of the device.
+// IsCurrentHolder reports whether the container held the device during the device's newest window.
 func (v *View) IsCurrentHolder(d *Device, h *Holder) bool {
 	at := d.newestPoint
 	if n := d.Len(); n > 0 {
@@ -176,13 +173,14 @@ func (v *View) IsCurrentHolder(d *Device, h *Holder) bool {
 type ResourceDemand struct {
 	Cluster  string  `json:"cluster,omitempty"`
 	Resource string  `json:"resource"`
-	Values   Numbers `json:"v"` // indexed by Demand
-	// At is the time of the newest value. Due is the time until which the values are current.
+	Values   Numbers `json:"v"` // Indexed by Demand.
+	// At is the timestamp of the newest value. The values are current until Due.
 	At  Time `json:"at"`
 	Due Time `json:"due"`
 }
 
-// Demand returns the recent values of the scheduler's view for each pair of cluster and resource.
+// Demand returns the scheduler's view of each Kubernetes resource in each cluster, if the view is
+// recent.
 func (v *View) Demand() []ResourceDemand {
 	out := []ResourceDemand{}
 	for key, readings := range v.s.demand {
@@ -198,7 +196,7 @@ func (v *View) Demand() []ResourceDemand {
 }
 
 // Expected returns the time, in Unix nanoseconds, by which the next window of every node should
-// have arrived. It returns 0 if there is no window.
+// have arrived. If there are no windows, Expected returns 0.
 func (v *View) Expected() int64 {
 	if v.s.newest == 0 {
 		return 0

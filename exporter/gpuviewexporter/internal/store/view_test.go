@@ -15,8 +15,8 @@ func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * fl
 func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// ends are the ends of one-minute windows. delay is the time between the end of a window
-		// and its arrival.
+		// The ends are the end times of one-minute windows. The delay is how long after its end a
+		// window arrives.
 		ends  []float64
 		delay float64
 		due   float64
@@ -56,7 +56,7 @@ func TestADeviceWithoutWindowsIsLostWithItsGauges(t *testing.T) {
 	}
 }
 
-// addExporterUp adds a point of gpu.exporter.up. It returns whether the point was accepted.
+// addExporterUp adds a point of gpu.exporter.up and reports whether the point was accepted.
 func addExporterUp(t *testing.T, s *Store, node, url string, when time.Time, value float64) bool {
 	t.Helper()
 	m, ok := Lookup(signal.GPUExporterUp.Name)
@@ -134,7 +134,7 @@ func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
 	const url = "http://node-1:9400/metrics"
 	for _, tt := range []struct {
 		name string
-		// up contains additional results at second 50, keyed by node and URL.
+		// The up map contains additional results at second 50, keyed by node and URL.
 		up   map[[2]string]float64
 		lost bool
 	}{
@@ -164,8 +164,8 @@ func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
 	}
 }
 
-// If no exporter on the device's own node is known, the device is lost if all known exporters fail.
-// If one of them answers, the device is not lost yet.
+// If no exporter on the device's node is known, the device is lost if all known exporters are down.
+// If any known exporter answers, the device is not lost yet.
 func TestADeviceOfAnotherNodeIsLostIfAllExportersFail(t *testing.T) {
 	s := testStore()
 	addPoint(t, s, at(60), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)

@@ -11,32 +11,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// maxIncreases limits the number of increases that are stored per device.
+// maxIncreases is the maximum number of increases that are stored per device.
 const maxIncreases = 256
 
-// XID contains the counts of one XID code for a device, from hw.errors.
+// XID contains the number of errors with one XID code on a device, according to hw.errors.
 type XID struct {
 	Code int `json:"code"`
 	// Count is the increase during the device's newest window.
 	Count float64 `json:"count"`
-	// Total is the count since Since. Since is 0 if the start of the count is unknown. Last is the
-	// time of the last increase, or 0 if no increase was observed.
+	// Total is the total count. Since is the time at which counting started, or 0 if that time is
+	// unknown. Last is the time of the last increase, or 0 if no increase was observed.
 	Total float64 `json:"total"`
 	Since Time    `json:"since"`
 	Last  Time    `json:"last"`
 }
 
-// Mark is an increase of an XID code by Count, observed at time At.
+// Mark is an increase in the number of errors with an XID code. At is the time at which the
+// increase was observed.
 type Mark struct {
 	At    Time    `json:"at"`
 	Code  int     `json:"code"`
 	Count float64 `json:"count"`
 }
 
-// xids contains the XID counts of a device and their recent increases.
+// xids contains the number of errors with each XID code on a device, and recent increases of these
+// numbers.
 type xids struct {
-	// newestPoint is the time of the newest point of hw.errors. previousPoint is the time of the
-	// point before it.
+	// newestPoint is the timestamp of the newest point of hw.errors. previousPoint is the timestamp
+	// of the point before the newest point.
 	newestPoint, previousPoint int64
 	codes                      map[int]*xidCount
 	increases                  []Mark
@@ -48,9 +50,9 @@ type xidCount struct {
 	value           float64
 }
 
-// xidCode returns the XID code of an error type. A point without an error type reports that XID
-// errors are counted; xidCode returns 0 for it. For errors that are not XID errors, xidCode returns
-// false.
+// xidCode extracts the XID code from an error type. A point without an error type only means that
+// XID errors are counted, so xidCode returns 0. If the error type is not an XID error, xidCode
+// returns false.
 func xidCode(errorType string) (int, bool) {
 	if errorType == "" {
 		return 0, true
@@ -60,15 +62,15 @@ func xidCode(errorType string) (int, bool) {
 	return code, ok && err == nil && code > 0 && code <= catalogue.MaxCode
 }
 
-// full reports whether a new code would exceed maxCodes.
+// full reports whether the given code is new and would exceed maxCodes.
 func (x *xids) full(code int) bool {
 	return code > 0 && x.codes[code] == nil && len(x.codes) >= maxCodes
 }
 
-// count adds a point with a cumulative count. step is the length of a window. The first value of a
-// code counts as an increase only if the counter started after the device's previous point, or at
-// most one window length before the point. Otherwise, the value includes errors that occurred at an
-// unknown time.
+// count adds a point with a cumulative count. The step parameter is the length of a window. The
+// first value for a code counts as an increase only if the counter started after the device's
+// previous point, or at most one window length before the new point. Otherwise, the value includes
+// errors that occurred at an unknown time.
 func (x *xids) count(code int, p *Point, step time.Duration) {
 	if p.End > x.newestPoint {
 		x.previousPoint, x.newestPoint = x.newestPoint, p.End
@@ -104,14 +106,14 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 	x.increases = append(x.increases, Mark{Time(p.End), code, grown})
 }
 
-// expire deletes codes that have no point after oldest. It also deletes increases at or before
-// oldest.
+// expire deletes codes whose last point is not later than the given oldest time. It also deletes
+// increases that are not later than that time.
 func (x *xids) expire(oldest int64) {
 	maps.DeleteFunc(x.codes, func(_ int, c *xidCount) bool { return c.at <= oldest })
 	x.increases = slices.DeleteFunc(x.increases, func(m Mark) bool { return int64(m.At) <= oldest })
 }
 
-// XIDs returns the counts of all XID codes of the device, sorted by code.
+// XIDs returns the number of errors on the device for each XID code, sorted by code.
 func (d *Device) XIDs() []XID {
 	var from, to Time
 	if n := d.Len(); n > 0 {
@@ -132,7 +134,8 @@ func (d *Device) XIDs() []XID {
 	return out
 }
 
-// Marks returns the increases of XID counts during the retention period, oldest first.
+// Marks returns all increases in the numbers of XID errors during the retention period, oldest
+// first.
 func (d *Device) Marks() []Mark {
 	out := append([]Mark{}, d.xids.increases...)
 	slices.SortStableFunc(out, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })

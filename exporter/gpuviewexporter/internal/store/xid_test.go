@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// count adds a point of hw.errors. Times are in seconds after epoch. A negative start means that
-// the point has no start time.
+// count adds a point of hw.errors. Times are in seconds after the time in the epoch variable. A
+// negative start means that the point has no start time.
 func count(t *testing.T, s *Store, errorType string, start, at int, value float64) Outcome {
 	t.Helper()
 	m, ok := Lookup(signal.HwErrors.Name)
@@ -43,7 +43,7 @@ func TestXIDCodesAreCountedByHowTheirCumulativeCountsGrow(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		points []point
-		want   map[int]float64 // the counts in the window from 60 to 120
+		want   map[int]float64 // the counts in the window from second 60 to second 120
 	}{
 		{"a count that grows", []point{{"xid_48", 0, 50, 1}, {"xid_48", 0, 110, 3}}, map[int]float64{48: 2}},
 		{"a count that stays", []point{{"xid_48", 0, 50, 1}, {"xid_48", 0, 110, 1}}, map[int]float64{48: 0}},
@@ -92,7 +92,7 @@ func TestXIDCodesAboveTheLimitAreRefused(t *testing.T) {
 	}
 	assert.Equal(t, Refused, count(t, s, "xid_999", 0, 50, 1))
 	assert.Equal(t, Accepted, count(t, s, "xid_1", 0, 60, 2), "known codes are still counted")
-	// The number of stored increases is limited.
+	// The store limits the number of increases per device.
 	for i := range 20 {
 		for code := 1; code <= maxCodes; code++ {
 			count(t, s, fmt.Sprintf("xid_%d", code), 0, 61+i, float64(3+i))
