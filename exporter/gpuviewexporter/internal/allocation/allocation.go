@@ -16,7 +16,7 @@ import (
 // Response is the response to an allocation query.
 type Response struct {
 	Code int `json:"code"`
-	// Data has one element, which maps the name of each allocation to the allocation.
+	// Data always has exactly one element, which maps names to allocations.
 	Data []map[string]*Allocation `json:"data"`
 }
 
@@ -27,30 +27,31 @@ type Allocation struct {
 	Properties Properties `json:"properties"`
 	// Window is the requested time span.
 	Window Window `json:"window"`
-	// Start and End are the start and the end of the combined windows. Minutes is the time between
-	// Start and End.
+	// Start is the start of the earliest window that is included, and End is the end of the latest.
+	// Minutes is the time between Start and End.
 	Start   string  `json:"start"`
 	End     string  `json:"end"`
 	Minutes float64 `json:"minutes"`
-	// GPUAllocation combines all devices. GPUDevices lists the devices.
+	// GPUAllocation contains the combined values of all devices. GPUDevices contains the values of
+	// each device.
 	GPUAllocation GPU   `json:"gpuAllocation"`
 	GPUDevices    []GPU `json:"gpuDevices"`
-	// GPUHours is the time for which containers held boards, in board hours. GPUIdleHours is the
-	// idle part of that time. GPUCost and GPUCostIdle are the costs of GPUHours and GPUIdleHours in
-	// the currency of the price list. All four fields are absent if there are no usage counters.
+	// GPUHours is the time during which containers held boards, in board hours. GPUIdleHours is the
+	// part of GPUHours during which the boards were idle. GPUCost and GPUCostIdle are the costs of
+	// GPUHours and GPUIdleHours. If there are no usage counters, all four fields are absent.
 	GPUHours     *float64 `json:"gpuHours,omitempty"`
 	GPUIdleHours *float64 `json:"gpuIdleHours,omitempty"`
 	GPUCost      *float64 `json:"gpuCost,omitempty"`
 	GPUCostIdle  *float64 `json:"gpuCostIdle,omitempty"`
-	// GPUCostCurrency is the ISO 4217 code of the currency. If there are several currencies,
-	// GPUCostCurrency and the costs are absent.
+	// GPUCostCurrency is the ISO 4217 code of the currency of the costs. If there are several
+	// currencies, GPUCostCurrency and the costs are absent.
 	GPUCostCurrency string `json:"gpuCostCurrency,omitempty"`
-	// GPUIdleSince is the time since which all devices are idle. It is absent if a device is
-	// active.
+	// GPUIdleSince is the time since which all devices have been idle. If a device is active,
+	// GPUIdleSince is absent.
 	GPUIdleSince string `json:"gpuIdleSince,omitempty"`
 }
 
-// Properties contains the properties that all parts of an allocation share.
+// Properties contains the properties that all parts of an allocation have in common.
 type Properties struct {
 	Cluster   string `json:"cluster,omitempty"`
 	Node      string `json:"node,omitempty"`
@@ -59,21 +60,21 @@ type Properties struct {
 	Pod       string `json:"pod,omitempty"`
 	// Claim is the name of the ResourceClaim.
 	Claim string `json:"claim,omitempty"`
-	// ControllerKind and Controller identify the workload of the pods.
+	// ControllerKind and Controller identify the workload that the pods belong to.
 	ControllerKind string `json:"controllerKind,omitempty"`
 	Controller     string `json:"controller,omitempty"`
 }
 
-// Window is a time span. Its times are in UTC and in RFC 3339 format.
+// Window is a time span. The times are in UTC, in RFC 3339 format.
 type Window struct {
 	Start string `json:"start"`
 	End   string `json:"end"`
 }
 
-// GPU describes one device or a combination of several devices. A field is absent if its value is
-// unknown, was not observed, or differs between the devices. A value of 0 was observed.
+// GPU describes one device, or several devices together. A field is absent if its value is unknown,
+// was not observed, or differs between the devices. A value of 0 means that 0 was observed.
 type GPU struct {
-	// ID, Parent, MIGProfile and MIGUUID are set only in the elements of gpuDevices. ID is the
+	// ID, Parent, MIGProfile and MIGUUID are set only for the elements of gpuDevices. ID is the
 	// hw.id of the device. For a MIG instance, Parent is the hw.id of its board, and MIGProfile and
 	// MIGUUID are the profile and the UUID of the instance.
 	ID         string `json:"id,omitempty"`
@@ -83,29 +84,29 @@ type GPU struct {
 
 	GPUDevice string `json:"gpuDevice,omitempty"`
 	GPUModel  string `json:"gpuModel,omitempty"`
-	// GPUUUID is the board's UUID, even for a MIG instance.
+	// GPUUUID is the UUID of the board. For a MIG instance, it is the UUID of the instance's board.
 	GPUUUID     string `json:"gpuUUID,omitempty"`
 	IsGPUShared *bool  `json:"isGPUShared,omitempty"`
-	// GPUUsageAverage and GPUUsageMax are fractions.
+	// GPUUsageAverage and GPUUsageMax are fractions between 0 and 1.
 	GPUUsageAverage *float64 `json:"gpuUsageAverage,omitempty"`
 	GPUUsageMax     *float64 `json:"gpuUsageMax,omitempty"`
-	// Coverage is the observed fraction of the combined windows.
+	// Coverage is the fraction of the windows' time that was observed.
 	Coverage   float64    `json:"coverage"`
 	Saturation Saturation `json:"saturation,omitempty"`
 }
 
-// Saturation contains the fields of OpenCost's GPUSaturation in the order of the signal table. The
-// units are fractions, bytes per second and counts.
+// Saturation contains the fields of OpenCost's GPUSaturation, in the order of the signal table.
+// Values are fractions, bytes per second, or counts.
 type Saturation []Measure
 
-// Measure is one field of GPUSaturation. Its value is either a number or a map from the values of
-// the metric's own attribute to numbers.
+// Measure is one field of GPUSaturation. Value is either a number, or a map that contains a number
+// for each value of the metric's own attribute.
 type Measure struct {
 	Name  string
 	Value any
 }
 
-// MarshalJSON encodes the measures as a single JSON object.
+// MarshalJSON encodes the measures as one JSON object.
 func (s Saturation) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, m := range s {
@@ -122,7 +123,7 @@ func (s Saturation) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// Aggregates returns the allowed values of the aggregate parameter, except pod labels.
+// Aggregates returns the allowed values of the aggregate parameter, except for pod labels.
 func Aggregates() []string {
 	return []string{byContainer, byPod, byWorkload, byNamespace, byClaim, byNode, byDevice}
 }
@@ -132,16 +133,17 @@ const (
 	byPod       = "pod"
 	byWorkload  = "workload"
 	byNamespace = "namespace"
-	// byClaim groups holders by the ResourceClaim that reserves the device for them.
+	// byClaim groups holders by the ResourceClaim that they got the device from.
 	byClaim  = "claim"
 	byNode   = "node"
 	byDevice = "device"
-	// byLabel is the prefix of an aggregate that is the key of a pod label.
+	// byLabel is the prefix of aggregates that are pod labels. The prefix is followed by the key of
+	// the label.
 	byLabel = "label:"
 )
 
-// unallocated is OpenCost's name for the group of items that lack the property by which the query
-// aggregates.
+// unallocated is OpenCost's name for the group of all items that do not have the property that the
+// query aggregates by.
 const unallocated = "__unallocated__"
 
 // member is one series that belongs to a group.
@@ -149,14 +151,16 @@ type member struct {
 	place  store.Place
 	device *store.Device
 	series *store.Series
-	// hold is set only for container series. holders are the holders whose spending is included.
+	// hold is set only for container series. holders contains the holders whose spending is
+	// included.
 	hold    store.Hold
 	holders []*store.Holder
-	// from and to limit the windows to combine. The end of a window must be in (from, to].
+	// Only windows whose end time is in the interval (from, to] are combined.
 	from, to int64
 }
 
-// limitTo limits a member to the last time span of the given length on its node.
+// limitTo sets from and to, so that only the most recent windows on the member's node are included.
+// The span parameter is the length of the interval.
 func (m *member) limitTo(v *store.View, span time.Duration) {
 	m.to = v.Now
 	if newest := v.NewestOf(m.device.Cluster, m.device.Node); newest > v.Now-int64(span) {
@@ -165,12 +169,13 @@ func (m *member) limitTo(v *store.View, span time.Duration) {
 	m.from = m.to - int64(span)
 }
 
-// Compute answers a query. Each node has its own time span with the given length, because the
-// clocks of nodes differ, and a node whose clock is fast must not hide the other nodes. The time
-// span ends at the end of the node's newest window. If that window is older than the given length,
-// the time span ends now instead. Compute combines the windows that end within the time span. The
-// aggregates node and device use device series. All other aggregates use container series. Each
-// device counts once per allocation, even if several containers hold the device.
+// Compute answers a query. The span parameter is the length of the time span in which windows are
+// combined. Each node has its own time span, because the clocks of nodes differ, and a node whose
+// clock is fast must not cause the windows of other nodes to be excluded. The time span of a node
+// ends at the end of the node's newest window, or now if the newest window is older than the length
+// of the time span. The aggregates "node" and "device" use device series. All other aggregates use
+// container series. Each device counts only once per allocation, even if several containers hold
+// the device.
 func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string) *Response {
 	out := map[string]*Allocation{}
 	s.Read(now, func(v *store.View) {
@@ -195,8 +200,8 @@ func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string
 
 func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 
-// group returns the series of each allocation, keyed by the allocation's name. If there are several
-// clusters, names include the cluster.
+// group returns the series that belong to each allocation, keyed by the name of the allocation. If
+// there are several clusters, the names include the cluster.
 func group(v *store.View, aggregate string) map[string][]member {
 	devices := v.Devices()
 	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
@@ -257,9 +262,9 @@ func group(v *store.View, aggregate string) map[string][]member {
 	return out
 }
 
-// labelOf returns the value of a label of the holder's pod, or "". As in OpenCost's API, the label
-// key can contain underscores in place of the characters that are invalid in a Prometheus label
-// name.
+// labelOf returns the value of a label of the holder's pod, or "" if the pod does not have the
+// label. As in OpenCost's API, characters in the label key that are not allowed in Prometheus label
+// names can be replaced with underscores.
 func labelOf(h *store.Holder, wanted string) (value string) {
 	for key, v := range h.Labels.All() {
 		if key == wanted {
@@ -281,8 +286,9 @@ func sanitize(key string) string {
 	}, key)
 }
 
-// allocate combines the windows and the spending of the members. It returns nil if there are no
-// windows and no spending. from and to are the requested time span.
+// allocate combines the windows and the spending of the members. If there are no windows and no
+// spending, allocate returns nil. The from and to parameters are the limits of the requested time
+// span.
 func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a := &Allocation{}
 	total := &store.Summary{}
@@ -360,7 +366,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
 	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
 	a.GPUCostCurrency = spent.Currency.String()
-	for _, m := range included { // A node whose newest window is older has an earlier time span.
+	for _, m := range included { // The time span of some nodes may start earlier.
 		from = min(from, m.from)
 	}
 	if since, ok := store.IdleSince(holders, from, to); ok {
@@ -371,8 +377,8 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	return a
 }
 
-// amount returns the amount of a counter, divided by unit, or nil if the counter is missing. amount
-// does not round the result, so that the parts of an aggregate add up to the total.
+// amount returns the amount of a counter, divided by the given unit, or nil if the counter is
+// missing. The result is not rounded, so that the parts of an aggregate add up to the total.
 func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	if !s.Known[what] {
 		return nil
@@ -380,7 +386,8 @@ func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	return new(s.Amounts[what] / unit)
 }
 
-// common returns the value that all elements have in common, or "" if the values differ.
+// common returns the value of a property if all elements have the same value, or "" if the values
+// differ.
 func common[T any](all []T, of func(T) string) string {
 	first := of(all[0])
 	for _, t := range all[1:] {
@@ -391,9 +398,10 @@ func common[T any](all []T, of func(T) string) string {
 	return first
 }
 
-// shared reports whether several containers share the device. It uses the sharing strategy of the
-// container series or, if there is none, the number of containers. It returns nil if both are
-// unknown. A container that holds a MIG instance does not share the board.
+// shared reports whether several containers share the device, or returns nil if this is unknown.
+// The result is based on the sharing strategy of the container series or, if there is no sharing
+// strategy, on the number of containers. A container that holds a MIG instance does not share the
+// board.
 func shared(v *store.View, members []member) *bool {
 	var known *bool
 	for _, m := range members {
@@ -412,7 +420,7 @@ func shared(v *store.View, members []member) *bool {
 	return known
 }
 
-// describe returns a GPU with the measured values from a summary.
+// describe converts the measured values in a summary to a GPU.
 func describe(s *store.Summary) GPU {
 	g := GPU{
 		GPUUsageAverage: number(s, store.FieldOf(signal.UtilizationAvg, "")),
@@ -430,7 +438,7 @@ func describe(s *store.Summary) GPU {
 		for i, f := range store.FieldsOf(m) {
 			switch v := number(s, f); {
 			case v == nil:
-			case f.Value() == "" || len(names) > 1: // OpenCost has a separate field for each attribute value.
+			case f.Value() == "" || len(names) > 1: // OpenCost may have a separate field for each attribute value.
 				g.Saturation = append(g.Saturation, Measure{names[i], *v})
 			default:
 				values[f.Value()] = *v
@@ -443,7 +451,7 @@ func describe(s *store.Summary) GPU {
 	return g
 }
 
-// number returns the combined value of a field, or nil if there is none.
+// number returns the combined value of a field, or nil if the field has no value.
 func number(s *store.Summary, f store.Field) *float64 {
 	v, ok := s.Value(f)
 	if !ok {
@@ -452,8 +460,9 @@ func number(s *store.Summary, f store.Field) *float64 {
 	return new(round(v))
 }
 
-// round rounds to seven significant digits, the precision of a float32. It divides or multiplies an
-// integer by an exact power of ten, so that 0.3 is encoded as 0.3.
+// round rounds to seven significant digits, the precision of a float32. The result is an integer
+// divided or multiplied by an exact power of ten, so that 0.3 is encoded as 0.3 and not as a longer
+// number.
 func round(v float64) float64 {
 	if v == 0 {
 		return 0
@@ -463,8 +472,8 @@ func round(v float64) float64 {
 		power := math.Pow10(-shift)
 		return math.Round(v/power) * power
 	}
-	// The power is exact up to 1e22. A number that needs a larger power is negligible in every unit
-	// used here.
+	// Powers of ten are exact up to 1e22. Numbers that need a larger power are negligible in all
+	// units that are used here.
 	power := math.Pow10(min(shift, 22))
 	return math.Round(v*power) / power
 }

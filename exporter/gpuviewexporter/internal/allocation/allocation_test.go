@@ -113,7 +113,8 @@ func TestSpanEndsNowIfTheWindowsAreOlder(t *testing.T) {
 	}
 }
 
-// The clock of one node is fast. The node is included if its clock is at most one minute fast.
+// The clock of one node is fast. The node is included only if its clock is fast by at most one
+// minute.
 func TestFastClockOfANodeHidesNoOtherNode(t *testing.T) {
 	for fast, want := range map[time.Duration][]string{
 		0: {"node-1", "node-2"}, 55 * time.Second: {"node-1", "node-2"}, 4 * time.Minute: {"node-1"},
@@ -249,7 +250,7 @@ func TestAnAggregateIsTheSumOfItsParts(t *testing.T) {
 				}
 			}
 			m, _ := store.Lookup(signal.UtilizationAvg.Name)
-			if r.IntN(4) == 0 { // spending counts even without windows
+			if r.IntN(4) == 0 { // spending is included even if there are no windows
 				continue
 			}
 			b.Add(&place, fmt.Sprint("GPU-", device), &store.Description{}, &hold, &store.Point{Metric: m, Start: epoch.Add(-time.Minute).UnixNano(), End: epoch.UnixNano(), Value: 1})

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// defaultSpan is the time span of a query that has no window parameter.
+// defaultSpan is the time span of a query without a window parameter.
 const defaultSpan = 10 * time.Minute
 
-// Query is a parsed request.
+// Query contains the parsed parameters of a request.
 type Query struct {
-	// Span is the time span of the windows to combine.
+	// Span is the length of the time span in which windows are combined.
 	Span time.Duration
 	// Aggregate is one of the values of [Aggregates], or "label:" followed by the key of a pod
 	// label.
@@ -33,7 +33,7 @@ type ParameterError struct {
 
 func (e *ParameterError) Error() string { return e.Message }
 
-// badParameter returns the error for a parameter with an invalid value.
+// badParameter returns an error for a parameter whose value is invalid.
 func badParameter(parameter, value, allowed string) *ParameterError {
 	return &ParameterError{
 		Code: 400, Message: fmt.Sprintf("%s must be %s, got %q", parameter, allowed, value),
@@ -41,10 +41,10 @@ func badParameter(parameter, value, allowed string) *ParameterError {
 	}
 }
 
-// ParseQuery parses the window and aggregate parameters of a raw query. It accepts and ignores
-// OpenCost's accumulate parameter, because a response always contains one set. ParseQuery returns
-// an error for an unknown, malformed or repeated parameter. If it ignored a filter, the response
-// would contain wrong numbers.
+// ParseQuery parses the window and aggregate parameters of a raw query. OpenCost's accumulate
+// parameter is accepted and ignored, because a response always contains a single set of
+// allocations. If a parameter is unknown, malformed or repeated, ParseQuery returns an error. For
+// example, if ParseQuery ignored an unknown filter, the response would contain wrong numbers.
 func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 	q := Query{Span: min(defaultSpan, retention), Aggregate: byContainer}
 	values, err := url.ParseQuery(raw)
@@ -79,7 +79,7 @@ func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 
 const day = 24 * time.Hour
 
-// parseSpan parses a duration. It supports OpenCost's notation for days, such as 7d.
+// parseSpan parses a duration. Days are supported in OpenCost's notation, such as 7d.
 func parseSpan(text string) (time.Duration, bool) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
@@ -89,8 +89,8 @@ func parseSpan(text string) (time.Duration, bool) {
 	return span, err == nil
 }
 
-// writeSpan formats a duration. It formats a multiple of a day in days, and omits zero minutes and
-// seconds.
+// writeSpan formats a duration. Multiples of a day are formatted as days. Zero minutes and zero
+// seconds are omitted.
 func writeSpan(span time.Duration) string {
 	if span%day == 0 {
 		return strconv.Itoa(int(span/day)) + "d"

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// Summary contains the accelerator fields of the kubelet's former /stats/summary.
+// Summary contains the accelerator fields that the kubelet's /stats/summary endpoint used to have.
 type Summary struct {
 	Node struct {
 		NodeName string `json:"nodeName"`
@@ -35,9 +35,9 @@ type SummaryContainer struct {
 	Accelerators []Accelerator `json:"accelerators"`
 }
 
-// Accelerator is a device that a container holds. The memory is the whole device's memory, in
-// bytes. DutyCycle is the percentage of the newest window during which the device was busy. Values
-// that were not observed are absent.
+// Accelerator is a device that a container holds. MemoryTotal and MemoryUsed are the total and used
+// memory of the whole device, in bytes. DutyCycle is the percentage of time during which the device
+// was busy in the newest window. Values that were not observed are absent.
 type Accelerator struct {
 	Make        string  `json:"make"`
 	Model       string  `json:"model"`
@@ -47,9 +47,9 @@ type Accelerator struct {
 	DutyCycle   *uint64 `json:"dutyCycle,omitempty"`
 }
 
-// Summarize returns the containers that hold devices on a node. If the name is empty, Summarize
-// uses the only node. It returns an error if the name is empty and there are several nodes, or if
-// the node is unknown.
+// Summarize returns the containers that hold devices on the node with the given name. The name may
+// be empty if there is only one node. If there are several nodes and the name is empty, or if the
+// node is unknown, Summarize returns an error.
 func Summarize(s *store.Store, now time.Time, node string) (*Summary, *ParameterError) {
 	out := &Summary{Pods: []SummaryPod{}}
 	var bad *ParameterError

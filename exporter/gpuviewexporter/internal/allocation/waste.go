@@ -11,26 +11,27 @@ import (
 // maxWasters is the maximum length of each list in a Waste.
 const maxWasters = 50
 
-// Waste lists the idle time and the costs of groups and pods during the retention period.
+// Waste lists groups and pods with their idle time and costs during the retention period.
 type Waste struct {
 	// From and To are the start and the end of the retention period, in Unix seconds.
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
-	// Groups are sorted by idle time, longest first. Holders are the pods that are idle now, sorted
-	// so that the pod with the longest current idle period is first. Counted and Idle are the
-	// lengths of Groups and Holders before truncation. Total is the sum of all groups.
+	// Groups contains the groups with the longest idle times, sorted by idle time, longest first.
+	// Holders contains the pods that are idle now, sorted by how long they have been idle, longest
+	// first. Counted and Idle are the lengths of Groups and Holders before truncation. Total is the
+	// sum over all groups.
 	Groups  []Waster `json:"groups"`
 	Holders []Waster `json:"holders"`
 	Counted int      `json:"counted"`
 	Idle    int      `json:"idle"`
 	Total   Waster   `json:"total"`
-	// Currency is the currency of the costs. It is empty if there are no costs or if there are
-	// several currencies.
+	// Currency is the currency of the costs. If there are no costs, or if there are several
+	// currencies, Currency is empty.
 	Currency string `json:"currency,omitempty"`
 }
 
 // Waster is one group or one pod. Times are in board hours. Costs are in the currency of the price
-// list. An amount is absent if it was not counted. A cost is absent if there are several
+// list. Amounts that were not counted are absent. Costs are also absent if there are several
 // currencies.
 type Waster struct {
 	Name      string   `json:"name"`
@@ -40,14 +41,14 @@ type Waster struct {
 	Idle      *float64 `json:"idle,omitempty"`
 	Cost      *float64 `json:"cost,omitempty"`
 	CostIdle  *float64 `json:"costIdle,omitempty"`
-	// Since is the time since which all devices are idle, in Unix seconds. It is absent if a device
-	// is active.
+	// Since is the time, in Unix seconds, since which all devices have been idle. If a device is
+	// active, Since is absent.
 	Since float64 `json:"since,omitempty"`
 	spent store.Spent
 }
 
-// Wasted returns the waste by workload, namespace, claim or node. For other aggregates, Wasted
-// returns false.
+// Wasted returns the waste, grouped by the given aggregate, which must be workload, namespace,
+// claim or node. For other aggregates, Wasted returns false.
 func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok bool) {
 	if !slices.Contains([]string{byWorkload, byNamespace, byClaim, byNode}, aggregate) {
 		return nil, false
@@ -74,7 +75,7 @@ func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok boo
 	return out, true
 }
 
-// wasters returns the groups for which allocated time was counted.
+// wasters returns all groups whose allocated time was counted between from and to.
 func wasters(v *store.View, aggregate string, from, to int64) []Waster {
 	out := []Waster{}
 	for name, members := range group(v, aggregate) {

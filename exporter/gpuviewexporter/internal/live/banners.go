@@ -7,8 +7,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// Text is a text that contains times. A [store.Time] element is a time that clients show in their
-// time zone. All other elements are strings.
+// Text is a text that can contain times. Each element is either a string or a [store.Time], which
+// clients show in their own time zone.
 type Text []any
 
 // Banner is a message that concerns the whole page.
@@ -17,25 +17,25 @@ type Banner struct {
 	Text  Text `json:"text"`
 }
 
-// State is a summary of the data.
+// State summarizes whether the exporter receives data.
 type State struct {
 	Text string `json:"text"`
 	// Live is true if the page shows current data.
 	Live bool `json:"live,omitempty"`
 }
 
-// noNewData is the state when all devices are lost.
+// noNewData is the state if all devices are lost.
 var noNewData = State{Text: "Connected, no new data"}
 
-// maxListed is the maximum number of exporters that a banner lists.
+// maxListed is the maximum number of exporters that are listed in a banner.
 const maxListed = 3
 
-// addBanners sets the state and the banners.
+// addBanners sets the State and the Banners of the document.
 func (d *Document) addBanners(v *store.View) {
 	x := &d.Exporters
 	down, stale := len(x.Down), len(x.Stale)
 	lost := 0
-	var last store.Time // the end of the newest window of a lost device
+	var last store.Time // the end of the newest window of all lost devices
 	for i := range d.Devices {
 		if loss := d.Devices[i].Lost; loss != nil {
 			lost++
@@ -53,7 +53,9 @@ func (d *Document) addBanners(v *store.View) {
 		d.State = State{Text: "Connected, no data yet"}
 	case allLost:
 		d.State = noNewData
-	// The newest window may have ended before the outage. The nvml receiver needs no exporters.
+	// If a window ended less than one window length after the start of the outage, it may only
+	// contain samples from before the outage. Later windows come from the nvml receiver, which does
+	// not need exporters.
 	case down > 0 && down == x.Total && newest < int64(downSince)+int64(step):
 		d.State = State{Text: "Connected, no exporter gives samples"}
 	default:
@@ -93,8 +95,8 @@ func (d *Document) addBanners(v *store.View) {
 	}
 }
 
-// list returns the first maxListed exporters. Each has the time since which it is down or its
-// results are stale.
+// list returns a text that lists up to maxListed exporters. For each exporter, the text includes
+// the time since which the exporter has been down or its results have been stale.
 func list(exporters []Exporter) Text {
 	var out Text
 	for i, e := range exporters {
@@ -116,8 +118,9 @@ func list(exporters []Exporter) Text {
 	return out
 }
 
-// lostText returns the reason why a device has no current data, or the time of the last data if the
-// reason is unknown. The last window may end after the exporter's outage started.
+// lostText returns a text that explains why a device has no current data. If the reason is unknown,
+// the text contains the time of the last data. Otherwise, the text contains the start of the
+// exporter's outage, because the last window may have ended after that.
 func lostText(l *store.Loss) Text {
 	if l.URL != "" {
 		return Text{l.URL + " has exposed no samples since ", l.Since, "."}
@@ -129,7 +132,7 @@ func nothingSince(last store.Time) Text {
 	return Text{"Nothing since ", last, ": the device, its exporter or the connection is down."}
 }
 
-// grouped returns a number with commas between groups of three digits.
+// grouped formats a number with commas between groups of three digits.
 func grouped(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

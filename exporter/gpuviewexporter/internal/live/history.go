@@ -8,34 +8,35 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// historyPoints is the maximum number of points of a history.
+// historyPoints is the maximum number of slots in a history.
 const historyPoints = 120
 
-// History contains the retained data of one device.
+// History contains the stored data of one device during the retention period.
 type History struct {
 	// End is the end of the last slot, in Unix seconds. Slot is the length of a slot, in seconds.
 	End  float64 `json:"end"`
 	Slot float64 `json:"slot"`
 	// Values contains one list of slots for each field in the document's Fields. The slots are
-	// sorted from oldest to newest. A slot contains the highest value of its windows or, for
-	// coverage and samples, the lowest value. Null means that the slot has no value. The list of a
-	// field that was never observed is empty.
+	// sorted from oldest to newest. Each slot contains the highest value of all windows in the slot
+	// or, for coverage and samples, the lowest value. Null means that there is no value. If a field
+	// was never observed, its list is empty.
 	Values []store.Numbers `json:"v"`
-	// Gauges contains one list of slots for each gauge in the document's Gauges. Only power and
-	// temperature have values.
+	// Gauges contains one list of slots for each gauge in the document's Gauges. Only the lists for
+	// power and temperature contain values.
 	Gauges []store.Numbers `json:"g"`
-	// Throttled contains, for each slot, the largest share of time during which the clocks were
-	// throttled, like the Throttle field of [Device]. Sampled is true if all of them are shares of
-	// samples. Otherwise, at least one of them comes from an exact counter.
+	// For each slot, Throttled contains the largest share of a window during which the clocks were
+	// throttled, like the Throttle field of [Device]. If all values in Throttled are shares of
+	// samples, Sampled is true. If at least one value comes from an exact counter, Sampled is
+	// false.
 	Throttled store.Numbers `json:"throttled"`
 	Sampled   bool          `json:"sampled"`
-	// XIDs are the increases of XID counts. Holders are the time spans during which containers held
-	// the device. Both are sorted from oldest to newest.
+	// XIDs contains the increases in the numbers of XID errors. Holders contains the time spans
+	// during which containers held the device. Both lists are sorted from oldest to newest.
 	XIDs    []store.Mark `json:"xids"`
 	Holders []store.Span `json:"holders"`
-	// Restarts are the driver restarts, detected as resets of the energy counter. Outages are the
-	// time spans during which an exporter on the device's node did not answer. To is 0 if the
-	// outage has not ended.
+	// Restarts contains the restarts of the driver, which are detected when the energy counter is
+	// reset. Outages contains the time spans during which an exporter on the device's node did not
+	// answer. If an outage has not ended, its To field is 0.
 	Restarts []store.Restart `json:"restarts"`
 	Outages  []store.Outage  `json:"outages"`
 }
@@ -43,8 +44,8 @@ type History struct {
 // maxSpans is the maximum number of holder spans in a history. Older spans are omitted.
 const maxSpans = 256
 
-// Trace returns the history of the device with the given number. It returns false if there is no
-// such device.
+// Trace returns the history of the device with the given number, or false if there is no such
+// device.
 func Trace(s *store.Store, now time.Time, number uint64) (out *History, ok bool) {
 	s.Read(now, func(v *store.View) {
 		if d := v.Device(number); d != nil {
@@ -73,7 +74,7 @@ func history(v *store.View, d *store.Device) *History {
 	for i := range n {
 		at := slot(d.End(i))
 		if at < 0 {
-			continue // The value belongs to a slot before the first slot of the history.
+			continue // The window ended before the start of the first slot.
 		}
 		for f := range store.NumFields {
 			if value := d.Value(i, f); value == value {
@@ -96,7 +97,7 @@ func history(v *store.View, d *store.Device) *History {
 }
 
 // storeExtreme stores a value in its slot if it is the highest value of the slot so far. If lowest
-// is true, it stores the lowest value instead.
+// is true, storeExtreme keeps the lowest value of the slot instead.
 func storeExtreme(values *store.Numbers, slots, at int, value float32, lowest bool) {
 	if *values == nil {
 		*values = slices.Repeat(store.Numbers{float32(math.NaN())}, slots)

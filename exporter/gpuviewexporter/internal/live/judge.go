@@ -5,12 +5,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Problem is a kind of problem that a device can have. The page has tiles and filters for problems.
+// Problem is a kind of problem that a device can have. The page has a tile and a filter for each
+// kind of problem.
 type Problem string
 
-// The following problems exist. A device has the problem Throttled or Pressure if the share of the
-// window with throttling or memory pressure is at least ProblemShare. Health is poor if hw.status
-// reports any state that is worse than ok.
+// These are the kinds of problems. A device has the problem Throttled if the clocks were throttled
+// during at least ProblemShare of the window. A device has the problem Pressure if there was memory
+// pressure during at least ProblemShare of the window. A device has the problem PoorHealth if
+// hw.status reports any state that is worse than ok.
 const (
 	Lost       Problem = "lost"
 	Throttled  Problem = "throttled"
@@ -20,22 +22,22 @@ const (
 	Found      Problem = "finding"
 )
 
-// ProblemShare is the minimum share of a window for which throttling or memory pressure is a
-// problem.
+// ProblemShare is the minimum share of a window during which there must be throttling or memory
+// pressure for it to count as a problem.
 const ProblemShare = 0.1
 
-// These are the fields and gauges that judge reads.
+// The judge method reads the following fields and gauges.
 var (
 	pressure      = store.FieldOf(signal.MemoryPressureRatio, "")
 	xidErrors     = store.FieldOf(signal.XIDErrors, "")
 	power         = store.GaugeOf(signal.HwPower, "")
 	instancePower = store.GaugeOf(signal.GPUInstancePower, "")
-	// states are the gauges of hw.status, sorted from the best state to the worst.
+	// states contains the gauges of hw.status, sorted from the best state to the worst.
 	states = gauges(signal.HwStatus, signal.HardwareState)
 	found  = gauges(signal.GPUFinding, signal.Finding)
 )
 
-// namedGauge is the gauge for one value of a metric's own attribute.
+// namedGauge contains a gauge and the value of the metric's own attribute that the gauge is for.
 type namedGauge struct {
 	value string
 	gauge store.Gauge
@@ -49,8 +51,8 @@ func gauges(m *signal.Metric, attribute string) []namedGauge {
 	return out
 }
 
-// at returns a number from a list. It returns false if the number is absent. The lists of a lost
-// device are empty.
+// at returns the number at the given index, or false if the number is absent. If a device is lost,
+// its lists of numbers are empty.
 func at[T ~uint8](numbers store.Numbers, i T) (v float64, ok bool) {
 	if int(i) >= len(numbers) {
 		return 0, false
@@ -63,7 +65,7 @@ func at[T ~uint8](numbers store.Numbers, i T) (v float64, ok bool) {
 func (d *Device) judge() {
 	if v, ok := at(d.Values, store.UtilizationAvg); ok {
 		// Compare as float32. The float32 value nearest to 0.05 is slightly greater than the
-		// float64 value, but it must count as being at the limit.
+		// float64 value nearest to 0.05, but the two must be treated as equal.
 		d.Idle = new(float32(v) <= float32(1-signal.IdleShare))
 	}
 	watts := power

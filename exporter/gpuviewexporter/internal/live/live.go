@@ -1,6 +1,6 @@
-// Package live converts the store into the document that the page and the command gpudoctor top
-// show. The document contains the newest window, the state and the curves of each device, and all
-// conclusions about the device.
+// Package live converts the store into a document, which is shown by the page and by the command
+// "gpudoctor top". For each device, the document contains the newest window, the curves, and
+// everything that can be derived from the device's data.
 package live
 
 import (
@@ -16,59 +16,60 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/natural"
 )
 
-// curvePoints is the maximum number of points of a curve.
+// curvePoints is the number of points in each curve.
 const curvePoints = 60
 
-// Document is the state of the store at one moment. It does not contain the time of the response.
-// It therefore changes only if something that clients show changes.
+// Document is the state of the store at a point in time. A Document does not contain the time of
+// the response, so it changes only when something that clients show has changed.
 type Document struct {
 	// Newest is the end of the newest window, in Unix seconds. Window is the length of that window,
 	// in seconds.
 	Newest float64 `json:"newest"`
 	Window float64 `json:"window"`
 	// Until is the time, in Unix seconds, after which all devices are lost unless new points
-	// arrive. If a client cannot get a newer document, it must not show numbers after Until.
+	// arrive. A client that cannot get a newer document must stop showing numbers at Until.
 	Until float64 `json:"until"`
-	// CurvePoints is the number of points at the end of each curve that lie within the time range
-	// of the stored data.
+	// CurvePoints is the number of points in each curve that are within the time range of the
+	// stored data. These are the last points of the curve.
 	CurvePoints int `json:"curvePoints"`
-	// Fields are the names of the values in a device's window, Gauges are the names of a device's
-	// gauges, and HolderGauges are the names of a holder's gauges. Each name has the same position
-	// as its value.
+	// Fields contains the names of the values in a device's window, Gauges contains the names of a
+	// device's gauges, and HolderGauges contains the names of a holder's gauges. A name and its
+	// value have the same position.
 	Fields       []store.Name `json:"fields"`
 	Gauges       []store.Name `json:"gauges"`
 	HolderGauges []store.Name `json:"holderGauges"`
-	// Numbers are the names of the numbers that a Diagnosis explains. Each name is a column or a
-	// metric, followed by the value of the metric's own attribute in braces. Diagnoses are the
-	// distinct diagnoses of the devices. Why and Missing contain the texts that the diagnoses refer
+	// Numbers contains the names of all numbers that may be missing. Each name is a column, or a
+	// metric followed by the value of the metric's own attribute in braces. Diagnoses contains the
+	// distinct diagnoses of all devices. Why and Missing contain the texts that the diagnoses refer
 	// to.
 	Numbers   []string    `json:"numbers"`
 	Diagnoses []Diagnosis `json:"diagnoses"`
 	Why       []Why       `json:"why"`
 	Missing   []Missing   `json:"missing"`
-	// Lacking is the number of missing signals that could be enabled. It is absent if
-	// gpu.signal.available is not received.
+	// Lacking is the number of missing signals that could be enabled. If gpu.signal.available is
+	// not received, Lacking is absent.
 	Lacking *int `json:"lacking,omitempty"`
-	// State and Banners are what clients show above the devices.
+	// Clients show State and Banners above the devices.
 	State   State    `json:"state"`
 	Banners []Banner `json:"banners"`
-	// XIDs describe the XID codes that were counted on the devices.
+	// XIDs describes the XID codes of the errors that were counted on the devices.
 	XIDs   []XIDText `json:"xids"`
 	Demand []Demand  `json:"demand"`
-	// Unreserved counts the claims that have devices but are not reserved for a pod. It is unknown
-	// which devices these claims have.
+	// Unreserved contains the numbers of claims that have devices but are not reserved for any pod.
+	// It is unknown which devices are allocated to unreserved claims.
 	Unreserved []store.UnreservedClaims `json:"unreserved"`
-	// Exporters describes the exporters that do not answer. Limits are the limits that refuse
-	// items, both in gpu_view and in other components of the same process.
+	// Exporters describes the exporters that do not answer. Limits contains the limits that have
+	// been reached, both in gpu_view and in other components of the same process.
 	Exporters Exporters     `json:"exporters"`
 	Limits    []store.Limit `json:"limits"`
-	// Devices are sorted by cluster, node and name. The instances of a board follow the board.
-	// Devices is the last field, because Encode appends the devices to the encoded document.
+	// Devices is sorted by cluster, node and name. The MIG instances of a board follow the board.
+	// Devices must be the last field, because Encode appends the devices to the other encoded
+	// fields.
 	Devices []Device `json:"devices"`
 }
 
-// Encode returns the document as JSON. Each device is on its own line, so that a browser can parse
-// the devices in small steps.
+// Encode returns the document as JSON. Each device is on a separate line, so that a browser can
+// parse one device at a time.
 func (d *Document) Encode() []byte {
 	head := *d
 	head.Devices = []Device{}
@@ -83,33 +84,34 @@ func (d *Document) Encode() []byte {
 }
 
 func marshal(v any) []byte {
-	text, _ := json.Marshal(v) // these types cannot cause an error
+	text, _ := json.Marshal(v) // values of these types can always be encoded
 	return text
 }
 
-// Exporters contains the number of exporters and the exporters that have a problem.
+// Exporters contains the number of exporters, and a list of the exporters that have a problem.
 type Exporters struct {
-	// Total is the number of exporters with a recent result. Reported is true if any result has
-	// arrived since the start. If results no longer arrive, LastResult is the time at which the
-	// last result arrived, in Unix seconds.
+	// Total is the number of exporters with a recent scrape result. Reported is true if any scrape
+	// result has arrived since the start of the process. If scrape results no longer arrive,
+	// LastResult is the time at which the last result arrived, in Unix seconds.
 	Total      int        `json:"total"`
 	Reported   bool       `json:"reported"`
 	LastResult store.Time `json:"lastResult,omitempty"`
-	// Down are the exporters that do not answer. Stale are the exporters whose results no longer
-	// arrive. It is unknown whether they answer.
+	// Down contains the exporters that do not answer. Stale contains the exporters whose scrape
+	// results no longer arrive. It is unknown whether stale exporters answer.
 	Down  []Exporter `json:"down"`
 	Stale []Exporter `json:"stale"`
 }
 
-// Exporter is an exporter that does not answer or whose results are stale.
+// Exporter describes an exporter that does not answer or whose scrape results are stale.
 type Exporter struct {
 	Cluster string `json:"cluster,omitempty"`
 	Node    string `json:"node,omitempty"`
 	URL     string `json:"url"`
-	// Since is the time of the first failed scrape or, for a stale exporter, the time at which the
-	// last result arrived. It is in Unix seconds.
+	// Since is the time of the first failed scrape or, for a stale exporter, the arrival time of
+	// the last scrape result. The time is in Unix seconds.
 	Since store.Time `json:"since"`
-	// Cause is the error from the last scrape. It is empty if another process scrapes the exporter.
+	// Cause is the error from the last scrape. If another process scrapes the exporter, Cause is
+	// empty.
 	Cause string `json:"cause,omitempty"`
 }
 
@@ -118,17 +120,18 @@ type XIDText struct {
 	Code    int    `json:"code"`
 	Meaning string `json:"meaning"`
 	Action  string `json:"action"`
-	// Advice is the recommended action and the conditions under which it applies.
+	// Advice contains the recommended action, and the conditions under which the action is
+	// recommended.
 	Advice string `json:"advice"`
 }
 
-// Demand is the scheduler's view of one Kubernetes resource. Old is true if the view has not been
-// updated for maxDemandAge.
+// Demand is the scheduler's view of one Kubernetes resource. If the view is older than
+// maxDemandAge, Old is true.
 type Demand struct {
 	store.ResourceDemand
 	Old bool `json:"old,omitempty"`
-	// Warn is true if pods are pending or if the requested amount is greater than the allocatable
-	// amount. It is false if the view is old.
+	// Warn is true if pods are pending, or if the requested amount exceeds the allocatable amount.
+	// If the scheduler's view is old, Warn is false.
 	Warn bool `json:"warn,omitempty"`
 }
 
@@ -138,14 +141,14 @@ type Loss struct {
 	Why Text `json:"why"`
 }
 
-// maxDemandAge is the age above which the scheduler's view is old.
+// maxDemandAge is the age above which the scheduler's view counts as old.
 const maxDemandAge = 2 * time.Minute
 
-// Device is one row of the page. For a lost device, numbers, holders and verdicts are absent,
-// because they are unknown.
+// Device contains the data for one row on the page. If a device is lost, its numbers, holders and
+// verdicts are unknown and therefore absent.
 type Device struct {
 	Number uint64 `json:"n"`
-	// Board is the number of the board to which a MIG instance belongs, or 0 if the board is
+	// Board is the number of the board that a MIG instance belongs to, or 0 if the board is
 	// unknown.
 	Board   uint64 `json:"board,omitempty"`
 	ID      string `json:"id"`
@@ -157,38 +160,38 @@ type Device struct {
 	Profile string `json:"profile,omitempty"`
 	// Vendor is the manufacturer.
 	Vendor string `json:"vendor,omitempty"`
-	// End is the end of the device's newest window, in Unix seconds, and Length is the length of
-	// that window, in seconds. Both are 0 if the device has no window. Values are the values in
-	// that window.
+	// End is the end of the device's newest window, in Unix seconds. Length is the length of the
+	// newest window, in seconds. If the device has no window, End and Length are 0. Values contains
+	// the values in the newest window.
 	End    float64       `json:"end"`
 	Length float64       `json:"len"`
 	Values store.Numbers `json:"v"`
 	Gauges store.Numbers `json:"g"`
-	// Lost is the reason why the device has no current data. It is absent if the device has current
-	// data.
+	// Lost is the reason why the device has no current data. If the device has current data, Lost
+	// is absent.
 	Lost *Loss `json:"lost,omitempty"`
-	// Problems are the problems of the device, in the order of the Problem constants.
+	// Problems lists the problems of the device, in the order of the Problem constants.
 	Problems []Problem `json:"problems,omitempty"`
-	// Idle is true if the device was idle in the window, as defined by [signal.IdleShare]. It is
-	// absent if the utilization was not observed.
+	// Idle is true if the device was idle during the newest window, according to
+	// [signal.IdleShare]. If the utilization was not observed, Idle is absent.
 	Idle *bool `json:"idle,omitempty"`
-	// Power is the power of a board, or the active power of an instance, in watts.
+	// Power is the power draw of a board, or the active power of a MIG instance, in watts.
 	Power *float32 `json:"power,omitempty"`
-	// Health is the worst state that hw.status reports, or empty if it is unknown.
+	// Health is the worst state that hw.status reports, or empty if the state is unknown.
 	Health string `json:"health,omitempty"`
-	// Findings are the findings that gpu_findings reports for the device. It is absent if
-	// gpu_findings does not run.
+	// Findings lists the findings that gpu_findings reports for the device. If gpu_findings is not
+	// running, Findings is absent.
 	Findings []string `json:"findings,omitzero"`
-	// Throttle is absent if throttling was not observed. XIDs are sorted by urgency, most urgent
+	// If throttling was not observed, Throttle is absent. XIDs is sorted by urgency, most urgent
 	// first.
 	Throttle *store.Throttle `json:"throttle,omitempty"`
 	XIDs     []store.XID     `json:"xids,omitempty"`
-	// Curves are the curves of utilization, memory occupancy and throttling. A curve has one
-	// character per point, sorted from oldest to newest.
+	// Curves contains the curves of utilization, memory occupancy and throttling. Each curve has
+	// one character per point, from oldest to newest.
 	Curves  []string `json:"curves"`
 	Holders []Holder `json:"holders,omitempty"`
-	// Reserved are the claims to which the device is allocated and whose pods do not hold the
-	// device. Reserved is empty if the holders are unknown.
+	// Reserved lists the claims that the device is allocated to if the pods of these claims do not
+	// hold the device. If the holders are unknown, Reserved is empty.
 	Reserved []store.Claim `json:"reserved,omitempty"`
 	// Diagnosis is the 1-based position of the device's diagnosis in Diagnoses. A lost device has
 	// no diagnosis.
@@ -203,13 +206,14 @@ type Holder struct {
 	Sharing   string `json:"sharing,omitempty"`
 	Claim     string `json:"claim,omitempty"`
 	Class     string `json:"class,omitempty"`
-	// Kind and Workload identify the owner of the pod.
+	// Kind and Workload identify the workload that owns the pod.
 	Kind     string        `json:"kind,omitempty"`
 	Workload string        `json:"workload,omitempty"`
 	Gauges   store.Numbers `json:"g"`
 }
 
-// Build returns the state of the store, and the time at which its next window is expected.
+// Build returns a document with the state of the store, and the time at which the next window is
+// expected.
 func Build(s *store.Store, now time.Time) (out *Document, expected time.Time) {
 	out = &Document{
 		Fields: store.FieldNames, Gauges: store.GaugeNames[:store.ContainerMemoryUsage], HolderGauges: store.GaugeNames[store.ContainerMemoryUsage:],
@@ -239,7 +243,7 @@ func (d *Document) read(v *store.View) {
 	}
 	slot, points := slot(devices, newest, step)
 	d.CurvePoints = points
-	// If no new windows arrive for some time, the curves end before the right edge.
+	// If no windows have arrived for some time, leave a gap at the end of the curves.
 	curvesEnd := max(seconds(newest), seconds(v.Now)-3*slot)
 	codes := map[int]bool{}
 	diagnoses := newDiagnoses(d)
@@ -249,7 +253,7 @@ func (d *Document) read(v *store.View) {
 			partitioned[boardOf(device)] = true
 		}
 	}
-	boards := map[string]uint64{} // by board id, for the current node
+	boards := map[string]uint64{} // the numbers of the boards on the current node, keyed by board ID
 	var until int64
 	for i, device := range devices {
 		row := describe(v, device)
@@ -281,10 +285,11 @@ type board struct{ cluster, node, id string }
 
 func boardOf(d *store.Device) board { return board{d.Cluster, d.Node, cmp.Or(d.Parent, d.ID)} }
 
-// sortDevices sorts devices by cluster, node, board name and id. Numbers in names are compared by
-// their numeric value. The instances of a board follow the board.
+// sortDevices sorts devices by cluster, node, board name and ID. Numbers within names are compared
+// numerically. The MIG instances of a board follow the board.
 func sortDevices(devices []*store.Device) {
-	// Use one name for each board, even if only the board's instances exist or their names differ.
+	// Use the same name for a board and its instances, even if there is no device for the board
+	// itself or if the names of the instances differ.
 	names := map[board]string{}
 	for _, d := range devices {
 		b := boardOf(d)
@@ -308,8 +313,7 @@ func sortDevices(devices []*store.Device) {
 	})
 }
 
-// compareNames defines a total order. Names that differ only in leading zeros are therefore not
-// equal.
+// compareNames defines a total order, so names that differ only in leading zeros are not equal.
 func compareNames(a, b string) int {
 	if a == b {
 		return 0
@@ -317,11 +321,12 @@ func compareNames(a, b string) int {
 	return cmp.Or(natural.Compare(a, b), cmp.Compare(a, b))
 }
 
-// maxResultAge is the age above which a result about an exporter no longer counts. The length of a
-// window is added to maxResultAge, because results may arrive only once per window.
+// maxResultAge is how late the next scrape result may be. The length of a window is added to
+// maxResultAge, because scrape results may arrive only once per window.
 const maxResultAge = 15 * time.Second
 
-// exporters returns the exporters that do not answer or whose results are stale.
+// exporters returns the number of exporters, and the exporters that do not answer or whose scrape
+// results are stale.
 func exporters(v *store.View) Exporters {
 	all := v.Exporters()
 	last := v.LastExporterPoint()
@@ -380,7 +385,7 @@ func describe(v *store.View, d *store.Device) Device {
 	return out
 }
 
-// reserved returns the claims to which the device is allocated and whose pods do not hold the
+// reserved returns the claims that the device is allocated to, except claims whose pods hold the
 // device. If the holders are unknown, reserved returns nil, because the pods may hold the device.
 func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 	if _, known := v.Gauge(d, store.SharingClients); !known {
@@ -391,9 +396,9 @@ func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 	})
 }
 
-// slot returns the number of seconds per point, and the number of points that the stored data
-// fills. The width is the length of a window, doubled until all stored data fits into curvePoints
-// points.
+// slot returns the width of a curve point in seconds, and the number of points that the stored data
+// fills. The width is the length of a window, doubled as often as necessary to fit all stored data
+// into curvePoints points.
 func slot(devices []*store.Device, newest int64, step time.Duration) (width float64, points int) {
 	oldest := newest
 	for _, d := range devices {
@@ -405,7 +410,8 @@ func slot(devices []*store.Device, newest int64, step time.Duration) (width floa
 	return width, min(curvePoints, 1+int(math.Ceil(seconds(newest)/width)-math.Ceil(seconds(oldest)/width)))
 }
 
-// double doubles a width until n times the width is at least span. span is in nanoseconds.
+// double doubles a width repeatedly until n times the width is at least the given span, which is in
+// nanoseconds.
 func double(width time.Duration, n int, span int64) time.Duration {
 	for width*time.Duration(n) < time.Duration(span) {
 		width *= 2
@@ -413,12 +419,12 @@ func double(width time.Duration, n int, span int64) time.Duration {
 	return width
 }
 
-// alphabet contains one character for each of the 62 levels of a ratio. A dash in a curve means
-// that the value is absent.
+// alphabet contains the characters that represent the values of a ratio in a curve, which are
+// rounded to 62 levels. A dash in a curve represents an absent value.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // curves returns the curves of a device. Each point is the highest value in its slot. The last slot
-// contains the window that ends at newest.
+// contains the windows that end at the time of the newest parameter.
 func curves(d *store.Device, newest, slot float64) []string {
 	var levels [3][curvePoints]float32
 	for c := range levels {

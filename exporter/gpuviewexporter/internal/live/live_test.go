@@ -25,8 +25,8 @@ func newStore() *store.Store {
 	return store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 10, MaxHolders: 10})
 }
 
-// add adds the value of a window that ends at end. own contains the value of the metric's own
-// attribute and, optionally, a reason.
+// add adds the value of a window to the store. The end parameter is the end of the window. The own
+// parameter contains the value of the metric's own attribute and, optionally, a reason.
 func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end time.Time, value float64, own ...string) {
 	t.Helper()
 	m, ok := store.Lookup(metric.Name)
@@ -64,7 +64,7 @@ func TestSlotWidensUntilTheStoredTimeFits(t *testing.T) {
 	assert.Equal(t, strings.Repeat("z", curvePoints), document.Devices[0].Curves[0], "a point is the highest window of its slot")
 }
 
-// If no new windows arrive, the last point of the curve moves away from the right edge.
+// If no windows arrive, the last point of the curve moves away from the right edge.
 func TestCurveEndsWhereTheWindowsEnd(t *testing.T) {
 	s := newStore()
 	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 1)
@@ -93,7 +93,7 @@ func TestDocumentHasALineForEachDevice(t *testing.T) {
 	}
 }
 
-// Clients do not load a document again if it has not changed.
+// Clients do not load a document that they already have.
 func TestDocumentDependsOnTimeOnlyIfSomethingExpires(t *testing.T) {
 	s := newStore()
 	add(t, s, "GPU-a", signal.UtilizationAvg, epoch, 0.5)
@@ -313,7 +313,7 @@ func TestDevicesThatLackTheSameSignalsShareADiagnosis(t *testing.T) {
 	assert.False(t, document.Diagnoses[2].Diagnosed)
 }
 
-// why returns the reason why a device has no value for a number.
+// why returns the reason why the value of a number is missing for a device.
 func why(t *testing.T, d *Document, id, number string) Why {
 	t.Helper()
 	at := slices.IndexFunc(d.Devices, func(x Device) bool { return x.ID == id })
@@ -394,7 +394,7 @@ func TestDocumentListsExportersThatDoNotAnswer(t *testing.T) {
 	assert.False(t, build(newStore(), epoch).Exporters.Reported)
 }
 
-// texts returns the texts of the banners. It formats times as Unix seconds.
+// texts returns the texts of the banners, with times in Unix seconds.
 func texts(d *Document) (out []string) {
 	for _, b := range d.Banners {
 		text := ""

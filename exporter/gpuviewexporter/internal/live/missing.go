@@ -10,53 +10,55 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Diagnosis contains the reasons why numbers are missing. Devices with the same reasons share one
-// Diagnosis.
+// Diagnosis contains the reasons why numbers are missing. Devices for which the same reasons apply
+// share a Diagnosis.
 type Diagnosis struct {
 	// Diagnosed is true if gpu.signal.available was received for the device.
 	Diagnosed bool `json:"diagnosed,omitempty"`
-	// Why contains, for each element of the document's Numbers, a position in the document's Why.
+	// For each element of the document's Numbers, Why contains a position in the document's Why.
 	Why []int `json:"why"`
-	// Lacks are positions in the document's Missing. They refer to the metrics that the exporter
-	// does not provide.
+	// Lacks contains positions in the document's Missing, for the metrics that the exporter does
+	// not provide.
 	Lacks []int `json:"lacks,omitempty"`
 }
 
-// Why is the reason why a device has no value for a number.
+// Why is a reason why the value of a number is missing.
 type Why struct {
 	Text string `json:"text"`
-	// Never is true if the device cannot have the number. The device's details then omit the
-	// number. Elsewhere is true if the number is measured for the board or its instances instead.
+	// If the device can never have the number, Never is true, and the number is omitted from the
+	// device's details. If the number is measured for the board instead of its instances, or vice
+	// versa, Elsewhere is true.
 	Never     bool `json:"never,omitempty"`
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
-// Missing describes a metric that exporters do not provide for some devices, and one reason for
-// this.
+// Missing describes a metric that exporters do not provide for some devices, and one reason why the
+// metric is missing.
 type Missing struct {
 	Metric string `json:"metric"`
-	// Parts are the values of the metric's own attribute for which the metric is missing. It is
-	// empty if the metric has no such attribute.
+	// Parts contains the values of the metric's own attribute for which the metric is missing. If
+	// the metric has no such attribute, Parts is empty.
 	Parts []string `json:"parts,omitempty"`
-	// Fields are the exporter fields that the metric needs.
+	// Fields contains the exporter fields that the metric is computed from.
 	Fields []string `json:"fields,omitempty"`
 	Text   string   `json:"text"`
-	// Lasting is true if no setting can make the metric available.
+	// Lasting is true if the metric cannot be made available by changing a setting.
 	Lasting bool `json:"lasting,omitempty"`
 }
 
-// number is one number of a device, or one column that can show several numbers. It contains the
-// reasons why the number may be missing.
+// number describes one number of a device, or one column that can show several numbers, together
+// with the reasons why the number may be missing.
 type number struct {
 	name string
-	// onBoard is the reason for a MIG instance if only boards have the number. onInstances is the
-	// reason for a board with MIG instances if only the instances have the number.
+	// If only boards have the number, onBoard is the reason why the number is missing for a MIG
+	// instance. If only MIG instances have the number, onInstances is the reason why the number is
+	// missing for a board with instances.
 	onBoard, onInstances string
-	// metrics are the metrics whose verdicts apply, with the values of their own attributes. usual
-	// is the reason if there are no verdicts on these metrics.
+	// metrics contains the metrics that the number comes from, with the values of their own
+	// attributes. If there are no verdicts on any of these metrics, the usual reason is shown.
 	metrics []string
 	usual   string
-	// usualOfInstance replaces usual for MIG instances.
+	// For MIG instances, usualOfInstance is shown instead of the usual reason.
 	usualOfInstance string
 }
 
@@ -77,7 +79,8 @@ func notInCSV(fields string) string {
 	return usualReason("the exporter does not provide %s, which its counters csv must list.", fields)
 }
 
-// numbers are the columns of the page, the windowed metrics of the signal table, and the gauges in the details.
+// numbers contains the columns of the page, the windowed metrics in the signal table, and the
+// gauges that are shown in the details.
 var numbers = func() []number {
 	noPower := usualReason("gpu_k8s has no section power, or does not know the board's idle power yet.")
 	noBudget := usualReason("no memory budget is declared on this device, or gpu_k8s has no section budget.")
@@ -99,8 +102,8 @@ var numbers = func() []number {
 		return columns[slices.IndexFunc(columns, func(n number) bool { return n.name == name })]
 	}
 	out := columns
-	// add adds a line to the details. The line has the same reasons as the given column, but only
-	// the verdicts on the line's own metric apply.
+	// add adds a line to the details. The reasons are the same as for the given column, but only
+	// verdicts on the metric of the line apply.
 	add := func(key string, like number) {
 		like.name, like.metrics = key, []string{key}
 		out = append(out, like)
@@ -130,7 +133,7 @@ var numbers = func() []number {
 				}
 			}
 			keys := windowKeys(&described)
-			if len(keys) > 1 { // a column that shows all values
+			if len(keys) > 1 { // add a column that shows all values together
 				like.name, like.metrics = w.Name, keys
 				out = append(out, like)
 			}
@@ -161,7 +164,7 @@ var numbers = func() []number {
 	return out
 }()
 
-// numberNames returns the names of the numbers.
+// numberNames returns the names of all numbers.
 func numberNames() []string {
 	out := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -170,7 +173,8 @@ func numberNames() []string {
 	return out
 }
 
-// keyOf returns the name of a metric, followed by the value of its own attribute in braces.
+// keyOf returns the name of a metric, followed by the value of the metric's own attribute in
+// braces.
 func keyOf(metric, value string) string {
 	if value == "" {
 		return metric
@@ -202,8 +206,8 @@ func causeKeys() []string {
 	return out
 }
 
-// signalsOf returns the positions of the signals from which a number is computed. A signal without
-// a Part applies to all values of the metric's own attribute.
+// signalsOf returns the positions of the signals that a number is computed from. A signal without a
+// Part applies to all values of the metric's own attribute.
 func signalsOf(key string) []int {
 	metric, _, _ := strings.Cut(key, "{")
 	var exact, anyPart []int
@@ -223,7 +227,7 @@ func signalsOf(key string) []int {
 	return anyPart
 }
 
-// numberSignals contains the signals of each number.
+// numberSignals contains the signals that each number is computed from.
 var numberSignals = func() [][]int {
 	out := make([][]int, len(numbers))
 	for i, n := range numbers {
@@ -238,9 +242,9 @@ var numberSignals = func() [][]int {
 	return out
 }()
 
-// circumstances contains the facts about a device that determine why numbers are missing.
+// circumstances contains everything about a device that affects why numbers are missing.
 type circumstances struct {
-	verdicts                                string // one byte for each signal, or empty
+	verdicts                                string // one byte for each signal, or empty if there are no verdicts
 	hasWindow, held, instance, hasInstances bool
 }
 
@@ -260,8 +264,8 @@ func (c *circumstances) verdict(i int) store.Verdict {
 	return store.Verdict(c.verdicts[i])
 }
 
-// reason returns the reason why a signal is missing. It returns false if the signal is available or
-// has no verdict.
+// reason returns the reason why a signal is missing, or false if the signal is available or if
+// there is no verdict on the signal.
 func (c *circumstances) reason(i int) (diagnose.Reason, bool) {
 	v := c.verdict(i)
 	if v < store.Missing {
@@ -277,14 +281,14 @@ func reasonText(r diagnose.Reason) string {
 	return r.Text()
 }
 
-// diagnoses collects the diagnoses of a document.
+// diagnoses collects the diagnoses in a document.
 type diagnoses struct {
 	document *Document
 	known    map[circumstances]int
 	whys     map[Why]int
 	missing  map[string]int
-	// lacking contains the missing signals that could be enabled, and the reasons why they are
-	// missing.
+	// lacking contains the missing signals that could be enabled, with the reason why each signal
+	// is missing.
 	lacking map[signalReason]bool
 }
 
@@ -297,7 +301,8 @@ func newDiagnoses(d *Document) *diagnoses {
 	return &diagnoses{d, map[circumstances]int{}, map[Why]int{}, map[string]int{}, map[signalReason]bool{}}
 }
 
-// add returns the 1-based position of a device's diagnosis.
+// add adds the diagnosis of a device to the document, unless the document already contains an equal
+// diagnosis. It returns the 1-based position of the diagnosis.
 func (x *diagnoses) add(c circumstances) int {
 	if at, ok := x.known[c]; ok {
 		return at
@@ -320,8 +325,9 @@ func (x *diagnoses) add(c circumstances) int {
 	return x.known[c]
 }
 
-// addMissing adds to the document the metrics that the exporter does not provide, and returns their
-// positions. It ignores missing holder labels if the device is free or its holder is known.
+// addMissing adds the metrics that the exporter does not provide to the document and returns the
+// positions of these metrics. Missing holder labels are ignored if the device is free or if its
+// holder is known.
 func (x *diagnoses) addMissing(c *circumstances) []int {
 	var order []string
 	byReason := map[string]*Missing{}
@@ -363,7 +369,7 @@ func (x *diagnoses) addMissing(c *circumstances) []int {
 	return out
 }
 
-// why returns the reason why a device has no value for a number.
+// why returns the reason why the value of a number is missing for a device.
 func (c *circumstances) why(at int) Why {
 	n := &numbers[at]
 	switch {
@@ -398,8 +404,8 @@ func (c *circumstances) why(at int) Why {
 	return Why{Text: c.listReasons(lacking), Never: lasting == judged}
 }
 
-// listReasons returns one line per reason. Each line contains all exporter fields of the signals
-// with that reason or, if there are no fields, the first signal.
+// listReasons returns a text with one line per reason. Each line names the exporter fields that are
+// missing for that reason or, if there are no fields, the first signal that is missing.
 func (c *circumstances) listReasons(lacking []int) string {
 	var order []diagnose.Reason
 	fields, names := map[diagnose.Reason][]string{}, map[diagnose.Reason]string{}

@@ -12,12 +12,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Window describes a windowed metric of the signal table for the page.
+// Window describes to the page a windowed metric from the signal table.
 type Window struct {
 	Metric string `json:"metric"`
-	// Format is the name of the format in which the page shows the number.
+	// Format is the name of the number format that the page uses for the metric.
 	Format string `json:"format"`
-	// Values are the values of the metric's own attribute.
+	// Values contains the possible values of the metric's own attribute.
 	Values []string `json:"values"`
 	// Label, Column, Explain, Steps and Always are copied from the signal table.
 	Label   string    `json:"label"`
@@ -25,33 +25,36 @@ type Window struct {
 	Explain string    `json:"explain"`
 	Steps   []float64 `json:"steps,omitempty"`
 	Always  bool      `json:"always"`
-	// First is the first of the windowed metrics that are computed from the same sample metric.
+	// First is the name of the first windowed metric that is computed from the same sample metric.
 	First string `json:"first"`
-	// Max is the windowed metric that contains the highest sample, or "".
+	// Max is the name of the windowed metric that contains the highest sample, or "" if there is
+	// none.
 	Max string `json:"max"`
-	// board is true if the metric is measured for the board and not for MIG instances.
+	// board is true if the metric is measured for boards and not for MIG instances.
 	board bool
-	// fields are the exporter fields that the metric usually needs. It is empty if no NVIDIA
-	// exporter provides the metric. profiling is true if these fields need profiling.
+	// fields contains the exporter fields that the metric is usually computed from. If no NVIDIA
+	// exporter provides the metric, fields is empty. If any of the fields needs profiling,
+	// profiling is true.
 	fields    []string
 	profiling bool
 }
 
-// Expired is what a page shows if it cannot get a newer document in time. The time in Why is 0, and
-// the page replaces it with the end of the device's last window.
+// Expired contains the texts that a page shows if it cannot get a newer document in time. The time
+// in Why is 0. The page replaces this time with the end of the device's last window.
 type Expired struct {
 	State State `json:"state"`
 	Why   Text  `json:"why"`
 }
 
-// findingNames are short descriptions of the findings.
+// findingNames contains a short description of each finding.
 var findingNames = map[string]string{
 	"spinning": "kernels wait", signal.FindingLatched: "utilization not true", "slow_device": "slows its job", "memory_degrading": "memory fails",
 	"frozen_telemetry": "values do not change",
 }
 
-// Windows returns a JavaScript module with the content of the page that does not depend on the
-// devices: the windowed metrics that have a line or a column, and the formats, limits and names.
+// Windows returns a JavaScript module with the data that the page needs and that does not depend on
+// the devices: the windowed metrics that have a line or a column, number formats, thresholds, and
+// names.
 func Windows() []byte {
 	list := []Window{}
 	for _, samples := range signal.All() {
@@ -79,7 +82,8 @@ func Windows() []byte {
 	return out
 }
 
-// describeWindow describes a windowed metric that is computed from a sample metric.
+// describeWindow returns the description of a windowed metric, given the sample metric that the
+// windowed metric is computed from.
 func describeWindow(samples *signal.Metric, w *signal.Window) Window {
 	out := Window{
 		Metric: w.Name, Values: []string{""}, First: samples.Windows[0].Name,
@@ -96,20 +100,20 @@ func describeWindow(samples *signal.Metric, w *signal.Window) Window {
 	return out
 }
 
-// Cause describes a cause of throttling for the page, as measured by one metric.
+// Cause describes to the page a cause of throttling, as measured by one metric.
 type Cause struct {
-	// Key is the name of the metric, followed by the cause in braces.
+	// Key is the name of the metric, followed by Value in braces.
 	Key string `json:"key"`
-	// Value is the value of the metric's own attribute, and Name is its name on the page.
+	// Value is the value of the metric's own attribute. Name is the name of the cause on the page.
 	Value string `json:"value"`
 	Name  string `json:"name"`
 	How   string `json:"how"`
-	// Usual is true for the causes that NVIDIA boards report. The page shows other causes only if
-	// they have a value.
+	// Usual is true if NVIDIA boards report the cause. The page shows other causes only if there is
+	// a value.
 	Usual bool `json:"usual"`
 }
 
-// causes returns all causes of throttling.
+// causes returns all causes of throttling, for each metric that measures them.
 func causes() []Cause {
 	usual := []string{"power", "thermal", "sync_boost", "board_limit", "sw_power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}
 	words := strings.NewReplacer("hw_power_brake", "power brake", "sw_", "software ", "hw_", "hardware ", "ave_", "average ", "pwr_", "power ", "psu_", "PSU ", "vr_", "VR ", "hbm_", "HBM ", "_", " ")
@@ -132,7 +136,7 @@ func causes() []Cause {
 	return out
 }
 
-// setFields sets the exporter fields that a windowed metric needs.
+// setFields sets the board, fields and profiling fields of a Window.
 func (w *Window) setFields(m *signal.Metric) {
 	for _, s := range diagnose.Signals() {
 		if !slices.Contains(s.Feeds, m) {

@@ -2,7 +2,7 @@ package live
 
 import catalogue "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 
-// xidText returns the meaning of an XID code and the action that NVIDIA's catalog recommends.
+// xidText returns the meaning of an XID code, and the action that NVIDIA's XID catalog recommends.
 func xidText(code int) XIDText {
 	x, known := catalogue.XID(code)
 	if !known {
@@ -11,8 +11,8 @@ func xidText(code int) XIDText {
 	return XIDText{code, x.Meaning, x.ShortAdvice(), x.Advice()}
 }
 
-// xidRank returns the rank by which codes are sorted. The codes that always end all work on a board
-// come first, followed by the codes that may end all work.
+// xidRank returns the rank of an XID code for sorting. Codes that always end all work on a board
+// have the lowest rank, followed by codes that may end all work on a board.
 func xidRank(code int) int {
 	switch x, _ := catalogue.XID(code); {
 	case x.Fatal:
