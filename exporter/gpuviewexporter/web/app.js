@@ -1,4 +1,4 @@
-// The page: controls, connection, and everything around the table.
+// This module contains the controls, the connection to the server, and everything around the table.
 import {clock, columns, duration, keys, orders, percent, throttled, throttleSteps, whole, written, xidsNow} from "./signals.js";
 import {problemShare} from "./windows.js";
 import {Model} from "./model.js";
@@ -19,7 +19,7 @@ const groups = new Groups({
 });
 const state = {search: "", vendor: "", problems: "", tile: "", map: "", groups: "", sort: "throttle", descending: true};
 const order = () => orders.find((o) => o.id === state.sort);
-// The reason why the last request failed, or "" if it succeeded.
+// The text that describes why the last request failed, or "" if the last request succeeded.
 let trouble = "Connecting";
 let hasDocument = false;
 
@@ -55,12 +55,13 @@ $("order").addEventListener("click", () => { state.descending = !state.descendin
 $("controls").addEventListener("submit", (e) => e.preventDefault());
 for (const dialog of document.querySelectorAll("dialog")) {
   dialog.querySelector(".bar button").addEventListener("click", () => dialog.close());
-  // A click on the dialog itself, not on its content, is a click on its backdrop.
+  // If the target of a click is the dialog itself and not its content, the click was on the
+  // backdrop.
   dialog.addEventListener("click", (e) => { if (e.target === dialog) dialog.close(); });
 }
 $("details").addEventListener("close", () => $("grid").focus({preventScroll: true}));
 
-// The address contains the state of the page, so that it can be saved and shared.
+// The URL contains the state of the page, so that the state can be bookmarked and shared.
 const fromAddress = new URLSearchParams(location.hash.slice(1));
 const filters = ["search", "vendor", "problems", "tile", "map", "groups"];
 for (const id of filters) state[id] = fromAddress.get(id) ?? "";
@@ -68,8 +69,8 @@ if (!Object.hasOwn(ways, state.groups)) state.groups = "";
 if (orders.some((o) => o.id === fromAddress.get("sort"))) state.sort = fromAddress.get("sort");
 if (fromAddress.has("order")) state.descending = fromAddress.get("order") !== "ascending";
 
-// deviceToOpen is the name of the device in the address, until the device is known. groupsToOpen is the grouping
-// in the address, until the first document has arrived.
+// Until the first document has arrived, deviceToOpen is the name of the device in the URL, and
+// groupsToOpen is the grouping in the URL.
 let deviceToOpen = fromAddress.get("device") ?? "";
 let groupsToOpen = state.groups;
 const nameOf = (d) => `${d.node ?? ""}/${d.id}`;
@@ -83,7 +84,7 @@ function address() {
   history.replaceState(null, "", `#${parameters}`);
 }
 
-// explain shows the meaning of a column, or, without a column, how to read the page.
+// explain shows the meaning of a column. If no column is given, explain shows how to read the page.
 function explain(c) {
   $("explain").replaceChildren(...(c ? [node("b", c.label), `: ${c.explain}`] : [[
     "Numbers and order: newest window. Curves: stored history.",
@@ -96,7 +97,8 @@ function changed() {
   rows();
 }
 
-// held is true while the mouse is over the table, so that the order does not change. Sorting by the user still works.
+// While the mouse is over the table, held is true and new windows do not change the order of the
+// rows. The user can still sort the table.
 let held = false;
 const mouse = (e) => e.pointerType === "mouse";
 $("scroller").addEventListener("pointerenter", (e) => { held = mouse(e); });
@@ -108,7 +110,7 @@ function rows(stay = false) {
   chart();
 }
 
-// shown has the devices that pass the filter, sorted.
+// shown contains the devices that pass the filter, in sorted order.
 let shown = [];
 
 function arrange(stay) {
@@ -119,7 +121,7 @@ function arrange(stay) {
 
 const chosenTile = () => tiles.find((t) => t.id === state.tile && t.over);
 
-// list fills the table.
+// list updates the table and the controls.
 function list(stay) {
   for (const c of columns) if (c.optional) $("sort").querySelector(`[value="${c.id}"]`).hidden = !model.used.has(c.id);
   $("sort").value = state.sort;
@@ -136,7 +138,7 @@ function list(stay) {
   empty(shown.length);
 }
 
-// chart shows the map of the fleet.
+// chart shows or hides the map of the fleet.
 function chart() {
   const mapped = state.map ? state.map === "on" : count(model.devices.values()).boards > fleet;
   $("map").hidden = !mapped;
@@ -145,14 +147,14 @@ function chart() {
   if (!document.querySelector("#head button:is(:hover, :focus)")) explain();
 }
 
-// count counts boards and MIG instances.
+// count returns the numbers of boards and MIG instances.
 function count(devices) {
   const out = {boards: 0, instances: 0};
   for (const d of devices) out[d.parent ? "instances" : "boards"]++;
   return out;
 }
 
-// instances returns the text for the number of MIG instances, or "" if there are none.
+// instances returns a text with the number of MIG instances, or "" if there are none.
 const instances = (c) => c.instances ? `and ${c.instances.toLocaleString()} MIG instance${c.instances === 1 ? "" : "s"}` : "";
 
 function empty(shown) {
@@ -165,7 +167,8 @@ function empty(shown) {
   $("empty").replaceChildren(b, text);
 }
 
-// fillVendors fills in the vendors. A selected vendor stays in the list even if no device has it.
+// fillVendors updates the list of vendors. The selected vendor stays in the list even if there are
+// no devices of that vendor.
 function fillVendors() {
   const vendors = [...new Set([...model.vendors(), ...(state.vendor ? [state.vendor] : [])])];
   if ($("vendor").dataset.has !== vendors.join("\n")) {
@@ -175,9 +178,9 @@ function fillVendors() {
   $("vendor").value = state.vendor;
 }
 
-// Tiles count boards. MIG instances are listed separately, because an instance is part of a board. A tile
-// counts the devices for which over is true, among those with an observed value. Clicking a tile shows only
-// these devices in the table.
+// Each tile shows the number of boards for which its over function returns true. MIG instances are
+// counted separately, because an instance is part of a board. Devices without an observed value are
+// not counted. If the user clicks a tile, the table shows only the devices that the tile counts.
 const tiles = [
   {id: "all", label: "boards", sort: "node"},
   {id: "throttled", label: `boards ≥ ${percent(problemShare)} throttled`, sort: "throttle", mark: "warn", value: (d) => throttled(d).ratio, over: (d) => d.has("throttled")},
@@ -215,7 +218,8 @@ function overview(t) {
   t.button.classList.toggle(t.mark ?? "plain", number > 0);
 }
 
-// tileContent returns the content of a tile: its number (null if nothing is observed) and its note.
+// tileContent returns the number, the note and the title of a tile. If nothing was observed, the
+// number is null.
 function tileContent(t, all) {
   const known = t.value ? all.filter((d) => !Number.isNaN(t.value(d))) : all;
   if (!known.length) return {number: null, note: "", title: t.value && all.length ? "no device has this signal now" : ""};
@@ -226,7 +230,8 @@ function tileContent(t, all) {
   return {number: counted.boards, note: instances(counted), title};
 }
 
-// codes returns the summed counts of the devices' XID codes, most frequent first.
+// codes returns a text with the XID codes of the devices and the total count of each code, most
+// frequent first.
 function codes(devices) {
   const sums = new Map();
   for (const x of devices.flatMap(xidsNow)) sums.set(x.code, (sums.get(x.code) ?? 0) + x.count);
@@ -238,7 +243,7 @@ function missingContent() {
   return {number: model.lacking, note: "", title: "signals that could be turned on in the exporters, and why they are missing"};
 }
 
-// status shows the state of the connection, the age of the newest window, and why no data arrives.
+// status shows the state of the connection, the time of the newest window, and the banners.
 function status() {
   const all = [...model.devices.values()];
   const seen = all.filter((d) => !d.lost);
@@ -251,10 +256,12 @@ function status() {
   if (hasDocument) banner(all, seen, broken);
 }
 
-// write skips an unchanged text, because a screen reader would read it again.
+// write does not set a text that has not changed, because a screen reader would read the text
+// again.
 function write(e, text) { if (e.textContent !== text) e.textContent = text; }
 
-// banner shows the server's banners. Without a connection, the state of everything else is unknown.
+// banner shows the banners that the server sent. If the connection is lost, banner shows only that
+// there is no connection, because everything else is unknown.
 function banner(all, seen, broken) {
   const banners = !broken ? model.banners.map((b) => [written(b.title), written(b.text)])
     : all.length && !seen.length ? [[`No data since ${clock(Math.max(...all.map((d) => d.lost.last)))}.`, "The page has no connection to gpu_view."]] : [];
@@ -269,14 +276,15 @@ function banner(all, seen, broken) {
   $("banner").hidden = !banners.length;
 }
 
-// missing returns the signals that exporters do not provide, with the devices that lack them.
+// missing returns the signals that exporters do not provide, and the devices for which each signal
+// is missing.
 function missing() {
   const out = model.missing.map((m) => ({...m, devices: []}));
   for (const d of model.devices.values()) for (const i of d.reasons?.lacks ?? []) out[i].devices.push(d);
   return out;
 }
 
-// lacking opens the list of missing signals.
+// lacking opens the dialog with the list of missing signals.
 function lacking() {
   listMissing();
   $("missing").showModal();
@@ -324,7 +332,7 @@ function listMissing() {
   body.scrollTop = at;
 }
 
-// lines returns an element with a text and code to copy.
+// lines returns an element that contains a text and a code block that users can copy.
 function lines(tag, text, code) {
   const out = node(tag, text);
   out.append(node("pre", code));
@@ -359,9 +367,9 @@ function demand() {
   $("demand").replaceChildren(h, ul);
 }
 
-// The page requests the document shortly after each window. The response has the time until the next one. If
-// nothing has changed, the response has no body.
-// timeout is in milliseconds, retry in seconds.
+// The page requests the document shortly after each window. The response contains the time until
+// the next request. If nothing has changed, the response has no body. The timeout is in
+// milliseconds. The retry time is in seconds.
 const timeout = 30_000;
 const retry = 3;
 let tag = "";
@@ -380,8 +388,8 @@ async function poll() {
   else status();
 }
 
-// load requests the document. It returns how many seconds to wait before the next request, and whether the
-// document has changed.
+// load requests the document. load returns the number of seconds to wait before the next request,
+// and whether the document has changed.
 async function load() {
   let why = "Connection lost. Retrying";
   try {
@@ -392,7 +400,7 @@ async function load() {
       throw new Error(String(answer.status));
     }
     const body = changed ? await answer.text() : "";
-    // Only a proxy can remove the date of a response.
+    // The Date header is missing only if a proxy removed it.
     model.setServerTime((Date.parse(answer.headers.get("Date") ?? "") || Date.now()) / 1000);
     if (changed) {
       begun = performance.now();
@@ -407,7 +415,7 @@ async function load() {
   }
 }
 
-// show draws changes in steps. The browser can do other work between steps.
+// show updates the page in steps, so that the browser can do other work between steps.
 const steps = [fillVendors, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
 let drawing = false;
 let again = false;
@@ -432,7 +440,7 @@ async function show() {
   if (first) requestAnimationFrame(() => performance.mark("rows"));
 }
 
-// paced runs a generator and lets the browser do other work from time to time.
+// paced runs a generator to its end, and lets the browser do other work from time to time.
 async function paced(steps) {
   for (const _ of steps) await yieldToBrowser();
 }
@@ -456,7 +464,7 @@ function dialogs() {
   return groups.refresh();
 }
 
-// If no newer document could be loaded, the numbers expire.
+// If the page has not been able to load a newer document in time, the numbers expire.
 function tick() {
   if (!hasDocument) return;
   if (model.expire()) {

@@ -1,4 +1,5 @@
-// The details dialog of one device: every signal, or the reason why it is missing.
+// This module contains the dialog with the details of a device. The dialog shows all signals, or
+// the reason why a signal is missing.
 import {bytes, celsius, clock, columns, duration, holderKeys, holderName, keys, lines, percent, watts, whole} from "./signals.js";
 import {throttles} from "./windows.js";
 import {svg, trace} from "./table.js";
@@ -6,7 +7,8 @@ import {Timeline, series} from "./timeline.js";
 import {$, node} from "./dom.js";
 
 export class Details {
-  // opened is the selected device. past is its history, once it is loaded.
+  // opened is the device whose details are shown. past is the history of that device, or null until
+  // the history has been loaded.
   opened = null;
   past = null;
 
@@ -29,7 +31,7 @@ export class Details {
     this.loadHistory();
   }
 
-  // refresh redraws the open device with its current values.
+  // refresh redraws the dialog with the current values of the device.
   refresh() {
     if (!this.opened) return;
     if (![...this.model.devices.values()].includes(this.opened)) return $("details").close();
@@ -37,7 +39,7 @@ export class Details {
     this.loadHistory();
   }
 
-  // loadHistory loads the history of the open device.
+  // loadHistory loads the history of the device and redraws the dialog.
   async loadHistory() {
     const d = this.opened;
     try {
@@ -48,7 +50,8 @@ export class Details {
       this.past = got;
       this.describe();
     } catch {
-      // The numbers are available without the history. The next window triggers another request.
+      // The dialog can show the numbers without the history. The page requests the history again
+      // after the next window.
     }
   }
 
@@ -57,8 +60,9 @@ export class Details {
     $("details-title").textContent = [d.profile || d.name || d.id, d.node].filter(Boolean).join(" on ");
     const body = $("details-body");
     const at = body.scrollTop;
-    // number returns the cells of a row: a value, the reason why it is missing, and its history. The last element is
-    // the server's reason, or null if there is a value.
+    // number returns the content of the cells in a row: the value, the reason why the value is
+    // missing, and the history. The last element is the reason object from the server, or null if
+    // there is a value.
     const number = (name, format, kind) => {
       const v = d.get(name);
       const why = Number.isNaN(v) ? d.why(name) : null;
@@ -80,7 +84,7 @@ export class Details {
     ];
     body.classList.toggle("lost", d.lost !== null);
     const nodes = parts.flatMap(([title, lines]) => {
-      // Signals that were 0 for the whole history are listed in one sentence.
+      // One sentence lists all signals that were 0 during the whole history.
       const never = lines.filter((l) => l[5]);
       const can = lines.filter((l) => !l[4]?.never && !l[5]);
       const not = [...new Set(lines.flatMap((l) => l[4]?.elsewhere ? [l[4].text] : []))];
@@ -101,7 +105,8 @@ export class Details {
   }
 }
 
-// xidCodes lists the codes that the device has counted, with their recent counts, meanings and actions.
+// xidCodes returns a table of the device's XID codes, with the counts, meanings and recommended
+// actions.
 function xidCodes(d) {
   const t = node("table", "", "codes");
   const head = t.createTHead().insertRow();
@@ -123,14 +128,15 @@ function xidCodes(d) {
   return t;
 }
 
-// groupOf returns the heading of a line of the signal table.
+// groupOf returns the heading that a line of the signal table is shown under.
 const groups = [[/memory/, "Memory"], [/pcie|nvlink|xgmi/, "Links"], [/errors/, "Errors"], [/./, "Utilization and activity"]];
 const groupOf = (l) => groups.find(([form]) => form.test(l.key))[1];
 
-// always0 reports whether a number is 0 now and was 0 for the whole history.
+// always0 returns true if a number is 0 now and was 0 during the whole history.
 const always0 = (d, past, name) => d.get(name) === 0 && !series(d, past, name).some((v) => v > 0);
 
-// historyOf draws the history of a number. Shares have a scale up to 1, other numbers up to their maximum.
+// historyOf returns an element that shows the history of a number, or null if there is no history.
+// The scale of percentages ends at 100%. The scale of other numbers ends at their maximum.
 function historyOf(past, d, name, format, kind) {
   const values = series(d, past, name);
   const seen = values.filter((v) => v !== null);
@@ -150,7 +156,8 @@ function historyOf(past, d, name, format, kind) {
   return out;
 }
 
-// notGiven lists the signals that the exporter does not provide for a device.
+// notGiven returns an element that lists the signals that the exporter does not provide for a
+// device.
 function notGiven(model, d) {
   if (!d.reasons?.diagnosed) return node("p", "Unknown: gpu.signal.available is not received for this device. The reasons above are the usual ones.", "none");
   const lacks = (d.reasons.lacks ?? []).map((i) => model.missing[i]);

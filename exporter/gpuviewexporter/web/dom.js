@@ -1,4 +1,4 @@
-// Small helpers for the document.
+// This module contains small helper functions for the DOM.
 export const $ = (id) => document.getElementById(id);
 
 export const node = (tag, text = "", className = "") => {

@@ -1,15 +1,16 @@
-// Groups of devices by workload, namespace, claim or node: their current numbers, and the idle GPU time within the
-// retention. gather and spread are pure functions. Groups is the dialog.
+// This module groups devices by workload, namespace, claim or node. It shows the current numbers of
+// each group, and the idle GPU time during the retention period. gather and spread are pure
+// functions. Groups is the dialog.
 import {clock, columns, duration, keys, megahertz, percent, throttled, watts} from "./signals.js";
 import {idleShare} from "./windows.js";
 import {$, node} from "./dom.js";
 
-// The maximum number of listed groups. A search narrows them down.
+// The maximum number of groups that are listed. Users can search for other groups.
 const most = 50;
-// The time between two requests for the idle GPU time, in milliseconds.
+// The minimum time between two requests for the idle GPU time, in milliseconds.
 const lasting = 60_000;
 const column = (id) => columns.find((c) => c.id === id);
-// The measures of a group.
+// The numbers that are shown for each group.
 const measures = [
   {label: "Utilization", value: (d) => d.get(keys.utilization), format: percent},
   {label: "SM activity", value: (d) => column("sm").value(d), format: percent},
@@ -18,7 +19,8 @@ const measures = [
   {label: "Throttled", value: (d) => throttled(d).ratio, format: percent},
 ];
 
-// The names of the groups of a device. A device with several holders is in each holder's group.
+// Each of these functions returns the names of the groups that a device belongs to. A device with
+// several holders belongs to the group of each holder.
 const nobody = "no holder";
 const held = (d, name) => d.holders.length ? new Set(d.holders.map(name)) : new Set([nobody]);
 export const ways = {
@@ -28,8 +30,8 @@ export const ways = {
   node: (d) => new Set([d.node || "no node"]),
 };
 
-// gather returns the groups of devices and yields while it computes them. For a partitioned board, its
-// instances are counted instead of the board.
+// gather groups the given devices, and yields from time to time. If a board is partitioned, the
+// instances of the board are counted instead of the board itself.
 export function* gather(devices, way) {
   const groups = new Map();
   for (const d of devices) {
@@ -53,7 +55,8 @@ export function* gather(devices, way) {
   return out;
 }
 
-// spread returns the distribution of a number over devices, and the device that differs most from the median.
+// spread returns the mean, minimum, median and maximum of a number over the given devices, and the
+// device that differs most from the median.
 export function spread(devices, value) {
   const known = devices.map((d) => ({d, v: value(d)})).filter(({v}) => !Number.isNaN(v)).sort((a, b) => a.v - b.v);
   if (!known.length) return null;
@@ -64,10 +67,10 @@ export function spread(devices, value) {
   return {mean: known.reduce((sum, {v}) => sum + v, 0) / known.length, min: low.v, median, max: high.v, apart: apart.v === median ? null : apart};
 }
 
-// The sort keys of groups: size, idle share and means.
+// Groups can be sorted by the number of devices, the idle share, and the mean of each number.
 const orders = [(g) => g.devices, (g) => g.idle, ...measures.map((m, i) => (g) => g.measures[i]?.mean ?? NaN)];
 
-// table returns a table with a head of sort buttons and rows of cells.
+// table returns a table element with the given column headings and rows.
 function table(head, rows) {
   const out = document.createElement("table");
   const line = out.createTHead().insertRow();
@@ -93,8 +96,10 @@ export class Groups {
   asked = 0;
   waste = null;
 
-  // devices returns the devices that pass the filter, paced runs a generator. onPick is called with the words
-  // that find a group's devices, onDevice with a device, onChange when the dialog opens or closes.
+  // The devices function returns the devices that pass the filter. The paced function runs a
+  // generator. If the user selects a group, onPick is called with the name of the group. If the
+  // user selects a device, onDevice is called with the device. When the dialog is opened or closed,
+  // onChange is called.
   constructor({devices, paced, onPick, onDevice, onChange}) {
     Object.assign(this, {devices, paced, onPick, onDevice, onChange});
     $("idle-limit").textContent = `${Math.round((1 - idleShare) * 100)}%`;
@@ -112,7 +117,8 @@ export class Groups {
     this.paced(this.refresh());
   }
 
-  // ask requests the allocated and idle time, which windows do not contain.
+  // ask requests the allocated and idle time of the groups, because windows do not contain these
+  // times.
   async ask() {
     if (this.asked && performance.now() - this.asked < lasting) return;
     this.asked = performance.now();
@@ -124,11 +130,11 @@ export class Groups {
       this.waste = waste;
       this.wasted();
     } catch {
-      // The page reports a lost connection elsewhere.
+      // Another part of the page reports that the connection is lost.
     }
   }
 
-  // refresh redraws the dialog if it is open, and yields in between.
+  // refresh redraws the dialog if it is open. It yields from time to time.
   *refresh() {
     if (!$("groups").open) return;
     this.ask();
@@ -175,7 +181,8 @@ export class Groups {
     })];
   }
 
-  // pick returns a name as a button that searches for the devices of the group.
+  // pick returns a button that shows the name of a group and, when clicked, searches for the
+  // devices of the group.
   pick(name) {
     const out = node("button", name, "link");
     out.type = "button";
@@ -183,8 +190,8 @@ export class Groups {
     return out;
   }
 
-  // wasted lists the groups with the most idle GPU time within the retention, and the holders that have been idle
-  // the longest. It needs the usage section of gpu_k8s.
+  // wasted shows the groups with the most idle GPU time during the retention period, and the
+  // holders that have been idle the longest. The data comes from the usage section of gpu_k8s.
   wasted() {
     const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: gpu_k8s has no section usage.", "none"));

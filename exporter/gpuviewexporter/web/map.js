@@ -1,15 +1,18 @@
-// The map of a fleet: a line for each node, with a cell for each of its boards, colored by the sorted
-// column. Cells are decorative, because the line's button and the table have the same information. Only
-// visible lines exist.
+// This module draws the map of the fleet. The map has one line for each node and one cell for each
+// board. The color of a cell depends on the board's value in the sorted column. Cells are hidden
+// from screen readers, because the button in the line and the table contain the same information.
+// Only visible lines are in the DOM.
 import {columns, step} from "./signals.js";
 import {$, node} from "./dom.js";
 
-// The map is shown by default if there are more boards than this.
+// If there are more boards than this number, the map is shown by default.
 export const fleet = 64;
 const throttle = columns.find((c) => c.id === "throttle");
 const text = (column, {x, v}) => column.main?.(x) ?? column.format(v);
 
-// The height of a line and its minimum width with gap, as in the CSS, and the number of extra lines beyond the edges.
+// pitch is the height of a line, and least is the minimum width of a line including the gap. Both
+// must match the CSS. margin is the number of additional lines that are drawn above and below the
+// visible lines.
 const pitch = 21;
 const least = 244;
 const margin = 3;
@@ -19,7 +22,8 @@ export class FleetMap {
   places = [];
   width = 0;
 
-  // onNode is called with the name of a node, onDevice with a board.
+  // If the user clicks a node, onNode is called with the name of the node. If the user clicks a
+  // cell, onDevice is called with the board.
   constructor(model, {onNode, onDevice}) {
     this.model = model;
     this.onNode = onNode;
@@ -30,7 +34,8 @@ export class FleetMap {
     new ResizeObserver(([e]) => { this.width = e.contentRect.width; requestAnimationFrame(() => this.draw()); }).observe(this.body);
   }
 
-  // show colors the selected boards by the values of a column. The others are pale.
+  // show colors the boards that pass the filter by their values in a column. All other boards are
+  // pale.
   show(shown, sort) {
     this.column = columns.find((c) => c.id === sort && c.scale && c.value) ?? throttle;
     this.visible = new Set(shown);
@@ -38,7 +43,7 @@ export class FleetMap {
     this.draw();
   }
 
-  // draw creates the visible lines.
+  // draw updates the lines that are visible.
   draw() {
     if (this.scroller.hidden) return;
     const across = Math.max(1, Math.floor((this.width + 14) / least));
@@ -60,7 +65,7 @@ export class FleetMap {
     }
   }
 
-  // color sets the colors and titles of the boards of a node.
+  // color sets the color and the title of each board on a node.
   color(line, boards) {
     const {column} = this;
     while (line.cells.childElementCount > boards.length) line.cells.lastChild.remove();

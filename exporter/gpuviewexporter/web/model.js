@@ -1,11 +1,12 @@
-// The devices that the page shows, from the document of the server. The server decides what follows from the
-// numbers; this module selects and sorts. It does not access the document of the browser.
+// This module contains the devices that the page shows. The devices come from the document that the
+// server sends. The server draws all conclusions from the numbers. This module only selects and
+// sorts devices. It does not access the DOM.
 import {byPlace, columns, key, written} from "./signals.js";
 import {expired} from "./windows.js";
 
 const text = (code) => ({code, meaning: "", action: ""});
 
-// Levels of a curve, one character each. A dash means absent.
+// Each character in a curve represents a level. A dash represents an absent value.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const top = alphabet.length - 1;
 export const level = (character) => character === "-" ? NaN : alphabet.indexOf(character) / top;
@@ -17,14 +18,15 @@ const empty = {
 };
 
 class Device {
-  // names are all names of the device and its holders, in lower case.
+  // names contains all names of the device and its holders, in lowercase.
   get names() {
     return this.words ??= [this.node, this.cluster, this.name, this.id, this.model, this.vendor, this.profile,
       ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload, h.claim]),
       ...this.reserved.flatMap((r) => [r.namespace, r.pod, r.name])].filter(Boolean).join(" ").toLowerCase();
   }
 
-  // get returns a number of the newest window, or the last value of a gauge. NaN means absent.
+  // get returns a number from the newest window, or the last value of a gauge. If the number is
+  // absent, get returns NaN.
   get(name) {
     const at = this.index.get(name);
     const v = at === undefined ? null : at >= 0 ? this.v[at] : this.g[-1 - at];
@@ -35,7 +37,7 @@ class Device {
 
   xidText(code) { return this.meanings.get(code) ?? text(code); }
 
-  // why returns why the device has no value of a number or column.
+  // why returns the reason why the device has no value for a number or column.
   why(name) {
     if (this.lost) return {text: written(this.lost.why)};
     return this.whys[this.reasons?.why[this.numbers.get(name)]] ?? {text: ""};
@@ -43,11 +45,12 @@ class Device {
 }
 
 export class Model {
-  // devices has the devices by place and id, in the order of their places.
+  // devices contains the devices in the order of the document, keyed by cluster, node and ID.
   devices = new Map();
   demand = [];
   unreserved = [];
-  // banners, state and missing are the server's texts. lacking is the number of signals that could be turned on.
+  // banners, state and missing contain texts from the server. lacking is the number of missing
+  // signals that could be enabled.
   banners = [];
   state = {text: ""};
   missing = [];
@@ -56,11 +59,12 @@ export class Model {
   newest = 0;
   window = 0;
   until = 0;
-  // The optional columns that had a value for any device since the page was opened.
+  // used contains the optional columns in which any device has had a value since the page was
+  // opened.
   used = new Set();
 
-  // read reads a document. Each device has its own line, so read can yield between devices. Until all
-  // devices are read, the earlier document stays.
+  // read reads a document. Each device is on a separate line, so that read can yield between
+  // devices. The previous document is kept until all devices have been read.
   *read(text) {
     const [first, ...lines] = text.split("\n");
     yield;
@@ -75,8 +79,9 @@ export class Model {
     yield* this.settle();
   }
 
-  // replace replaces the document. It keeps the objects of devices, so that a selected or open device stays
-  // selected or open, even if the server was restarted and numbers its devices anew.
+  // replace replaces the document. The object for each device is reused, so that a selected or open
+  // device stays selected or open, even if the server was restarted and assigned new numbers to its
+  // devices.
   replace(head, read) {
     const index = new Map();
     head.fields.forEach((f, i) => index.set(key(f.metric, f.value), i));
@@ -93,7 +98,8 @@ export class Model {
     this.devices = devices;
   }
 
-  // setServerTime sets the server's current time, from a response. The clock of the browser may be wrong.
+  // setServerTime sets the current time according to the server, because the browser's clock may be
+  // wrong.
   setServerTime(seconds) {
     this.serverTime = seconds;
     this.receivedAt = performance.now();
@@ -101,8 +107,8 @@ export class Model {
 
   get now() { return this.serverTime + (performance.now() - this.receivedAt) / 1000; }
 
-  // expire removes the numbers of all devices after the time until which the document holds, and reports
-  // whether it removed any. No newer document could be loaded.
+  // If the document has expired and no newer document could be loaded, expire removes the numbers
+  // of all devices and returns true.
   expire() {
     if (!this.until || this.now <= this.until) return false;
     this.until = 0;
@@ -120,18 +126,20 @@ export class Model {
     return true;
   }
 
-  // held returns a number of a container on a device.
+  // held returns a number that describes a container on a device.
   held(holder, name) { return holder.g[this.holderIndex.get(name)] ?? NaN; }
 
-  // asShown sorts rows in the order of the shown rows. New devices follow their board or are at the end.
+  // asShown sorts rows in the order in which they are currently shown. A new instance follows its
+  // board, and other new devices are at the end.
   asShown(rows, shown) {
     const at = new Map(shown.map((d, i) => [d, i]));
     const place = (d) => at.get(d) ?? at.get(d.board) ?? Infinity;
     return rows.map((d, i) => ({d, i, at: place(d)})).sort((a, b) => a.at - b.at || a.i - b.i).map((r) => r.d);
   }
 
-  // settle updates everything that depends on all devices: the instances of boards, the devices of each node,
-  // and the optional columns. It yields so that the browser can do other work.
+  // settle updates everything that depends on several devices: the instances of boards, the devices
+  // of each node, and the optional columns. It yields from time to time, so that the browser can do
+  // other work.
   *settle() {
     const numbers = new Map();
     for (const d of this.devices.values()) numbers.set(d.n, d);
@@ -148,15 +156,16 @@ export class Model {
     }
   }
 
-  // rows returns the sorted devices that pass the filter. Instances follow their board. A board is included
-  // if one of its instances is, and is sorted by the maximum of its instances and itself. The names of a device
-  // must contain every word of the search.
+  // rows returns the devices that pass the filter, in sorted order. To pass the filter, the names
+  // of a device must contain every word of the search. If an instance passes the filter, its board
+  // is included. Instances follow their board. The sort key of a board is the maximum over the
+  // board and its instances.
   rows(filter, order, descending) {
     const words = filter.search.toLowerCase().split(/\s+/).filter(Boolean);
     const passes = (d) => words.every((w) => d.names.includes(w)) && (!filter.vendor || d.vendor === filter.vendor) &&
       (!filter.problems || d.problems.length > 0) && (!filter.only || filter.only(d));
     const sign = descending ? -1 : 1;
-    // Absent values come last in both directions.
+    // Absent values are sorted last, whether the order is ascending or descending.
     const compare = (a, b) => (Number.isNaN(a.rank) - Number.isNaN(b.rank)) || sign * (a.rank - b.rank) || a.d.placed - b.d.placed;
     const groups = [];
     for (const d of this.devices.values()) {
@@ -172,6 +181,6 @@ export class Model {
     return groups.flatMap((g) => [g.d, ...g.instances.sort(compare).map((i) => i.d)]);
   }
 
-  // vendors returns the vendors for the filter.
+  // vendors returns the vendors of all devices.
   vendors() { return [...new Set([...this.devices.values()].map((d) => d.vendor).filter(Boolean))].sort(); }
 }

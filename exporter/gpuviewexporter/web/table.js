@@ -1,15 +1,16 @@
-// The table. Only visible rows exist in the document, and all have the same height. Drawing
-// five thousand devices therefore costs no more than drawing thirty.
+// This module draws the table. Only visible rows are in the DOM, and all rows have the same height,
+// so drawing a table of five thousand devices takes no longer than drawing thirty.
 import {clock, columns, holderName, keys, percent, step, throttled, xidToDo, xidsNow} from "./signals.js";
 import {level} from "./model.js";
 
 const rowHeight = 46;
 const headHeight = 38;
-// On narrow screens there is no node column, and the device's cell includes the node.
+// On narrow screens, there is no node column. Instead, the cell of the device includes the node.
 const narrow = matchMedia("(max-width: 620px)");
-// The number of rows beyond the edges, so that scrolling does not show blanks.
+// The number of additional rows above and below the visible rows, so that users do not see blank
+// space while they scroll.
 const margin = 3;
-// The CSS rules that hide columns.
+// This style sheet contains the CSS rules that hide columns.
 const hidden = new CSSStyleSheet();
 document.adoptedStyleSheets.push(hidden);
 
@@ -74,7 +75,7 @@ export class Table {
     this.fit();
   }
 
-  // fit hides the optional columns without values.
+  // fit hides optional columns that have no values.
   fit() {
     const shown = columns.filter((c) => !c.optional || this.model.used.has(c.id));
     const width = `${shown.reduce((sum, c) => sum + c.width, 0)}px`;
@@ -92,7 +93,7 @@ export class Table {
     return td;
   }
 
-  // sorted marks the sorted column.
+  // sorted marks the column that the table is sorted by.
   sorted(id, descending) {
     for (const th of document.getElementById("head").children) {
       if (th.dataset.column === id) th.ariaSort = descending ? "descending" : "ascending";
@@ -102,7 +103,7 @@ export class Table {
     this.arrange();
   }
 
-  // arrange moves the sorted column next to the device column on narrow screens.
+  // On narrow screens, arrange moves the sorted column next to the device column.
   arrange() {
     const first = narrow.matches && columns.find((c, i) => i > 0 && c.id === this.sortedBy);
     const order = first ? [columns[0], first, ...columns.slice(1).filter((c) => c !== first)] : columns;
@@ -111,14 +112,14 @@ export class Table {
     for (const of of [document.getElementById("columns"), document.getElementById("head"), ...this.pool.map((r) => r.tr)]) this.place(of);
   }
 
-  // place sorts the cells of a row by the order of the columns.
+  // place puts the cells of a row into the order of the columns.
   place(row) {
     const cells = new Map([...row.children].map((e) => [e.dataset.column, e]));
     row.append(...this.order.map((c) => cells.get(c.id)));
     if (row.tagName === "TR") for (const [i, e] of [...row.children].entries()) e.ariaColIndex = i + 1;
   }
 
-  // show displays the given rows. The selected device stays selected at its new position.
+  // show displays the given rows. If a device is selected, it stays selected at its new position.
   show(rows) {
     const chosen = this.rows[this.active];
     this.rows = rows;
@@ -257,7 +258,8 @@ function dash(spoken) {
   return out;
 }
 
-// trace draws a curve of n values from 0 to 1 with a height of 20. It has gaps where nothing was observed.
+// trace returns an SVG path for a curve of n values between 0 and 1, with a height of 20. The curve
+// has gaps where nothing was observed.
 export function trace(n, value) {
   let out = "";
   let pen = false;
@@ -268,7 +270,8 @@ export function trace(n, value) {
       continue;
     }
     const y = (19.3 - v * 18.6).toFixed(1);
-    // A single point is drawn as a short line. Otherwise it would be invisible.
+    // Draw a single point as a short line, because a path that contains only a point would be
+    // invisible.
     out += pen ? `L${x} ${y}` : `M${x} ${y}h.01`;
     pen = true;
   }

@@ -1,12 +1,13 @@
-// The history of one device: curves with axes, and the events during that time.
+// This module draws the history of one device. The history consists of curves with axes, and of
+// events.
 import {celsius, clock, duration, holderName, keys, percent, watts} from "./signals.js";
 import {svg, trace} from "./table.js";
 import {node} from "./dom.js";
 
-// The maximum number of containers that have their own lane.
+// The maximum number of containers for which a lane is shown.
 const maxLanes = 6;
 
-// series returns the history of a number by slot. Null means absent.
+// series returns the value of a number in each slot of the history. Absent values are null.
 export const series = (d, past, name) => {
   const at = d.index.get(name);
   return (at >= 0 ? past?.v[at] : past?.g[-1 - at]) ?? [];
@@ -16,7 +17,7 @@ export class Timeline {
   // at is the slot under the cursor, or -1.
   at = -1;
 
-  // draw returns the figure of a device's history, or null if there is none.
+  // draw returns a figure that shows the history of a device, or null if there is no history.
   draw(d, past) {
     this.slots = Math.max(0, ...[...past?.v ?? [], ...past?.g ?? []].map((v) => v.length));
     if (!this.slots) return null;
@@ -32,7 +33,8 @@ export class Timeline {
       {name: "temperature", className: "t", values: get(keys.temperature), format: celsius, second: true, right: true},
     ].filter((c) => c.values.some((v) => v !== null));
     for (const c of this.curves) c.top ??= round(Math.max(...c.values.filter((v) => v !== null)));
-    // Slots that were observed for less than half their time, or not at all, are hatched.
+    // Slots that were observed for less than half of their time, or not at all, are shown as not
+    // observed.
     const blind = Array.from({length: this.slots}, (_, x) => coverage.length ? (coverage[x] ?? 0) < 0.5 : this.curves.every((c) => (c.values[x] ?? null) === null));
 
     this.readout = node("p", "", "none readout");
@@ -59,7 +61,7 @@ export class Timeline {
     return this.figure;
   }
 
-  // left returns the horizontal position of a time in percent of the width.
+  // left returns the horizontal position of a time, as a percentage of the width.
   left(seconds) { return Math.min(100, Math.max(0, (seconds - this.from) / (this.past.slot * this.slots) * 100)); }
 
   row(before, after, className) {
@@ -95,7 +97,7 @@ export class Timeline {
       const share = c.values.map((v) => v === null ? null : v / c.top);
       draw(c.className + (c.bars ? " bars" : ""), c.bars ? bars(share) : trace(share.length, (x) => share[x] ?? NaN));
     }
-    // A curve passes through the middle of each slot.
+    // Draw the points of curves in the middle of their slots.
     for (const path of image.querySelectorAll("path:not(.grid, .blind, .bars)")) path.setAttribute("transform", "translate(.5 0)");
     plot.prepend(image);
     const legend = node("p", "", "keys");
@@ -106,8 +108,8 @@ export class Timeline {
     return both;
   }
 
-  // lanes returns the lanes of XID codes, driver starts, exporter outages, and the containers that held the
-  // device.
+  // lanes returns the lanes that show XID codes, driver restarts, exporter outages, and the
+  // containers that held the device.
   lanes(d) {
     const xids = Map.groupBy(this.past.xids, (x) => `${x.code} ${Math.floor(this.left(x.at))}`);
     const out = [
@@ -143,7 +145,7 @@ export class Timeline {
     return out;
   }
 
-  // bar returns the bar of a time span.
+  // bar returns an element that shows a time span as a bar.
   bar(from, to) {
     const out = node("s");
     out.style.left = `${this.left(from)}%`;
@@ -151,7 +153,8 @@ export class Timeline {
     return out;
   }
 
-  // marks returns a lane of events. A label that does not fit is only in the tooltip. Widths are in percent.
+  // marks returns a lane that shows events, or nothing if there are no events. If a label does not
+  // fit, it is shown only in the tooltip. Widths are percentages.
   marks(name, all) {
     if (!all.length) return [];
     const {out, plot} = this.row(node("div", name, "axis"), node("div"), "lane");
@@ -197,12 +200,12 @@ export class Timeline {
   }
 }
 
-// bars draws a bar of one slot for each value from 0 to 1.
+// bars returns an SVG path with one bar per slot. Values are between 0 and 1.
 function bars(values) {
   return values.map((v, x) => v ? `M${x} 20V${(20 - v * 20).toFixed(2)}H${x + 1}V20Z` : "").join("");
 }
 
-// round returns a round number at or above the maximum, for the end of an axis.
+// round returns a round number that is not less than the given maximum, for the end of an axis.
 function round(v) {
   const step = 10 ** Math.floor(Math.log10(Math.max(v, 1)));
   return [1, 1.5, 2, 3, 4, 5, 7.5, 10].map((n) => n * step).find((n) => n >= v);
