@@ -52,7 +52,7 @@ func TestHEADOfDevicesHasNoBody(t *testing.T) {
 	assert.NotEmpty(t, answer.Header.Get("Etag"))
 }
 
-// Responses are held in memory, so only a few are created at the same time.
+// Each response is held in memory, so the number of concurrent responses is limited.
 func TestConcurrentResponsesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const maxQueueTime = 10 * time.Second
@@ -96,8 +96,8 @@ func TestConcurrentResponsesAreLimited(t *testing.T) {
 	})
 }
 
-// Scripts on other sites cannot read the exporter's responses, but their requests could cause load
-// and use up the connections that the exporter's own pages need.
+// Scripts on other sites cannot read the exporter's responses, but requests from these scripts
+// could cause load and use up the connections that the exporter's own pages need.
 func TestOnLoopbackPagesOfOtherSitesAreRefused(t *testing.T) {
 	ask := func(base, path, site, mode string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
@@ -134,7 +134,7 @@ func TestUnfinishedRequestIsDisconnected(t *testing.T) {
 	assert.Positive(t, e.server.IdleTimeout)
 }
 
-// Names come from users who are allowed to create pods, and from the output of GPU exporters.
+// Names are not trusted, because they come from users who can create pods, and from GPU exporters.
 func (s *pageSuite) TestNamesAreNeverHTML() {
 	t := s.T()
 	const nasty = `<img src=x onerror="window.hit=1">"'</td></script><script>window.hit=1</script>`

@@ -19,15 +19,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The benchmarks use the size that the exporter is designed for: 5,000 devices with one holder
-// each, and two hours of 60 s windows.
+// The benchmarks use the fleet size that the exporter is designed for: 5,000 devices with one
+// holder each, and windows of 60 seconds over two hours.
 const (
 	manyDevices = 5000
 	manyWindows = 120
 )
 
-// carry starts an exporter, fills it with that amount of data, and returns the memory usage of the
-// data in MB.
+// carry starts an exporter, fills it with manyWindows windows of manyDevices devices, and returns
+// the memory usage of that data in MB.
 func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	b.Helper()
 	heap := func() uint64 {
@@ -46,8 +46,8 @@ func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	return e, base, float64(heap()-before) / 1e6
 }
 
-// verdicts returns the verdicts on every signal of n boards. One in eight boards lacks the signals
-// that need profiling.
+// verdicts returns a verdict on each signal of n boards. On one out of eight boards, the signals
+// that need profiling are missing.
 func verdicts(at time.Time, n int) pmetric.Metrics {
 	b := newBatch(at, time.Minute)
 	for i := range n {
@@ -63,7 +63,7 @@ func verdicts(at time.Time, n int) pmetric.Metrics {
 	return b.md
 }
 
-// BenchmarkAllocation requests the allocations of the last hour over a socket.
+// BenchmarkAllocation requests the allocations during the last hour over a socket.
 func BenchmarkAllocation(b *testing.B) {
 	_, base, _ := carry(b)
 	peer := client(b)
@@ -87,16 +87,17 @@ func BenchmarkAllocation(b *testing.B) {
 	})
 }
 
-// BenchmarkPages sends windows of all devices to 20 pages. It reports three figures: the CPU time
-// of the process per window, which includes the clients but not the consumption of the window; the
-// size of a document; and the CPU time of 20 requests for an unchanged document.
+// BenchmarkPages sends windows of all devices to 20 pages. It reports the CPU time of the process
+// per window, which includes the clients but not ConsumeMetrics. It also reports the size of a
+// document, and the CPU time of 20 requests for an unchanged document.
 //
-// Because of these figures, pages request a whole document once per window. On two busy cores, a
-// window of 5,000 devices takes 137 ms of CPU time, and each page receives 1.1 MB (4.9 MB before
-// compression). 20 requests for an unchanged document take 2.5 ms. An earlier version pushed the
-// changes as server-sent events. With the same devices, a window took 297 ms, and each page
-// received 3.9 MB. The longest task of a page for a new window took 16 ms; it now takes 11 ms
-// (TestPageOfFiveThousandDevicesHasNoLongTasks).
+// Pages request a whole document once per window, because this is faster than sending only the
+// changes. On two busy cores, a window of 5,000 devices takes 137 ms of CPU time, and each page
+// receives 1.1 MB (4.9 MB before compression). For an unchanged document, 20 requests take 2.5 ms.
+// The longest task of a page after a new window takes 11 ms
+// (TestPageOfFiveThousandDevicesHasNoLongTasks). In an earlier version, which sent changes as
+// server-sent events, a window of 5,000 devices took 297 ms, each page received 3.9 MB, and the
+// longest task took 16 ms.
 func BenchmarkPages(b *testing.B) {
 	const pages = 20
 	e, base, _ := carry(b)
@@ -105,7 +106,7 @@ func BenchmarkPages(b *testing.B) {
 	get := func(tag string) (size int64, newTag string) {
 		request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, base+"/api/devices", http.NoBody)
 		require.NoError(b, err)
-		request.Header.Set("Accept-Encoding", "gzip") // like a browser; the client does not decompress the response
+		request.Header.Set("Accept-Encoding", "gzip") // send the header that browsers send, without decompressing the response
 		request.Header.Set("If-None-Match", tag)
 		answer, err := peer.Do(request)
 		require.NoError(b, err)
@@ -115,8 +116,8 @@ func BenchmarkPages(b *testing.B) {
 		return size, answer.Header.Get("Etag")
 	}
 	e.documents.age = documentAge
-	// measure sends one request per page. It returns the total CPU time and the total size of the
-	// responses.
+	// measure sends one request per page. measure returns the total CPU time and the total size of
+	// the responses.
 	measure := func(tag string) (spent time.Duration, sizes int64) {
 		before := cpuTime(b)
 		var all sync.WaitGroup
@@ -150,7 +151,7 @@ func BenchmarkPages(b *testing.B) {
 	b.ReportMetric(unchanged.Seconds()*1000/float64(n), "ms-cpu-unchanged")
 }
 
-// cpuTime returns the CPU time that the process has used.
+// cpuTime returns the CPU time that the process has used so far.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -170,8 +171,8 @@ func fetch(b *testing.B, client *http.Client, url string) int64 {
 	return size
 }
 
-// BenchmarkConsume adds one window of all devices. It also reports the memory use of two hours of
-// windows.
+// BenchmarkConsume consumes one window of all devices. It also reports the memory usage of two
+// hours of windows.
 func BenchmarkConsume(b *testing.B) {
 	e, _, megabytes := carry(b)
 	at := now()
@@ -184,8 +185,8 @@ func BenchmarkConsume(b *testing.B) {
 	b.ReportMetric(megabytes, "MB-kept")
 }
 
-// BenchmarkFirstPaint opens the page with all devices, each time in a new browser. It reports the
-// browser's timings, measured from the start of the navigation.
+// BenchmarkFirstPaint opens a page that shows all devices, each time in a new browser. It reports
+// the time from the start of the navigation to the first paint, and to the first rows.
 func BenchmarkFirstPaint(b *testing.B) {
 	_, base, _ := carry(b)
 	var paint, rows float64
@@ -201,8 +202,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 	b.ReportMetric(rows/float64(n), "ms-rows-shown")
 }
 
-// BenchmarkUpdate sends windows of all devices to an open page. It reports the longest time for
-// which a window blocked the page, as CPU time of the page and as wall clock time.
+// BenchmarkUpdate sends windows of all devices to an open page. It reports the CPU time and the
+// wall clock time of the longest task that a window caused on the page.
 func BenchmarkUpdate(b *testing.B) {
 	e, base, _ := carry(b)
 	p := open(b, startBrowser(b), base)

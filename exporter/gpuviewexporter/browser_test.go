@@ -37,8 +37,9 @@ type page struct {
 	requests []string
 }
 
-// chromium returns the path of the browser for the tests: $OTELCOL_GPU_CHROMIUM, or a browser in
-// PATH. If there is no browser, chromium skips the test and reports the skip.
+// chromium returns the path of the browser that the tests use. The path is $OTELCOL_GPU_CHROMIUM,
+// if set. Otherwise, chromium searches for a browser in PATH. If there is no browser, the test is
+// skipped, and the skip is reported.
 func chromium(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("OTELCOL_GPU_CHROMIUM"); path != "" {
@@ -53,18 +54,19 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// newTab opens an isolated tab.
+// newTab opens a tab that does not share any data with other tabs.
 type newTab func() (context.Context, context.CancelFunc)
 
-// startBrowser starts a browser that is stopped at the end of the test.
+// startBrowser starts a browser, which is stopped at the end of the test.
 func startBrowser(t testing.TB) newTab {
 	t.Helper()
-	// Chromium's sandbox does not work as root, and there is no GPU for drawing.
+	// Disable the sandbox, because it does not work for the root user, and GPU rendering, because
+	// there is no GPU.
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1440, 900))
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
-	// Discard the library's errors about events that it does not know.
+	// Discard the errors that the chromedp library reports for unknown events.
 	ctx, stop = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
 	t.Cleanup(stop)
 	require.NoError(t, chromedp.Run(ctx))
@@ -73,7 +75,7 @@ func startBrowser(t testing.TB) newTab {
 	}
 }
 
-// open opens an address in a tab that is closed at the end of the test.
+// open opens an address in a new tab, which is closed at the end of the test.
 func open(t testing.TB, tab newTab, address string) *page {
 	t.Helper()
 	ctx, stop := tab()
@@ -86,7 +88,7 @@ func open(t testing.TB, tab newTab, address string) *page {
 	return p
 }
 
-// pageSuite contains the tests of the page. They share one browser.
+// pageSuite contains the tests of the page. All tests in the suite share one browser.
 type pageSuite struct {
 	suite.Suite
 	tab newTab
@@ -122,7 +124,7 @@ func (p *page) run(actions ...chromedp.Action) {
 	require.NoError(p.t, chromedp.Run(p, actions...))
 }
 
-// input sets the value of a control.
+// input sets the value of a form control.
 func (p *page) input(id, value string) {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
@@ -134,9 +136,9 @@ func (p *page) click(selector string) {
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
 }
 
-// press clicks with the mouse in the middle of the first element that matches a selector. press,
-// click and focus use a script to find the element. If the chromedp library found an element by its
-// node ID, the page could replace the element before the library uses it.
+// press clicks the middle of the first element that matches a selector, using the mouse. The
+// methods press, click and focus find the element with a script instead of a node ID, because the
+// page could replace the element before the chromedp library uses the node ID.
 func (p *page) press(selector string) {
 	p.t.Helper()
 	at := eval[[]float64](p, fmt.Sprintf(`(e => { e.scrollIntoView({block: "nearest"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })(document.querySelector(%q))`, selector))
@@ -149,18 +151,19 @@ func (p *page) focus(selector string) {
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
 }
 
-// ask makes the page send a request to the server, at most every 300 ms, as if the page had become
-// visible again.
+// ask is a script that makes the page send a request to the server, as if the page had become
+// visible again. The script sends at most one request every 300 ms.
 const ask = `performance.now() - (window.asked ?? -1000) > 300 && (window.asked = performance.now(), document.dispatchEvent(new Event("visibilitychange")))`
 
-// until waits until an expression is true. Meanwhile, it makes the page ask the server repeatedly,
-// so that the page does not wait for the next window.
+// until waits until an expression is true. While it waits, it makes the page send requests to the
+// server, so that the page does not wait for the next window.
 func (p *page) until(expression string) {
 	p.t.Helper()
 	p.wait("(" + ask + ", " + expression + ")")
 }
 
-// wait waits until an expression is true. Unlike until, it does not make the page ask the server.
+// wait waits until an expression is true. Unlike the until method, wait does not make the page send
+// requests.
 func (p *page) wait(expression string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p, 20*time.Second)
@@ -214,8 +217,8 @@ func (s *pageSuite) TestThePageHasARowForEachDeviceWithInstancesUnderTheirBoard(
 	assert.Contains(t, eval[string](p, `document.getElementById("demand").textContent`), "3 pods pending")
 }
 
-// The command gpudoctor top must format the same numbers in the same way, but its formatter is
-// written in Go.
+// The command "gpudoctor top" must format these numbers in the same way, but its formatter is
+// written in Go instead of JavaScript.
 func (s *pageSuite) TestPageFormatsTheExamplesOfNumberFormat() {
 	t := s.T()
 	content, err := os.ReadFile(filepath.Join("..", "..", "internal", "numberformat", "testdata", "examples.json"))
@@ -361,17 +364,18 @@ func (s *pageSuite) TestNewWindowDoesNotShiftTheLayout() {
 	p.until(cell(2, "utilization") + `.innerText.includes("12%")`)
 	assert.Contains(t, eval[string](p, cell(2, "throttle")+".innerText"), "77%")
 	assert.NotEqual(t, before, eval[string](p, cell(2, "utilization")+`.querySelector("path").getAttribute("d")`), "the curve goes on")
-	// The browser reports layout shifts in the next frames.
+	// Wait for two frames, because the browser reports layout shifts in the frames after the
+	// change.
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
-	// A right-aligned number that gains a digit starts farther to the left. No other shift is
-	// allowed.
+	// If a right-aligned number gains a digit, the number starts farther to the left. This is the
+	// only layout shift that is allowed.
 	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
 }
 
 func (s *pageSuite) TestDevicesAreSortedByTheSelectedColumn() {
 	t := s.T()
 	_, p := s.openFleet(8, false)
-	// The throttle column shows the largest of several ratios.
+	// In the throttle column, each value is the largest of several ratios.
 	for _, column := range []string{"dram", "power", "throttle"} {
 		for _, order := range []string{"descending", "ascending"} {
 			p.press(fmt.Sprintf(`th[data-column="%s"] button`, column))
@@ -443,8 +447,8 @@ func (s *pageSuite) TestPageLogsNoErrorsAndRequestsOnlyItsOrigin() {
 	}
 }
 
-// contrast returns the visible texts whose contrast with their background is lower than WCAG AA
-// requires for text.
+// contrast is a script that returns all visible texts whose contrast with the background is lower
+// than WCAG AA requires for text.
 const contrast = `(() => {
 	const parse = (c) => { const [r, g, b, a = 1] = c.match(/[\d.]+/g).map(Number); return {r, g, b, a}; };
 	const channel = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
@@ -466,7 +470,7 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 	t := s.T()
 	_, p := s.openFleet(16, true)
 	scheme := func(name string) {
-		// Disable motion. Otherwise colors could still be in transition.
+		// Disable motion. With motion enabled, the colors could still be changing.
 		p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"},
 		}))
@@ -486,7 +490,7 @@ func (s *pageSuite) TestTextHasContrastInBothSchemes() {
 			p.run(chromedp.KeyEvent(kb.Escape))
 		}
 	}
-	// Each row shows one step of both color scales.
+	// Make each row show a different step of the color scales.
 	p.run(chromedp.Evaluate(visibleRows+`.slice(0, 9).forEach((r, i) => {
 		for (const c of r.cells) if (c.cellIndex > 2) c.className = ["u1", "u2", "u3", "u4", "s1", "s2", "s3", "s4", "error"][i];
 	})`, nil))

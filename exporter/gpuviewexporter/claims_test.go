@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// claimList contains the claims of a cluster, in the form that gpu_cluster sends.
+// claimList builds a list of the claims in a cluster, in the format that gpu_cluster sends.
 type claimList struct {
 	*batch
 	at time.Time
@@ -27,8 +27,8 @@ func newClaimList(at time.Time) *claimList {
 	return &claimList{b, at}
 }
 
-// reserve adds a device that is allocated to a claim. The pod reserves the claim. uuid is the key
-// and the value of the attribute that identifies the device.
+// reserve adds a device that is allocated to a claim, which is reserved for a pod. The uuid
+// parameter contains the key and the value of the attribute that identifies the device.
 func (c *claimList) reserve(claim, pod string, uuid ...string) *claimList {
 	c.onNode("node-1", "training", pod, "")
 	c.point = map[string]string{signal.ResourceClaimName: claim, signal.DeviceClassName: "gpu.nvidia.com", uuid[0]: uuid[1]}
@@ -75,7 +75,7 @@ func TestReservedClaimWhosePodDoesNotHoldItsDeviceIsShown(t *testing.T) {
 	document, _ := live.Build(e.store, at)
 	assert.Equal(t, []store.UnreservedClaims{{Class: "gpu.nvidia.com", Count: 2}}, document.Unreserved)
 
-	// Each list replaces the previous list.
+	// Each list of claims replaces the previous list.
 	consume(t, e, newClaimList(at.Add(time.Second)).reserve("second", "starting", signal.MIGUUID, "MIG-7").md)
 	assert.Equal(t, map[string][]string{"GPU-c/gi7": {"training/starting second"}}, reservedPods(e, at.Add(time.Second)))
 	consume(t, e, newClaimList(at.Add(2*time.Second)).md)
@@ -93,7 +93,7 @@ func TestClaimsOfAClusterWithoutANewListAreNotShown(t *testing.T) {
 	assert.Empty(t, document.Unreserved)
 }
 
-// The clock of gpu_cluster can differ from the clock of the device's node.
+// The clock that gpu_cluster uses can differ from the clock of the device's node.
 func TestClaimsDoNotHideThatTheClockOfANodeWasSetBack(t *testing.T) {
 	e := newTestExporter(t)
 	start := now().Add(-20 * time.Minute)

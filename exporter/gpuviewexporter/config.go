@@ -18,10 +18,10 @@ const maxLimit = 1_000_000
 
 // Config is the configuration of the exporter.
 type Config struct {
-	// HTTP configures the server for the page and the API. By default, the server listens on
-	// localhost:9411 without TLS, authentication or CORS.
+	// HTTP configures the HTTP server that serves the page and the API. By default, the server
+	// listens on localhost:9411 without TLS, authentication or CORS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
-	// Retention is how long windows are stored, from 1m to 168h.
+	// Retention is how long windows are stored. The value must be from 1m to 168h.
 	Retention time.Duration `mapstructure:"retention"`
 	// MaxDevices is the maximum number of boards and MIG instances. Points from additional devices
 	// are refused and counted.
@@ -29,8 +29,9 @@ type Config struct {
 	// MaxHolders is the maximum number of holders. A container counts once for each device that it
 	// holds.
 	MaxHolders int `mapstructure:"max_holders"`
-	// MaxClients is the maximum number of requests for devices that are answered concurrently. Each
-	// request can keep a document in memory until the client has read it.
+	// MaxClients is the maximum number of requests for the list of devices that are answered
+	// concurrently. Each of these requests can keep a document in memory until the client has read
+	// the document.
 	MaxClients int `mapstructure:"max_clients"`
 	// StatsSummary enables /stats/summary.
 	StatsSummary bool `mapstructure:"stats_summary"`
@@ -54,7 +55,8 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports every invalid setting with its value and the allowed values.
+// Validate returns an error for each invalid setting. Each error contains the value of the setting
+// and the allowed values.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(c.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(c.HTTP.NetAddr.Endpoint),
@@ -66,7 +68,8 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// isAddress reports whether text has the form host:port. An empty host means all addresses.
+// isAddress reports whether a string has the form host:port. The host may be empty, which means all
+// addresses.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// documentAge is how long the exporter answers all requests with the same document. Many
-	// clients therefore do not cause more work than one client.
+	// documentAge is how long a document is used to answer requests before it is built again.
+	// Therefore, documents are not built more often if there are many clients.
 	documentAge = time.Second
-	// A client waits until the next window is expected, but at least minWait and at most maxWait.
-	// If the window is overdue, the client waits for overdueWait. A client therefore sees other
-	// changes, such as an exporter that fails, within maxWait.
+	// Before the next request, a client waits until the next window is expected, but at least
+	// minWait and at most maxWait. If the next window is overdue, the client waits for overdueWait.
+	// Clients therefore notice other changes, such as an exporter that goes down, within maxWait.
 	minWait, overdueWait, maxWait = time.Second, 5 * time.Second, 15 * time.Second
 )
 
-// documents serves the state of the store as one document that all clients share. A request builds
-// the document if the current one is too old. A client that already has the current document
-// receives a response without a body.
+// documents serves the state of the store as a document that is shared by all clients. If the
+// current document is too old, the next request builds a new document. A client that already has
+// the current document receives a response without a body.
 type documents struct {
 	store *store.Store
 	age   time.Duration // documentAge, except in tests
@@ -39,15 +39,15 @@ type documents struct {
 	expected time.Time // when the next window is expected
 	current  *document
 
-	// sent, unchanged and refused count the responses.
+	// The following fields count the responses by result.
 	sent, unchanged, refused atomic.Int64
 }
 
 // document is an encoded document. It is immutable.
 type document struct {
 	text, compressed []byte
-	// tag is the ETag, a hash of the text. It is a weak ETag, because the compressed and the
-	// uncompressed text have the same tag.
+	// tag is the ETag, which is a hash of the text. The ETag is weak, because it is the same for
+	// the compressed and the uncompressed text.
 	tag string
 }
 
@@ -64,7 +64,7 @@ func (d *documents) get(now time.Time) (current *document, wait time.Duration) {
 			d.current = newDocument(text)
 		}
 	}
-	// Wait one more second, because the last batch may arrive late.
+	// Wait one more second, because the last batch of the window may arrive late.
 	if wait = d.expected.Add(time.Second).Sub(now); wait <= 0 {
 		return d.current, overdueWait
 	}
@@ -74,8 +74,8 @@ func (d *documents) get(now time.Time) (current *document, wait time.Duration) {
 func newDocument(text []byte) *document {
 	hash := sha256.Sum256(text)
 	var compressed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestSpeed) // the level is valid, so this cannot fail
-	_, _ = w.Write(text)                                     // writing to a buffer cannot fail
+	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestSpeed) // An invalid level is the only possible error.
+	_, _ = w.Write(text)                                     // Writing to a buffer cannot fail.
 	_ = w.Close()
 	return &document{text, compressed.Bytes(), `W/"` + hex.EncodeToString(hash[:12]) + `"`}
 }
@@ -86,8 +86,8 @@ func (d *documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Etag", current.tag)
 	h.Set("Vary", "Accept-Encoding")
-	// Only private caches may store the document. The Date header and max-age are specific to each
-	// response.
+	// Shared caches must not store the document, because the Date header and max-age are specific
+	// to each response.
 	h.Set("Cache-Control", fmt.Sprintf("private, max-age=%d", int(wait.Seconds())))
 	if matches(r.Header.Get("If-None-Match"), current.tag) {
 		d.unchanged.Add(1)
@@ -106,8 +106,8 @@ func (d *documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// matches reports whether an If-None-Match header contains the tag. matches ignores the prefix W/,
-// because a proxy that recompresses a body may remove it.
+// matches reports whether an If-None-Match header contains the tag. The prefix W/ is ignored,
+// because a proxy that recompresses the body may remove the prefix.
 func matches(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		if one = strings.TrimSpace(one); one != "" && strings.TrimPrefix(one, "W/") == strings.TrimPrefix(tag, "W/") {
@@ -117,7 +117,7 @@ func matches(header, tag string) bool {
 	return false
 }
 
-// acceptsGzip reports whether an Accept-Encoding header contains gzip with a weight greater than 0.
+// acceptsGzip reports whether an Accept-Encoding header lists gzip with a weight greater than 0.
 func acceptsGzip(header string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		name, parameters, _ := strings.Cut(strings.TrimSpace(one), ";")

@@ -23,7 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadatatest"
 )
 
-// askFor requests the devices. headers contains pairs of a header name and a value.
+// askFor sends a request for the devices. The headers parameter contains the names and values of
+// headers, in pairs.
 func askFor(d http.Handler, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "/api/devices", http.NoBody)
 	for i := 0; i < len(headers); i += 2 {
@@ -114,10 +115,10 @@ func TestResponseHasTheTimeUntilTheNextWindow(t *testing.T) {
 	assert.Equal(t, overdueWait, wait(0), "no window")
 	consumeAt(t, e, at.Add(3*time.Second), fleet(at, time.Minute, 8, false))
 	for after, want := range map[time.Duration]time.Duration{
-		5 * time.Second:  maxWait,         // the client also sees other changes
-		55 * time.Second: 9 * time.Second, // the window that ends at 60 s is expected to arrive by 63 s
+		5 * time.Second:  maxWait,         // The client also has to notice other changes.
+		55 * time.Second: 9 * time.Second, // The window that ends after 60 s is expected to arrive within 63 s.
 		63 * time.Second: time.Second,     //
-		64 * time.Second: overdueWait,     // the window is overdue
+		64 * time.Second: overdueWait,     // The window is overdue.
 		10 * time.Hour:   overdueWait,     //
 	} {
 		assert.Equal(t, want, wait(after), after)
@@ -164,7 +165,7 @@ func TestClientsAboveTheLimitAreRefusedAndCounted(t *testing.T) {
 	})
 }
 
-// slowClient does not read its response until read is closed.
+// slowClient is a client that does not read the response until the channel named read is closed.
 type slowClient struct {
 	*httptest.ResponseRecorder
 	read chan struct{}

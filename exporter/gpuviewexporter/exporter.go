@@ -34,7 +34,7 @@ type viewExporter struct {
 	setBackWarning componenthelper.Trouble
 
 	server *http.Server
-	// address is the listener's address.
+	// address is the address that the server listens on.
 	address net.Addr
 	running sync.WaitGroup
 }
@@ -53,8 +53,8 @@ func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) 
 	return e, nil
 }
 
-// start opens the listener. It fails if the endpoint is unavailable, if a certificate cannot be
-// read, or if an extension does not exist.
+// start opens the listener. start returns an error if the endpoint is unavailable, if a certificate
+// cannot be read, or if an extension does not exist.
 func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// observe exports the counts of the store and of the requests as self-metrics.
+// observe exports self-metrics about the store and about requests.
 func (e *viewExporter) observe() error {
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
@@ -101,7 +101,7 @@ func (e *viewExporter) observe() error {
 		e.telemetry.RegisterExporterGpuViewPointsCallback(func(_ context.Context, o metric.Int64Observer) error {
 			for i, n := range e.store.Stats().Points {
 				if n == 0 && store.Outcome(i) >= store.Implausible {
-					continue // Few sources send such ratios, so a count of zero is not exported.
+					continue // Implausible and clamped ratios are rare, so export their counts only if they are not zero.
 				}
 				o.Observe(int64(n), outcomes[i])
 			}
@@ -118,7 +118,8 @@ func (e *viewExporter) observe() error {
 	)
 }
 
-// consume stores a batch. It never returns an error. Points that cannot be stored are counted.
+// consume stores a batch. consume never returns an error. Points that cannot be stored are only
+// counted.
 func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	now := time.Now()
 	e.order.Batch(md)

@@ -93,7 +93,7 @@ func TestAnAllocationIsServed(t *testing.T) {
 	}
 }
 
-// The series of a job repeat the device's values in a Resource that has no pod.
+// The series of a batch job repeat the values of the device in a Resource that has no pod.
 func TestJobSeriesAreNotDeviceSeries(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute).onNode("n1").device("GPU-1").addPoint(signal.UtilizationAvg, 0.5)
@@ -138,9 +138,9 @@ func TestPageMayNotLoadFromOtherSites(t *testing.T) {
 	}
 }
 
-// A site can make its host name resolve to a loopback address (DNS rebinding). The browser then
-// treats the site's scripts and the exporter as same-origin. Only the Host header shows the
-// difference.
+// A site can make its own host name resolve to a loopback address (DNS rebinding). The browser then
+// treats the exporter as part of that site. Only the Host header reveals that the request was meant
+// for the site.
 func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 	ask := func(base, host string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/devices", http.NoBody)
@@ -160,8 +160,8 @@ func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 			"localhost.example:9411": http.StatusMisdirectedRequest, "127.0.0.1.example": http.StatusMisdirectedRequest,
 			"192.168.0.1:9411": http.StatusMisdirectedRequest, "0.0.0.0:9411": http.StatusMisdirectedRequest,
 		},
-		// If the exporter listens on an address that is not a loopback address, it cannot know its
-		// host names.
+		// An exporter that listens on an address other than a loopback address cannot know all of
+		// its host names.
 		"0.0.0.0:0": {"gpu-view.monitoring.svc:9411": http.StatusOK},
 	} {
 		e, _ := serve(t, nop(), func(c *Config) { c.HTTP.NetAddr.Endpoint = endpoint })
@@ -245,7 +245,7 @@ func TestEveryPointIsCountedOnce(t *testing.T) {
 	metadatatest.AssertEqualExporterGpuViewHolders(t, tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
 }
 
-// A source may multiply a percentage by 100 again, or send the raw bits of a counter.
+// A faulty source may multiply a percentage by 100 again, or send the raw bits of a counter.
 func TestImplausibleRatioIsNotShown(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })

@@ -12,13 +12,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// batch builds metrics in the form that the window processor sends.
+// batch builds metrics in the format that the gpu_window processor sends.
 type batch struct {
 	md         pmetric.Metrics
 	rm         pmetric.ResourceMetrics
 	start, end time.Time
 	point      map[string]string
-	// kind and workload identify the owner of the pods in the Resources that are added next.
+	// kind and workload identify the owner of all pods that are added next.
 	kind, workload string
 }
 
@@ -26,14 +26,14 @@ func newBatch(end time.Time, length time.Duration) *batch {
 	return &batch{md: pmetric.NewMetrics(), start: end.Add(-length), end: end}
 }
 
-// ownedBy sets the owner of the pods in the Resources that are added next.
+// ownedBy sets the owner of all pods that are added next.
 func (b *batch) ownedBy(kind, workload string) *batch {
 	b.kind, b.workload = kind, workload
 	return b
 }
 
-// onNode starts a Resource. workload is either empty or contains the namespace, the pod and the
-// container.
+// onNode starts a new Resource. The workload parameter is either empty or contains the names of the
+// namespace, the pod and the container.
 func (b *batch) onNode(node string, workload ...string) *batch {
 	b.rm = b.md.ResourceMetrics().AppendEmpty()
 	attributes := b.rm.Resource().Attributes()
@@ -52,8 +52,8 @@ func (b *batch) onNode(node string, workload ...string) *batch {
 	return b
 }
 
-// device sets the device of the points that are added next. pairs contains the keys and values of
-// additional attributes.
+// device sets the device of all points that are added next. The pairs parameter contains the keys
+// and values of additional attributes.
 func (b *batch) device(id string, pairs ...string) *batch {
 	b.point = map[string]string{signal.HardwareID: id, signal.HardwareVendor: signal.VendorNVIDIA}
 	for i := 0; i < len(pairs); i += 2 {
@@ -62,7 +62,8 @@ func (b *batch) device(id string, pairs ...string) *batch {
 	return b
 }
 
-// addPoint adds a point. attributes contains the values of the metric's own attributes.
+// addPoint adds a data point. The attributes parameter contains the values of the metric's own
+// attributes.
 func (b *batch) addPoint(m *signal.Metric, value float64, attributes ...string) *batch {
 	out := b.rm.ScopeMetrics().At(0).Metrics().AppendEmpty()
 	out.SetName(m.Name)
@@ -87,7 +88,7 @@ func (b *batch) addPoint(m *signal.Metric, value float64, attributes ...string) 
 
 var reasons = []string{"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"}
 
-// load adds one window of a busy device. The window contains all signals that need profiling.
+// load adds one window of a busy device that supports profiling.
 func (b *batch) load(busy, memory, throttle float64) *batch {
 	b.addPoint(signal.WindowCoverage, 1).addPoint(signal.WindowSamples, 4)
 	b.addPoint(signal.UtilizationAvg, busy).addPoint(signal.UtilizationMax, min(1, busy*1.1))
@@ -106,7 +107,7 @@ func (b *batch) memory(memory float64) *batch {
 	return b.addPoint(signal.MemoryUtilizationAvg, memory).addPoint(signal.MemoryUtilizationMax, min(1, memory+0.03)).addPoint(signal.MemoryPressureRatio, pressure)
 }
 
-// board adds the metrics that are measured only for a whole board.
+// board adds the metrics that are measured for whole boards only.
 func (b *batch) board(busy, throttle float64) *batch {
 	for i, r := range []string{"power", "thermal", "sync_boost", "board_limit"} {
 		b.addPoint(signal.ThrottleViolationRatio, throttle*float64(3-i)/3, r)
@@ -121,7 +122,7 @@ func (b *batch) board(busy, throttle float64) *batch {
 	return b.addPoint(signal.HwPower, 90+busy*560).addPoint(signal.HwTemperature, 35+busy*40, signal.LocationGPU)
 }
 
-// wave returns a number in [0, 1] that varies smoothly with the time and differs between devices.
+// wave returns a number between 0 and 1 that varies smoothly over time and differs between devices.
 func wave(device int, at time.Time) float64 {
 	t := float64(at.Unix()) / 60
 	return 0.5 + 0.32*math.Sin(t/9+float64(device)*1.7) + 0.18*math.Sin(t/2.3+float64(device)*0.9)
@@ -129,8 +130,8 @@ func wave(device int, at time.Time) float64 {
 
 const gib = 1 << 30
 
-// fleet returns one window of n boards, with eight boards per node and one holder per board. With
-// variety, the window includes every kind of device and every kind of missing data.
+// fleet returns one window of n boards, with eight boards per node and one holder per board. If
+// variety is true, the fleet includes all kinds of devices and all kinds of missing data.
 func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Metrics {
 	b := newBatch(end, length)
 	for i := range n {
@@ -142,7 +143,7 @@ func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Met
 		container := []string{[]string{"training", "inference", "research"}[i%3], fmt.Sprintf("worker-%d", i), "main"}
 		switch {
 		case variety && i%8 == 3:
-			// This board has no profiling metrics, no clocks event reasons and no holder.
+			// This board does not have profiling metrics, clocks event reasons, or a holder.
 			b.onNode(node).device(id, signal.HardwareName, name, signal.HardwareModel, "Tesla T4").
 				addPoint(signal.WindowCoverage, 0.5).addPoint(signal.WindowSamples, 2).addPoint(signal.UtilizationAvg, busy*0.3).memory(busy*0.4).addPoint(signal.HwPower, 40)
 			for _, lacks := range []string{"gpu.sm.active", "gpu.sm.occupancy", "gpu.dram.active", "gpu.pcie.throughput{transmit}", "gpu.pcie.throughput{receive}"} {

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzRequest asserts that every request gets one of the expected responses. Responses of the API
-// are JSON. They contain text from the request only in JSON strings.
+// FuzzRequest asserts that every response has an expected status code and the security headers, and
+// that successful allocation responses are valid JSON.
 func FuzzRequest(f *testing.F) {
 	for _, path := range []string{"/allocation", "/stats/summary", "/api/devices", "/api/devices/1/history", "/allocation.schema.json", "/", "/../config.go"} {
 		for _, query := range []string{"", "window=10m&aggregate=pod", "window=-1s", "window=1e9h", "aggregate=<script>", "node=gpu-node-01", "a=%zz&;=", "window=1m&window=2m"} {
@@ -35,7 +35,7 @@ func FuzzRequest(f *testing.F) {
 		})
 		switch w.Code {
 		case http.StatusInternalServerError:
-			// net/http returns this status for a path that is not valid UTF-8.
+			// If the path is not valid UTF-8, net/http returns the status Internal Server Error.
 			if utf8.ValidString(path) {
 				t.Fatalf("%q?%q: %s", path, query, w.Body)
 			}

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files under testdata/golden")
 
-// noon is the end of the newest window in the golden files.
+// noon is the time at which the newest window in the golden files ends.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // minutesBefore returns a batch for the window that ends n minutes before noon.
@@ -36,7 +36,7 @@ const (
 )
 
 // TestGolden fills a store and compares each response with the file of the same name in
-// testdata/golden. The time of the requests is three seconds past noon.
+// testdata/golden. All requests are made three seconds after noon.
 func TestGolden(t *testing.T) {
 	h100 := []string{signal.HardwareName, "nvidia0", signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
 	second := []string{signal.HardwareName, "nvidia1", signal.HardwareModel, "NVIDIA H100 80GB HBM3"}
@@ -166,7 +166,7 @@ func TestGolden(t *testing.T) {
 }
 
 // assertSchema validates a response against allocation.schema.json. It supports only the keywords
-// that this schema uses.
+// that allocation.schema.json uses.
 func assertSchema(t *testing.T, answer []byte) {
 	t.Helper()
 	var schema map[string]any
@@ -176,9 +176,9 @@ func assertSchema(t *testing.T, answer []byte) {
 	assert.Empty(t, violations(schema["$defs"].(map[string]any), schema, value, "$"))
 }
 
-// violations returns the paths of the values that violate a schema. It supports the keywords type,
-// const, minimum, maximum, format (date-time), required, properties, additionalProperties, items,
-// and $ref (to $defs).
+// violations returns a list of the values that violate a schema, with the path of each value. It
+// supports the keywords type, const, minimum, maximum, format (date-time), required, properties,
+// additionalProperties, items, and $ref (to $defs).
 func violations(defs, schema map[string]any, value any, at string) []string {
 	if ref, ok := schema["$ref"].(string); ok {
 		return violations(defs, defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), value, at)

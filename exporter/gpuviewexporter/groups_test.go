@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// groupRows returns the rows of the first table in the dialog. Bars separate the cells of a row.
-// Semicolons separate the lines of a cell.
+// groupRows is a script that returns the rows of the first table in the dialog. Cells are separated
+// by vertical bars, and the lines within a cell are separated by semicolons.
 const groupRows = `[...document.querySelector("#groups-body table").tBodies[0].rows].map(r => [...r.cells].map(c => c.innerText.trim().replace(/\s*\n\s*/g, ";")).join("|"))`
 
 func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
@@ -49,8 +49,8 @@ func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	assert.Equal(t, "3 of 4 boards", deviceCount(p), "a group shows its devices")
 }
 
-// After a dialog is closed, the browser sends the close event in a separate task. A window may
-// arrive before that task.
+// When a dialog is closed, the browser dispatches the close event in a separate task. A new window
+// may arrive before that task runs.
 func (s *pageSuite) TestGroupsThatWereClosedStayClosed() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -80,7 +80,7 @@ func (s *pageSuite) TestPartitionedBoardIsGroupedByInstance() {
 	p.until(rowCount + " > 0")
 	p.click("#by")
 	p.input("group", "node")
-	// Two of the 16 boards are partitioned into a total of six instances.
+	// Two of the 16 boards are partitioned and have a total of six instances.
 	p.until(`document.querySelectorAll("#groups-body tbody tr").length === 2`)
 	assert.Equal(t, 20.0, eval[float64](p, groupRows+`.map(r => parseInt(r.split("|")[1])).reduce((a, b) => a + b)`))
 }
@@ -89,8 +89,8 @@ func (s *pageSuite) TestGroupsWithMostIdleGPUTimeAreListedFirst() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
 	at := now()
-	// The pods of one team are idle: one pod for half an hour, and the other pod for an hour. The
-	// other team trains.
+	// The pods of one team are idle. One pod is idle for half an hour, and the other pod is idle
+	// for an hour. The other team trains.
 	for i := range 3 {
 		b := newBatch(at.Add(time.Duration(i-2)*time.Hour/2), time.Minute)
 		for pod, busy := range map[string][]float64{"trains": {1, 1, 1}, "sleeps-long": {0, 0, 0}, "sleeps": {0, 1, 0}} {
@@ -158,7 +158,7 @@ func (s *pageSuite) TestGroupOrderIsSelectableAndPartOfTheAddress() {
 	p.until(`!location.hash.includes("groups=")`)
 	p.input("search", "pod-a")
 	p.click("#by")
-	p.until(groupRows + `.length === 1`) // only devices that match the filter
+	p.until(groupRows + `.length === 1`) // only devices that match the filter are grouped
 }
 
 func (s *pageSuite) TestTheDeviceThatDiffersMostOpens() {

@@ -24,7 +24,7 @@ func (s *pageSuite) TestAFleetHasAMapOfNodesAndBoards() {
 
 	p.run(chromedp.Evaluate(`[...document.querySelectorAll("#map button")].find(b => b.textContent === "gpu-node-03").click()`, nil))
 	p.until(`document.getElementById("count").value.startsWith("8 of 80 boards")`)
-	p.until(mapCells + `.filter(c => c.className === "off").length === 72`) // The other boards remain visible, but in a pale color.
+	p.until(mapCells + `.filter(c => c.className === "off").length === 72`) // The other boards are still visible, but in a pale color.
 	p.click(`#map i:not(.off)`)
 	p.until(`document.getElementById("details").open`)
 	p.click("#details .bar button")

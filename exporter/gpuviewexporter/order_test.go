@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// windows sends consecutive one-minute windows for two devices, with the given utilization values.
+// windows sends consecutive one-minute windows of two devices. The parameters a and b contain the
+// utilization of each device.
 func (s *pageSuite) windows(e *viewExporter, from int, a, b []float64) {
 	for i := range a {
 		w := newBatch(now().Add(time.Duration(from+i)*time.Minute), time.Minute)
@@ -55,7 +56,7 @@ func (s *pageSuite) TestTheOrderStaysWhileThePointerIsOnTheTable() {
 	assert.NotContains(t, deviceCount(p), "held")
 }
 
-// devices returns the device ids of the visible rows.
+// devices is a script that returns the device IDs of the visible rows.
 const devices = visibleRows + `.map(r => r.dataset.device)`
 
 func (s *pageSuite) TestPhoneShowsTheSortedColumnNextToTheDevice() {

@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// spending returns the usage counters of some holders of a fleet after the given number of minutes.
-// One of two jobs has been idle for half an hour. The notebooks are always idle.
+// spending returns the usage counters of some holders after the given number of minutes. The job is
+// always active. The deployment is idle after the first 30 minutes. The notebooks are always idle.
 func spending(end time.Time, minutes float64) pmetric.Metrics {
 	b := newBatch(end, time.Minute)
 	for _, i := range []int{0, 2, 4, 6, 8, 10} {
@@ -37,9 +37,9 @@ func spending(end time.Time, minutes float64) pmetric.Metrics {
 	return b.md
 }
 
-// The screenshots in the documentation show the current page. With the flag -update, the test takes
-// new screenshots. Fonts differ between machines, so without -update the test compares only the
-// sizes of the images.
+// The screenshots in the documentation must show the current page. If the -update flag is set, the
+// test takes new screenshots. Otherwise, the test compares only the sizes of the images, because
+// fonts differ between machines.
 func (s *pageSuite) TestScreenshotsOfTheDocumentation() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)

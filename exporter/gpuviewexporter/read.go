@@ -9,10 +9,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addBatch writes a batch of metrics to the store.
+// addBatch adds the data points in a batch of metrics to the store.
 func addBatch(batch *store.Batch, md pmetric.Metrics) {
 	var place store.Place
-	var resourceDevice deviceAttributes // The device of the Resource, for points without device attributes.
+	var resourceDevice deviceAttributes // for points without device attributes
 	var metric *store.Metric
 	isStored := func(name string) (ok bool) {
 		metric, ok = store.Lookup(name)
@@ -33,7 +33,7 @@ func addBatch(batch *store.Batch, md pmetric.Metrics) {
 		d := resourceDevice
 		p.OwnAttributes(d.setAttribute)
 		point := store.Point{Metric: metric, Attribute: attribute, Reason: p.Own(signal.Reason), State: p.Own(signal.State), Start: p.Start, End: p.Time, Value: p.Value}
-		if metric.Attribute == signal.UsageEstimated { // The point of a usage counter also has a currency.
+		if metric.Attribute == signal.UsageEstimated { // The points of usage counters also have a currency.
 			copy(point.Currency[:], p.Own(signal.CostCurrency))
 		}
 		batch.Add(&place, d.id, &d.description, &d.hold, &point)
@@ -55,7 +55,7 @@ func placeOf(p *pdatagpu.Point) store.Place {
 // holderName returns the name of a holder outside Kubernetes, which is a batch job, a service or a
 // container.
 func holderName(h *gpudata.Holder) string {
-	const short = 12 // Container runtimes display the first 12 digits of an id.
+	const short = 12 // Container runtimes display the first 12 digits of a container ID.
 	switch {
 	case h.Job != "":
 		return "job " + h.Job
@@ -65,7 +65,7 @@ func holderName(h *gpudata.Holder) string {
 	return h.ID[:min(len(h.ID), short)]
 }
 
-// deviceAttributes contains the attributes of a device and of its holder.
+// deviceAttributes contains attributes of a device and of the device's holder.
 type deviceAttributes struct {
 	id          string
 	description store.Description

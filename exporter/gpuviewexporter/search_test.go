@@ -12,8 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// deviceCount returns the text that contains the number of visible devices and the total number of
-// devices.
+// deviceCount returns the text that shows how many of the devices are visible.
 func deviceCount(p *page) string { return eval[string](p, `document.getElementById("count").value`) }
 
 func (s *pageSuite) TestSearchMatchesEveryWordInDeviceNames() {

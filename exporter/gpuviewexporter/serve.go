@@ -22,16 +22,16 @@ var assets embed.FS
 var allocationSchema []byte
 
 const (
-	// maxResponses is the maximum number of concurrent responses, except for the shared document.
-	// Each of these responses is held in memory until the client has read it. maxQueueTime is how
-	// long additional requests wait.
+	// maxResponses is the maximum number of concurrent responses, not including the shared
+	// document. The number is limited because each response is held in memory until the client has
+	// read the response. maxQueueTime is how long a request waits if the maximum has been reached.
 	maxResponses = 4
 	maxQueueTime = 10 * time.Second
 )
 
 // handler serves the page and the API. All requests use GET.
 func (e *viewExporter) handler() http.Handler {
-	web, _ := fs.Sub(assets, "web") // The path is a valid constant, so this cannot fail.
+	web, _ := fs.Sub(assets, "web") // Sub fails only if the path is invalid.
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(web))
 	windows := live.Windows()
@@ -60,8 +60,8 @@ func (e *viewExporter) handler() http.Handler {
 	return withSecurityHeaders(mux)
 }
 
-// limitConcurrency serves at most cap(slots) requests concurrently. If a request has waited longer
-// than wait, limitConcurrency calls refuse for it.
+// limitConcurrency serves at most cap(slots) requests concurrently. Additional requests wait. If a
+// request has waited for the given time, the refuse function responds to the request.
 func limitConcurrency(slots chan struct{}, wait time.Duration, next http.HandlerFunc, refuse func(http.ResponseWriter)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -77,7 +77,7 @@ func limitConcurrency(slots chan struct{}, wait time.Duration, next http.Handler
 	}
 }
 
-// writeBusy writes a response that tells the client to retry later.
+// writeBusy writes an error response that tells the client to retry later.
 func writeBusy(w http.ResponseWriter, message string) {
 	w.Header().Set("Retry-After", "30")
 	writeJSON(w, http.StatusServiceUnavailable, apiError{http.StatusServiceUnavailable, message})
@@ -108,15 +108,15 @@ func isLoopback(address net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// localOnly serves only requests whose Host header is localhost, a loopback address, or the host
-// name in the configuration. Any other Host is the name of a site that made its name resolve to a
-// loopback address (DNS rebinding). The browser would then allow the site's scripts to read the
-// response. TLS and authentication prevent this attack. Without them, only the Host header reveals
-// it.
+// localOnly serves only requests whose Host header contains localhost, a loopback address, or the
+// host name in the configuration. With any other host name, the request may come from a site that
+// made its own host name resolve to a loopback address (DNS rebinding). The browser would allow the
+// scripts of that site to read the response. TLS and authentication prevent DNS rebinding. Without
+// TLS and authentication, only the Host header reveals the attack.
 //
-// A cross-site request to a local name cannot read the response, but it would cause load and use up
-// connections that pages need. Therefore, unless CORS is configured, other sites can only link to
-// the page.
+// Scripts on other sites cannot read the responses to cross-site requests, but these requests could
+// cause load and use up the connections that the exporter's own pages need. Therefore, unless CORS
+// is configured, other sites can only link to the page.
 func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 	configured := hostName(e.cfg.HTTP.NetAddr.Endpoint)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +135,7 @@ func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 }
 
 // hostName returns the host name in an address of the form host or host:port. The result is in
-// lower case and has no brackets and no trailing dot.
+// lowercase, without brackets and without a trailing dot.
 func hostName(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host
@@ -157,7 +157,8 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 }
 
 func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
-	// An invalid number is parsed as 0. No device has the number 0, because numbers start at 1.
+	// If the number is invalid, ParseUint returns 0 or the maximum value. No device has either
+	// number.
 	number, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	history, ok := live.Trace(e.store, time.Now(), number)
 	if !ok {

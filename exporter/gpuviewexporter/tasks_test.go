@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// task is a task of the page in the browser's trace. Times are in microseconds. On a busy machine,
-// the duration of a task is longer than its CPU time.
+// task is an event in the browser's trace, such as a task of the page. Times are in microseconds.
+// On a busy machine, the duration of a task exceeds the CPU time that the task uses.
 type task struct {
 	Name     string
 	Phase    string  `json:"ph"`
@@ -26,7 +26,8 @@ type task struct {
 	Args     struct{ Name string }
 }
 
-// longest runs f and returns the task of the page that used the most CPU time in the meantime.
+// longest calls f. It returns the task of the page that used the most CPU time while f was running,
+// and the number of tasks.
 func (p *page) longest(f func()) (longest task, n int) {
 	p.t.Helper()
 	listening, stop := context.WithCancel(p)
@@ -38,7 +39,7 @@ func (p *page) longest(f func()) (longest task, n int) {
 		case *tracing.EventDataCollected:
 			for _, raw := range e.Value {
 				var one task
-				if json.Unmarshal(raw, &one) == nil { // events of other kinds have different arguments
+				if json.Unmarshal(raw, &one) == nil { // skip events whose arguments have other types
 					events = append(events, one)
 				}
 			}
@@ -68,19 +69,20 @@ func (p *page) longest(f func()) (longest task, n int) {
 	return slices.MaxFunc(tasks, func(a, b task) int { return cmp.Compare(a.CPU, b.CPU) }), len(tasks)
 }
 
-// painted waits until the latest change is visible on the screen.
+// painted waits until the browser has painted the latest changes.
 func (p *page) painted() {
 	p.t.Helper()
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)
 }
 
-// longTask is the CPU time of the page, in milliseconds, above which the test considers a task too
-// long. Browsers define a long task as a task of 50 ms or more. The bound is twice as high, because
-// other processes on the machine share the CPU caches and slow down the page.
+// longTask is the CPU time, in milliseconds, at which the test considers a task of the page too
+// long. For browsers, a long task is a task that takes 50 ms or more. The limit for this test is
+// twice as high, because other processes on the machine share the CPU caches and slow down the
+// page.
 const longTask = 100
 
-// This test checks the CPU time of the page. The elapsed time would depend on the load of the
-// machine. The test uses the shortest of three attempts.
+// The test measures CPU time, because elapsed time depends on the load of the machine. For each
+// step, the shortest of up to three attempts counts.
 func (s *pageSuite) TestPageOfFiveThousandDevicesHasNoLongTasks() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -107,8 +109,9 @@ func (s *pageSuite) TestPageOfFiveThousandDevicesHasNoLongTasks() {
 	}
 }
 
-// tasks returns the longest task for each step that a user performs, in milliseconds of CPU time.
-// at is the end of the newest window so far, or a later time.
+// tasks performs several steps, as a user would. For each step, it returns the CPU time of the
+// longest task in milliseconds. The at parameter must not be earlier than the end of the newest
+// window so far.
 func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string]float64 {
 	t := s.T()
 	p := s.open("about:blank")

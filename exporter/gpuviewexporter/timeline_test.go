@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// openTimeline opens the details of a device that was throttled and had an XID error. After a gap,
-// another pod held the device.
+// openTimeline opens the details of a device that was throttled and had XID errors. The history has
+// a gap, and a different pod held the device after the gap.
 func (s *pageSuite) openTimeline() *page {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -107,8 +107,8 @@ func (s *pageSuite) TestTimelineMarksRestartsAndOutages() {
 	p.click(`[aria-rowindex="3"] td`)
 	p.until(`document.getElementById("details-title").innerText === "1g.10gb on node-1"`)
 	assert.Equal(t, "Restart driver", lane("Restart"), "an instance shows the restarts of its board")
-	// An outage lasts until the exporter answers again. An exporter on another node does not affect
-	// this device.
+	// An outage lasts until the exporter answers again. Outages of exporters on other nodes are not
+	// shown for the device.
 	p.click("#details .bar button")
 	for node, its := range map[string]string{"node-1": url, "node-2": "http://10.0.0.2:9400/metrics"} {
 		up := newBatch(at.Add(30*time.Second), time.Minute).onNode(node).device("")
@@ -143,7 +143,7 @@ func (s *pageSuite) TestTheDetailsAreGrouped() {
 func (s *pageSuite) TestCurveSpansTheStoredTime() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
-	at := now() // the windows are consecutive, even if the page is slow
+	at := now() // read the clock once, so that the windows are consecutive even if the page is slow
 	for i := range 5 {
 		consume(t, e, newBatch(at.Add(time.Duration(i-4)*time.Minute), time.Minute).onNode("n").device("GPU-a").load(float64(i)/4, 0.5, 0).md)
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// consumeAt consumes a batch as if the batch had arrived at the given time.
+// consumeAt adds a batch to the store as if the batch had arrived at the given time.
 func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) {
 	t.Helper()
 	md.MarkReadOnly()
@@ -37,7 +37,7 @@ func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) 
 	in.End()
 }
 
-// counted converts the last metric in the batch into a cumulative sum that started at start.
+// counted converts the last metric in the batch into a cumulative sum with the given start time.
 func (b *batch) counted(start time.Time) *batch {
 	metrics := b.rm.ScopeMetrics().At(0).Metrics()
 	m := metrics.At(metrics.Len() - 1)
@@ -62,13 +62,13 @@ func text(p *page, id string) string {
 	return eval[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id))
 }
 
-// pageTime returns a time in the page's format.
+// pageTime formats a time in the same way as the page does.
 func pageTime(p *page, at time.Time) string {
 	p.t.Helper()
 	return eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.UnixMilli()))
 }
 
-// colors returns the colors of the cells and curves on the page.
+// colors is a script that returns the number of different colors of cells and curves on the page.
 const colors = `(() => {
 	const out = new Set();
 	for (const td of document.querySelectorAll("tr.row:not([hidden]) td")) {
@@ -126,7 +126,7 @@ func (s *pageSuite) TestLostDevicesHaveNoColorAndNoNumbersAfterAReload() {
 func (s *pageSuite) TestDeviceIsLostIfNoWindowArrives() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
-	// A window with a length of one second is due 12 s after its end.
+	// If windows are one second long, a device is lost 12 s after the end of its last window.
 	at := now().Add(-7 * time.Second)
 	consumeAt(t, e, at, fleet(at, time.Second, 8, false))
 	p := s.open(base)
@@ -141,8 +141,8 @@ func (s *pageSuite) TestDeviceIsLostIfNoWindowArrives() {
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 }
 
-// A page requests the document when it expects the next window. Before that, it also requests the
-// document to detect other changes. If nothing has changed, the responses have no body.
+// A page requests the document when the next window is expected, and also before that, to detect
+// other changes. If nothing has changed, the response has no body.
 func (s *pageSuite) TestPageLoadsAnUnchangedDocumentOnce() {
 	t := s.T()
 	e, p := s.openFleet(16, false)
@@ -150,8 +150,8 @@ func (s *pageSuite) TestPageLoadsAnUnchangedDocumentOnce() {
 	const rows = visibleRows + `.map(r => r.innerText).join("\n")`
 	before := eval[string](p, rows)
 	unchanged := e.documents.unchanged.Load()
-	// A request may already be in progress. Only the second request is certain to have started
-	// after this point.
+	// Wait for two more requests to finish. The first request may already have been in progress, so
+	// only the second request is certain to have started after this point.
 	p.until(`(window.polls ??= performance.getEntriesByType("resource").length, performance.getEntriesByType("resource").length > polls + 1)`)
 	assert.Greater(t, e.documents.unchanged.Load(), unchanged)
 	assert.Equal(t, sent, e.documents.sent.Load())
@@ -162,8 +162,8 @@ func (s *pageSuite) TestPageLoadsAnUnchangedDocumentOnce() {
 	assert.Empty(t, p.errors, "a response without a body is no error")
 }
 
-// A reverse proxy may serve the page under a path, remove the prefix W/ from an ETag, and use
-// another host name for the page.
+// A reverse proxy may serve the page under a path and a different host name, and may remove the
+// prefix W/ from ETags.
 func (s *pageSuite) TestPageWorksBehindAReverseProxy() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -171,7 +171,7 @@ func (s *pageSuite) TestPageWorksBehindAReverseProxy() {
 	target, err := url.Parse(base)
 	require.NoError(t, err)
 	proxy := httptest.NewServer(http.StripPrefix("/gpu", &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, // SetURL also sets the Host
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, // SetURL also sets the Host header
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Set("Etag", strings.TrimPrefix(r.Header.Get("Etag"), "W/"))
 			return nil
@@ -186,7 +186,7 @@ func (s *pageSuite) TestPageWorksBehindAReverseProxy() {
 	p.until(`document.querySelector("#details .timeline")`)
 }
 
-// The page shows times by the clock of the server. The clock of the browser does not matter.
+// The page uses the server's clock. The browser's clock does not matter.
 func (s *pageSuite) TestPageDoesNotUseTheClockOfTheBrowser() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -215,7 +215,7 @@ func (s *pageSuite) TestHiddenPageAsksAgainWhenItIsVisible() {
 	p.wait(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, pageTime(p, at)))
 }
 
-// After a restart, the server assigns new numbers to its devices.
+// A server that was restarted assigns new numbers to its devices.
 func (s *pageSuite) TestAnOpenDeviceStaysOpenAcrossARestartOfTheServer() {
 	t := s.T()
 	e, p := s.openFleet(8, false)
@@ -266,7 +266,7 @@ func (s *pageSuite) TestBannerListsDownExportersAndSinceWhen() {
 	p.until(`!document.getElementById("banner").checkVisibility()`)
 }
 
-// If a collector dies, its last result about an exporter becomes stale and later expires.
+// If a collector dies, its last scrape result becomes stale and later expires.
 func (s *pageSuite) TestExporterOfADeadCollectorIsNotShownAsDown() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -277,7 +277,8 @@ func (s *pageSuite) TestExporterOfADeadCollectorIsNotShownAsDown() {
 	}
 	at := now()
 	consume(t, e, fleet(at, time.Minute, 16, false))
-	// Two collectors scrape once per second. One of them dies while its exporter is down.
+	// Two collectors each scrape an exporter once per second. One of the collectors dies while its
+	// exporter is down.
 	died := at.Add(-20 * time.Second)
 	up(died.Add(-time.Second), 1, 0)
 	up(died, 1, 0)
@@ -327,7 +328,7 @@ func (s *pageSuite) TestDeviceWithOnlyGaugesIsLostToo() {
 	assert.NotContains(t, eval[string](p, cell(0, "power")+".innerText"), "300")
 }
 
-// hundredfold makes the page's clock run a hundred times faster.
+// hundredfold is a script that makes the page's clock run a hundred times faster.
 const hundredfold = `{ const passed = performance.now.bind(performance), from = passed(); performance.now = () => from + 100 * (passed() - from); }`
 
 func (s *pageSuite) TestConnectionThatDoesNotAnswerIsLost() {

@@ -73,9 +73,8 @@ function xidRest(d) {
   return [...others.map(xidTimes), ...(nameless > 0 ? [`${whole(nameless)} of unknown code`] : [])].join(", ");
 }
 
-// twoWay returns a column for the two directions of a link. The color depends on the share of the
-// link's capacity, if known. The column is sorted by throughput instead, because the capacity is
-// not always known.
+// twoWay returns a column for the two directions of a link. Cells are colored by the share of the
+// link's capacity, if the share is known. Rows are sorted by throughput.
 const twoWay = (name) => {
   const arrow = (sign, v) => `${sign} ${Number.isNaN(v) ? "–" : rate(v)}`;
   const get = (what, direction) => (d) => d.get(link(name, what, direction));
