@@ -19,8 +19,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The benchmarks use the fleet size that the exporter is designed for: 5,000 devices with one
-// holder each, and windows of 60 seconds over two hours.
+// The benchmarks use the amount of data that the exporter is designed for: two hours of 60-second
+// windows for 5,000 devices with one holder each.
 const (
 	manyDevices = 5000
 	manyWindows = 120
@@ -87,9 +87,9 @@ func BenchmarkAllocation(b *testing.B) {
 	})
 }
 
-// BenchmarkPages sends windows of all devices to 20 pages. It reports the CPU time of the process
-// per window, which includes the clients but not ConsumeMetrics. It also reports the size of a
-// document, and the CPU time of 20 requests for an unchanged document.
+// BenchmarkPages sends windows of all devices to 20 pages. The benchmark reports the CPU time of
+// the process per window, which includes the CPU time of the clients but not of ConsumeMetrics. It
+// also reports the size of a document, and the CPU time of 20 requests for an unchanged document.
 //
 // Pages request a whole document once per window, because this is faster than sending only the
 // changes. On two busy cores, a window of 5,000 devices takes 137 ms of CPU time, and each page
@@ -116,8 +116,8 @@ func BenchmarkPages(b *testing.B) {
 		return size, answer.Header.Get("Etag")
 	}
 	e.documents.age = documentAge
-	// measure sends one request per page. measure returns the total CPU time and the total size of
-	// the responses.
+	// measure sends one request per page, and returns the total CPU time and the total size of the
+	// responses.
 	measure := func(tag string) (spent time.Duration, sizes int64) {
 		before := cpuTime(b)
 		var all sync.WaitGroup
@@ -171,8 +171,8 @@ func fetch(b *testing.B, client *http.Client, url string) int64 {
 	return size
 }
 
-// BenchmarkConsume consumes one window of all devices. It also reports the memory usage of two
-// hours of windows.
+// BenchmarkConsume consumes one window of all devices. The benchmark also reports the memory usage
+// of two hours of windows.
 func BenchmarkConsume(b *testing.B) {
 	e, _, megabytes := carry(b)
 	at := now()
@@ -185,8 +185,9 @@ func BenchmarkConsume(b *testing.B) {
 	b.ReportMetric(megabytes, "MB-kept")
 }
 
-// BenchmarkFirstPaint opens a page that shows all devices, each time in a new browser. It reports
-// the time from the start of the navigation to the first paint, and to the first rows.
+// BenchmarkFirstPaint opens a page that shows all devices, each time in a new browser. The
+// benchmark reports the time from the start of the navigation to the first paint, and to the first
+// rows.
 func BenchmarkFirstPaint(b *testing.B) {
 	_, base, _ := carry(b)
 	var paint, rows float64
@@ -202,8 +203,8 @@ func BenchmarkFirstPaint(b *testing.B) {
 	b.ReportMetric(rows/float64(n), "ms-rows-shown")
 }
 
-// BenchmarkUpdate sends windows of all devices to an open page. It reports the CPU time and the
-// wall clock time of the longest task that a window caused on the page.
+// BenchmarkUpdate sends windows of all devices to an open page. The benchmark reports the CPU time
+// and the wall clock time of the longest task that a window caused on the page.
 func BenchmarkUpdate(b *testing.B) {
 	e, base, _ := carry(b)
 	p := open(b, startBrowser(b), base)

@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// page is a tab of a headless Chromium.
+// page is a tab in a headless Chromium browser.
 type page struct {
 	context.Context
 	t testing.TB
@@ -60,8 +60,8 @@ type newTab func() (context.Context, context.CancelFunc)
 // startBrowser starts a browser, which is stopped at the end of the test.
 func startBrowser(t testing.TB) newTab {
 	t.Helper()
-	// Disable the sandbox, because it does not work for the root user, and GPU rendering, because
-	// there is no GPU.
+	// Chromium's sandbox does not work for the root user. GPU rendering does not work without a
+	// GPU.
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1440, 900))
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
@@ -155,15 +155,15 @@ func (p *page) focus(selector string) {
 // visible again. The script sends at most one request every 300 ms.
 const ask = `performance.now() - (window.asked ?? -1000) > 300 && (window.asked = performance.now(), document.dispatchEvent(new Event("visibilitychange")))`
 
-// until waits until an expression is true. While it waits, it makes the page send requests to the
-// server, so that the page does not wait for the next window.
+// until polls a JavaScript expression until the expression is true. In the meantime, the page sends
+// requests to the server, so that the test does not have to wait for the next window.
 func (p *page) until(expression string) {
 	p.t.Helper()
 	p.wait("(" + ask + ", " + expression + ")")
 }
 
-// wait waits until an expression is true. Unlike the until method, wait does not make the page send
-// requests.
+// wait polls a JavaScript expression until the expression is true. Unlike the until method, wait
+// does not make the page send requests.
 func (p *page) wait(expression string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p, 20*time.Second)
@@ -176,7 +176,7 @@ func (p *page) wait(expression string) {
 	}
 }
 
-// eval returns the value of an expression.
+// eval returns the value of a JavaScript expression.
 func eval[T any](p *page, expression string) T {
 	p.t.Helper()
 	var out T

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// documentAge is how long a document is used to answer requests before it is built again.
-	// Therefore, documents are not built more often if there are many clients.
+	// documentAge is the age at which a document is too old to answer requests. Until then, all
+	// requests receive the same document, so the exporter does not do more work if there are many
+	// clients.
 	documentAge = time.Second
 	// Before the next request, a client waits until the next window is expected, but at least
 	// minWait and at most maxWait. If the next window is overdue, the client waits for overdueWait.
@@ -36,7 +37,7 @@ type documents struct {
 
 	mu       sync.Mutex
 	built    time.Time
-	expected time.Time // when the next window is expected
+	expected time.Time // the time at which the next window is expected
 	current  *document
 
 	// The following fields count the responses by result.

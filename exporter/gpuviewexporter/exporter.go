@@ -53,8 +53,8 @@ func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) 
 	return e, nil
 }
 
-// start opens the listener. start returns an error if the endpoint is unavailable, if a certificate
-// cannot be read, or if an extension does not exist.
+// start opens the listener and starts the server. If the endpoint is unavailable, if a certificate
+// cannot be read, or if an extension does not exist, start returns an error.
 func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return err
@@ -118,8 +118,7 @@ func (e *viewExporter) observe() error {
 	)
 }
 
-// consume stores a batch. consume never returns an error. Points that cannot be stored are only
-// counted.
+// consume stores a batch and never returns an error. Points that cannot be stored are only counted.
 func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	now := time.Now()
 	e.order.Batch(md)

@@ -165,8 +165,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// assertSchema validates a response against allocation.schema.json. It supports only the keywords
-// that allocation.schema.json uses.
+// assertSchema validates a response against allocation.schema.json. The function supports only the
+// keywords that allocation.schema.json uses.
 func assertSchema(t *testing.T, answer []byte) {
 	t.Helper()
 	var schema map[string]any
@@ -176,8 +176,8 @@ func assertSchema(t *testing.T, answer []byte) {
 	assert.Empty(t, violations(schema["$defs"].(map[string]any), schema, value, "$"))
 }
 
-// violations returns a list of the values that violate a schema, with the path of each value. It
-// supports the keywords type, const, minimum, maximum, format (date-time), required, properties,
+// violations returns a list of the values that violate a schema, with the path of each value. The
+// supported keywords are type, const, minimum, maximum, format (date-time), required, properties,
 // additionalProperties, items, and $ref (to $defs).
 func violations(defs, schema map[string]any, value any, at string) []string {
 	if ref, ok := schema["$ref"].(string); ok {

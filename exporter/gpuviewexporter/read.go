@@ -12,7 +12,7 @@ import (
 // addBatch adds the data points in a batch of metrics to the store.
 func addBatch(batch *store.Batch, md pmetric.Metrics) {
 	var place store.Place
-	var resourceDevice deviceAttributes // for points without device attributes
+	var resourceDevice deviceAttributes // attributes of the Resource, for points that have no device attributes
 	var metric *store.Metric
 	isStored := func(name string) (ok bool) {
 		metric, ok = store.Lookup(name)
@@ -52,8 +52,8 @@ func placeOf(p *pdatagpu.Point) store.Place {
 	return place
 }
 
-// holderName returns the name of a holder outside Kubernetes, which is a batch job, a service or a
-// container.
+// holderName returns the name of a holder outside Kubernetes. Such a holder is a batch job, a
+// service or a container.
 func holderName(h *gpudata.Holder) string {
 	const short = 12 // Container runtimes display the first 12 digits of a container ID.
 	switch {

@@ -24,7 +24,7 @@ var allocationSchema []byte
 const (
 	// maxResponses is the maximum number of concurrent responses, not including the shared
 	// document. The number is limited because each response is held in memory until the client has
-	// read the response. maxQueueTime is how long a request waits if the maximum has been reached.
+	// read the response. If the maximum has been reached, a request waits for up to maxQueueTime.
 	maxResponses = 4
 	maxQueueTime = 10 * time.Second
 )

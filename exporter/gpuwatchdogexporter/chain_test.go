@@ -157,8 +157,8 @@ func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, ca
 	})
 }
 
-// windows sends the batches to gpu_window, waits until the window has ended, and returns the output
-// of gpu_window. gpu_window has its default settings.
+// windows sends the batches to a gpu_window processor with default settings, waits until the window
+// has ended, and returns the output of the processor.
 func windows(t *testing.T, batches []pmetric.Metrics) []pmetric.Metrics {
 	t.Helper()
 	f, sink := gpuwindowprocessor.NewFactory(), &consumertest.MetricsSink{}

@@ -15,9 +15,9 @@ import (
 )
 
 // sharedBudgetOf returns the key of the shared budget that the point belongs to, or "" if the point
-// does not belong to a shared budget. gpu_k8s divides the budget of a pod among the pod's devices,
-// and the budget of a claim among the claim's pods. A budget that comes from an exporter may also
-// apply to all of a pod's devices together.
+// does not belong to a shared budget. The gpu_k8s processor divides the budget of a pod among the
+// pod's devices, and the budget of a claim among the claim's pods. A budget that comes from an
+// exporter may also apply to all of a pod's devices together.
 func sharedBudgetOf(device decide.Device, budget *pdatagpu.Point) string {
 	switch budget.Own(signal.BudgetSource) {
 	case "extended_resource", "annotation", "exporter":
@@ -64,7 +64,7 @@ func (c *collection) add(md pmetric.Metrics, now time.Time) (counts [outcomes]in
 
 // usedMetrics contains the metrics that the watchdog uses. A value of true means that the watchdog
 // uses the container series of the metric. A value of false means that the watchdog uses the device
-// series, and ignores their copies on the Resources of holders.
+// series of the metric, and ignores the copies of the device series on the Resources of holders.
 var usedMetrics = map[string]bool{
 	signal.GPUMemoryHeadroom.Name:         false,
 	signal.HwGPUMemoryUsage.Name:          false,

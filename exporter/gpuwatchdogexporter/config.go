@@ -25,7 +25,7 @@ const (
 
 const (
 	minInterval = time.Second
-	// maxActionsLimit is the largest valid max_actions_per_hour.
+	// maxActionsLimit is the largest valid value of max_actions_per_hour.
 	maxActionsLimit = 20
 	// maxDuration is the longest valid duration for cool-downs and min_pod_age. Together,
 	// maxDuration and maxActionsLimit limit the size of the record in the Lease.
@@ -43,18 +43,18 @@ type CooldownConfig struct {
 // OvershootConfig configures how far a pod must be over its budget. The overshoot must exceed both
 // Bytes and Ratio.
 type OvershootConfig struct {
-	// Bytes is the minimum overshoot in bytes. This minimum is multiplied by the number of the
-	// pod's processes on the device, because the device's memory usage includes a CUDA context for
-	// each process, and a budget usually does not include CUDA contexts.
+	// Bytes is the minimum overshoot in bytes. The minimum is multiplied by the number of processes
+	// that the pod runs on the device, because the device's memory usage includes a CUDA context
+	// for each process, and a budget usually does not include CUDA contexts.
 	Bytes kube.Bytes `mapstructure:"bytes"`
 	// Ratio is the minimum overshoot as a fraction of the budget.
 	Ratio float64 `mapstructure:"ratio"`
 }
 
-// BudgetsConfig selects the kinds of budgets that pods may be evicted for exceeding.
+// BudgetsConfig selects the budgets that are enforced by evicting pods.
 type BudgetsConfig struct {
-	// Sources lists values of gpu.memory.budget.source. Pods may be evicted only for exceeding
-	// budgets from these sources.
+	// Sources lists values of gpu.memory.budget.source. A pod may be evicted only if it exceeds a
+	// budget from one of these sources.
 	Sources []string `mapstructure:"sources"`
 	// Annotation is the key of the pod annotation that declares budgets with the source
 	// "annotation". The budget section of gpu_k8s has a setting with the same meaning. The watchdog
@@ -95,7 +95,7 @@ type Config struct {
 	// MinOvershoot is the minimum amount by which a pod must exceed its budget before it may be
 	// evicted.
 	MinOvershoot OvershootConfig `mapstructure:"min_overshoot"`
-	// Budgets selects the kinds of budgets that pods may be evicted for exceeding.
+	// Budgets selects the budgets that are enforced by evicting pods.
 	Budgets BudgetsConfig `mapstructure:"budgets"`
 	// Action is "evict" or "delete".
 	Action string `mapstructure:"action"`
@@ -126,8 +126,8 @@ func createDefaultConfig() component.Config {
 		MaxPriority:       1_000_000_000, // the highest priority of user-defined priority classes; system priority classes are higher
 		MaxDataAge:        90 * time.Second,
 		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
-		// These controllers replace an evicted pod. Jobs are not included. A Job may count an
-		// eviction as a failure, and many job operators stop the job after a failure.
+		// These controllers replace an evicted pod. Jobs are not in the list, because a Job may
+		// count an eviction as a failure, and many operators stop a job after a failure.
 		OwnerKinds:     []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
 		Budgets:        BudgetsConfig{Sources: sourceNames(declaredOnly)},
 		Action:         actionEvict,

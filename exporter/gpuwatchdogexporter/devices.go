@@ -80,9 +80,8 @@ type deviceState struct {
 	current, previous frame
 	holders           map[gpudata.Holder]*holderState
 	processes         processList
-	// watched is true if gpu_k8s sends headroom or attribution states for the device. gpu_k8s does
-	// not send headroom or attribution states for boards whose memory is divided into MIG
-	// instances.
+	// watched is true if gpu_k8s sends headroom or attribution states for the device, which it does
+	// not do for boards whose memory is divided into MIG instances.
 	watched bool
 }
 
@@ -142,7 +141,8 @@ func (d *deviceState) frame(at time.Time) *frame {
 	}
 }
 
-// collection contains the newest samples of all devices. Its methods are safe for concurrent use.
+// collection contains the newest samples of all devices. The methods of a collection are safe for
+// concurrent use.
 type collection struct {
 	maxAge time.Duration
 
@@ -163,8 +163,8 @@ type deviceSample struct {
 	reason      string // reason of the attribution state
 }
 
-// samples returns all watched devices, sorted by node and ID. It also deletes devices that have no
-// recent data.
+// samples returns all watched devices, sorted by node and ID. Devices that have no recent data are
+// deleted.
 func (c *collection) samples(now time.Time) []deviceSample {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is the smallest difference between the wall clock and the monotonic clock that
-// means that the wall clock was set. Both clocks measure the time since the last evaluation.
+// clockTolerance is the tolerance for comparing the wall clock with the monotonic clock. If the
+// times since the last evaluation differ by clockTolerance or more, the wall clock was set.
 const clockTolerance = 5 * time.Second
 
 // evaluate evaluates every device once, saves the state, and updates the component status.
@@ -93,8 +93,8 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 	return "", nil
 }
 
-// evaluateDevices evaluates the given devices and reports whether all evaluations were complete. It
-// also returns the errors from the evaluations that were not complete.
+// evaluateDevices evaluates the given devices and reports whether all evaluations were complete.
+// The errors from evaluations that were not complete are also returned.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []deviceSample, now time.Time) (bool, error) {
 	var problems []error
 	complete, records := true, 0
@@ -121,8 +121,8 @@ func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []
 	return complete, errors.Join(problems...)
 }
 
-// evaluateDevice evaluates a device and carries out the decision. evaluateDevice returns an error
-// if the evaluation or the action fails.
+// evaluateDevice evaluates a device and carries out the decision. If the evaluation or the action
+// fails, evaluateDevice returns an error.
 func (w *watchdog) evaluateDevice(ctx context.Context, term *lease.Term, o *deviceSample, now time.Time) (decide.Decision, error) {
 	before := decide.State{Breach: w.memory.breaches[o.deviceState], Actions: w.memory.actions}
 	in := decide.Input{Device: o.deviceState, Sample: o.sample, Pods: map[string]decide.Pod{}}
@@ -169,9 +169,9 @@ func (w *watchdog) updateState(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
-// act carries out the decision, unless the action could not be written to the record. act also
-// stores the action in the storage extension before it evicts the pod. If the process crashes
-// before the eviction, there is an unnecessary cool-down, but there is never an eviction without a
+// act carries out the decision, unless the action could not be written to the record. Before the
+// pod is evicted, the action is also stored in the storage extension. If the process crashes before
+// the eviction, there is an unnecessary cool-down, but there is never an eviction without a
 // cool-down.
 func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
@@ -217,7 +217,7 @@ func (w *watchdog) forget(all []deviceSample) {
 	}
 	gone := func(device decide.Device) bool { return !present[device] }
 	maps.DeleteFunc(w.reasons, func(device decide.Device, _ decide.Reason) bool { return gone(device) })
-	// After a restart, keep the breaches of devices that have not sent data yet, but only for some
+	// After a restart, some devices may not have sent data yet, so keep their breaches for some
 	// time.
 	longest := w.cfg.Interval + w.cfg.MaxDataAge
 	maps.DeleteFunc(w.memory.breaches, func(device decide.Device, b decide.Breach) bool {

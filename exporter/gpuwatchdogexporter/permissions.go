@@ -69,8 +69,8 @@ func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now t
 	return nil
 }
 
-// checkNamespace checks the permissions in a namespace and reports whether they have changed. It
-// checks each namespace at most once per evaluation.
+// checkNamespace checks the permissions in a namespace and reports whether the permissions have
+// changed. Each namespace is checked at most once per evaluation.
 func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now time.Time) bool {
 	if at, ok := w.denied.checkedNow[namespace]; ok && at.Equal(now) {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// These are the reasons of the Kubernetes Events about decisions.
+// These are the reasons that appear in Kubernetes Events about decisions.
 const (
 	eventEvicted = "GPUMemoryEviction"        // The pod is evicted.
 	eventDryRun  = "GPUMemoryEvictionDryRun"  // The pod would be evicted if dry_run were disabled.
@@ -61,8 +61,8 @@ func (w *watchdog) count(ctx context.Context, reason decide.Reason) {
 	w.telemetry.GpuWatchdogEvaluations.Add(ctx, 1, componenthelper.With("reason", string(reason)))
 }
 
-// shouldLog reports whether to log a decision. A decision is logged if the device has a breach, if
-// there is an action, or if the reason has changed.
+// shouldLog reports whether a decision should be logged. A decision is logged if the device has a
+// breach, if there is an action, or if the reason has changed.
 func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	before, known := w.reasons[d.Device]
 	if !known {

@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
-// These are the parts of the component status.
+// The component status consists of the following parts.
 const (
 	statusLease      = "lease"
 	statusEvaluation = "evaluation"
@@ -52,7 +52,7 @@ type watchdog struct {
 
 	cache   *kube.Cache
 	cluster *cluster.Cluster
-	record  *lease.Record          // The record is nil if it is disabled.
+	record  *lease.Record          // The record is nil if the shared record is disabled.
 	state   *componenthelper.State // The state is nil if there is no storage extension.
 	term    atomic.Pointer[lease.Term]
 
@@ -92,7 +92,7 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 }
 
 // start returns an error if a kubeconfig cannot be read or if the storage extension does not exist.
-// It does not return an error if the API server is unreachable.
+// If the API server is unreachable, start does not return an error.
 func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	w.status.Host = host
 	if err := w.restore(ctx, host); err != nil {
@@ -108,7 +108,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	}
 	w.cache = cache
 
-	ctx = context.WithoutCancel(ctx) // The context of start ends when start returns.
+	ctx = context.WithoutCancel(ctx) // The context that is passed to start ends when start returns.
 	evaluating, stopEvaluating := context.WithCancel(ctx)
 	electing, stopTerm := context.WithCancel(ctx)
 	w.stopEvaluating, w.stopTerm = stopEvaluating, stopTerm
@@ -145,7 +145,7 @@ func (w *watchdog) observe() error {
 	)
 }
 
-// consume processes a batch. consume never returns an error. Points that cannot be used are only
+// consume processes a batch and never returns an error. Points that cannot be used are only
 // counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md)
@@ -206,13 +206,14 @@ func (w *watchdog) report(part string, err error) {
 	case !changed:
 	case recovered:
 		w.logger.Info("The GPU watchdog can act again.")
-	case err != nil: // Other errors have already been reported.
+	case err != nil: // If there is no error, the remaining problems have already been reported.
 		w.logger.Warn("The GPU watchdog cannot act.", zap.Error(err))
 	}
 }
 
-// shutdown waits for the evaluation in progress, stores the state, and releases the lease, so that
-// another replica can take over immediately. If ctx ends first, shutdown returns the error of ctx.
+// shutdown waits for the evaluation in progress, releases the Lease so that another replica can
+// take over immediately, and stores the state. If ctx ends first, shutdown returns the error of
+// ctx.
 func (w *watchdog) shutdown(ctx context.Context) error {
 	defer w.telemetry.Shutdown()
 	if w.cache == nil {

@@ -1,6 +1,6 @@
-// This module groups devices by workload, namespace, claim or node. It shows the current numbers of
-// each group, and the idle GPU time during the retention period. gather and spread are pure
-// functions. Groups is the dialog.
+// This module groups devices by workload, namespace, claim or node. For each group, the dialog
+// shows the current numbers, and the idle GPU time during the retention period. The functions
+// gather and spread are pure. Groups is the dialog.
 import {clock, columns, duration, keys, megahertz, percent, throttled, watts} from "./signals.js";
 import {idleShare} from "./windows.js";
 import {$, node} from "./dom.js";
@@ -134,7 +134,7 @@ export class Groups {
     }
   }
 
-  // refresh redraws the dialog if it is open. It yields from time to time.
+  // refresh redraws the dialog if it is open, and yields from time to time.
   *refresh() {
     if (!$("groups").open) return;
     this.ask();

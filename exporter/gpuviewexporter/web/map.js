@@ -10,9 +10,9 @@ export const fleet = 64;
 const throttle = columns.find((c) => c.id === "throttle");
 const text = (column, {x, v}) => column.main?.(x) ?? column.format(v);
 
-// pitch is the height of a line, and least is the minimum width of a line including the gap. Both
-// must match the CSS. margin is the number of additional lines that are drawn above and below the
-// visible lines.
+// pitch is the height of a line, and least is the minimum width of a line including the gap. pitch
+// and least must match the CSS. The constant margin is the number of additional lines that are
+// drawn above and below the visible lines.
 const pitch = 21;
 const least = 244;
 const margin = 3;

@@ -1,6 +1,6 @@
 // This module contains the devices that the page shows. The devices come from the document that the
 // server sends. The server draws all conclusions from the numbers. This module only selects and
-// sorts devices. It does not access the DOM.
+// sorts devices. The module does not access the DOM.
 import {byPlace, columns, key, written} from "./signals.js";
 import {expired} from "./windows.js";
 
@@ -49,8 +49,8 @@ export class Model {
   devices = new Map();
   demand = [];
   unreserved = [];
-  // banners, state and missing contain texts from the server. lacking is the number of missing
-  // signals that could be enabled.
+  // banners, state and missing contain texts from the server. The number of missing signals that
+  // could be enabled is stored in lacking.
   banners = [];
   state = {text: ""};
   missing = [];
@@ -138,8 +138,8 @@ export class Model {
   }
 
   // settle updates everything that depends on several devices: the instances of boards, the devices
-  // of each node, and the optional columns. It yields from time to time, so that the browser can do
-  // other work.
+  // of each node, and the optional columns. The method yields from time to time, so that the
+  // browser can do other work.
   *settle() {
     const numbers = new Map();
     for (const d of this.devices.values()) numbers.set(d.n, d);

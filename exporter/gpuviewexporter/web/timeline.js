@@ -14,7 +14,7 @@ export const series = (d, past, name) => {
 };
 
 export class Timeline {
-  // at is the slot under the cursor, or -1.
+  // at is the index of the slot under the cursor, or -1 if there is none.
   at = -1;
 
   // draw returns a figure that shows the history of a device, or null if there is no history.
@@ -181,7 +181,7 @@ export class Timeline {
     return out;
   }
 
-  // read shows the values of a slot.
+  // read shows the values in the slot with the given index.
   read(at) {
     this.at = at >= 0 && at < this.slots ? at : -1;
     for (const c of this.cursors) {

@@ -166,7 +166,7 @@ func TestAPIServerEnforcesADisruptionBudget(t *testing.T) {
 		assert.Less(t, time.Since(begin), cluster.CallTimeout, "the watchdog does not wait for Retry-After")
 		assert.False(t, terminating(t, plane, a))
 	}
-	refused() // The disruption controller has not processed the budget yet, so retry in ten seconds.
+	refused() // Until the disruption controller has processed the PodDisruptionBudget, the API server asks clients to retry after ten seconds.
 	allow(0)
 	refused()
 	allow(1)

@@ -27,8 +27,8 @@ type Allocation struct {
 	Properties Properties `json:"properties"`
 	// Window is the requested time span.
 	Window Window `json:"window"`
-	// Start is the start of the earliest window that is included, and End is the end of the latest.
-	// Minutes is the time between Start and End.
+	// Start is the start of the earliest window that is included, and End is the end of the latest
+	// window. Minutes is the time between Start and End.
 	Start   string  `json:"start"`
 	End     string  `json:"end"`
 	Minutes float64 `json:"minutes"`
@@ -84,13 +84,14 @@ type GPU struct {
 
 	GPUDevice string `json:"gpuDevice,omitempty"`
 	GPUModel  string `json:"gpuModel,omitempty"`
-	// GPUUUID is the UUID of the board. For a MIG instance, it is the UUID of the instance's board.
+	// GPUUUID is the UUID of the board. For a MIG instance, GPUUUID is the UUID of the instance's
+	// board.
 	GPUUUID     string `json:"gpuUUID,omitempty"`
 	IsGPUShared *bool  `json:"isGPUShared,omitempty"`
 	// GPUUsageAverage and GPUUsageMax are fractions between 0 and 1.
 	GPUUsageAverage *float64 `json:"gpuUsageAverage,omitempty"`
 	GPUUsageMax     *float64 `json:"gpuUsageMax,omitempty"`
-	// Coverage is the fraction of the windows' time that was observed.
+	// Coverage is the fraction of the total window time that was observed.
 	Coverage   float64    `json:"coverage"`
 	Saturation Saturation `json:"saturation,omitempty"`
 }
@@ -151,8 +152,8 @@ type member struct {
 	place  store.Place
 	device *store.Device
 	series *store.Series
-	// hold is set only for container series. holders contains the holders whose spending is
-	// included.
+	// hold is set only for container series. The holders slice contains the holders whose spending
+	// is included.
 	hold    store.Hold
 	holders []*store.Holder
 	// Only windows whose end time is in the interval (from, to] are combined.

@@ -43,8 +43,8 @@ func badParameter(parameter, value, allowed string) *ParameterError {
 
 // ParseQuery parses the window and aggregate parameters of a raw query. OpenCost's accumulate
 // parameter is accepted and ignored, because a response always contains a single set of
-// allocations. If a parameter is unknown, malformed or repeated, ParseQuery returns an error. For
-// example, if ParseQuery ignored an unknown filter, the response would contain wrong numbers.
+// allocations. If a parameter is unknown, malformed or repeated, ParseQuery returns an error. If an
+// unknown filter were ignored, the response would contain wrong numbers.
 func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 	q := Query{Span: min(defaultSpan, retention), Aggregate: byContainer}
 	values, err := url.ParseQuery(raw)

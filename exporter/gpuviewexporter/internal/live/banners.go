@@ -35,7 +35,7 @@ func (d *Document) addBanners(v *store.View) {
 	x := &d.Exporters
 	down, stale := len(x.Down), len(x.Stale)
 	lost := 0
-	var last store.Time // the end of the newest window of all lost devices
+	var last store.Time // the end of the newest window among all lost devices
 	for i := range d.Devices {
 		if loss := d.Devices[i].Lost; loss != nil {
 			lost++
@@ -119,8 +119,9 @@ func list(exporters []Exporter) Text {
 }
 
 // lostText returns a text that explains why a device has no current data. If the reason is unknown,
-// the text contains the time of the last data. Otherwise, the text contains the start of the
-// exporter's outage, because the last window may have ended after that.
+// the text contains the time of the device's last data. If the reason is an outage of the exporter,
+// the text contains the start of the outage, because the last window may have ended after the
+// outage started.
 func lostText(l *store.Loss) Text {
 	if l.URL != "" {
 		return Text{l.URL + " has exposed no samples since ", l.Since, "."}

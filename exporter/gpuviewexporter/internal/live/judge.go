@@ -5,8 +5,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Problem is a kind of problem that a device can have. The page has a tile and a filter for each
-// kind of problem.
+// Problem is a kind of problem that a device can have. The page has tiles for some kinds of
+// problems, and a filter for devices with problems.
 type Problem string
 
 // These are the kinds of problems. A device has the problem Throttled if the clocks were throttled
@@ -22,8 +22,7 @@ const (
 	Found      Problem = "finding"
 )
 
-// ProblemShare is the minimum share of a window during which there must be throttling or memory
-// pressure for it to count as a problem.
+// ProblemShare is the share of a window at which throttling or memory pressure counts as a problem.
 const ProblemShare = 0.1
 
 // The judge method reads the following fields and gauges.

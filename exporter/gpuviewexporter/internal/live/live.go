@@ -22,15 +22,15 @@ const curvePoints = 60
 // Document is the state of the store at a point in time. A Document does not contain the time of
 // the response, so it changes only when something that clients show has changed.
 type Document struct {
-	// Newest is the end of the newest window, in Unix seconds. Window is the length of that window,
-	// in seconds.
+	// Newest is the end of the newest window, in Unix seconds. Window is the length of the newest
+	// window, in seconds.
 	Newest float64 `json:"newest"`
 	Window float64 `json:"window"`
 	// Until is the time, in Unix seconds, after which all devices are lost unless new points
 	// arrive. A client that cannot get a newer document must stop showing numbers at Until.
 	Until float64 `json:"until"`
 	// CurvePoints is the number of points in each curve that are within the time range of the
-	// stored data. These are the last points of the curve.
+	// stored data. These points are at the end of the curve.
 	CurvePoints int `json:"curvePoints"`
 	// Fields contains the names of the values in a device's window, Gauges contains the names of a
 	// device's gauges, and HolderGauges contains the names of a holder's gauges. A name and its
@@ -190,8 +190,8 @@ type Device struct {
 	// one character per point, from oldest to newest.
 	Curves  []string `json:"curves"`
 	Holders []Holder `json:"holders,omitempty"`
-	// Reserved lists the claims that the device is allocated to if the pods of these claims do not
-	// hold the device. If the holders are unknown, Reserved is empty.
+	// Reserved lists the claims that the device is allocated to but whose pods do not hold the
+	// device. If the holders are unknown, Reserved is empty.
 	Reserved []store.Claim `json:"reserved,omitempty"`
 	// Diagnosis is the 1-based position of the device's diagnosis in Diagnoses. A lost device has
 	// no diagnosis.
@@ -308,7 +308,7 @@ func sortDevices(devices []*store.Device) {
 			return cmp.Or(compareNames(a.cluster, b.cluster), compareNames(a.node, b.node),
 				compareNames(cmp.Or(names[a], a.id), cmp.Or(names[b], b.id)), compareNames(a.id, b.id))
 		}
-		// A board has no parent, so it comes before its instances.
+		// A board comes before its instances, because it has no parent.
 		return cmp.Or(cmp.Compare(len(x.Parent), len(y.Parent)), compareNames(x.ID, y.ID))
 	})
 }

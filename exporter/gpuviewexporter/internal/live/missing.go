@@ -302,7 +302,7 @@ func newDiagnoses(d *Document) *diagnoses {
 }
 
 // add adds the diagnosis of a device to the document, unless the document already contains an equal
-// diagnosis. It returns the 1-based position of the diagnosis.
+// diagnosis. The result is the 1-based position of the diagnosis.
 func (x *diagnoses) add(c circumstances) int {
 	if at, ok := x.known[c]; ok {
 		return at

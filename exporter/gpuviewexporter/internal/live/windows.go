@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Window describes to the page a windowed metric from the signal table.
+// Window contains what the page needs to know about a windowed metric in the signal table.
 type Window struct {
 	Metric string `json:"metric"`
 	// Format is the name of the number format that the page uses for the metric.
@@ -100,7 +100,8 @@ func describeWindow(samples *signal.Metric, w *signal.Window) Window {
 	return out
 }
 
-// Cause describes to the page a cause of throttling, as measured by one metric.
+// Cause contains what the page needs to know about a cause of throttling, as measured by one
+// metric.
 type Cause struct {
 	// Key is the name of the metric, followed by Value in braces.
 	Key string `json:"key"`

@@ -25,15 +25,15 @@ type Exporter struct {
 	Cluster, Node string
 	// URL is the URL of the endpoint that is scraped.
 	URL string
-	// Up is true if the exporter answered the last scrape. Since is the time of the first scrape in
-	// the current series of equal results. At is the time of the last scrape. Since and At are in
-	// Unix nanoseconds, by the clock of the collector that scrapes the exporter.
+	// Up is true if the exporter answered the last scrape. Since is the time at which the result of
+	// scrapes last changed. At is the time of the last scrape. Since and At are in Unix
+	// nanoseconds, by the clock of the collector that scrapes the exporter.
 	Up        bool
 	Since, At int64
 	// ReceivedAt is the time at which gpu_view received the last result, by gpu_view's own clock.
 	ReceivedAt int64
 	// Stale is true if gpu.exporter.up no longer arrives, because the exporter is no longer scraped
-	// or its samples are lost. If Stale is true, nobody knows whether the exporter answers.
+	// or its samples are lost. If Stale is true, it is unknown whether the exporter answers.
 	// OthersAnswer is true if another exporter on the same node answers. [View.Exporters] sets
 	// Stale and OthersAnswer.
 	Stale, OthersAnswer bool
@@ -91,7 +91,8 @@ func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	}
 }
 
-// forgetExporters deletes exporters without a recent result. These exporters are no longer scraped.
+// forgetExporters deletes exporters without a recent result. Exporters without a recent result are
+// no longer scraped.
 func (s *Store) forgetExporters(now int64) {
 	maps.DeleteFunc(s.exporters, func(_ exporterKey, e *Exporter) bool { return now-e.ReceivedAt > s.stale() })
 }

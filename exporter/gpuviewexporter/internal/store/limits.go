@@ -3,7 +3,7 @@ package store
 // Limit is a limit on a number of items. If the limit is reached, points of additional items are
 // refused.
 type Limit struct {
-	// Component is the id of the component that enforces the limit.
+	// Component is the ID of the component that enforces the limit.
 	Component string `json:"component"`
 	// Setting is the name of the setting that configures the limit. If the limit is a constant,
 	// Setting is empty.
@@ -57,10 +57,11 @@ func (b *Batch) refuse(limit int) Outcome {
 	return Refused
 }
 
-// Reached returns the limits that caused refusals in the batch after a period without refusals.
+// Reached returns the limits that caused points in the batch to be refused after a period without
+// refusals.
 func (b *Batch) Reached() []Limit { return b.reached }
 
-// Refusing returns the limits because of which points were recently refused.
+// Refusing returns the limits that have recently caused points to be refused.
 func (v *View) Refusing() []Limit {
 	out := []Limit{}
 	for i, at := range v.s.refused {

@@ -6,8 +6,9 @@ import "slices"
 // stored per exporter.
 const maxRestarts = 64
 
-// Restart is a restart of a device's driver. A restart resets the energy counter to 0. After is the
-// time of the last point before the restart. By is the time of the first point after the restart.
+// Restart describes a restart of a device's driver. A restart resets the energy counter to 0. After
+// is the time of the last point before the restart. By is the time of the first point after the
+// restart.
 type Restart struct {
 	After Time `json:"after"`
 	By    Time `json:"by"`
@@ -15,7 +16,7 @@ type Restart struct {
 
 // energyCounter tracks a board's energy counter. A decrease of the counter counts as a restart only
 // if the value falls by more than half. Smaller decreases are ignored, because the counter can
-// appear to decrease slightly if two collectors send it.
+// appear to decrease slightly if two collectors send its value.
 type energyCounter struct {
 	at       int64
 	value    float64

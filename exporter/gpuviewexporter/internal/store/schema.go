@@ -19,7 +19,7 @@ const (
 	mean fold = iota
 	// maximum selects the highest value.
 	maximum
-	// sum adds the values up.
+	// sum adds the values together.
 	sum
 )
 
@@ -95,8 +95,8 @@ func FieldsOf(m *signal.Metric) []Field {
 // Value returns the value of the metric's own attribute, or "" if the metric has no such attribute.
 func (f Field) Value() string { return fields[f].value }
 
-// Gauge identifies a metric of which only the last value is stored, and a value of the metric's own
-// attribute.
+// Gauge identifies a metric without windows, for one value of the metric's own attribute. The store
+// keeps the last value of each gauge.
 type Gauge uint8
 
 // gauges lists the gauges of a device, followed by the gauges of a container. For the first
@@ -131,8 +131,8 @@ var gauges = [...]fieldSource{
 	{metric: signal.K8sContainerGPUUtilization},
 }
 
-// numTracked is the number of gauges at the start of the gauges list for which the store keeps a
-// history.
+// numTracked is the number of gauges for which the store keeps a history. These gauges must be the
+// first elements of the gauges array.
 const numTracked = 2
 
 // NumGauges is the number of gauges.
@@ -228,8 +228,8 @@ const (
 	spendingKind
 	// energyKind metrics count energy and are reset when the device's driver restarts.
 	energyKind
-	// claimKind metrics report the devices that are allocated to claims. claimCountKind metrics
-	// report the number of claims by state.
+	// claimKind metrics report the devices that are allocated to claims. Metrics of the kind
+	// claimCountKind report the number of claims by state.
 	claimKind
 	claimCountKind
 )

@@ -14,7 +14,7 @@ type Series struct {
 	ends []int64
 	// lengths contains the lengths of the windows in seconds.
 	lengths []float32
-	columns [][]float32 // indexed by Field; a column is nil until it has a value
+	columns [][]float32 // columns, indexed by Field; a column is nil until it has a value
 }
 
 // Len returns the number of windows.
@@ -185,7 +185,7 @@ func Summarize(firstAfter, to int64, series ...*Series) *Summary {
 	return out
 }
 
-// Merge adds the summary of another device to s.
+// Merge adds the summary of another device.
 func (s *Summary) Merge(o *Summary) {
 	if o.Length == 0 {
 		return

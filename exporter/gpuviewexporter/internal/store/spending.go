@@ -52,7 +52,7 @@ type Spent struct {
 	Currency Currency
 }
 
-// Add adds the amounts of o.
+// Add adds the amounts from another time span or container.
 func (s *Spent) Add(o Spent) {
 	for i := range o.Amounts {
 		s.Amounts[i] += o.Amounts[i]
@@ -101,8 +101,8 @@ type increase struct {
 	spent Spent
 }
 
-// addPoint adds a data point of a counter. Amounts that were counted before the store started are
-// not stored, because it is unknown when they were spent.
+// addPoint adds a data point of a counter. Amounts that were counted before the store was started
+// are not stored, because it is unknown when these amounts were spent.
 func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64) {
 	key := spentKey{what, p.Attribute == "true", p.Currency}
 	last, known := s.counters[key]
@@ -150,7 +150,8 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 }
 
 // holderTimeout is the time after which a container without new points no longer counts as a
-// holder. The time is measured up to the newest point of all containers.
+// holder. The time is measured from the container's last point to the newest point of any
+// container.
 const holderTimeout = int64(5 * time.Minute)
 
 // IdleSince returns the time, in Unix nanoseconds, since which all devices that the containers hold

@@ -15,8 +15,8 @@ import (
 const (
 	// defaultWindowLength is the length that is assumed for a window without a start time.
 	defaultWindowLength = time.Minute
-	// minStaleAge is the minimum age at which values without windows become stale. Three times the
-	// length of a window is used instead if it is longer.
+	// minStaleAge is the minimum age at which values without windows become stale. If three times
+	// the length of a window is longer than minStaleAge, that time is used instead.
 	minStaleAge = 5 * time.Minute
 	// maxWindowLength is the maximum length of a window. A start time that would make the window
 	// longer is ignored.
@@ -56,7 +56,7 @@ const (
 	Future
 	// Refused points would have exceeded a limit, such as the maximum number of devices.
 	Refused
-	// Implausible points contain a ratio that is far outside the range [0, 1].
+	// Implausible points contain a ratio that is far outside the valid range.
 	Implausible
 	// Clamped points contained a ratio that was clamped to [0, 1].
 	Clamped
@@ -155,10 +155,10 @@ type Device struct {
 	holders map[Place]*Holder
 	xids    xids
 	energy  energyCounter
-	// delay is how long after its end the newest window arrived, in nanoseconds.
+	// delay is the time between the end and the arrival of the newest window, in nanoseconds.
 	delay int64
-	// verdicts contains the verdicts from the newest scrape, indexed by signal. judged is the
-	// timestamp of that scrape in Unix nanoseconds.
+	// verdicts contains the verdicts from the newest scrape, indexed by signal. The timestamp of
+	// that scrape is stored in judged, in Unix nanoseconds.
 	verdicts []Verdict
 	judged   int64
 	// newestPoint is the timestamp of the newest point in Unix nanoseconds.
@@ -188,12 +188,12 @@ type Store struct {
 	devices map[deviceKey]*Device
 	nodes   map[nodeKey]*nodeState
 	demand  map[resourceKey]*[NumDemands]Reading
-	// exporters contains the exporters that gpu.exporter.up reports. exporterPointAt is the time at
-	// which the last point of gpu.exporter.up arrived.
+	// exporters contains the exporters that gpu.exporter.up reports. The arrival time of the last
+	// point of gpu.exporter.up is stored in exporterPointAt.
 	exporters       map[exporterKey]*Exporter
 	exporterPointAt int64
-	// claims contains the devices that are allocated to claims. claimsAt contains the timestamp of
-	// the newest list of claims of each cluster.
+	// claims contains the devices that are allocated to claims. For each cluster, claimsAt contains
+	// the timestamp of the newest list of claims.
 	claims     map[claimKey]*claimState
 	unreserved map[classKey]*Reading
 	claimsAt   map[string]int64
@@ -275,8 +275,8 @@ func (b *Batch) Ahead() bool { return b.ahead }
 // Call SetBack after End.
 func (b *Batch) SetBack() bool { return b.setBack }
 
-// Count adds n to the number of points with the given outcome. It counts points that are not passed
-// to Add.
+// Count adds n to the number of points with the given outcome. Use Count for points that are not
+// passed to Add.
 func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 
 // Add adds a point about the device with the given hw.id. If the hw.id is empty, the point is not

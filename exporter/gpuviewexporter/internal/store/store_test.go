@@ -20,7 +20,7 @@ func testStore() *Store {
 }
 
 // addPoint adds one point to the store. The now parameter is the wall clock time at which the point
-// arrives. addPoint returns the outcome.
+// arrives. The result is the outcome of adding the point.
 func addPoint(t testing.TB, s *Store, now time.Time, place Place, id string, metric *signal.Metric, attribute string, end time.Time, value float64) Outcome {
 	t.Helper()
 	m, ok := Lookup(metric.Name)

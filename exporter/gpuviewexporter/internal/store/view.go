@@ -11,7 +11,7 @@ import (
 // are read-only, and are valid only until the function that was passed to [Store.Read] returns.
 type View struct {
 	s *Store
-	// Now is the time of the view in Unix nanoseconds.
+	// Now is the time at which the view was created, in Unix nanoseconds.
 	Now int64
 
 	exporters []Exporter               // The result of Exporters, or nil before the first call.
@@ -92,8 +92,8 @@ type Loss struct {
 
 // Lost returns the reason why the device has no current data, or nil if the device has current
 // data. A device is lost if no new window arrives in time. If the device's exporter is down, the
-// device is lost one window length after the first failed scrape, unless a later point of the
-// device has arrived by then.
+// device is lost one window length after the first failed scrape, unless the device has a newer
+// point.
 func (v *View) Lost(d *Device) *Loss {
 	loss := &Loss{Last: Time(d.newestPoint)}
 	length := int64(v.s.step)
@@ -179,8 +179,8 @@ type ResourceDemand struct {
 	Due Time `json:"due"`
 }
 
-// Demand returns the scheduler's view of each Kubernetes resource in each cluster, if the view is
-// recent.
+// Demand returns the scheduler's view of each Kubernetes resource in each cluster. Views that are
+// not recent are omitted.
 func (v *View) Demand() []ResourceDemand {
 	out := []ResourceDemand{}
 	for key, readings := range v.s.demand {

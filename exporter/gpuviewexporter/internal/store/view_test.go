@@ -15,8 +15,8 @@ func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * fl
 func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// The ends are the end times of one-minute windows. The delay is how long after its end a
-		// window arrives.
+		// The ends are the end times of one-minute windows. The delay is the time between the end
+		// and the arrival of a window.
 		ends  []float64
 		delay float64
 		due   float64

@@ -37,8 +37,8 @@ type Mark struct {
 // xids contains the number of errors with each XID code on a device, and recent increases of these
 // numbers.
 type xids struct {
-	// newestPoint is the timestamp of the newest point of hw.errors. previousPoint is the timestamp
-	// of the point before the newest point.
+	// newestPoint is the timestamp of the newest point of hw.errors, and previousPoint is the
+	// timestamp of the point before it.
 	newestPoint, previousPoint int64
 	codes                      map[int]*xidCount
 	increases                  []Mark
@@ -106,8 +106,8 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 	x.increases = append(x.increases, Mark{Time(p.End), code, grown})
 }
 
-// expire deletes codes whose last point is not later than the given oldest time. It also deletes
-// increases that are not later than that time.
+// expire deletes codes whose last point is not later than the given oldest time. Increases that are
+// not later than the given oldest time are also deleted.
 func (x *xids) expire(oldest int64) {
 	maps.DeleteFunc(x.codes, func(_ int, c *xidCount) bool { return c.at <= oldest })
 	x.increases = slices.DeleteFunc(x.increases, func(m Mark) bool { return int64(m.At) <= oldest })

@@ -1,5 +1,5 @@
-// Package cluster sends the watchdog's requests to the API server. It checks permissions, reads and
-// evicts pods, and writes Events about pods.
+// Package cluster sends the watchdog's requests to the API server. The package checks permissions,
+// reads and evicts pods, and writes Events about pods.
 package cluster
 
 import (
@@ -29,7 +29,7 @@ const ProtectedLabel = "otelcol-gpu/protected"
 // CallTimeout is the timeout of a request to the API server.
 const CallTimeout = 10 * time.Second
 
-// eventSource is the name of the component that Events are reported by.
+// eventSource is the name of the component in the source field of Events.
 const eventSource = "otelcol-gpu-watchdog"
 
 // Options configures a [Cluster].
@@ -42,8 +42,8 @@ type Options struct {
 	Budgets gpushare.BudgetOptions
 }
 
-// Cluster sends requests to the API server. It reads a pod by name when a decision depends on that
-// pod. A cache of all pods would be less up to date, and would require permission to list pods.
+// Cluster sends requests to the API server. Pods are read by name, and only when a decision depends
+// on them. A cache of all pods would be less current and would require permission to list pods.
 type Cluster struct {
 	client  kubernetes.Interface
 	options Options
@@ -90,7 +90,8 @@ func (o *Options) permissions() []permission {
 // Missing checks the permissions in the given namespaces. The returned map contains, for each
 // namespace in which a permission is missing, the first missing permission, such as "create
 // pods/eviction". If there are several namespaces, Missing first checks whether each permission is
-// granted cluster-wide. If it is not, Missing checks each of the given namespaces.
+// granted cluster-wide. If a permission is not granted cluster-wide, Missing checks each of the
+// given namespaces.
 func (c *Cluster) Missing(ctx context.Context, namespaces []string) (map[string]string, error) {
 	missing := map[string]string{}
 	for _, p := range c.options.permissions() {
@@ -157,7 +158,7 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 		Owner:       owner, OwnerKind: kind,
 		Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}
-	// If a budget cannot be parsed, ignore it, as if the pod did not declare it.
+	// A budget that cannot be parsed is ignored, as if the pod did not declare the budget.
 	facts.Budgets, _ = gpushare.Budgets(pod, c.options.Budgets)
 	if pod.Status.StartTime != nil {
 		facts.Started = pod.Status.StartTime.Time

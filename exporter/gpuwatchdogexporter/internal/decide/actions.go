@@ -23,8 +23,8 @@ func (a *Action) key() string {
 	return a.UID + "/" + a.At.UTC().Format(time.RFC3339Nano)
 }
 
-// Shift adds the duration step to the times of the actions. If the clock is set forward or back by
-// that duration, call Shift so that cool-downs do not become shorter or longer.
+// Shift adds a duration to the times of the actions. If the clock is set forward or back by some
+// duration, call Shift with that duration, so that cool-downs do not become shorter or longer.
 func Shift(actions []Action, step time.Duration) []Action {
 	shifted := slices.Clone(actions)
 	for i := range shifted {
@@ -111,8 +111,8 @@ func endedActions(s State, device Device, p Policy) []Action {
 	return Merge(s.Actions, ended)
 }
 
-// countSince returns the number of matching actions whose age is less than d. In a dry run, it
-// counts only dry-run actions; otherwise, it counts only real actions.
+// countSince returns the number of matching actions whose age is less than d. In a dry run, only
+// dry-run actions are counted. Otherwise, only real actions are counted.
 func countSince(actions []Action, p Policy, now time.Time, d time.Duration, match func(Action) bool) int {
 	n := 0
 	for _, a := range actions {

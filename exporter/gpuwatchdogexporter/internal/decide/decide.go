@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// FutureTolerance is the difference between the clocks of two nodes that is tolerated.
+	// FutureTolerance is the maximum difference between the clocks of two nodes that is tolerated.
 	FutureTolerance = 15 * time.Second
 
 	// rounding is the tolerance when memory sizes are added up. Exporters round memory sizes to MiB
@@ -226,8 +226,8 @@ func impossible(s *Sample, p Policy) bool {
 }
 
 // current returns the number of bytes in a container's reading, and reports whether the reading has
-// the same timestamp as the device's sample. If a reading is older, its container has ended or is
-// no longer in telemetry.
+// the same timestamp as the device's sample. If a reading is older than the sample, its container
+// has ended or is no longer in telemetry.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
@@ -238,7 +238,7 @@ func current(r Reading, s *Sample) (int64, bool) {
 // exceed a budget from another source by more than the minimum overshoot. Both slices are sorted by
 // overshoot, largest first. The usage of a pod does not include the usage of its containers without
 // a budget. If the usage of a container is unknown, overBudget assumes a usage of 0, so that the
-// pod is not evicted because of it.
+// pod is not evicted because of unknown usage.
 func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
 	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {
@@ -297,7 +297,7 @@ func enough(over []Victim, p Policy) []Victim {
 	})
 }
 
-// exclude returns the reason why the pod must not be evicted, or "" if it may be evicted.
+// exclude returns the reason why the pod must not be evicted, or "" if the pod may be evicted.
 func exclude(s State, in Input, v *Victim, pod Pod, known bool, p Policy, now time.Time) Reason {
 	sameOwner := func(a Action) bool { return a.Owner == pod.Owner }
 	history := s.history(p, now)

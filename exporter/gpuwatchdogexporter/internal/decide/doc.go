@@ -1,13 +1,13 @@
-// Package decide makes the watchdog's decisions. For each device, it selects at most one pod to
-// evict, based on the device's telemetry, the state of the device's pods in the API server, and
-// earlier decisions. Each decision has a reason. The package does no I/O, has no clock and stores
-// no state. [Evaluate] has no side effects.
+// Package decide makes the watchdog's decisions. For each device, the package selects at most one
+// pod to evict, based on the device's telemetry, the state of the device's pods in the API server,
+// and earlier decisions. Each decision has a reason. The package does no I/O, has no clock and
+// stores no state. [Evaluate] has no side effects.
 //
 // A pod is chosen only if all of these conditions are met:
 //   - The device's sample is fresh and consistent, and the memory usage of the containers adds up
 //     to the device's memory usage (the attribution state is valid).
 //   - The device was below the floor in the required number of evaluations (Policy.Breaches),
-//     including the current one. Each evaluation used a different sample. Between these
+//     including the current one. Each evaluation used a different sample. Between the required
 //     evaluations, there was no gap in the samples, and the free memory did not reach the clear
 //     floor.
 //   - The pod is over its declared budget by more than the minimum overshoot. The pod was over its

@@ -316,8 +316,8 @@ func (h *history) disturb() error {
 	return nil
 }
 
-// minute simulates one minute, which includes an evaluation. It returns an error if the result of
-// the evaluation is wrong.
+// minute simulates one minute, which includes an evaluation. If the result of the evaluation is
+// wrong, minute returns an error.
 func (h *history) minute() error {
 	now := h.advance()
 	if err := h.disturb(); err != nil {
@@ -401,10 +401,10 @@ func (h *history) judge(d Decision, facts map[string]Pod) error {
 	return nil
 }
 
-// Despite faults and restarts, the watchdog must only evict a pod if the device was actually below
+// Despite faults and restarts, the watchdog must evict a pod only if the device was actually below
 // the floor for the required number of evaluations and the pod was actually over its budget. The
-// faults include errors in any one series and in the series that are derived from it. The watchdog
-// cannot detect a consistent error in all series.
+// faults include errors in a single series and in the series that are derived from that series. The
+// watchdog cannot detect a consistent error in all series.
 func TestNoRandomHistoryCausesAWrongEviction(t *testing.T) {
 	n := uint64(histories)
 	if testing.Short() {
@@ -439,7 +439,7 @@ func TestAGrowingPodIsEvictedInTheNthEvaluation(t *testing.T) {
 		p := policy(func(p *Policy) { p.Breaches = n })
 		var s State
 		var decisions []Reason
-		used := int64(3 * gib) // increases by 1 GiB/s until the device is full
+		used := int64(3 * gib) // the pod's usage, which increases by 1 GiB/s until the device is full
 		for i := range n + 1 {
 			at := t0.Add(time.Duration(i) * time.Minute)
 			sample := card(at, 15360*mib-256*mib-used-4*gib, holder("a", used/mib, 3000), holder("b", 4096, 4096))

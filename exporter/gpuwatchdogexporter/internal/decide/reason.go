@@ -85,6 +85,6 @@ var complete = map[Reason]bool{
 // attributed.
 func (r Reason) Complete() bool { return complete[r] }
 
-// Recorded reports whether the reason depends on the actions of other watchdogs. If it does,
-// reading the shared record again may lead to a different reason.
+// Recorded reports whether the reason depends on the actions of other watchdogs. A reason that
+// depends on other watchdogs may change when the shared record is read again.
 func (r Reason) Recorded() bool { return r == OwnerCooldown || r == HourlyCap || r == Ineffective }

@@ -48,9 +48,9 @@ type Sample struct {
 	// Moved is the time at which the board's energy counter last changed, or zero if there is no
 	// counter. If the exporter repeats old values, the readings may be as old as Moved.
 	Moved time.Time
-	// Spare maps the UID of a pod to the unused part of the budgets that the pod shares. The share
-	// of the pod on this device is not included. The unused part on the pod's other devices, and in
-	// other pods that use the same claim, is included.
+	// Spare maps the UID of a pod to the unused part of the pod's shared budgets. Spare includes
+	// the unused part on the pod's other devices and in other pods that use the same claim. The
+	// pod's own share on this device is not included.
 	Spare map[string]int64
 	// Processes maps the UID of a pod to the number of the pod's processes on the device. A pod
 	// that is not in any process list has no entry.
@@ -80,7 +80,7 @@ type Pod struct {
 type Policy struct {
 	DryRun            bool
 	Interval          time.Duration // The time between evaluations.
-	Floor, ClearFloor int64         // A breach starts below Floor and ends at or above ClearFloor, in terms of free memory.
+	Floor, ClearFloor int64         // A breach starts if there is less free memory than Floor, and ends if there is at least ClearFloor.
 	Breaches          int           // The number of consecutive breaches that are required before an action.
 	DeviceCooldown    time.Duration
 	OwnerCooldown     time.Duration
@@ -93,7 +93,7 @@ type Policy struct {
 	MaxDataAge        time.Duration
 	MinOvershoot      int64                   // The minimum overshoot for each process of the pod.
 	MinOvershootRatio float64                 // The minimum overshoot as a fraction of the budget.
-	BudgetSources     []gpushare.BudgetSource // Pods are evicted only for exceeding budgets from these sources.
+	BudgetSources     []gpushare.BudgetSource // The sources of the budgets that are enforced by evicting pods.
 	Annotation        bool                    // Pod.Budgets includes the budgets from the user's annotation.
 }
 
@@ -105,8 +105,8 @@ type Breach struct {
 	Doubt  Reason         `json:"doubt,omitempty"`  // The reason why no decision was made from the last sample, or empty.
 	Floor  int64          `json:"floor,omitempty"`  // The value of Policy.Floor during these breaches.
 	// ClearSince is the time of the first sample at or above the clear floor since the last sample
-	// below the floor. ClearSince is zero if there is no such sample, or if the last sample was
-	// below the floor or unusable.
+	// below the floor. If no such sample exists, or if the last sample was below the floor or
+	// unusable, ClearSince is zero.
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
