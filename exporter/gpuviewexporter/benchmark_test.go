@@ -26,8 +26,8 @@ const (
 	manyWindows = 120
 )
 
-// carry starts an exporter, fills it with manyWindows windows of manyDevices devices, and returns
-// the memory usage of that data in MB.
+// The carry function starts an exporter, fills it with manyWindows windows of manyDevices devices,
+// and returns the memory usage of that data in MB.
 func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	b.Helper()
 	heap := func() uint64 {
@@ -116,8 +116,8 @@ func BenchmarkPages(b *testing.B) {
 		return size, answer.Header.Get("Etag")
 	}
 	e.documents.age = documentAge
-	// measure sends one request per page, and returns the total CPU time and the total size of the
-	// responses.
+	// The measure function sends one request per page, and returns the total CPU time and the total
+	// size of the responses.
 	measure := func(tag string) (spent time.Duration, sizes int64) {
 		before := cpuTime(b)
 		var all sync.WaitGroup

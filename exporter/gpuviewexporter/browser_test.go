@@ -75,7 +75,7 @@ func startBrowser(t testing.TB) newTab {
 	}
 }
 
-// open opens an address in a new tab, which is closed at the end of the test.
+// The open method opens an address in a new tab, which is closed at the end of the test.
 func open(t testing.TB, tab newTab, address string) *page {
 	t.Helper()
 	ctx, stop := tab()
@@ -124,28 +124,28 @@ func (p *page) run(actions ...chromedp.Action) {
 	require.NoError(p.t, chromedp.Run(p, actions...))
 }
 
-// input sets the value of a form control.
+// The input method sets the value of a form control.
 func (p *page) input(id, value string) {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
 }
 
-// click calls the click method of the first element that matches a selector.
+// The click method calls the click method of the first element that matches a selector.
 func (p *page) click(selector string) {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
 }
 
-// press clicks the middle of the first element that matches a selector, using the mouse. The
-// methods press, click and focus find the element with a script instead of a node ID, because the
-// page could replace the element before the chromedp library uses the node ID.
+// The press method clicks the middle of the first element that matches a selector, using the mouse.
+// The methods press, click and focus find the element with a script instead of a node ID, because
+// the page could replace the element before the chromedp library uses the node ID.
 func (p *page) press(selector string) {
 	p.t.Helper()
 	at := eval[[]float64](p, fmt.Sprintf(`(e => { e.scrollIntoView({block: "nearest"}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })(document.querySelector(%q))`, selector))
 	p.run(chromedp.MouseClickXY(at[0], at[1]))
 }
 
-// focus sets the keyboard focus to the first element that matches a selector.
+// The focus method sets the keyboard focus to the first element that matches a selector.
 func (p *page) focus(selector string) {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
@@ -155,15 +155,15 @@ func (p *page) focus(selector string) {
 // visible again. The script sends at most one request every 300 ms.
 const ask = `performance.now() - (window.asked ?? -1000) > 300 && (window.asked = performance.now(), document.dispatchEvent(new Event("visibilitychange")))`
 
-// until polls a JavaScript expression until the expression is true. In the meantime, the page sends
-// requests to the server, so that the test does not have to wait for the next window.
+// The until method polls a JavaScript expression until the expression is true. In the meantime, the
+// page sends requests to the server, so that the test does not have to wait for the next window.
 func (p *page) until(expression string) {
 	p.t.Helper()
 	p.wait("(" + ask + ", " + expression + ")")
 }
 
-// wait polls a JavaScript expression until the expression is true. Unlike the until method, wait
-// does not make the page send requests.
+// The wait method polls a JavaScript expression until the expression is true. Unlike the until
+// method, wait does not make the page send requests.
 func (p *page) wait(expression string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p, 20*time.Second)

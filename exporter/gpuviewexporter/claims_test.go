@@ -27,8 +27,8 @@ func newClaimList(at time.Time) *claimList {
 	return &claimList{b, at}
 }
 
-// reserve adds a device that is allocated to a claim, which is reserved for a pod. The uuid
-// parameter contains the key and the value of the attribute that identifies the device.
+// The reserve method adds a device that is allocated to a claim, which is reserved for a pod. The
+// uuid parameter contains the key and the value of the attribute that identifies the device.
 func (c *claimList) reserve(claim, pod string, uuid ...string) *claimList {
 	c.onNode("node-1", "training", pod, "")
 	c.point = map[string]string{signal.ResourceClaimName: claim, signal.DeviceClassName: "gpu.nvidia.com", uuid[0]: uuid[1]}
@@ -36,8 +36,8 @@ func (c *claimList) reserve(claim, pod string, uuid ...string) *claimList {
 	return c
 }
 
-// held returns a window in which the pod "running" holds GPU-a. No container holds GPU-b or an
-// instance of GPU-c. The holders of GPU-d are unknown.
+// The held function returns a window in which the pod "running" holds GPU-a. No container holds
+// GPU-b or an instance of GPU-c. The holders of GPU-d are unknown.
 func held(at time.Time) pmetric.Metrics {
 	b := newBatch(at, time.Minute)
 	b.onNode("node-1").device("GPU-a").addPoint(signal.UtilizationAvg, 0.5).addPoint(signal.GPUSharingClients, 1)

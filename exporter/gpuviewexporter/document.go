@@ -107,8 +107,8 @@ func (d *documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// matches reports whether an If-None-Match header contains the tag. The prefix W/ is ignored,
-// because a proxy that recompresses the body may remove the prefix.
+// The matches function reports whether an If-None-Match header contains the tag. The prefix W/ is
+// ignored, because a proxy that recompresses the body may remove the prefix.
 func matches(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		if one = strings.TrimSpace(one); one != "" && strings.TrimPrefix(one, "W/") == strings.TrimPrefix(tag, "W/") {

@@ -32,7 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// serve starts an exporter on a free loopback port. The exporter stops at the end of the test.
+// The serve function starts an exporter on a free loopback port. The exporter stops at the end of
+// the test.
 func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExporter, base string) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -76,7 +77,8 @@ func consume(t testing.TB, e *viewExporter, md pmetric.Metrics) {
 	require.NoError(t, e.consume(t.Context(), md))
 }
 
-// now returns the end of a window that has just ended.
+// The now function returns the current time in whole seconds, which tests use as the end of the
+// newest window.
 func now() time.Time { return time.Now().Truncate(time.Second) }
 
 func TestAnAllocationIsServed(t *testing.T) {

@@ -88,7 +88,7 @@ func (b *batch) addPoint(m *signal.Metric, value float64, attributes ...string) 
 
 var reasons = []string{"sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"}
 
-// load adds one window of a busy device that supports profiling.
+// The load method adds one window of a busy device that supports profiling.
 func (b *batch) load(busy, memory, throttle float64) *batch {
 	b.addPoint(signal.WindowCoverage, 1).addPoint(signal.WindowSamples, 4)
 	b.addPoint(signal.UtilizationAvg, busy).addPoint(signal.UtilizationMax, min(1, busy*1.1))

@@ -69,7 +69,7 @@ func (p *page) longest(f func()) (longest task, n int) {
 	return slices.MaxFunc(tasks, func(a, b task) int { return cmp.Compare(a.CPU, b.CPU) }), len(tasks)
 }
 
-// painted waits until the browser has painted the latest changes.
+// The painted method waits until the browser has painted the latest changes.
 func (p *page) painted() {
 	p.t.Helper()
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))`)

@@ -37,7 +37,8 @@ func consumeAt(t testing.TB, e *viewExporter, at time.Time, md pmetric.Metrics) 
 	in.End()
 }
 
-// counted converts the last metric in the batch into a cumulative sum with the given start time.
+// The counted method converts the last metric in the batch into a cumulative sum with the given
+// start time.
 func (b *batch) counted(start time.Time) *batch {
 	metrics := b.rm.ScopeMetrics().At(0).Metrics()
 	m := metrics.At(metrics.Len() - 1)

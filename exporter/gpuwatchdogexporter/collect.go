@@ -48,7 +48,7 @@ func (o outcome) String() string {
 	return [...]string{"accepted", "ignored", "no_value", "old", "future", "refused", "implausible"}[o]
 }
 
-// add processes a batch and returns the number of points for each outcome.
+// The add method processes a batch and returns the number of points for each outcome.
 func (c *collection) add(md pmetric.Metrics, now time.Time) (counts [outcomes]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +77,7 @@ var usedMetrics = map[string]bool{
 	signal.ProcessGPUMemoryUsage.Name:       true,
 }
 
-// point processes a data point of one of the metrics in usedMetrics.
+// The point method processes a data point of one of the metrics in usedMetrics.
 func (c *collection) point(p *pdatagpu.Point, now time.Time) outcome {
 	key := decide.Device{Node: p.Place.Node, ID: p.Text(signal.HardwareID)}
 	if key.Node == "" || key.ID == "" || usedMetrics[p.Metric] == p.Holder.IsZero() {
@@ -134,8 +134,8 @@ func (c *collection) addEnergy(board decide.Device, joules float64, sampled time
 	return accepted
 }
 
-// bytes converts a value to a number of bytes. An invalid value is converted to a negative number,
-// which the decide package treats as impossible.
+// The bytes function converts a value to a number of bytes. An invalid value is converted to a
+// negative number, which the decide package treats as impossible.
 func bytes(v float64) int64 {
 	if math.IsNaN(v) || math.Abs(v) >= 1<<62 {
 		return -1

@@ -20,8 +20,8 @@ func TestDefaultsEvictNothing(t *testing.T) {
 	assert.Equal(t, actionEvict, cfg.Action)
 }
 
-// Some schedulers enforce their own limits, and no pod can exceed the size of a device, so the
-// watchdog does not need to enforce these budgets.
+// By default, the watchdog does not enforce limits that a scheduler enforces, or the sizes of
+// devices, which no pod can exceed.
 func TestEnforcedBudgetsAreExcludedByDefault(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	assert.Equal(t, []string{"dra", "kai", "extended_resource", "annotation"}, cfg.Budgets.Sources)

@@ -46,8 +46,8 @@ type frame struct {
 	reason string // reason of the attribution state
 }
 
-// set stores one value in the frame. If the frame already contains a different value for the same
-// part, set keeps the first value and records a conflict.
+// The set method stores one value in the frame. If the frame already contains a different value for
+// the same part, set keeps the first value and records a conflict.
 func (f *frame) set(part int, field *int64, value int64) {
 	if f.has&part != 0 {
 		f.Conflict = f.Conflict || *field != value
@@ -163,8 +163,8 @@ type deviceSample struct {
 	reason      string // reason of the attribution state
 }
 
-// samples returns all watched devices, sorted by node and ID. Devices that have no recent data are
-// deleted.
+// The samples method returns all watched devices, sorted by node and ID. Devices that have no
+// recent data are deleted.
 func (c *collection) samples(now time.Time) []deviceSample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,8 +216,8 @@ func (c *collection) samples(now time.Time) []deviceSample {
 	return all
 }
 
-// spare returns the unused part of a container's share of a shared budget. If the usage is unknown,
-// the container's whole share counts as unused.
+// The spare method returns the unused part of a container's share of a shared budget. If the usage
+// is unknown, the container's whole share counts as unused.
 func (h *holderState) spare() int64 {
 	if h.sharedBudget == "" || h.budget.Bytes <= 0 {
 		return 0

@@ -57,7 +57,7 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(term.Context(), cancel)() //nolint:contextcheck // the lease ends the term; the caller does not
+	defer context.AfterFunc(term.Context(), cancel)() //nolint:contextcheck // the Lease ends the term; the caller does not
 	if reason, err := w.prepare(ctx, term, now); err != nil {
 		return reason, err
 	}
@@ -169,10 +169,10 @@ func (w *watchdog) updateState(device decide.Device, s decide.State) {
 	w.memory.breaches[device], w.memory.actions = s.Breach, s.Actions
 }
 
-// act carries out the decision, unless the action could not be written to the record. Before the
-// pod is evicted, the action is also stored in the storage extension. If the process crashes before
-// the eviction, there is an unnecessary cool-down, but there is never an eviction without a
-// cool-down.
+// The act method carries out the decision, unless the action could not be written to the record.
+// Before the pod is evicted, the action is also stored in the storage extension. If the process
+// crashes before the eviction, there is an unnecessary cool-down, but there is never an eviction
+// without a cool-down.
 func (w *watchdog) act(
 	ctx context.Context, term *lease.Term, s decide.State, d decide.Decision, recordErr error, now time.Time,
 ) (decide.Decision, error) {
@@ -209,7 +209,7 @@ func (w *watchdog) act(
 	return d, err
 }
 
-// forget deletes the state of devices that are no longer in telemetry.
+// The forget method deletes the state of devices that are no longer in telemetry.
 func (w *watchdog) forget(all []deviceSample) {
 	present := map[decide.Device]bool{}
 	for i := range all {

@@ -203,7 +203,7 @@ func (g *guard) stop() {
 	require.NoError(g.t, g.telemetry.Shutdown(ctx))
 }
 
-// counted returns the number of evaluations, keyed by reason.
+// The counted method returns the number of evaluations, keyed by reason.
 func (g *guard) counted() map[string]int64 {
 	g.t.Helper()
 	counts := map[string]int64{}

@@ -199,8 +199,8 @@ func (w *watchdog) save(ctx context.Context) error {
 	return nil
 }
 
-// report sets one part of the component status, and logs a message when the problem of that part
-// changes.
+// The report method sets one part of the component status, and logs a message when the problem of
+// that part changes.
 func (w *watchdog) report(part string, err error) {
 	switch changed, recovered := w.status.Report(part, err); {
 	case !changed:

@@ -121,7 +121,7 @@ function arrange(stay) {
 
 const chosenTile = () => tiles.find((t) => t.id === state.tile && t.over);
 
-// list updates the table and the controls.
+// The list function updates the table and the controls.
 function list(stay) {
   for (const c of columns) if (c.optional) $("sort").querySelector(`[value="${c.id}"]`).hidden = !model.used.has(c.id);
   $("sort").value = state.sort;
@@ -276,15 +276,15 @@ function banner(all, seen, broken) {
   $("banner").hidden = !banners.length;
 }
 
-// missing returns the signals that exporters do not provide, and the devices for which each signal
-// is missing.
+// The missing function returns the signals that exporters do not provide, and the devices for which
+// each signal is missing.
 function missing() {
   const out = model.missing.map((m) => ({...m, devices: []}));
   for (const d of model.devices.values()) for (const i of d.reasons?.lacks ?? []) out[i].devices.push(d);
   return out;
 }
 
-// lacking opens the dialog with the list of missing signals.
+// The lacking function opens the dialog with the list of missing signals.
 function lacking() {
   listMissing();
   $("missing").showModal();
@@ -388,7 +388,7 @@ async function poll() {
   else status();
 }
 
-// load requests the document. load returns the number of seconds to wait before the next request,
+// load requests the document. The result is the number of seconds to wait before the next request,
 // and whether the document has changed.
 async function load() {
   let why = "Connection lost. Retrying";
@@ -415,7 +415,7 @@ async function load() {
   }
 }
 
-// show updates the page in steps, so that the browser can do other work between steps.
+// The show function updates the page in steps, so that the browser can do other work between steps.
 const steps = [fillVendors, ...tiles.map((t) => () => overview(t)), demand, () => arrange(held), () => list(held), chart, dialogs, status];
 let drawing = false;
 let again = false;

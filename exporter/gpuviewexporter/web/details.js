@@ -7,8 +7,8 @@ import {Timeline, series} from "./timeline.js";
 import {$, node} from "./dom.js";
 
 export class Details {
-  // opened is the device whose details are shown. The history of that device is stored in past,
-  // which is null until the history has been loaded.
+  // The opened field is the device whose details are shown. The history of that device is stored in
+  // past, which is null until the history has been loaded.
   opened = null;
   past = null;
 

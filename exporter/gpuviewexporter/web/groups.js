@@ -117,8 +117,8 @@ export class Groups {
     this.paced(this.refresh());
   }
 
-  // ask requests the allocated and idle time of the groups, because windows do not contain these
-  // times.
+  // The ask method requests the allocated and idle time of the groups, because windows do not
+  // contain these times.
   async ask() {
     if (this.asked && performance.now() - this.asked < lasting) return;
     this.asked = performance.now();
@@ -190,8 +190,8 @@ export class Groups {
     return out;
   }
 
-  // wasted shows the groups with the most idle GPU time during the retention period, and the
-  // holders that have been idle the longest. The data comes from the usage section of gpu_k8s.
+  // The wasted method shows the groups with the most idle GPU time during the retention period, and
+  // the holders that have been idle the longest. The data comes from the usage section of gpu_k8s.
   wasted() {
     const {from, to, groups, holders, counted, idle: idling, total, currency} = this.waste;
     if (!counted) return $("groups-waste").replaceChildren(node("p", "GPU hours are not known: gpu_k8s has no section usage.", "none"));

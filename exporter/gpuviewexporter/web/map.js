@@ -34,8 +34,8 @@ export class FleetMap {
     new ResizeObserver(([e]) => { this.width = e.contentRect.width; requestAnimationFrame(() => this.draw()); }).observe(this.body);
   }
 
-  // show colors the boards that pass the filter by their values in a column. All other boards are
-  // pale.
+  // The show method colors the boards that pass the filter by their values in a column. All other
+  // boards are pale.
   show(shown, sort) {
     this.column = columns.find((c) => c.id === sort && c.scale && c.value) ?? throttle;
     this.visible = new Set(shown);
@@ -43,7 +43,7 @@ export class FleetMap {
     this.draw();
   }
 
-  // draw updates the lines that are visible.
+  // The draw method updates the lines that are visible.
   draw() {
     if (this.scroller.hidden) return;
     const across = Math.max(1, Math.floor((this.width + 14) / least));

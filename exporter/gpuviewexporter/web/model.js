@@ -37,7 +37,7 @@ class Device {
 
   xidText(code) { return this.meanings.get(code) ?? text(code); }
 
-  // why returns the reason why the device has no value for a number or column.
+  // The why method returns the reason why the device has no value for a number or column.
   why(name) {
     if (this.lost) return {text: written(this.lost.why)};
     return this.whys[this.reasons?.why[this.numbers.get(name)]] ?? {text: ""};
@@ -59,8 +59,8 @@ export class Model {
   newest = 0;
   window = 0;
   until = 0;
-  // used contains the optional columns in which any device has had a value since the page was
-  // opened.
+  // The used set contains the optional columns in which any device has had a value since the page
+  // was opened.
   used = new Set();
 
   // read reads a document. Each device is on a separate line, so that read can yield between
@@ -126,7 +126,7 @@ export class Model {
     return true;
   }
 
-  // held returns a number that describes a container on a device.
+  // The held method returns a number that describes a container on a device.
   held(holder, name) { return holder.g[this.holderIndex.get(name)] ?? NaN; }
 
   // asShown sorts rows in the order in which they are currently shown. A new instance follows its

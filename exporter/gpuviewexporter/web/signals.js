@@ -52,8 +52,8 @@ export const [percent, rate, bytes, watts, celsius, megahertz, whole, errors, du
   ["percent", "rate", "size", "power", "celsius", "frequency", "count", "errors", "duration"].map(format);
 export const clock = (s) => new Date(s * 1000).toLocaleTimeString([], {hour12: false});
 
-// written converts a text from the server to a string. The server sends the times in a text as
-// numbers.
+// The written function converts a text from the server to a string. The server sends the times in a
+// text as numbers.
 export const written = (text) => text.map((part) => typeof part === "number" ? clock(part) : part).join("");
 
 // xidTimes returns an XID code and its count, such as "48 x1". The function xidToDo adds the

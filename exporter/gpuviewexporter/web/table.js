@@ -75,7 +75,7 @@ export class Table {
     this.fit();
   }
 
-  // fit hides optional columns that have no values.
+  // The fit method hides optional columns that have no values.
   fit() {
     const shown = columns.filter((c) => !c.optional || this.model.used.has(c.id));
     const width = `${shown.reduce((sum, c) => sum + c.width, 0)}px`;
@@ -93,7 +93,7 @@ export class Table {
     return td;
   }
 
-  // sorted marks the column that the table is sorted by.
+  // The sorted method marks the column that the table is sorted by.
   sorted(id, descending) {
     for (const th of document.getElementById("head").children) {
       if (th.dataset.column === id) th.ariaSort = descending ? "descending" : "ascending";
@@ -119,7 +119,8 @@ export class Table {
     if (row.tagName === "TR") for (const [i, e] of [...row.children].entries()) e.ariaColIndex = i + 1;
   }
 
-  // show displays the given rows. If a device is selected, it stays selected at its new position.
+  // The show method displays the given rows. If a device is selected, it stays selected at its new
+  // position.
   show(rows) {
     const chosen = this.rows[this.active];
     this.rows = rows;

@@ -14,7 +14,7 @@ export const series = (d, past, name) => {
 };
 
 export class Timeline {
-  // at is the index of the slot under the cursor, or -1 if there is none.
+  // The at field is the index of the slot under the cursor, or -1 if there is none.
   at = -1;
 
   // draw returns a figure that shows the history of a device, or null if there is no history.
@@ -205,7 +205,8 @@ function bars(values) {
   return values.map((v, x) => v ? `M${x} 20V${(20 - v * 20).toFixed(2)}H${x + 1}V20Z` : "").join("");
 }
 
-// round returns a round number that is not less than the given maximum, for the end of an axis.
+// The round function returns a round number that is not less than the given maximum, for the end of
+// an axis.
 function round(v) {
   const step = 10 ** Math.floor(Math.log10(Math.max(v, 1)));
   return [1, 1.5, 2, 3, 4, 5, 7.5, 10].map((n) => n * step).find((n) => n >= v);

@@ -73,7 +73,7 @@ func (r *replica) stop() {
 	require.NoError(r.t, r.telemetry.Shutdown(ctx))
 }
 
-// counted returns the number of evaluations with the given reason.
+// The counted method returns the number of evaluations with the given reason.
 func (r *replica) counted(reason string) int64 {
 	m, err := r.telemetry.GetMetric("otelcol_gpu_watchdog_evaluations")
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *replica) heartbeat() float64 {
 	return m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value
 }
 
-// use describes a pod's memory usage and its declared budget. Sizes are in MiB.
+// The use type describes a pod's memory usage and its declared budget. Sizes are in MiB.
 type use struct {
 	pod          *corev1.Pod
 	used, budget int64

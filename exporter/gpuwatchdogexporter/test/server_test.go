@@ -27,8 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
 const account = "otelcol-gpu-watchdog"
 
-// grant applies the manifests in rbac.yaml, which grant the documented permissions in two
-// namespaces. Lines that contain any of the strings in the without parameter are omitted.
+// The grant function applies the manifests in rbac.yaml, which grant the documented permissions in
+// two namespaces. Lines that contain any of the strings in the without parameter are omitted.
 func grant(t *testing.T, plane *controlplane.Plane, ai, monitoring string, without ...string) (kubeconfig string) {
 	t.Helper()
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: monitoring, Name: account}})
@@ -82,7 +82,7 @@ func action(pod *corev1.Pod) *decide.Action {
 	return &decide.Action{Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID)}
 }
 
-// terminating reports whether a pod is terminating or no longer exists.
+// The terminating function reports whether a pod is terminating or no longer exists.
 func terminating(t *testing.T, plane *controlplane.Plane, pod *corev1.Pod) bool {
 	t.Helper()
 	all, err := plane.Admin().CoreV1().Pods(pod.Namespace).List(t.Context(), metav1.ListOptions{})

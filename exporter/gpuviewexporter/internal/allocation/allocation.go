@@ -387,8 +387,8 @@ func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	return new(s.Amounts[what] / unit)
 }
 
-// common returns the value of a property if all elements have the same value, or "" if the values
-// differ.
+// The common function returns the value of a property if all elements have the same value, or "" if
+// the values differ.
 func common[T any](all []T, of func(T) string) string {
 	first := of(all[0])
 	for _, t := range all[1:] {
@@ -399,10 +399,10 @@ func common[T any](all []T, of func(T) string) string {
 	return first
 }
 
-// shared reports whether several containers share the device, or returns nil if this is unknown.
-// The result is based on the sharing strategy of the container series or, if there is no sharing
-// strategy, on the number of containers. A container that holds a MIG instance does not share the
-// board.
+// The shared function reports whether several containers share the device, or returns nil if this
+// is unknown. The result is based on the sharing strategy of the container series or, if there is
+// no sharing strategy, on the number of containers. A container that holds a MIG instance does not
+// share the board.
 func shared(v *store.View, members []member) *bool {
 	var known *bool
 	for _, m := range members {
@@ -421,7 +421,7 @@ func shared(v *store.View, members []member) *bool {
 	return known
 }
 
-// describe converts the measured values in a summary to a GPU.
+// The describe function converts the measured values in a summary to a GPU.
 func describe(s *store.Summary) GPU {
 	g := GPU{
 		GPUUsageAverage: number(s, store.FieldOf(signal.UtilizationAvg, "")),
@@ -461,9 +461,9 @@ func number(s *store.Summary, f store.Field) *float64 {
 	return new(round(v))
 }
 
-// round rounds to seven significant digits, the precision of a float32. The result is an integer
-// divided or multiplied by an exact power of ten, so that 0.3 is encoded as 0.3 and not as a longer
-// number.
+// The round function rounds to seven significant digits, the precision of a float32. The result is
+// an integer divided or multiplied by an exact power of ten, so that 0.3 is encoded as 0.3 and not
+// as a longer number.
 func round(v float64) float64 {
 	if v == 0 {
 		return 0

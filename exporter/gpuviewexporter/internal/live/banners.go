@@ -95,8 +95,8 @@ func (d *Document) addBanners(v *store.View) {
 	}
 }
 
-// list returns a text that lists up to maxListed exporters. For each exporter, the text includes
-// the time since which the exporter has been down or its results have been stale.
+// The list function returns a text that lists up to maxListed exporters. For each exporter, the
+// text includes the time since which the exporter has been down or its results have been stale.
 func list(exporters []Exporter) Text {
 	var out Text
 	for i, e := range exporters {
@@ -133,7 +133,7 @@ func nothingSince(last store.Time) Text {
 	return Text{"Nothing since ", last, ": the device, its exporter or the connection is down."}
 }
 
-// grouped formats a number with commas between groups of three digits.
+// The grouped function formats a number with commas between groups of three digits.
 func grouped(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

@@ -50,8 +50,8 @@ func gauges(m *signal.Metric, attribute string) []namedGauge {
 	return out
 }
 
-// at returns the number at the given index, or false if the number is absent. If a device is lost,
-// its lists of numbers are empty.
+// The at function returns the number at the given index, or false if the number is absent. If a
+// device is lost, its lists of numbers are empty.
 func at[T ~uint8](numbers store.Numbers, i T) (v float64, ok bool) {
 	if int(i) >= len(numbers) {
 		return 0, false
@@ -60,7 +60,8 @@ func at[T ~uint8](numbers store.Numbers, i T) (v float64, ok bool) {
 	return v, v == v
 }
 
-// judge derives the idle state, power, health, findings and problems of a device from its numbers.
+// The judge method derives the idle state, power, health, findings and problems of a device from
+// its numbers.
 func (d *Device) judge() {
 	if v, ok := at(d.Values, store.UtilizationAvg); ok {
 		// Compare as float32. The float32 value nearest to 0.05 is slightly greater than the

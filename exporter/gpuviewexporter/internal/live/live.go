@@ -1,6 +1,6 @@
-// Package live converts the store into a document, which is shown by the page and by the command
-// "gpudoctor top". For each device, the document contains the newest window, the curves, and
-// everything that can be derived from the device's data.
+// Package live converts the content of the store into a document, which is shown by the page and by
+// the command "gpudoctor top". For each device, the document contains the newest window, the
+// curves, and everything that can be derived from the device's data.
 package live
 
 import (
@@ -385,8 +385,9 @@ func describe(v *store.View, d *store.Device) Device {
 	return out
 }
 
-// reserved returns the claims that the device is allocated to, except claims whose pods hold the
-// device. If the holders are unknown, reserved returns nil, because the pods may hold the device.
+// The reserved function returns the claims that the device is allocated to, except claims whose
+// pods hold the device. If the holders are unknown, reserved returns nil, because the pods may hold
+// the device.
 func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 	if _, known := v.Gauge(d, store.SharingClients); !known {
 		return nil
@@ -410,8 +411,8 @@ func slot(devices []*store.Device, newest int64, step time.Duration) (width floa
 	return width, min(curvePoints, 1+int(math.Ceil(seconds(newest)/width)-math.Ceil(seconds(oldest)/width)))
 }
 
-// double doubles a width repeatedly until n times the width is at least the given span, which is in
-// nanoseconds.
+// The double function doubles a width repeatedly until n times the width is at least the given
+// span, which is in nanoseconds.
 func double(width time.Duration, n int, span int64) time.Duration {
 	for width*time.Duration(n) < time.Duration(span) {
 		width *= 2

@@ -25,8 +25,9 @@ func newStore() *store.Store {
 	return store.New(store.Settings{Retention: 2 * time.Hour, MaxDevices: 10, MaxHolders: 10})
 }
 
-// add adds the value of a window to the store. The end parameter is the end of the window. The own
-// parameter contains the value of the metric's own attribute and, optionally, a reason.
+// The add function adds the value of a window to the store. The end parameter is the end of the
+// window. The own parameter contains the value of the metric's own attribute and, optionally, a
+// reason.
 func add(t *testing.T, s *store.Store, id string, metric *signal.Metric, end time.Time, value float64, own ...string) {
 	t.Helper()
 	m, ok := store.Lookup(metric.Name)
@@ -313,7 +314,7 @@ func TestDevicesThatLackTheSameSignalsShareADiagnosis(t *testing.T) {
 	assert.False(t, document.Diagnoses[2].Diagnosed)
 }
 
-// why returns the reason why the value of a number is missing for a device.
+// The why function returns the reason why the value of a number is missing for a device.
 func why(t *testing.T, d *Document, id, number string) Why {
 	t.Helper()
 	at := slices.IndexFunc(d.Devices, func(x Device) bool { return x.ID == id })

@@ -102,8 +102,8 @@ var numbers = func() []number {
 		return columns[slices.IndexFunc(columns, func(n number) bool { return n.name == name })]
 	}
 	out := columns
-	// add adds a line to the details. The reasons are the same as for the given column, but only
-	// verdicts on the metric of the line apply.
+	// The add function adds a line to the details. The reasons are the same as for the given
+	// column, but only verdicts on the metric of the line apply.
 	add := func(key string, like number) {
 		like.name, like.metrics = key, []string{key}
 		out = append(out, like)
@@ -244,7 +244,7 @@ var numberSignals = func() [][]int {
 
 // circumstances contains everything about a device that affects why numbers are missing.
 type circumstances struct {
-	verdicts                                string // one byte for each signal, or empty if there are no verdicts
+	verdicts                                string // the verdicts, one byte per signal, or empty if there are no verdicts
 	hasWindow, held, instance, hasInstances bool
 }
 
@@ -301,8 +301,8 @@ func newDiagnoses(d *Document) *diagnoses {
 	return &diagnoses{d, map[circumstances]int{}, map[Why]int{}, map[string]int{}, map[signalReason]bool{}}
 }
 
-// add adds the diagnosis of a device to the document, unless the document already contains an equal
-// diagnosis. The result is the 1-based position of the diagnosis.
+// The add function adds the diagnosis of a device to the document, unless the document already
+// contains an equal diagnosis. The result is the 1-based position of the diagnosis.
 func (x *diagnoses) add(c circumstances) int {
 	if at, ok := x.known[c]; ok {
 		return at
@@ -369,7 +369,7 @@ func (x *diagnoses) addMissing(c *circumstances) []int {
 	return out
 }
 
-// why returns the reason why the value of a number is missing for a device.
+// The why method returns the reason why the value of a number is missing for a device.
 func (c *circumstances) why(at int) Why {
 	n := &numbers[at]
 	switch {

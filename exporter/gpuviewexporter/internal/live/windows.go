@@ -52,9 +52,9 @@ var findingNames = map[string]string{
 	"frozen_telemetry": "values do not change",
 }
 
-// Windows returns a JavaScript module with the data that the page needs and that does not depend on
-// the devices: the windowed metrics that have a line or a column, number formats, thresholds, and
-// names.
+// Windows returns a JavaScript module with the data that the page needs regardless of the devices.
+// The module contains the windowed metrics that have a line or a column, number formats,
+// thresholds, and names.
 func Windows() []byte {
 	list := []Window{}
 	for _, samples := range signal.All() {

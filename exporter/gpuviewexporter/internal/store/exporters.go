@@ -50,7 +50,7 @@ func (e *Exporter) isStale(now int64) bool {
 	return now-e.ReceivedAt > 3*e.interval+minStaleTime
 }
 
-// report stores the result of a scrape: whether the exporter answered.
+// The report method stores the result of a scrape: whether the exporter answered.
 func (b *Batch) report(place *Place, p *Point) Outcome {
 	if p.Attribute == "" {
 		return Ignored
@@ -129,9 +129,10 @@ func (v *View) Exporters() []Exporter {
 // nanoseconds. If no point of gpu.exporter.up has arrived, LastExporterPoint returns 0.
 func (v *View) LastExporterPoint() int64 { return v.s.exporterPointAt }
 
-// failing returns an exporter whose failure explains why the devices on the node have no data, or
-// nil if there is none. An exporter on the node is returned only if no other exporter on the node
-// answers. If all exporters in the fleet are down, an exporter on any node may be returned.
+// The failing method returns an exporter whose failure explains why the devices on the node have no
+// data, or nil if there is none. An exporter on the node is returned only if no other exporter on
+// the node answers. If all exporters in the fleet are down, an exporter on any node may be
+// returned.
 func (v *View) failing(cluster, node string) *Exporter {
 	all := v.Exporters()
 	for _, e := range v.down {

@@ -19,7 +19,7 @@ type nodeState struct {
 	batch int64
 }
 
-// observe records the timestamp of an accepted point.
+// The observe method records the timestamp of an accepted point.
 func (b *Batch) observe(place *Place, p *Point) {
 	key := nodeKey{place.Cluster, place.Node}
 	n := b.node

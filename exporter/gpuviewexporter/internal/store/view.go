@@ -91,8 +91,8 @@ type Loss struct {
 }
 
 // Lost returns the reason why the device has no current data, or nil if the device has current
-// data. A device is lost if no new window arrives in time. If the device's exporter is down, the
-// device is lost one window length after the first failed scrape, unless the device has a newer
+// data. A device counts as lost if no new window arrives in time. If the device's exporter is down,
+// the device is lost one window length after the first failed scrape, unless the device has a newer
 // point.
 func (v *View) Lost(d *Device) *Loss {
 	loss := &Loss{Last: Time(d.newestPoint)}
@@ -112,7 +112,7 @@ func (v *View) Lost(d *Device) *Loss {
 	return nil
 }
 
-// stale returns the age, in nanoseconds, above which a value is no longer current.
+// The stale method returns the age, in nanoseconds, above which a value is no longer current.
 func (s *Store) stale() int64 { return int64(s.staleAfter()) }
 
 func (s *Store) staleAfter() time.Duration { return max(minStaleAge, 3*s.step) }

@@ -62,15 +62,15 @@ func xidCode(errorType string) (int, bool) {
 	return code, ok && err == nil && code > 0 && code <= catalogue.MaxCode
 }
 
-// full reports whether the given code is new and would exceed maxCodes.
+// The full method reports whether the given code is new and would exceed maxCodes.
 func (x *xids) full(code int) bool {
 	return code > 0 && x.codes[code] == nil && len(x.codes) >= maxCodes
 }
 
-// count adds a point with a cumulative count. The step parameter is the length of a window. The
-// first value for a code counts as an increase only if the counter started after the device's
-// previous point, or at most one window length before the new point. Otherwise, the value includes
-// errors that occurred at an unknown time.
+// The count method adds a point with a cumulative count. The step parameter is the length of a
+// window. The first value for a code counts as an increase only if the counter started after the
+// device's previous point, or at most one window length before the new point. Otherwise, the value
+// includes errors that occurred at an unknown time.
 func (x *xids) count(code int, p *Point, step time.Duration) {
 	if p.End > x.newestPoint {
 		x.previousPoint, x.newestPoint = x.newestPoint, p.End

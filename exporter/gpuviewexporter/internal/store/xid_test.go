@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// count adds a point of hw.errors. Times are in seconds after the time in the epoch variable. A
-// negative start means that the point has no start time.
+// The count function adds a point of hw.errors. Times are in seconds after the time in the epoch
+// variable. A negative start means that the point has no start time.
 func count(t *testing.T, s *Store, errorType string, start, at int, value float64) Outcome {
 	t.Helper()
 	m, ok := Lookup(signal.HwErrors.Name)

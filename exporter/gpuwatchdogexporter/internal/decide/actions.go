@@ -90,9 +90,10 @@ func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
-// endedActions returns the watchdog's own actions, updated after a sample of the device. If the
-// device's free memory has reached the clear floor and then not fallen below the floor for the
-// length of the owner's cool-down, endedActions sets Ended on all earlier actions on the device.
+// endedActions returns the watchdog's own actions, updated after a sample of the device. A shortage
+// ends if the device's free memory reaches the clear floor and then does not fall below the floor
+// for the length of the owner's cool-down. In this case, endedActions sets Ended on all earlier
+// actions on the device.
 func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {

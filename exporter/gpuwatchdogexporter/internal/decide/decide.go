@@ -76,9 +76,9 @@ func Settle(s State, a Action, done bool) State {
 	return s
 }
 
-// judge makes the part of the decision that does not depend on the state of the pods. If the
-// returned decision has no reason, the caller must evaluate the returned pods, which are over their
-// budget, in the given order.
+// The judge function makes the part of the decision that does not depend on the state of the pods.
+// If the returned decision has no reason, the caller must evaluate the returned pods, which are
+// over their budget, in the given order.
 func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victim) {
 	s.Actions = Prune(s.Actions, p, now)
 	d := Decision{Device: in.Device}
@@ -115,8 +115,8 @@ func judge(s State, in Input, p Policy, now time.Time) (State, Decision, []Victi
 	return s, d, enough
 }
 
-// follow updates the device's breach after a sample. If the returned decision has no reason, the
-// pods must also be evaluated.
+// The follow function updates the device's breach after a sample. If the returned decision has no
+// reason, the pods must also be evaluated.
 func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Breach, Decision) {
 	// While the process was restarting, the clock may have been set back, or the floor may have
 	// been changed.
@@ -196,10 +196,10 @@ func doubt(s *Sample, p Policy) Reason {
 	return ""
 }
 
-// impossible reports whether the values in a sample contradict each other. An error in a single
-// series can be detected, because the series depend on each other: the total memory is the sum of
-// the used memory, the free memory and the small amount that the driver reserves, and the memory
-// usage of all containers together does not exceed the memory usage of the device.
+// The impossible function reports whether the values in a sample contradict each other. An error in
+// a single series can be detected, because the series depend on each other. The total memory is the
+// sum of the used memory, the free memory and the small amount that the driver reserves. The
+// containers together do not use more memory than the device.
 func impossible(s *Sample, p Policy) bool {
 	if s.Conflict || s.Limit <= 0 || s.Limit > maxBytes || s.Usage < 0 || s.Usage > s.Limit || s.Headroom < 0 || s.Headroom > s.Limit {
 		return true
@@ -225,9 +225,9 @@ func impossible(s *Sample, p Policy) bool {
 	return sum > s.Usage+max(rounding, p.MinOvershoot/2)
 }
 
-// current returns the number of bytes in a container's reading, and reports whether the reading has
-// the same timestamp as the device's sample. If a reading is older than the sample, its container
-// has ended or is no longer in telemetry.
+// The current function returns the number of bytes in a container's reading, and reports whether
+// the reading has the same timestamp as the device's sample. If a reading is older than the sample,
+// its container has ended or is no longer in telemetry.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }
@@ -269,7 +269,8 @@ func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64)
 	return sorted(pods, s), enough(sorted(others, s), p), unbudgeted
 }
 
-// sorted returns the pods that are over their budget, sorted by overshoot, largest first.
+// The sorted function returns the pods that are over their budget, sorted by overshoot, largest
+// first.
 func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	for v := range maps.Values(pods) {
 		v.Processes = max(v.Processes, s.Processes[v.UID])
@@ -287,9 +288,9 @@ func sorted(pods map[string]*Victim, s *Sample) (over []Victim) {
 	return over
 }
 
-// enough returns the pods that exceed their budget by more than the minimum overshoot. The minimum
-// is multiplied by the number of the pod's processes, because the device's memory usage includes a
-// CUDA context for each process, and a budget usually does not include CUDA contexts.
+// The enough function returns the pods that exceed their budget by more than the minimum overshoot.
+// The minimum is multiplied by the number of the pod's processes, because the device's memory usage
+// includes a CUDA context for each process, and a budget usually does not include CUDA contexts.
 func enough(over []Victim, p Policy) []Victim {
 	return slices.DeleteFunc(slices.Clone(over), func(v Victim) bool {
 		least := float64(p.MinOvershoot) * float64(max(v.Processes, 1))

@@ -4,8 +4,8 @@
 // stores no state. [Evaluate] has no side effects.
 //
 // A pod is chosen only if all of these conditions are met:
-//   - The device's sample is fresh and consistent, and the memory usage of the containers adds up
-//     to the device's memory usage (the attribution state is valid).
+//   - The device's sample is fresh and consistent, and its attribution state is valid, which means
+//     that the memory usage of the containers adds up to the device's memory usage.
 //   - The device was below the floor in the required number of evaluations (Policy.Breaches),
 //     including the current one. Each evaluation used a different sample. Between the required
 //     evaluations, there was no gap in the samples, and the free memory did not reach the clear

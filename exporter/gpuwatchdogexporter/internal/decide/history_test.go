@@ -225,8 +225,8 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 	return &reported, e
 }
 
-// before returns the usage of a container a few minutes ago. If the container did not exist at that
-// time, before returns the current usage.
+// The before method returns the usage of a container a few minutes ago. If the container did not
+// exist at that time, before returns the current usage.
 func (h *history) before(uid string, now Reading) Reading {
 	for _, holder := range h.observations[max(0, len(h.observations)-5)].sample.Holders {
 		if holder.UID == uid {
@@ -236,7 +236,8 @@ func (h *history) before(uid string, now Reading) Reading {
 	return now
 }
 
-// attribute sets the attribution state that gpu_k8s would report for the values in the sample.
+// The attribute method sets the attribution state that gpu_k8s would report for the values in the
+// sample.
 func (h *history) attribute(s *Sample) {
 	sum := int64(0)
 	for _, holder := range s.Holders {
@@ -250,8 +251,8 @@ func (h *history) attribute(s *Sample) {
 	}
 }
 
-// facts returns the state of the pods, as reported by the API server. The state may contain a
-// fault.
+// The facts method returns the state of the pods, as reported by the API server. The state may
+// contain a fault.
 func (h *history) facts() map[string]Pod {
 	if h.faults && h.withProbability(0.05) {
 		return nil
@@ -316,8 +317,8 @@ func (h *history) disturb() error {
 	return nil
 }
 
-// minute simulates one minute, which includes an evaluation. If the result of the evaluation is
-// wrong, minute returns an error.
+// The minute method simulates one minute, which includes an evaluation. If the result of the
+// evaluation is wrong, minute returns an error.
 func (h *history) minute() error {
 	now := h.advance()
 	if err := h.disturb(); err != nil {

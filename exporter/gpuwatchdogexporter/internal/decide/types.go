@@ -122,9 +122,9 @@ type Action struct {
 	UID       string    `json:"uid"`
 	Owner     string    `json:"owner"`
 	DryRun    bool      `json:"dry_run,omitempty"`
-	// Ended is true if the shortage has ended. A shortage has ended if, after the action, the
-	// device's free memory reached the clear floor and then did not fall below the floor for the
-	// length of the owner's cool-down.
+	// Ended is true if the shortage ended after the action. This means that the device's free
+	// memory reached the clear floor and then did not fall below the floor for the length of the
+	// owner's cool-down.
 	Ended bool `json:"ended,omitempty"`
 }
 
