@@ -21,7 +21,7 @@ type Config struct {
 	// HTTP configures the HTTP server that serves the page and the API. By default, the server
 	// listens on localhost:9411 without TLS, authentication or CORS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
-	// Retention is how long windows are stored. The value must be from 1m to 168h.
+	// Retention is how long windows are stored. The value must be between 1m and 168h.
 	Retention time.Duration `mapstructure:"retention"`
 	// MaxDevices is the maximum number of boards and MIG instances. Points from additional devices
 	// are refused and counted.

@@ -75,7 +75,7 @@ func (d *documents) get(now time.Time) (current *document, wait time.Duration) {
 func newDocument(text []byte) *document {
 	hash := sha256.Sum256(text)
 	var compressed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestSpeed) // An invalid level is the only possible error.
+	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestSpeed) // NewWriterLevel fails only if the level is invalid.
 	_, _ = w.Write(text)                                     // Writing to a buffer cannot fail.
 	_ = w.Close()
 	return &document{text, compressed.Bytes(), `W/"` + hex.EncodeToString(hash[:12]) + `"`}

@@ -157,7 +157,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 }
 
 func (e *viewExporter) serveHistory(w http.ResponseWriter, r *http.Request) {
-	// If the number is invalid, ParseUint returns 0 or the maximum value. No device has either
+	// If the number is invalid, ParseUint returns 0 or the maximum value, and no device has such a
 	// number.
 	number, _ := strconv.ParseUint(r.PathValue("number"), 10, 64)
 	history, ok := live.Trace(e.store, time.Now(), number)

@@ -43,7 +43,7 @@ const (
 type frame struct {
 	decide.Sample
 	has    int
-	reason string // reason of the attribution state
+	reason string // the reason for the attribution state
 }
 
 // The set method stores one value in the frame. If the frame already contains a different value for
@@ -160,7 +160,7 @@ func newCollection(maxAge time.Duration) *collection {
 type deviceSample struct {
 	deviceState decide.Device
 	sample      *decide.Sample
-	reason      string // reason of the attribution state
+	reason      string // the reason for the attribution state
 }
 
 // The samples method returns all watched devices, sorted by node and ID. Devices that have no

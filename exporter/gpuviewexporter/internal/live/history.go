@@ -18,8 +18,8 @@ type History struct {
 	Slot float64 `json:"slot"`
 	// Values contains one list of slots for each field in the document's Fields. The slots are
 	// sorted from oldest to newest. Each slot contains the highest value of all windows in the slot
-	// or, for coverage and samples, the lowest value. Null means that there is no value. If a field
-	// was never observed, its list is empty.
+	// or, for coverage and samples, the lowest value. A slot without a value contains null. If a
+	// field was never observed, its list is empty.
 	Values []store.Numbers `json:"v"`
 	// Gauges contains one list of slots for each gauge in the document's Gauges. Only the lists for
 	// power and temperature contain values.

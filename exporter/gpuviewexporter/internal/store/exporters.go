@@ -25,8 +25,8 @@ type Exporter struct {
 	Cluster, Node string
 	// URL is the URL of the endpoint that is scraped.
 	URL string
-	// Up is true if the exporter answered the last scrape. Since is the time at which the result of
-	// scrapes last changed. At is the time of the last scrape. Since and At are in Unix
+	// Up is true if the exporter answered the last scrape. Since is the time of the scrape at which
+	// the value of Up last changed. At is the time of the last scrape. Since and At are in Unix
 	// nanoseconds, by the clock of the collector that scrapes the exporter.
 	Up        bool
 	Since, At int64

@@ -58,7 +58,7 @@ const (
 	Refused
 	// Implausible points contain a ratio that is far outside the valid range.
 	Implausible
-	// Clamped points contained a ratio that was clamped to [0, 1].
+	// Clamped points contained a ratio that was slightly outside the range [0, 1] and was clamped.
 	Clamped
 	// Outcomes is the number of outcomes.
 	Outcomes
