@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// nodeScrape returns the scrape of a node with 8 boards with 7 MIG instances each: 29 fields for
-// each of the 56 instances, with pod labels.
+// nodeScrape returns one scrape of a node that has 8 boards with 7 MIG instances each. The scrape
+// contains 29 fields with pod labels for each of the 56 instances.
 func nodeScrape() scrape {
 	s := scrape{seconds: 10}
 	names := []string{
@@ -77,7 +77,7 @@ func BenchmarkSynthesizer(b *testing.B) {
 	}
 }
 
-// The limits are the values at the time of writing plus 10%.
+// Each limit is 10% above the value that was measured when the test was written.
 func TestAScrapeOfANodeStaysWithinItsAllocationLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		layout func(scrape) pmetric.Metrics

@@ -12,7 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// A node runs the exporter from two DaemonSets, and only one of them maps GPUs to pods.
+// The node runs two exporters from different DaemonSets, but only one of the exporters maps GPUs to
+// pods.
 func TestHoldersAreReadFromTheExporterThatNamesThem(t *testing.T) {
 	named := func(url string, from, until, lag int64, pod string) (out []delivery) {
 		for s := from; s < until; s += 15 {

@@ -15,8 +15,8 @@ import (
 
 func label(name, value string) labels.Label { return labels.Label{Name: name, Value: value} }
 
-// Each recording has a list of strings that the output must contain, and a list of strings that it
-// must not contain.
+// For each recording, the test has a list of strings that the output must contain, and a list of
+// strings that the output must not contain.
 func TestRecordedOutputs(t *testing.T) {
 	expected := map[string]struct{ must, mustNot []string }{
 		"kops_l4_idle.prom": {
@@ -81,7 +81,7 @@ func TestRecordedOutputs(t *testing.T) {
 		t.Run(strings.TrimSuffix(name, ".prom"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			var body strings.Builder // Prometheus' parser stops at the first invalid line
+			var body strings.Builder // the Prometheus parser stops at the first invalid line
 			for line := range strings.SplitSeq(string(text), "\n") {
 				if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "DCGM") && strings.Contains(line, "} ") {
 					body.WriteString(line + "\n")

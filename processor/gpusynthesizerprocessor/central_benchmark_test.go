@@ -25,8 +25,9 @@ import (
 )
 
 // BenchmarkCentralCollector compares the throughput of a collector for 300 nodes on two cores and
-// on one core. Rounds with one core and with two cores alternate. The result is from the fastest
-// round for each number of cores, because other load on the machine can only make a round slower.
+// on one core. The benchmark alternates between rounds on one core and rounds on two cores. For
+// each number of cores, it reports the result of the fastest round, because other load on the
+// machine can only make a round slower.
 func BenchmarkCentralCollector(b *testing.B) {
 	const k8s = "gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}"
 	for _, bm := range []struct{ name, stages string }{
@@ -80,8 +81,8 @@ func newCentral(b *testing.B, stages string) *central {
 	return c
 }
 
-// withStages returns the processor with these stages. If stages is empty, the processor has no
-// stages.
+// withStages returns the gpu_synthesizer processor with the given stages. If the string is empty,
+// the processor has no stages.
 func withStages(t testing.TB, stages string, next consumer.Metrics) *pdatagpu.Stages {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -104,7 +105,7 @@ func withStages(t testing.TB, stages string, next consumer.Metrics) *pdatagpu.St
 	return list
 }
 
-// boardFields are the fields of nodeScrape.
+// boardFields contains the names of all fields in nodeScrape.
 var boardFields = func() (names []string) {
 	for _, r := range nodeScrape().rows {
 		if !slices.Contains(names, r.name) {
@@ -114,8 +115,8 @@ var boardFields = func() (names []string) {
 	return names
 }()
 
-// round scrapes every node once with four scrapers, on the given number of cores. It returns the
-// scrapes per second.
+// round scrapes every node once with four scrapers, on the given number of cores. The result is the
+// number of scrapes per second.
 func (c *central) round(b *testing.B, cores int) float64 {
 	b.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))

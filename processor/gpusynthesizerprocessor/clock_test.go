@@ -31,9 +31,10 @@ func xidTotal(n int) string {
 	return fmt.Sprintf(`DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-1",Hostname="n1",xid="31"} %d`, n)
 }
 
-// Samples that are older than a previous sample are late, for example because they waited in a
-// queue. If no newer sample arrives for more than 90 s, a clock was set back. Errors must then be
-// counted before the clock reaches the old time again, which takes an hour.
+// A sample that is older than a previous sample is late, for example because it waited in a queue.
+// If no newer sample arrives for more than 90 s, the clock must have been set back. In that case,
+// errors must be counted without waiting until the clock reaches the old time again, which takes an
+// hour in this test.
 func TestXIDsAreCountedAfterAClockWasSetBack(t *testing.T) {
 	for name, restart := range map[string]bool{"went on": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestALateScrapeDoesNotCountAnXIDAgain(t *testing.T) {
 	})
 }
 
-// After a restart, a queue may deliver a scrape that is older than the restart.
+// After a restart, a queue may deliver a scrape from before the restart.
 func TestALateScrapeAfterARestartDoesNotCountAnXIDAgain(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
@@ -97,7 +98,7 @@ func TestALateScrapeAfterARestartDoesNotCountAnXIDAgain(t *testing.T) {
 	assert.Contains(t, rendered(sink), fmt.Sprintf(oneXID+" since 3600s", 2))
 }
 
-// onTheWall sends rows whose sample time is the wall clock time plus ahead.
+// onTheWall sends rows with a sample time that is ahead of the wall clock by the given duration.
 func onTheWall(t *testing.T, p processor.Metrics, ahead time.Duration, body string) {
 	t.Helper()
 	feed(t, p, time.Now().Add(ahead).Unix(), body)
@@ -131,7 +132,8 @@ func TestSamplesInTheFutureAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// The time by which the clock was set back must not count as time during which the board was lost.
+// When the clock is set back, the size of the step must not be counted as time during which the
+// board was lost.
 func TestAFailedBoardRemainsFailedAfterAClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
@@ -146,13 +148,13 @@ func TestAFailedBoardRemainsFailedAfterAClockWasSetBack(t *testing.T) {
 	})
 }
 
-// lastOf renders the last output batch.
+// lastOf returns the last output batch as text.
 func lastOf(sink *consumertest.MetricsSink) string {
 	all := sink.AllMetrics()
 	return render(all[len(all)-1])
 }
 
-// One synthesizer may process nodes whose clocks differ.
+// One processor may receive samples from nodes whose clocks differ.
 func TestANodeWithASlowClockIsNotRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))

@@ -29,29 +29,31 @@ const (
 	maxMaxDevices     = 10_000_000
 )
 
-// Config configures the gpu_synthesizer processor.
+// Config is the configuration of the gpu_synthesizer processor.
 type Config struct {
-	// Raw is drop or keep. It determines whether the exporters' own metrics are dropped or kept.
+	// Raw determines whether the exporters' own metrics are dropped ("drop") or kept ("keep").
 	Raw string `mapstructure:"raw"`
-	// ViolationUnit is the unit of the *_VIOLATION counters: ns or us. DCGM uses ns, even if HELP
-	// states another unit.
+	// ViolationUnit is the unit of the *_VIOLATION counters: ns or us. DCGM uses ns, even if the
+	// HELP text states a different unit.
 	ViolationUnit string `mapstructure:"violation_unit"`
-	// NodeName is the k8s.node.name that is used if the scrape target does not name the node. The
-	// default is the environment variable NODE_NAME or, if that is unset, the exporter's host name.
+	// NodeName is the value of k8s.node.name that is used if the scrape target does not name the
+	// node. The default is the value of the environment variable NODE_NAME. If that variable is not
+	// set, the default is the exporter's host name.
 	NodeName string `mapstructure:"node_name"`
-	// ClusterName is k8s.cluster.name. If it is empty, the attribute is not set.
+	// ClusterName is the value of k8s.cluster.name. If ClusterName is empty, the attribute is not
+	// set.
 	ClusterName string `mapstructure:"cluster_name"`
 	// MaxDevices limits the number of boards and MIG instances that are tracked at the same time.
-	// Rows of further devices are dropped and counted.
+	// Rows of devices beyond the limit are dropped and counted.
 	MaxDevices int `mapstructure:"max_devices"`
 	// Storage is the storage extension that keeps the state of XID counting across restarts.
-	// Without it, errors that occur during a restart are not counted.
+	// Without a storage extension, errors that occur during a restart are not counted.
 	Storage *component.ID `mapstructure:"storage"`
-	// Metrics enables and disables individual metrics by name. By default, all metrics except
+	// Metrics enables or disables individual metrics by name. By default, all metrics except
 	// gpu.signal.available are enabled.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// Stages are the processors that run as part of this processor, after its own processing. They
-	// exchange frames instead of pdata.
+	// Stages configures the processors that run as part of the gpu_synthesizer processor, after its
+	// own processing. These processors exchange frames instead of pdata.
 	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 
@@ -79,20 +81,21 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// emitted returns the metrics that this processor can emit.
+// emitted returns all metrics that the gpu_synthesizer processor can emit.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		return m.Stage != signal.StageSample || m == signal.GPUExporterUp
 	})
 }
 
-// enabled reports whether a metric is emitted. gpu.signal.available is disabled by default: it has
-// as many points as all other metrics together, and few users need it in a backend.
+// enabled reports whether a metric is emitted. The metric gpu.signal.available is disabled by
+// default, because it has as many points as all other metrics together and few users need it in a
+// backend.
 func (c *Config) enabled(m *signal.Metric) bool {
 	return c.Metrics.Enabled(m.Name, !m.Off)
 }
 
-// disabled returns the disabled metrics.
+// disabled returns all disabled metrics.
 func (c *Config) disabled() []*signal.Metric {
 	return slices.DeleteFunc(emitted(), c.enabled)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
 )
 
-// cumulative_to_delta may run before gpu_synthesizer. An increment must not be read as the energy
-// since the start.
+// If cumulative_to_delta runs before gpu_synthesizer, an increment must not be read as the total
+// energy since the start.
 func TestCountersWithDeltaTemporalityAreDroppedAndLoggedOnce(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	core, logs := observer.New(zap.WarnLevel)
@@ -55,7 +55,7 @@ DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID="GPU-1"} 5000`)})
 	assert.Contains(t, logs.All()[0].Message, "Put gpu_synthesizer before cumulative_to_delta.")
 }
 
-// makeDelta converts a metric to a Sum of increments with the same points.
+// makeDelta converts a metric to a Sum with delta temporality and keeps its points.
 func makeDelta(m pmetric.Metric) {
 	dps := pmetric.NewNumberDataPointSlice()
 	points.Of(m).CopyTo(dps)

@@ -27,7 +27,7 @@ type deviceSignal struct {
 }
 
 // gpu.signal.available is 1 for every signal that the processor emits for the same scrape. For all
-// other signals, it is 0 with the reason that gpudoctor reports.
+// other signals, gpu.signal.available is 0 and has the reason that gpudoctor reports.
 func TestSignalAvailableMatchesTheEmittedSignals(t *testing.T) {
 	bodies := map[string]string{}
 	for _, style := range dcgmsim.Styles() {
@@ -60,7 +60,7 @@ func TestSignalAvailableMatchesTheEmittedSignals(t *testing.T) {
 		for line := range strings.SplitSeq(string(text), "\n") {
 			if strings.HasPrefix(line, "@ ") {
 				if scrapes++; scrapes > 1 {
-					break // use only the first scrape
+					break // only the first scrape is used
 				}
 			}
 			if strings.HasPrefix(line, "DCGM") && strings.Contains(line, "} ") {
@@ -126,8 +126,8 @@ func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	out := pmetric.NewMetrics()
 	for _, seconds := range []int64{10, 20} {
 		sink.Reset()
-		// Send the metrics as the dcgm receiver does, because gpudoctor reads the text that this
-		// receiver scrapes.
+		// Send the metrics in the same way as the dcgm receiver, because gpudoctor reads the text
+		// that the dcgm receiver scrapes.
 		md := pmetric.NewMetrics()
 		up(md, seconds, urlA, 1)
 		onResources(scrape{seconds, rows}).ResourceMetrics().MoveAndAppendTo(md.ResourceMetrics())

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// For any contents of the storage, the processor must start, its output must follow the contract,
-// and it must be able to read its own stored state.
+// Whatever the storage contains, the processor must start, its output must follow the output
+// contract, and the processor must be able to read the state that it stores.
 func FuzzStoredState(f *testing.F) {
 	const scraped = `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 4

@@ -35,10 +35,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden describes the expected behavior. scrapes.prom
-// contains the exposition text of one or more scrapes, each after a line "@ <seconds>s". If a row
-// has a timestamp, the timestamp is used. output.txt contains the expected output, one point per
-// line. config.yaml is an optional configuration.
+// The name of each directory below testdata/golden describes the expected behavior. The file
+// scrapes.prom contains the exposition text of one or more scrapes. Each scrape follows a line "@
+// <seconds>s", which is the time of its rows. A row that has a timestamp uses that timestamp
+// instead. The file output.txt contains the expected output, with one point per line. The optional
+// file config.yaml contains the configuration.
 func TestGolden(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	for _, dir := range goldentest.Dirs(t) {
@@ -50,7 +51,7 @@ func TestGolden(t *testing.T) {
 			}
 			got := run(t, dir, scrapes, onResources)
 			assert.Equal(t, got, run(t, dir, scrapes, onPoints), "labels on points have the same output as labels on Resources")
-			if !strings.Contains(texts[0].text, `{"hw.`) { // a scrape contains no OTLP names
+			if !strings.Contains(texts[0].text, `{"hw.`) { // an exporter's scrape never contains OTLP names
 				assert.Equal(t, got, runRows(t, dir, texts), "rows have the same output as metrics")
 			}
 			for n := range scrapes {
@@ -72,7 +73,7 @@ type scrape struct {
 	rows    []row
 }
 
-// scrapeText is the text of a scrape.
+// scrapeText contains the exposition text of one scrape.
 type scrapeText struct {
 	seconds int64
 	text    string
@@ -86,7 +87,7 @@ type row struct {
 	at     pcommon.Timestamp // timestamp of the row, or 0
 }
 
-// readTexts reads the texts of scrapes.
+// readTexts reads the exposition texts of all scrapes in a file.
 func readTexts(t *testing.T, file string) []scrapeText {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -103,7 +104,7 @@ func readTexts(t *testing.T, file string) []scrapeText {
 	return out
 }
 
-// parse parses exposition text with Prometheus' own parser.
+// parse parses exposition text with the Prometheus parser.
 func parse(t *testing.T, body string) []row {
 	t.Helper()
 	p := textparse.NewPromParser([]byte(body+"\n"), labels.NewSymbolTable(), false)
@@ -196,7 +197,7 @@ func point(ms pmetric.MetricSlice, r row, seconds int64) pmetric.NumberDataPoint
 	return dp
 }
 
-// newTestProcessor uses the factory to create the processor.
+// newTestProcessor creates the processor with the factory.
 func newTestProcessor(t *testing.T, dir string, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig()
@@ -216,7 +217,7 @@ func newTestProcessor(t *testing.T, dir string, set processor.Settings) (process
 	return p, sink
 }
 
-// run sends scrapes to the processor and returns the rendered output.
+// run sends scrapes to the processor and returns its output as text.
 func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric.Metrics) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -240,7 +241,7 @@ func runTogether(t *testing.T, dir string, scrapes []scrape, n int) string {
 	return rendered(sink)
 }
 
-// runRows sends scrapes as rows, as the dcgm receiver does if stages are configured.
+// runRows sends scrapes as rows, in the same way as the dcgm receiver if stages are configured.
 func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -255,8 +256,9 @@ func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 	return rendered(sink)
 }
 
-// render returns one sorted line per point: time, Resource, metric with its kind and unit,
-// attributes, value. It omits the vendor and the type, which are the same on all points.
+// render returns the points as sorted text, with one line per point. Each line contains the time,
+// the Resource, the metric with its kind and unit, the attributes, and the value. The attributes
+// for the vendor and the type are omitted, because they are the same on all points.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	same := []string{signal.HardwareVendor, signal.HardwareType, signal.ProcessSource, "server.address", "service.instance.id", "service.name"}
@@ -270,7 +272,7 @@ func render(md pmetric.Metrics) string {
 			}
 		}
 		where, what := pointtest.Text(p.Resource.Attributes(), same...), pointtest.Text(p.Attributes(), same...)
-		if _, ours := signal.Lookup(m.Name()); !ours { // the layout of these metrics depends on the receiver
+		if _, ours := signal.Lookup(m.Name()); !ours { // for metrics of other components, the layout depends on the receiver
 			where, what = "{}", strings.ReplaceAll(where+what, "{}", "")
 		}
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("%4ds %s %s %s %s = %s %s%s",

@@ -34,7 +34,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// gpuSynthesizer connects the synth package to pdata.
+// gpuSynthesizer is the processor, which connects the synth package to pdata.
 type gpuSynthesizer struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
@@ -45,18 +45,18 @@ type gpuSynthesizer struct {
 	sets  cache[*exposition.LabelSet, *setRow]
 	seeds [2]maphash.Seed // of row keys
 	scope gpudata.Scope
-	known atomic.Int64 // last reported number of devices
+	known atomic.Int64 // number of devices that was last reported
 
 	id     component.ID
 	logger *zap.Logger
-	state  *componenthelper.State // nil if no storage is configured
+	state  *componenthelper.State // nil if storage is not configured
 
 	ahead    componenthelper.Trouble
 	setBack  componenthelper.Trouble
-	conflict componenthelper.Trouble // two sources of a device
-	foreign  componenthelper.Trouble // rows of another vendor's GPUs
-	unnamed  componenthelper.Trouble // rows that name no GPU
-	deltas   componenthelper.Trouble // counters with delta temporality
+	conflict componenthelper.Trouble // Two sources expose the same device.
+	foreign  componenthelper.Trouble // Rows describe GPUs of another vendor.
+	unnamed  componenthelper.Trouble // Rows do not name a GPU.
+	deltas   componenthelper.Trouble // Counters have delta temporality.
 	devices  componenthelper.Limit
 }
 
@@ -88,11 +88,11 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuSynthesizer, error) 
 	return p, nil
 }
 
-// stateOfAllKey is the key under which earlier versions stored the XID state of all places in one
-// value.
+// stateOfAllKey is the storage key that earlier versions used for the XID state of all places,
+// which was stored as a single value.
 const stateOfAllKey = "xid"
 
-// start restores the XID state if a storage is configured.
+// start restores the XID state if storage is configured.
 func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	var err error
 	p.state, err = componenthelper.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, p.id, componenthelper.StateOptions{
@@ -107,13 +107,14 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 	now := time.Now().UnixNano()
 	ofAll := p.restoreOfAll(ctx, now)
 	componenthelper.Restore(ctx, p.state, func(_ string, stored *synth.State) error { return p.core.Restore(stored, now) })
-	if ofAll && p.state.Save(ctx, p.stored) == nil { // the state is now stored per place
+	if ofAll && p.state.Save(ctx, p.stored) == nil { // the state of each place is now stored separately
 		p.state.Done(ctx, "write", p.state.Write(ctx, nil, stateOfAllKey))
 	}
 	return nil
 }
 
-// restoreOfAll restores the value that an earlier version stored, and reports whether it exists.
+// If an earlier version stored the state of all places as a single value, restoreOfAll restores
+// this value. It reports whether the value exists.
 func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	var stored synth.State
 	found, err := p.state.Load(ctx, stateOfAllKey, &stored)
@@ -126,7 +127,7 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	case errors.Is(err, componenthelper.ErrDamaged), errors.Is(err, componenthelper.ErrVersion):
 		p.state.Unusable(ctx, "read", err)
 	case !found:
-		return false // a storage failure is logged with the places
+		return false // a storage failure is logged when the states of the places are read
 	}
 	for i := range stored.Devices {
 		p.state.Changed(stateKey(stored.Devices[i].Place()))
@@ -137,8 +138,9 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 // stateKey returns the key under which the state of a place is stored.
 func stateKey(p synth.Place) string { return p.Node + "/" + p.Host }
 
-// stored returns the state to store under a key, or nil if the key must be deleted. Both parts of
-// the key may contain a slash, so stored tries each slash as the separator.
+// The method stored returns the state that must be stored under a key, or nil if the key must be
+// deleted. The node name and the host name in the key may both contain slashes, so every slash is
+// tried as the separator.
 func (p *gpuSynthesizer) stored(key string) any {
 	for i, c := range key {
 		if c != '/' {
@@ -151,8 +153,8 @@ func (p *gpuSynthesizer) stored(key string) any {
 	return nil
 }
 
-// save stores the XID state of changed places. It must be called before the batch with the change
-// is sent, so that no event is counted twice.
+// save stores the XID state of changed places. The state must be saved before the batch that caused
+// the change is sent, so that no event is counted twice.
 func (p *gpuSynthesizer) save(ctx context.Context, changed []synth.Place) {
 	keys := make([]string, 0, len(changed))
 	for _, at := range changed {
@@ -167,7 +169,7 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// process replaces the exporters' metrics in the batch with samples. Everything else passes
+// process replaces the exporters' metrics in a batch with samples. Everything else passes
 // unchanged.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
@@ -226,15 +228,15 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 type reader struct {
 	*gpuSynthesizer
 	batch   *synth.Batch
-	unknown int64  // points with an exporter's prefix whose name is not in the catalogue
-	buf     []byte // reused buffer
+	unknown int64  // Points with an exporter's prefix whose metric name is not in the catalogue.
+	buf     []byte // Reused buffer.
 }
 
-// receiverScope is the scope of the dcgm receiver's metrics.
+// receiverScope is the name of the instrumentation scope of the dcgm receiver's metrics.
 const receiverScope = "github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 
-// placeOfExporter adds the place of the exporter's devices to the Resource of the exporter's
-// self-metrics, because the dcgm receiver sets only host.name.
+// placeOfExporter adds the node and the cluster of the exporter's devices to the Resource of the
+// exporter's self-metrics, because the dcgm receiver sets only host.name.
 func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	host := text(resource, signal.HostName)
 	if host == "" {
@@ -248,21 +250,23 @@ func (p *gpuSynthesizer) placeOfExporter(resource pcommon.Map) {
 	}
 }
 
-// input is the Resource of a batch that is being read.
+// input is the state of the Resource that is currently being read from a batch.
 type input struct {
 	resource pcommon.Resource
 	hashed   bool
 	hash     rowKey
-	row      *synth.Row // the row of points without attributes; of is its exporter
+	row      *synth.Row // row of the points without attributes; the field of is its exporter
 	of       *catalogue.Exporter
 	source   *synth.Source // valid if sourced is true
 	sourced  bool
-	// values is the number of points with a value, and ends is the number of stale markers.
+	// The counter values is the number of points that have a value. The counter ends is the number
+	// of stale markers.
 	values, ends int
-	delta        bool // true if the current metric has delta temporality
+	delta        bool // whether the current metric has delta temporality
 }
 
-// sourceOf returns the source of the Resource's rows, or nil if the Resource names none.
+// sourceOf returns the source of the Resource's rows, or nil if the Resource does not name a
+// source.
 func (in *input) sourceOf(batch *synth.Batch) *synth.Source {
 	if !in.sourced {
 		in.source, in.sourced = batch.Source(targetOf(in.resource.Attributes()), false), true
@@ -270,7 +274,7 @@ func (in *input) sourceOf(batch *synth.Batch) *synth.Source {
 	return in.source
 }
 
-// end marks the source as ended if all of its points are stale markers.
+// The method end marks the source as ended if all of its points are stale markers.
 func (in *input) end(batch *synth.Batch) {
 	if in.ends == 0 || in.values > 0 {
 		return
@@ -280,7 +284,7 @@ func (in *input) end(batch *synth.Batch) {
 	}
 }
 
-// read passes the points of a known field to the synth package.
+// The method read passes the points of a known field to the synth package.
 func (r *reader) read(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
@@ -289,7 +293,8 @@ func (r *reader) read(in *input, of *catalogue.Exporter, spelling catalogue.Spel
 }
 
 func (r *reader) readPoint(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, dp pmetric.NumberDataPoint) {
-	// Check the flag before the value, because the value of a point with this flag reads as 0.
+	// Check the flag before the value, because the value of a point with the NoRecordedValue flag
+	// is 0.
 	if dp.Flags().NoRecordedValue() {
 		in.ends++
 		r.batch.Drop(synth.DropNoValue)
@@ -313,13 +318,13 @@ func (r *reader) readPoint(in *input, of *catalogue.Exporter, spelling catalogue
 	r.batch.Add(r.row(in, of, dp.Attributes()), in.sourceOf(r.batch), spelling, int64(dp.Timestamp()), v)
 }
 
-// readClaimed passes points to the synth package if their labels show that they belong to the
-// exporter. It removes these points unless raw metrics are kept. It reports whether no point
-// remains.
+// readClaimed passes each point whose labels show that it belongs to the exporter to the synth
+// package. Unless raw metrics are kept, readClaimed removes these points from the metric. It
+// reports whether all points of the metric belong to the exporter.
 func (r *reader) readClaimed(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) bool {
 	dps := points.Of(m)
 	if dps.Len() == 0 {
-		return false // no exporter has metrics of this type
+		return false // no exporter exposes metrics of this type
 	}
 	left := 0
 	dps.RemoveIf(func(dp pmetric.NumberDataPoint) bool {
@@ -337,8 +342,8 @@ func (r *reader) readClaimed(in *input, of *catalogue.Exporter, spelling catalog
 	return left == 0
 }
 
-// row returns the parsed labels of a point. The labels may be on the point, on the Resource, or on
-// both.
+// row returns the parsed labels of a point. The labels may be attributes of the point, of the
+// Resource, or of both.
 func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synth.Row {
 	if attrs.Len() == 0 && in.row != nil && in.of == of {
 		return in.row
@@ -353,8 +358,8 @@ func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synt
 	}
 	row, ok := r.rows.get(key)
 	if !ok {
-		// The labels are used longer than the batch. They are cloned because the strings of the
-		// batch may be part of a larger text.
+		// The labels outlive the batch. They are cloned because the strings in the batch may be
+		// parts of a larger text.
 		row = r.newRow(of, in.resource.Attributes(), attrs, strings.Clone)
 		r.rows.put(key, row)
 	}
@@ -364,8 +369,8 @@ func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synt
 	return row
 }
 
-// newRow parses labels. It calls kept to copy each label value that it stores. Labels of the point
-// take precedence over labels of the Resource.
+// newRow parses the labels of a point and its Resource. It calls the function kept to copy each
+// label value that it stores. Labels of the point take precedence over labels of the Resource.
 func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map, kept func(string) string) *synth.Row {
 	labels := catalogue.NewRow(of)
 	var clues diagnose.Clues
@@ -388,7 +393,7 @@ func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.
 	return row
 }
 
-// text returns a copy of an attribute's value, or "" if the attribute does not exist.
+// text returns a copy of the value of an attribute, or "" if the attribute does not exist.
 func text(m pcommon.Map, key string) string {
 	v, ok := m.Get(key)
 	if !ok {
@@ -397,7 +402,7 @@ func text(m pcommon.Map, key string) string {
 	return strings.Clone(v.AsString())
 }
 
-// report updates the self-metrics with the results of the batch, and logs problems.
+// report updates the self-metrics with the counts of the batch, and logs problems.
 func (r *reader) report(ctx context.Context, now time.Time) {
 	stats := r.batch.TakeStats()
 	r.devices.Refused(r.logger, now, stats.Dropped[synth.DropDeviceLimit])
@@ -445,17 +450,18 @@ func (r *reader) report(ctx context.Context, now time.Time) {
 	}
 }
 
-// rowKey is a 128-bit hash of labels. The seeds are random, so that an attacker cannot create two
-// label sets with the same key.
+// rowKey is a 128-bit hash of labels. The hash seeds are random, so that an attacker cannot
+// construct two label sets with the same key.
 type rowKey [2]uint64
 
-// labelKey identifies a label set that is parsed with the table of one exporter.
+// labelKey identifies a label set that was parsed with the table of one exporter.
 type labelKey struct {
 	labels rowKey
 	of     *catalogue.Exporter
 }
 
-// cache stores parsed labels, because labels repeat in every scrape. It is safe for concurrent use.
+// cache stores parsed labels, because labels repeat in every scrape. A cache is safe for concurrent
+// use.
 type cache[K comparable, V any] struct {
 	mu     *sync.Mutex
 	recent *componenthelper.Recent[K, V]
@@ -483,13 +489,14 @@ func (c cache[K, V]) put(k K, v V) {
 	c.recent.Put(k, v)
 }
 
-// hash returns the key of the labels, combined with the key in chain.
+// hash returns the key of the labels, combined with the key chain.
 func (r *reader) hash(m pcommon.Map, chain rowKey) rowKey {
 	b := binary.LittleEndian.AppendUint64(r.buf[:0], chain[0])
 	b = binary.LittleEndian.AppendUint64(b, chain[1])
 	for k, v := range m.All() {
 		s := v.AsString()
-		// The lengths make the boundaries between the strings unambiguous.
+		// The lengths mark the boundaries between the strings, so that different labels never have
+		// the same encoding.
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(k)))
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
 		b = append(b, k...)

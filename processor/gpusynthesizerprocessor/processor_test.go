@@ -34,7 +34,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// synthesize returns the rendered output for one scrape in exposition format.
+// synthesize returns the output for one or more scrapes in the exposition format, as text.
 func synthesize(t *testing.T, text ...string) string {
 	t.Helper()
 	var scrapes []scrape
@@ -211,8 +211,8 @@ func TestGPUsOfOtherVendorsAreCountedAndLoggedOnce(t *testing.T) {
 	assert.Contains(t, logs.All()[0].Message, "not NVIDIA's")
 }
 
-// The dcgm receiver sets only the host. The processor adds the node and the cluster of the host's
-// devices.
+// The dcgm receiver sets only the host name. The processor adds the node and the cluster of the
+// devices on that host.
 func TestAnExportersSelfMetricsHaveThePlaceOfItsDevices(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	dir := t.TempDir()
@@ -257,7 +257,8 @@ func TestLabelChurnDoesNotGrowTheRowCache(t *testing.T) {
 	}
 }
 
-// Many jobs run on a node over several weeks. Only labels from the last few minutes are cached.
+// Many jobs run on a node over several weeks, but only the labels from the last few minutes may
+// remain in the cache.
 func TestLabelsOfDeletedPodsAreRemovedFromTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, ok := createDefaultConfig().(*Config)
@@ -288,8 +289,8 @@ func newReader() *reader {
 	return &reader{gpuSynthesizer: &gpuSynthesizer{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}}
 }
 
-// For any input, the output must follow the contract: no NaN, ratios in [0, 1], no labels that
-// depend on the value, and a device on every point.
+// For any input, the output must follow the output contract: no value is NaN, all ratios are in [0,
+// 1], no attribute depends on the value, and every point has a device.
 func FuzzSynthesizer(f *testing.F) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*", "scrapes.prom"))
 	require.NoError(f, err)
@@ -313,8 +314,8 @@ func FuzzSynthesizer(f *testing.F) {
 	})
 }
 
-// fuzzRows parses lines NAME{label="value",…} VALUE. It accepts almost any text, so that labels and
-// values are arbitrary.
+// fuzzRows parses lines of the form NAME{label="value",…} VALUE. It accepts almost any text, so
+// that labels and values can be arbitrary.
 func fuzzRows(body string, seconds int64) pmetric.Metrics {
 	s := scrape{seconds: seconds}
 	for line := range strings.SplitSeq(body, "\n") {

@@ -11,29 +11,31 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// setRow is a parsed label set of an exporter. A label set belongs to one endpoint, and the scrapes
-// of an endpoint do not overlap. Therefore, only one goroutine at a time uses a setRow.
+// setRow is a label set that was parsed as labels of an exporter. A label set belongs to one
+// endpoint, and the scrapes of an endpoint do not overlap. Therefore, only one goroutine uses a
+// setRow at a time.
 type setRow struct {
 	row    *synth.Row
-	of     *catalogue.Exporter // the exporter that row belongs to
-	target string              // empty if the labels do not name the target
-	// fields are the fields of the set's samples in the last scrape. The order of the samples is
-	// usually the same in every scrape.
+	of     *catalogue.Exporter // Exporter to which the row belongs.
+	target string              // Empty if the labels do not name the target.
+	// The fields of the label set's samples in the last scrape. The order of the samples is usually
+	// the same in every scrape.
 	fields exposedFields
 }
 
-// exposedFields are the fields of a label set's samples, in the order of the samples. Most devices
-// have the same fields and share the list, so the list must not be modified.
+// exposedFields contains the fields of a label set's samples, in the order of the samples. Most
+// devices have the same fields and share one list, so a list must not be modified.
 type exposedFields []exposedField
 
-// exposedField is a metric's entry in the catalogue.
+// exposedField is a metric with its entry in the catalogue.
 type exposedField struct {
 	metric   *exposition.Metric
-	spelling catalogue.Spelling  // empty if the metric is not a field of the catalogue
-	of       *catalogue.Exporter // nil if no exporter has the name
+	spelling catalogue.Spelling  // Empty if the metric is not a field of the catalogue.
+	of       *catalogue.Exporter // Nil if no exporter has a metric with this name.
 }
 
-// are reports whether these are the fields of the samples.
+// The method are reports whether the list contains exactly the fields of the samples, in the same
+// order.
 func (fields exposedFields) are(samples []exposition.Sample) bool {
 	if len(fields) != len(samples) {
 		return false
@@ -46,7 +48,7 @@ func (fields exposedFields) are(samples []exposition.Sample) bool {
 	return true
 }
 
-// fieldsOf looks up the fields of samples.
+// fieldsOf looks up the field of each sample.
 func fieldsOf(samples []exposition.Sample) exposedFields {
 	fields := make(exposedFields, len(samples))
 	for i := range samples {
@@ -57,7 +59,7 @@ func fieldsOf(samples []exposition.Sample) exposedFields {
 	return fields
 }
 
-// take reads the rows of a scrape. It adds rows that are not from an exporter to md.
+// take reads the rows of a scrape. Rows that do not belong to a known exporter are added to md.
 func (r *reader) take(rows *pdatagpu.Rows, md pmetric.Metrics) {
 	foreign := false
 	var last exposedFields
@@ -93,7 +95,7 @@ func (r *reader) take(rows *pdatagpu.Rows, md pmetric.Metrics) {
 	}
 }
 
-// set returns the cached entry of a label set.
+// set returns the cached entry for a label set, and creates the entry if needed.
 func (r *reader) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
 	e, ok := r.sets.get(set)
 	if !ok {
@@ -103,10 +105,10 @@ func (r *reader) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
 	return e
 }
 
-// setRow returns the labels of a label set, parsed as labels of the exporter.
+// setRow returns the row that results from parsing a label set as labels of the given exporter.
 func (r *reader) setRow(e *setRow, rows *pdatagpu.Rows, set *exposition.LabelSet, of *catalogue.Exporter) *synth.Row {
 	if e.of != of {
-		// The label values need not be copied, because the set exists as long as the row.
+		// The label values need not be copied, because the label set exists as long as the row.
 		asIs := func(s string) string { return s }
 		e.row, e.of = r.newRow(of, rows.Resource(set), pcommon.NewMap(), asIs), of
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// These are attributes of the scrape target, which the prometheus receiver and other receivers of
-// the contrib distribution set. They cannot be labels of an exporter, because label names do not
-// contain dots.
+// The prometheus receiver and other receivers in the contrib distribution use these attributes to
+// identify the scrape target. The attributes cannot be labels of an exporter, because label names
+// do not contain dots.
 const (
 	serviceName     = "service.name"
 	serviceInstance = "service.instance.id"
@@ -21,7 +21,7 @@ const (
 	serverPort      = "server.port"
 )
 
-// targetOf returns the scrape target of a Resource, or "" if the Resource names none.
+// targetOf returns the scrape target of a Resource, or "" if the Resource does not name a target.
 func targetOf(attrs pcommon.Map) string {
 	for _, keys := range [...][2]string{{serviceInstance, serviceName}, {serverAddress, serverPort}} {
 		if v, ok := attrs.Get(keys[0]); ok {
@@ -35,8 +35,8 @@ func targetOf(attrs pcommon.Map) string {
 	return ""
 }
 
-// readUp reads gpu.exporter.up: the endpoint, the time of the scrape, and whether the scrape
-// succeeded.
+// readUp reads the points of gpu.exporter.up. Each point contains the endpoint, the time of the
+// scrape, and whether the scrape succeeded.
 func (r *reader) readUp(m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {
@@ -52,8 +52,9 @@ func (r *reader) readUp(m pmetric.Metric) {
 	}
 }
 
-// readReady removes the nvml receiver's samples of devices that an exporter exposes too.
-// It reports whether no point is left. Processes are always kept, because only NVML provides them.
+// readReady removes the nvml receiver's samples of devices that are also exposed by an exporter. It
+// reports whether the metric has no points left. Samples of processes are always kept, because only
+// NVML provides such samples.
 func (r *reader) readReady(in *input, m pmetric.Metric) bool {
 	s, ok := signal.Lookup(m.Name())
 	if !ok || s.Stage != signal.StageSample || in.delta {

@@ -31,9 +31,10 @@ const (
 	urlB = "http://10.0.0.2:9400/metrics"
 )
 
-// exposed returns the exposition text for the only GPU at this second. The exporter reads the
-// driver every 30 s, lag seconds after each full and half minute, and repeats the last values until
-// then. The GPU throttles for 30% of the time, and XID 31 occurs at 400 s.
+// exposed returns the exposition text at the given second for an exporter with one GPU. The
+// exporter reads values from the driver every 30 s and repeats them until the next read. The reads
+// are delayed by lag seconds after each full and half minute. The GPU is throttled for 30% of the
+// time, and XID 31 occurs at 400 s.
 func exposed(second, lag int64) string {
 	read := (second-lag)/30*30 + lag
 	code := 0
@@ -48,13 +49,13 @@ DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n"} %d
 DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n"} %d`, 300_000_000*read, 200_000*read, 30+read%7, code)
 }
 
-// delivery is one batch from a source.
+// delivery is one batch from a source and the second at which it is sent.
 type delivery struct {
 	second int64
 	batch  pmetric.Metrics
 }
 
-// scraped returns a batch from the dcgm receiver.
+// scraped returns the batch that the dcgm receiver sends after a successful scrape.
 func scraped(t *testing.T, second int64, url, text string) delivery {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -63,7 +64,8 @@ func scraped(t *testing.T, second int64, url, text string) delivery {
 	return delivery{second, md}
 }
 
-// up adds gpu.exporter.up of an endpoint: 1 if the scrape succeeded, or 0.
+// The function up adds a gpu.exporter.up point for an endpoint. The value is 1 if the scrape
+// succeeded, and 0 otherwise.
 func up(md pmetric.Metrics, second int64, url string, value int64) pmetric.NumberDataPoint {
 	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
 	m.SetName(signal.GPUExporterUp.Name)
@@ -80,14 +82,16 @@ func failed(second int64, url string) delivery {
 	return delivery{second, md}
 }
 
-// gone returns the dcgm receiver's batch for an endpoint that is no longer scraped.
+// The function gone returns the batch that the dcgm receiver sends for an endpoint that is no
+// longer scraped.
 func gone(second int64, url string) delivery {
 	md := pmetric.NewMetrics()
 	up(md, second, url, 0).SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
 	return delivery{second, md}
 }
 
-// scrapesOf returns the scrapes of an endpoint, every 15 s from one second to another.
+// scrapesOf returns scrapes of an endpoint at intervals of 15 s, starting at the second from and
+// ending before the second until.
 func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 	t.Helper()
 	var out []delivery
@@ -97,7 +101,7 @@ func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 	return out
 }
 
-// textsOf returns scrapes of an endpoint that exposes the same text every 15 s.
+// textsOf returns scrapes at intervals of 15 s of an endpoint that always exposes the same text.
 func textsOf(t *testing.T, url string, from int64, text string) []delivery {
 	t.Helper()
 	var out []delivery
@@ -107,7 +111,7 @@ func textsOf(t *testing.T, url string, from int64, text string) []delivery {
 	return out
 }
 
-// byPrometheus returns the same scrapes as batches from the prometheus receiver.
+// byPrometheus returns the same scrapes as scrapesOf, but in batches from the prometheus receiver.
 func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
 	t.Helper()
 	var out []delivery
@@ -117,7 +121,7 @@ func byPrometheus(t *testing.T, from, until, lag int64) []delivery {
 	return out
 }
 
-// byNVML returns batches from the nvml receiver. Its values are always current.
+// byNVML returns batches from the nvml receiver, whose values are always current.
 func byNVML(from, until int64) []delivery {
 	var out []delivery
 	for s := from; s < until; s += 15 {
@@ -171,7 +175,7 @@ func newPipeline(t *testing.T) *pipeline {
 	return &pipeline{t, p, sink, logs, tel}
 }
 
-// play sends the batches in the order of their times.
+// play sends the batches in chronological order.
 func (p *pipeline) play(sources ...[]delivery) {
 	all := slices.Concat(sources...)
 	slices.SortStableFunc(all, func(a, b delivery) int { return int(a.second - b.second) })
@@ -182,8 +186,8 @@ func (p *pipeline) play(sources ...[]delivery) {
 	}
 }
 
-// lines returns the samples of a metric at or after a second. If the name is empty, it returns the
-// samples of all metrics.
+// The method lines returns the samples of a metric at or after the second from, as text. If the
+// metric name is empty, the method returns the samples of all metrics.
 func (p *pipeline) lines(metric string, from int64) []string {
 	var out []string
 	for _, md := range p.sink.AllMetrics() {
@@ -199,7 +203,7 @@ func (p *pipeline) lines(metric string, from int64) []string {
 	return out
 }
 
-// seconds returns the sample times of the temperature in seconds.
+// The method seconds returns the sample times of the temperature, in seconds.
 func (p *pipeline) seconds() []int64 {
 	var out []int64
 	for _, md := range p.sink.AllMetrics() {
@@ -269,7 +273,7 @@ func TestOnlyOneOfTwoExportersOfAGPUIsKept(t *testing.T) {
 	}
 }
 
-// A federation returns the metrics of several exporters in one scrape.
+// A Prometheus federation endpoint returns the metrics of several exporters in one scrape.
 func TestOnlyOneOfTwoExportersInABatchIsKept(t *testing.T) {
 	exporters := func(lags map[string]int64) (out []delivery) {
 		for s := int64(3); s < 600; s += 15 {
@@ -309,7 +313,7 @@ func TestTheOtherExporterTakesOverWhenTheKeptExporterIsGone(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		kept  []delivery
-		first int64 // second of the other source's first sample
+		first int64 // second of the first sample that is kept from the other source
 	}{
 		"its scrape fails":           {append(scrapesOf(t, urlA, 0, 300, 0), failed(300, urlA)), 310},
 		"it is no longer scraped":    {append(scrapesOf(t, urlA, 0, 300, 0), gone(291, urlA)), 295},
@@ -408,7 +412,7 @@ func TestExportersWithDifferentFieldsOfOneSeriesAreAConflict(t *testing.T) {
 }
 
 func TestARollingUpdateOfTheExporterLeavesNoGap(t *testing.T) {
-	// The new pod has another address, and the exporter's counters restart at 0.
+	// The new pod has a different address, and the exporter's counters start at 0 again.
 	total := func(second, xid int64) string {
 		return exposed(second, 0) + fmt.Sprintf("\nDCGM_EXP_XID_ERRORS_TOTAL{UUID=\"GPU-1\",Hostname=\"n\",xid=\"13\"} %d", xid)
 	}

@@ -43,7 +43,7 @@ func feed(t *testing.T, p processor.Metrics, seconds int64, body string) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{seconds, parse(t, body)})))
 }
 
-// rendered returns the rendered output.
+// rendered returns all output as text.
 func rendered(sink *consumertest.MetricsSink) string {
 	var b strings.Builder
 	for _, md := range sink.AllMetrics() {
@@ -52,7 +52,7 @@ func rendered(sink *consumertest.MetricsSink) string {
 	return b.String()
 }
 
-// afterRestart is a sample time after all restarts in these tests.
+// afterRestart is a sample time, in seconds, that is later than all restarts in these tests.
 const afterRestart = 1000
 
 // nodeKey is the storage key for the state of node n1.
@@ -65,8 +65,8 @@ func TestAnXIDThatOccursDuringARestartIsCounted(t *testing.T) {
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 4`)
 	feed(t, before, 20, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 31
 DCGM_EXP_XID_ERRORS_TOTAL{UUID="GPU-2",Hostname="n1",GPU_I_ID="7",xid="31"} 5`)
-	// A killed process cannot write its state. The next process reads the state that was written
-	// before.
+	// A process that is killed cannot write its state at shutdown. The next process reads the state
+	// that was written earlier.
 
 	after, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, after, afterRestart, `DCGM_FI_DEV_XID_ERRORS{UUID="GPU-1",Hostname="n1"} 79
@@ -144,7 +144,7 @@ func TestStateOfThePreviousVersionIsRead(t *testing.T) {
 	assert.NotContains(t, m.Raw(), stateOfAllKey, "otherwise it would be restored again")
 }
 
-// A change on one node writes only the state of that node.
+// If the state of one node changes, only the state of that node must be written.
 func TestEachNodeHasASeparateStoredValue(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	p, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
@@ -174,8 +174,8 @@ func TestEachNodeHasASeparateStoredValue(t *testing.T) {
 	assert.Equal(t, 5, strings.Count(got, " = 2 {error}"), "n1 had one error and has one more, and each other node has two: %s", got)
 }
 
-// If the process crashes while it converts the state to one value per node, both forms exist. The
-// value of the node is then newer.
+// If the process crashes while it converts the state of all nodes to one value per node, both forms
+// are stored. In that case, the value of the node is newer.
 func TestTheValueOfANodeReplacesTheValueOfAllNodes(t *testing.T) {
 	state := func(count int) string {
 		return fmt.Sprintf(`{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":3,"since":10000000000,`+
@@ -229,8 +229,7 @@ func TestUnusableStateIsDropped(t *testing.T) {
 	}
 }
 
-// If the write were not retried, an error that was already counted would be counted again after the
-// next restart.
+// Without a retry, an error that was already counted would be counted again after the next restart.
 func TestAFailedWriteIsRetriedWithoutAnotherChange(t *testing.T) {
 	m := storagetest.NewMemory(nil)
 	before, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))

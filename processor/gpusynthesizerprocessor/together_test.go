@@ -23,7 +23,7 @@ import (
 // same time or one after another. `make test-long` runs this test with the race detector.
 func TestStagesHaveTheSameOutputForConcurrentScrapes(t *testing.T) {
 	const nodes, scrapes = 8, 25
-	// Each GPU is held by one pod for some time, then by another pod.
+	// Each GPU is held by one pod for some time, and then by another pod.
 	body := func(node, scrape int) string {
 		var text strings.Builder
 		for gpu := range 3 {

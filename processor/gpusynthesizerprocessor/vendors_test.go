@@ -26,8 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// The outputs for recordings of other vendors' exporters must contain exactly these points. A
-// string that ends in = matches any value.
+// For recordings of other vendors' exporters, the output must contain exactly the points in this
+// list. A string that ends with = matches any value.
 func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	const (
 		mi300x   = "hw.id=a8ff74a1-0000-1000-807e-843c9b9a1d73,"
@@ -56,8 +56,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		"amd_mi300x_pr236_baremetal.prom":      {{" hw.gpu.utilization ", mi300x, "= 0f"}},
 		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=corrected", "= 2 "}},
 		"amd_mi300x_vf_issue233_prefixed.prom": {{" hw.gpu.utilization ", "hw.id=enc1-gpuvm022/gpu0,", "= 0f"}},
-		"amd_mi300x_vf_issue171.prom":          {}, // only an edge temperature of 0
-		"amd_mi300x_pr316_cpx.prom":            {}, // only pcie_tx, which is not used by any signal
+		"amd_mi300x_vf_issue171.prom":          {}, // The recording contains only an edge temperature of 0.
+		"amd_mi300x_pr316_cpx.prom":            {}, // The recording contains only pcie_tx, which no signal uses.
 		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=uncorrected", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
 		"tpu_v5p_axlearn_busy.prom":            tpus(),
@@ -101,7 +101,7 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 			assert.Equal(t, got, runRows(t, "", []scrapeText{{10, string(text)}}))
 			want, known := expected[name]
 			require.True(t, known, "say what must come out of %s", name)
-			lines := slices.DeleteFunc(strings.Split(got, "\n"), func(line string) bool { // remove metrics that are not the exporter's
+			lines := slices.DeleteFunc(strings.Split(got, "\n"), func(line string) bool { // removes metrics that are not from the exporter
 				return !strings.Contains(line, " hw.") && !strings.Contains(line, " gpu.")
 			})
 			assert.Len(t, lines, len(want), got)
@@ -115,7 +115,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 }
 
 // Two nodes have devices with the same ID if they are cloned virtual machines, or if the exporter's
-// IDs do not contain the host. The output of each node must be the same as without the other node.
+// IDs do not contain the host. The output for each node must be the same as if the other node did
+// not exist.
 func TestDevicesOnDifferentNodesMayHaveTheSameID(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	on := func(node string, s scrape) pmetric.Metrics {
@@ -155,8 +156,8 @@ func TestDevicesOnDifferentNodesMayHaveTheSameID(t *testing.T) {
 	}
 }
 
-// For a release of AMD's exporter that is only partly known, unambiguous values are emitted, and
-// all other values are counted by reason.
+// If a release of AMD's exporter is only partly known, its unambiguous values must be emitted. All
+// other values must be counted by drop reason.
 func TestUnambiguousValuesOfAPartlyKnownReleaseAreEmitted(t *testing.T) {
 	const of = `gpu_uuid="U-1",serial_number="S-1",gpu_id="0",gpu_partition_id="0",gpu_compute_partition_type="spx",card_model="102-X",hostname="n1"`
 	tel := componenttest.NewTelemetry()
@@ -186,12 +187,13 @@ gpu_junction_temperature{gpu_partition_id="0",gpu_compute_partition_type="spx",n
 		return metricdata.DataPoint[int64]{Value: 2, Attributes: attribute.NewSet(attribute.String("reason", reason))}
 	}
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
-		twice("other_entity"), twice("not_finite"), twice("absurd"), // the clock, the power, the health
+		twice("other_entity"), twice("not_finite"), twice("absurd"), // these are the clock, the power, and the health
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 6}}, metricdatatest.IgnoreTimestamp())
 }
 
-// Some releases of the exporter, and some virtual machines, do not distinguish devices correctly.
+// On some virtual machines, and with some releases of the exporter, the labels do not distinguish
+// devices correctly.
 func TestDevicesWithTheSameIdentityAreDistinguishedOrDropped(t *testing.T) {
 	const n = 4
 	type labels struct{ uuid, serial, partition, way string } // %d is gpu_id
@@ -256,8 +258,8 @@ func TestDevicesWithTheSameIdentityAreDistinguishedOrDropped(t *testing.T) {
 	}
 }
 
-// arcs returns the signals of an Intel board. PCIe bytes are a rate, which is emitted after the
-// second scrape.
+// arcs returns the expected signals of an Intel board. The PCIe bytes are not included: they are a
+// rate, which is emitted only after the second scrape.
 func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string {
 	id := "hw.id=gpu-uuid-" + number
 	return [][]string{
@@ -271,7 +273,8 @@ func arcs(number, used, occupancy, watts, hertz, chip, memory string) [][]string
 	}
 }
 
-// npus returns the signals of eight chips. Each chip was read about 0.4 s after the previous chip.
+// npus returns the expected signals of eight chips. The exporter read each chip about 0.4 s after
+// the previous chip.
 func npus() (want [][]string) {
 	for i, chip := range []string{
 		"185011D4-21104518-A0C4ED94-14CC040A-56102003", "185011D4-21E04718-93B2ED94-14CC040A-BF102003",
@@ -308,8 +311,8 @@ func TestEachRecordedChipHasTheTimeAtWhichItWasRead(t *testing.T) {
 	}
 }
 
-// tpus returns the signals of four chips that one pod holds. Rows without pod labels also describe
-// these chips.
+// tpus returns the expected signals of four chips that are held by one pod. The recording also
+// contains rows without pod labels for these chips.
 func tpus() (want [][]string) {
 	for i, bandwidth := range []string{"0.304405448f", "0.304489772f", "0.304399726f", "0.304609051f"} {
 		chip := fmt.Sprintf("hw.id=2605441806135329501-%d,", i)

@@ -12,46 +12,46 @@ import (
 // accumulator merges the rows of one device and sample time.
 type accumulator struct {
 	device *Device
-	fields []cell       // the fields of the exporter's table
-	first  catalogue.ID // id of the first field
-	// rates are the rates of the counters in the exporter's Rates.
+	fields []cell       // One cell for each field of the exporter's table.
+	first  catalogue.ID // ID of the exporter's first field.
+	// Rates of the counters in the exporter's Rates list.
 	rates []rate
-	// values is a reused buffer.
+	// values is a reusable buffer for the values of one set.
 	values []float64
-	// usage contains the values of individual holders, for the fields that newer exporters measure
-	// per process.
+	// usage contains the per-holder values of fields that newer exporters measure per process.
 	usage   []usage
 	holders []holder
-	// jobs are the sorted jobs from the labels.
+	// jobs contains the sorted job IDs from the labels.
 	jobs []string
-	// totals and counts are the values of the DCGM_EXP_XID_ERRORS fields by XID code. totals
-	// contains counters, and counts contains the counts in a sliding window.
+	// Values of the DCGM_EXP_XID_ERRORS fields, by XID code. The map totals contains counters. The
+	// map counts contains counts over a sliding window.
 	totals, counts map[int]float64
 	hasTotals      bool
 	hasCounts      bool
 	dra            DRA
 	draState       draState
-	// mig is true if this scrape contains instances of the board.
+	// mig is true if the current scrape contains instances of the board.
 	mig bool
-	// parts are the rows of fields whose values are computed from several rows.
+	// parts contains the rows of fields whose value is computed from several rows.
 	parts []part
-	// instances are the accumulators of the board's instances.
+	// instances contains the accumulators of the board's instances.
 	instances []*accumulator
 	events    []event
 	xidSeen   bool
-	// row is the last row. held is true if it names a holder. ambiguous is true if the holder may
-	// use another device instead. holder is the index in holders, or -1 if the row names no holder,
-	// a reservation pod, or an ambiguous holder.
+	// The most recent row. If held is true, the row names a holder. If ambiguous is true, the
+	// holder may be using a different device. The number holder is an index into the list holders,
+	// or -1 if the row names no holder, a reservation pod, or an ambiguous holder.
 	row             *Row
 	held, ambiguous bool
 	holder          int
 	// prev is the previous sample time, or 0 if the device is new.
 	prev int64
-	// unread is true if the driver cannot read the board. Only the existence of the device is then
-	// observed.
+	// unread is true if the driver cannot read the board. In that case, only the existence of the
+	// device is recorded.
 	unread bool
-	// contradicted are the values that other values contradict. dropped counts these values, and
-	// all others that are rejected after all rows are read, by reason.
+	// contradicted contains the values that were dropped because other values contradict them. The
+	// array dropped counts, by reason, all values that were rejected after all rows had been read,
+	// including contradicted values.
 	contradicted []contradicted
 	dropped      [NumDropReasons]int64
 }
@@ -64,18 +64,18 @@ const (
 	draConflict
 )
 
-// cell contains the value of a field from rows without a holder (bare) and from rows with a holder
-// (held).
+// cell contains two values of one field: bare comes from rows without a holder, and held comes from
+// rows with a holder.
 type cell struct {
 	bare, held       float64
 	hasBare, hasHeld bool
-	// bareRow is true if a row has no holder, even if that row has no value.
+	// bareRow is true if at least one row has no holder, whether or not that row has a value.
 	bareRow bool
 }
 
-// value returns the value of the device. If a row has no holder, it contains this value, and the
-// rows with holders contain the usage of their processes. Otherwise, the rows with holders are
-// copies of the device's value.
+// value returns the device's value of the field. A row without a holder contains the device's
+// value. If such a row exists, the rows with holders contain the usage of the holders' processes.
+// If every row has a holder, the rows are copies of the device's value.
 func (c *cell) value() (float64, bool) {
 	if c.bareRow || c.hasBare {
 		return c.bare, c.hasBare
@@ -83,8 +83,9 @@ func (c *cell) value() (float64, bool) {
 	return c.held, c.hasHeld
 }
 
-// fold merges the value of one row. Rows that repeat a value differ only because the exporter read
-// it at different times, so fold keeps the highest value. It combines masks with OR.
+// fold merges the value v of one row into have. For bit masks, fold combines the values with OR.
+// For all other kinds, fold keeps the highest value: rows that repeat a value differ only because
+// the exporter read the value at different times.
 func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 	switch {
 	case !*has:
@@ -96,7 +97,7 @@ func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 	}
 }
 
-// add adds one row's value in base units.
+// add adds the value of one row, in base units.
 func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 	c := a.cell(f.ID)
 	if held {
@@ -128,7 +129,7 @@ func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool
 	return a.Value(id, catalogue.ByID(id).Rate != 0 && s.Metric.Kind == signal.Gauge)
 }
 
-// make returns the value of a signal from the first set in which all fields have a value.
+// make computes the value of a signal from the first set whose fields all have a value.
 func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	for i, set := range s.Sets {
 		if s.Lasting {
@@ -136,7 +137,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 			case i > best:
 				return 0, false
 			case i < best && best < len(s.Sets) && s.Metric.Kind == signal.Counter:
-				continue // the better set does not include earlier increases of the current set
+				continue // the preferred set lacks increases that the set in use has already counted
 			}
 			if _, has := a.value(s, set[len(set)-1]); has {
 				a.device.sets[s] = i
@@ -162,7 +163,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	return 0, false
 }
 
-// usage is the usage of a device by the processes of one holder.
+// usage is how much of a device the processes of one holder use.
 type usage struct {
 	field  *catalogue.Field
 	holder int // index into holders
@@ -170,7 +171,7 @@ type usage struct {
 	value  float64
 }
 
-// holder is a container or a job that labels name.
+// A holder is a container or a job whose name is in the labels of a row.
 type holder struct {
 	catalogue.Holder
 	owner gpudata.Owner
@@ -178,7 +179,7 @@ type holder struct {
 	vgpus []string // the distinct replicas of a time-sliced device
 }
 
-// take stores the labels of a row. held is true if the labels name a holder.
+// take stores the labels of a row. The caller sets held to true if the labels name a holder.
 func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	r := o.row
 	a.row, a.held, a.ambiguous, a.holder = r, held, o.ambiguous, -1
@@ -190,8 +191,9 @@ func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	}
 }
 
-// addHolder returns the list with the row's holder, and the index of the holder. The pod's UID may
-// be on only some of a container's rows.
+// addHolder adds the row's holder to the list, and returns the list and the index of the holder. If
+// the list already contains the holder, addHolder completes the existing entry, because only some
+// of a container's rows may have the pod UID.
 func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	for i := range holders {
 		h := &holders[i]
@@ -214,7 +216,8 @@ func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	return append(holders, h), len(holders)
 }
 
-// addUsage adds the value of a per-process field for a holder.
+// addUsage records a holder's value of a per-process field, unless a higher value is already
+// recorded.
 func (a *accumulator) addUsage(field *catalogue.Field, holder int, part string, v float64) {
 	for i := range a.usage {
 		if u := &a.usage[i]; u.field == field && u.holder == holder && u.part == part {
@@ -225,8 +228,8 @@ func (a *accumulator) addUsage(field *catalogue.Field, holder int, part string, 
 	a.usage = append(a.usage, usage{field, holder, part, v})
 }
 
-// addXID adds a row of the DCGM_EXP_XID_ERRORS fields. A row without a code only shows that XID
-// errors are observed.
+// addXID adds a row of the DCGM_EXP_XID_ERRORS fields. A row without a code only shows that the
+// exporter monitors XID errors.
 func (a *accumulator) addXID(kind catalogue.Kind, code int, v float64) {
 	codes, has := &a.counts, &a.hasCounts
 	if kind == catalogue.EventTotal {
@@ -268,17 +271,18 @@ func (a *accumulator) reset(d *Device) {
 	}
 }
 
-// foldBoard moves the fields that measure the board from the rows of its instances to the board. Of
-// several levels, it uses the level of the instance with the lowest number. Of several counters, it
-// uses the highest. It combines masks with OR. If the row with the highest counter is missing, the
-// board's counter does not decrease, because that would look like a reset. It decreases only if the
-// counter of one of the rows decreased, or if all rows are new.
+// foldBoard moves fields that measure the whole board from the instances to the board. For a level,
+// foldBoard uses the value of the instance with the lowest number. For a counter, it uses the
+// highest value. For a bit mask, it combines the values with OR. If the row with the highest
+// counter is missing, foldBoard keeps the previous value of the board's counter, because a decrease
+// would look like a reset. The board's counter decreases only if the counter of an instance
+// decreased, or if all instances are new.
 func (a *accumulator) foldBoard() {
 	fields, measures := a.device.of.Board, a.device.of.MeasuresBoard
 	for i, f := range fields {
 		c := a.cell(f.ID)
 		if c.hasBare || c.hasHeld {
-			continue // a row of the board has the value
+			continue // one of the board's own rows has the value
 		}
 		lowest, known, fell := 0, false, false
 		for _, in := range a.instances {

@@ -13,30 +13,30 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Batch collects rows and computes samples from them. It must be used by only one goroutine.
+// Batch collects rows and computes samples from them. A Batch must be used by only one goroutine.
 type Batch struct {
 	*Synthesizer
 
-	now     time.Time     // when the batch arrived
-	arrived time.Duration // time from the first batch to now, by the monotonic clock
+	now     time.Time     // When the batch arrived.
+	arrived time.Duration // Time from the first batch to now, by the monotonic clock.
 
 	rows      []observation
-	have      content             // the kinds of rows
-	readings  []catalogue.Reading // reused buffer
-	scrapes   []scraped           // the sources of rows, by sample time
-	unproven  []*Source           // sources that had not exposed a device before this batch
+	have      content             // Kinds of rows in the batch.
+	readings  []catalogue.Reading // Reused buffer.
+	scrapes   []scraped           // Sources of the rows, by sample time.
+	unproven  []*Source           // Sources that had not exposed a device before this batch.
 	conflict  *Conflict
 	diagnosis *diagnosis // nil unless gpu.signal.available is enabled
 	active    []*accumulator
 	pool      []*accumulator
 	stats     Stats
 	changed   []Place
-	frames    []*gpudata.Frame // the frames of the current node
+	frames    []*gpudata.Frame // Frames of the current node.
 }
 
-// Begin returns an empty batch that arrives at now. now must have a monotonic clock reading, or be
-// zero. If it is zero, no sample counts as being in the future, and a sample that is older than
-// another always counts as late.
+// Begin returns an empty batch whose arrival time is now. The arrival time must be zero or have a
+// monotonic clock reading. If the arrival time is zero, no sample is treated as being in the
+// future, and a sample that is older than another sample is always treated as late.
 func (s *Synthesizer) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Synthesizer) Begin(now time.Time) *Batch {
 	return b
 }
 
-// End ends the batch. The batch must not be used afterward.
+// End ends the batch. The batch must not be used after End.
 func (b *Batch) End() {
 	b.stats, b.conflict, b.changed = Stats{}, nil, nil
 	b.mu.Lock()
@@ -68,29 +68,30 @@ func (b *Batch) End() {
 	b.idle = append(b.idle, b)
 }
 
-// TakeStats returns the counts since the last call.
+// TakeStats returns the counts since the previous call of TakeStats.
 func (b *Batch) TakeStats() Stats {
 	out := b.stats
 	b.stats = Stats{}
 	return out
 }
 
-// TakeConflict returns a conflict that was detected since the last call, or nil.
+// TakeConflict returns a conflict that was detected since the previous call of TakeConflict, or nil
+// if none was detected.
 func (b *Batch) TakeConflict() *Conflict {
 	c := b.conflict
 	b.conflict = nil
 	return c
 }
 
-// TakeChanged returns the places whose State changed since the last call.
+// TakeChanged returns the places whose State changed since the previous call of TakeChanged.
 func (b *Batch) TakeChanged() []Place {
 	changed := b.changed
 	b.changed = nil
 	return changed
 }
 
-// Add adds one row. src is nil if the row does not name its source. at is the sample time in
-// nanoseconds since the epoch.
+// Add adds one row to the batch. If the row does not name its source, src is nil. The parameter at
+// is the sample time in nanoseconds since the epoch.
 func (b *Batch) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
 		b.stats.Dropped[row.drop]++
@@ -159,9 +160,9 @@ func (b *Batch) Flush() []*gpudata.Frame {
 	return frames
 }
 
-// eachNode sorts rows by node and calls f for each node with b.rows set to the rows of the node. f
-// may remove rows from b.rows. Removed rows, and the rows of nodes beyond the limit, become zero
-// observations in rows.
+// eachNode sorts rows by node. For each node, it sets b.rows to the rows of that node and then
+// calls f. The function f may remove rows from b.rows. Removed rows, and the rows of nodes beyond
+// the limit, are replaced by zero observations in the slice rows.
 func (b *Batch) eachNode(rows []observation, f func(*node)) {
 	if b.have.nodes {
 		slices.SortStableFunc(rows, func(x, y observation) int { return cmp.Compare(x.node(), y.node()) })
@@ -184,8 +185,8 @@ func (b *Batch) eachNode(rows []observation, f func(*node)) {
 	b.rows = all
 }
 
-// withNode calls f with the state of a node. If the node limit is reached, it does not call f and
-// returns false.
+// withNode calls f with the state of a node. If the node limit is reached, withNode returns false
+// without calling f.
 func (b *Batch) withNode(name string, f func(*node)) bool {
 	return b.nodes.With(b.place(Place{Node: name}), b.now, func(s *node) {
 		s.Batch = b
@@ -195,8 +196,8 @@ func (b *Batch) withNode(name string, f func(*node)) bool {
 	})
 }
 
-// sweep removes state that no scrape has used for idleLimit. It runs at most once per quarter of
-// idleLimit.
+// sweep removes state that no scrape has used for longer than idleLimit. It does this at most once
+// every idleLimit/4.
 func (b *Batch) sweep() {
 	removed := false
 	swept := b.nodes.Sweep(b.now, idleLimit/4, func(_ string, s *node, _ time.Time) (gone bool) {
@@ -224,8 +225,9 @@ func (o *observation) node() string {
 	return o.row.place.Node
 }
 
-// targets are the pods that a relaying Prometheus scraped. If a GPU has no holder, its rows name
-// the scraped pod as if that pod were the holder, even if no other GPU on the node has a holder.
+// targets contains the pods that were scraped by Prometheus servers whose metrics are relayed. The
+// rows of a GPU without a holder name the scraped pod as if that pod were the holder, even if no
+// other GPU on the node has a holder.
 type targets struct {
 	mu   sync.RWMutex
 	pods catalogue.Targets
@@ -252,7 +254,7 @@ func (t *targets) clear() {
 	clear(t.pods)
 }
 
-// findTargets records the scraped pods that the rows of the batch name.
+// findTargets records the scraped pods that are named in the rows of the batch.
 func (b *Batch) findTargets() {
 	for i := range b.rows {
 		if r := b.rows[i].row; r.relayed && !r.of.OfContainers {
@@ -261,12 +263,12 @@ func (b *Batch) findTargets() {
 	}
 }
 
-// boardIndex contains the places of all boards. Exporters of containers and of processes may not
-// name their node. Their rows belong to the node if exactly one node has the board.
+// boardIndex contains the places of all boards. The rows of container and process exporters may not
+// name their node. If exactly one node has the board of a row, the row belongs to that node.
 type boardIndex struct {
 	mu     sync.Mutex
-	places map[string][]Place // by hw.id
-	// migs are the boards of MIG devices by MIG UUID, from rows that do not name their node.
+	places map[string][]Place // By hw.id.
+	// Boards of MIG devices, by MIG UUID, from rows that do not name their node.
 	migs map[string]migBoard
 }
 
@@ -293,7 +295,7 @@ func (x *boardIndex) remove(id string, p Place) {
 	}
 }
 
-// findNodes finds the nodes of rows that do not name their node.
+// findNodes determines the node of each row that does not name its node.
 func (b *Batch) findNodes() {
 	x := &b.boards
 	x.mu.Lock()
@@ -305,7 +307,7 @@ func (b *Batch) findNodes() {
 			x.migs[r.migUUID] = migBoard{r.is.Board, b.arrived}
 		}
 	}
-	located := map[*Row]*Row{} // copies, because a later batch may find another node for the same row
+	located := map[*Row]*Row{} // copied rows, because a later batch may find a different node for the same Row
 	for i := range b.rows {
 		o := &b.rows[i]
 		if !placeless(o.row) {
@@ -323,8 +325,8 @@ func (b *Batch) findNodes() {
 	}
 }
 
-// nodeOf returns the node with the board of a row that does not name its node. It returns "" if no
-// node or several nodes have the board. The caller must hold the lock.
+// nodeOf determines the node of a row that does not name its node. It returns the node that has the
+// row's board, or "" if no node or several nodes have the board. The caller must hold x.mu.
 func (x *boardIndex) nodeOf(r *Row) string {
 	if r.process == nil {
 		id := r.is.Board
@@ -345,8 +347,8 @@ func (x *boardIndex) nodeOf(r *Row) string {
 	return onlyNode(slices.Collect(maps.Values(x.places))...)
 }
 
-// onlyNode returns the node of the only place in the lists. It returns "" if the lists contain no
-// place or different places.
+// onlyNode returns the node of the only place in the lists. It returns "" if the lists are empty,
+// or if they contain different places.
 func onlyNode(lists ...[]Place) string {
 	var found *Place
 	for _, places := range lists {
@@ -363,8 +365,8 @@ func onlyNode(lists ...[]Place) string {
 	return found.Node
 }
 
-// forget removes MIG devices that no row has named for idleLimit, and returns the number of removed
-// devices.
+// forget removes MIG devices that no row has named for longer than idleLimit. It returns how many
+// devices it removed.
 func (x *boardIndex) forget(arrived time.Duration) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// namedBy identifies a device that a source exposes.
+// namedBy identifies a device by the source that exposes it and by its hw.id.
 type namedBy struct {
 	source *Source
 	device string // hw.id
 }
 
-// noteHolders stores the holders that one scrape names, for boards with several sources. They are
-// stored because the source whose samples are kept may not name them.
+// noteHolders stores the holders from one scrape for boards that have several sources. The source
+// whose samples are kept may not name the holders.
 func (s *node) noteHolders(rows []observation) {
 	begun := map[namedBy]bool{}
 	for i := range rows {
@@ -37,8 +37,8 @@ func (s *node) noteHolders(rows []observation) {
 	}
 }
 
-// borrowHolders copies the device's holders from another present source if the source of this
-// scrape names none. It reports whether it copied any.
+// borrowHolders copies the device's holders from another source if the source of the current scrape
+// names no holders. It reports whether it copied any holders.
 func (a *accumulator) borrowHolders(by *Source, at int64, arrived time.Duration) bool {
 	c := a.device.claims
 	if len(a.holders) > 0 || by == nil || c == nil || len(c.named) == 0 {

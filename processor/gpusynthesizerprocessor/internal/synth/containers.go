@@ -12,14 +12,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// This file handles container-level exporters. Their rows describe containers on devices that other
-// exporters expose.
+// This file handles container-level exporters. The rows of a container-level exporter describe
+// containers. The devices of these containers are exposed by other exporters.
 
 // aboveMemory is the highest accepted ratio of a container's memory usage to the memory size of the
-// board. It allows for rounding.
+// board. The margin above 1 allows for rounding.
 const aboveMemory = 1.05
 
-// joinContainers finds the devices of the rows of container-level exporters. It drops rows that
+// joinContainers finds the device of each row from a container-level exporter. It drops rows that
 // measure a whole device if another source also measures that device.
 func (s *node) joinContainers() {
 	for i := range s.rows {
@@ -48,14 +48,14 @@ func (s *node) joinContainers() {
 // migDevice identifies a MIG device by its node and the UUID that the driver assigned.
 type migDevice struct{ node, uuid string }
 
-// migInstance identifies the MIG instance of a MIG device.
+// migInstance identifies a MIG instance by its board and its GPU instance ID.
 type migInstance struct {
 	board, instance string
-	arrived         time.Duration // arrival time of the last row with the instance
+	arrived         time.Duration // arrival time of the last row that named the instance
 }
 
-// noteMIG records which instance a MIG device is, if the row names both. Other rows of containers
-// may name only the MIG device, but the board's exporter names the instance.
+// noteMIG records the instance of a MIG device if the row names both. Other rows of containers may
+// name only the MIG device, whereas the board's exporter names the instance.
 func (s *node) noteMIG(r *Row) {
 	if r.migUUID == "" || r.instance == "" {
 		return
@@ -66,16 +66,17 @@ func (s *node) noteMIG(r *Row) {
 	}
 }
 
-// forgetMIGs removes MIG devices that no row has named for idleLimit.
+// forgetMIGs removes MIG devices that no row has named for longer than idleLimit.
 func (s *node) forgetMIGs() {
 	before := len(s.migs)
 	maps.DeleteFunc(s.migs, func(_ migDevice, i migInstance) bool { return s.arrived-i.arrived > idleLimit })
 	s.migged.Free(before - len(s.migs))
 }
 
-// containerDevice returns the device of a container's row. If another exporter exposes the board,
-// the device has the place from that exporter. Some tools remove the prefix of NVIDIA's IDs.
-// Therefore, if no exporter exposes the ID, containerDevice looks it up again with the prefix.
+// containerDevice returns the device that a container's row describes. If another exporter exposes
+// the board, the device is at the place that the other exporter reports. Some tools remove the
+// prefix from NVIDIA's IDs. Therefore, if no exporter exposes the ID, containerDevice adds the
+// prefix and looks the ID up again.
 func (s *node) containerDevice(r *Row) *Device {
 	id, instance, place := r.is.Board, "", r.place
 	if i, known := s.migs[migDevice{place.Node, cmp.Or(r.migUUID, id)}]; known {
@@ -99,9 +100,10 @@ func (s *node) containerDevice(r *Row) *Device {
 	return d
 }
 
-// exposed returns the board with this ID that an exporter exposes on the named node. A
-// container-level exporter may not name its node. In that case, exposed returns the board if
-// exactly one board has the ID, because the row was assigned to the only node with that board.
+// exposed returns the board that has the given ID and that an exporter exposes on the given node.
+// If a container-level exporter does not name its node, node is empty and the row has already been
+// assigned to the only node that has the board. In that case, exposed returns the board if exactly
+// one board has the ID.
 func (s *node) exposed(id, node string) *Device {
 	boards := s.boards[id]
 	for _, b := range boards {
@@ -115,7 +117,7 @@ func (s *node) exposed(id, node string) *Device {
 	return nil
 }
 
-// given reports whether another source provides samples of a device.
+// The method given reports whether another source provides samples for a device.
 func (s *node) given(d *Device, at int64) bool {
 	for _, b := range s.boards[d.ID] {
 		isNew := b.last == 0
@@ -127,7 +129,8 @@ func (s *node) given(d *Device, at int64) bool {
 	return c != nil && slices.ContainsFunc(c.list, func(x claim) bool { return x.there(&Source{}, at, s.arrived) })
 }
 
-// containersLast sorts the devices of container-level exporters after all other devices.
+// containersLast is a comparison function that sorts devices of container-level exporters after all
+// other devices.
 func containersLast(a, b *accumulator) int {
 	switch {
 	case a.device.of.OfContainers == b.device.of.OfContainers:
@@ -138,7 +141,7 @@ func containersLast(a, b *accumulator) int {
 	return -1
 }
 
-// partOf returns the part of a container's usage that a row measures.
+// partOf returns which part of a container's usage the row measures.
 func partOf(r *Row) string {
 	if r.of.OfContainers {
 		return r.part
@@ -146,7 +149,8 @@ func partOf(r *Row) string {
 	return ""
 }
 
-// note stores the board's values. The method agrees compares containers' values with them.
+// The method note stores values of the board. The method agrees compares the values of containers
+// with the stored values.
 func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 	switch {
 	case m == signal.HwGPUMemoryLimit:
@@ -158,10 +162,10 @@ func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 	}
 }
 
-// budgetSource is the attribute of budgets that come from an exporter.
+// budgetSource is the attribute that marks budgets from an exporter.
 var budgetSource = []gpudata.Attr{{Key: signal.BudgetSource, Value: signal.BudgetSourceExporter}}
 
-// containers adds the usage and the limits of the holder with this index.
+// The method containers adds the usage and the limits of the holder with the given index.
 func (e *emitter) containers(holder int, named *gpudata.User) {
 	u := e.to.SameUser(named.Holder)
 	// A row that names a pod but no container shows what a scheduler reserved for the pod.
@@ -197,7 +201,8 @@ func (e *emitter) containers(holder int, named *gpudata.User) {
 }
 
 // usageOf returns a holder's value from the first field of the signal that has a value for the
-// holder. It returns the sum of the parts or, for ratios, the highest value.
+// holder. If the field has several parts, usageOf returns the sum of the parts or, for ratios, the
+// highest value.
 func (a *accumulator) usageOf(s *catalogue.Signal, holder int) (v float64, ok bool) {
 	for _, set := range s.Sets {
 		for _, u := range a.usage {
@@ -218,7 +223,7 @@ func (a *accumulator) usageOf(s *catalogue.Signal, holder int) (v float64, ok bo
 	return 0, false
 }
 
-// noteProcess records that an exporter of the board provides a container metric at this sample
+// noteProcess records that an exporter of the board provided a container metric at the given sample
 // time.
 func (c *claims) noteProcess(m *signal.Metric, at int64) {
 	if c == nil {
@@ -237,8 +242,9 @@ func (e *emitter) givenByProcess(m *signal.Metric) bool {
 }
 
 // agrees reports whether a container's value is consistent with the board's samples from another
-// exporter. HAMi's monitor has reported a memory usage of 2^64 bytes (HAMi#1181). It also continues
-// to report the last utilization of a container that became idle (HAMi#1565).
+// exporter. HAMi's monitor has reported a memory usage of 2^64 bytes (HAMi#1181). HAMi's monitor
+// also keeps reporting the last utilization of a container after the container becomes idle
+// (HAMi#1565).
 func (e *emitter) agrees(m *signal.Metric, v float64) bool {
 	c := e.s.claims[boardKey{e.a.device.Place.Node, e.a.device.ID}]
 	switch {

@@ -22,7 +22,7 @@ type Place struct {
 	Node string
 }
 
-// DRA is the allocation that the labels of a row name. Empty fields are unknown.
+// DRA is the DRA allocation that is named in the labels of a row. Empty fields are unknown.
 type DRA struct {
 	Claim, Driver, Pool, Device string
 }
@@ -31,70 +31,73 @@ func (d DRA) allocation() gpudata.Allocation {
 	return gpudata.Allocation{Claim: d.Claim, Driver: d.Driver, Pool: d.Pool, Device: d.Device}
 }
 
-// Device is a board or a MIG instance. It is removed when no scrape has named it for idleLimit.
+// Device is a board or a MIG instance. A device that no scrape has named for longer than idleLimit
+// is removed.
 type Device struct {
 	// ID is the hw.id.
 	ID string
-	// of is the exporter whose table describes the rows of the device.
+	// The exporter whose table describes the device's rows.
 	of *catalogue.Exporter
-	// Parent is the board of a MIG instance. It is nil for a board.
+	// Parent is the board of a MIG instance. For a board, Parent is nil.
 	Parent *Device
-	// Name, Model, Profile, and MIGUUID are the last exposed descriptions of the device. Driver is
-	// the version of the driver. Serial is the serial number of the board.
+	// Name, Model, Profile, and MIGUUID are the most recently exposed descriptions of the device.
+	// Driver is the driver version. Serial is the serial number of the board.
 	Name, Model, Profile, MIGUUID, Driver, Serial string
 	// Partitions is the number of partitions of the board if the device is a partition. Otherwise
 	// it is empty.
 	Partitions string
 	// Instance is the GPU instance ID from the rows of a MIG instance. Otherwise it is empty.
 	Instance string
-	// Place is where the device is. A device that moves to another place becomes a new device.
+	// Place is the host and the node of the device. A device that moves to another place becomes a
+	// new device.
 	Place Place
-	// known contains the capacities that are known from the model.
+	// known caches the capacities of the model.
 	known struct {
 		model      string
 		capacities catalogue.Capacities
 	}
-	// DRA is the allocation that the rows of the last scrape name. It is empty if no row names an
-	// allocation, or if rows name different allocations.
+	// DRA is the allocation that is named in the last scrape. It is empty if no row names an
+	// allocation, or if the rows name different allocations.
 	DRA DRA
 	as  gpudata.Device // the device in frames
 
-	number   int    // number of the instance; foldBoard uses the lowest
-	instance string // identity of the instance on the board, empty for a board
+	number   int    // Number of the instance. The method foldBoard prefers the lowest number.
+	instance string // Identity of the instance on the board. Empty for a board.
 
-	// claims are the claims on the device's board. era is the era of the claims in which the
-	// device's baselines were set.
+	// Claims on the device's board. The field era is the era of the claims in which the device's
+	// baselines were set.
 	claims *claims
 	era    uint32
 
-	// last is the newest sample time, and prev is the one before it. Both are 0 if there is no such
-	// sample. They belong to the place's era with the number clockEra.
+	// The newest sample time (last) and the previous sample time (prev), or 0 if there is no such
+	// sample. Both were recorded in the place's era number clockEra.
 	last, prev int64
 	clockEra   uint32
 	home       *placeState
-	// restored is the time at which the device was restored. It is used in place of the previous
-	// sample time until the first sample, because the last sample time before the restart may be
-	// unknown.
+	// restored is the time at which the device was restored from storage, until the first sample
+	// after the restart. For that sample, it serves as the previous sample time, because the last
+	// sample time before the restart may be unknown.
 	restored int64
-	// unread is the last sample time at which the driver could not read the device, or 0. arrived
-	// is the arrival time of the last scrape with the device, by the Synthesizer's own clock.
+	// unread is the last sample time at which the driver could not read the device, or 0 if there
+	// is none. The field arrived is the arrival time of the last scrape of the device, by the
+	// Synthesizer's own clock.
 	unread  int64
 	arrived time.Duration
-	// observed is true once the device has had a sample. samples is the number of samples in the
-	// last scrape.
+	// observed is true once the device has had a sample. The field samples is the number of the
+	// device's samples in the last scrape.
 	observed bool
 	samples  int
 
 	xid    xidState
 	health health
-	bytes  []byteCounter // of the exporter's Rates, nil before the first
-	// sums, trackers, and sets contain the state of the fields and signals that need state. They
-	// are nil before the first value.
+	bytes  []byteCounter // Last values of the counters in the exporter's Rates list. Nil before the first value.
+	// The maps sums, trackers, and sets contain the state of the fields and signals that need
+	// state. Each map is nil until it has an entry.
 	sums     map[catalogue.ID]*sum
 	trackers map[*catalogue.Signal]catalogue.Tracker
-	sets     map[*catalogue.Signal]int // the set that a lasting signal uses
-	// counters are the last values of the counters among the exporter's Board fields: the exposed
-	// values of an instance, or the computed values of a board. A value is NaN if it is unknown.
+	sets     map[*catalogue.Signal]int // The set that each lasting signal uses.
+	// Last values of the counters among the exporter's Board fields. For an instance, they are the
+	// exposed values. For a board, they are the computed values. An unknown value is NaN.
 	counters []float64
 
 	acc *accumulator // the rows of the current scrape, nil between scrapes
@@ -102,11 +105,11 @@ type Device struct {
 	removed bool // the device was removed, but rows may still refer to it
 }
 
-// seen records a sample time and returns the previous sample time. It returns 0 if there is none,
-// or if t is older than the newest sample time.
+// seen records the sample time t and returns the previous sample time. It returns 0 if there is no
+// previous sample, or if t is older than the newest sample time.
 func (d *Device) seen(t int64) int64 {
 	if d.clockEra != d.home.era {
-		// A clock was set back: continue from the last scrape.
+		// The clock of the place was set back, so earlier sample times and baselines are invalid.
 		d.clockEra = d.home.era
 		d.prev, d.last, d.xid.time = 0, 0, 0
 		d.forgetBases()
@@ -143,8 +146,8 @@ func (d *Device) tracker(s *catalogue.Signal) catalogue.Tracker {
 	return d.trackers[s]
 }
 
-// bestSet returns the position of the set that a lasting signal uses. Before any set had a value,
-// it returns the number of sets.
+// bestSet returns the index of the set that a lasting signal uses. If no set has had a value yet,
+// bestSet returns the number of sets.
 func (d *Device) bestSet(s *catalogue.Signal) int {
 	if d.sets == nil {
 		d.sets = map[*catalogue.Signal]int{}
@@ -155,7 +158,7 @@ func (d *Device) bestSet(s *catalogue.Signal) int {
 	return len(s.Sets)
 }
 
-// counter returns a pointer to the last value of the Board field with this index.
+// counter returns a pointer to the last value of the Board field with index i.
 func (d *Device) counter(i int) *float64 {
 	if d.counters == nil {
 		d.counters = slices.Repeat([]float64{math.NaN()}, len(d.of.Board))
@@ -163,7 +166,7 @@ func (d *Device) counter(i int) *float64 {
 	return &d.counters[i]
 }
 
-// describe updates the description of the device from a row. texts may be nil.
+// describe updates the description of the device from a row. The slice texts may be nil.
 func (d *Device) describe(r *Row, texts []podTexts) {
 	set(&d.Name, r.name)
 	set(&d.Model, r.model)
@@ -183,7 +186,8 @@ func (d *Device) describe(r *Row, texts []podTexts) {
 	}
 }
 
-// capacities returns the capacities of the device's board. They are looked up once per model name.
+// capacities returns the capacities of the device's board. The capacities are looked up only when
+// the model name changes.
 func (d *Device) capacities() *catalogue.Capacities {
 	if d.known.model != d.Model {
 		d.known.model, d.known.capacities = d.Model, d.of.Capacities(d.Model)
@@ -192,7 +196,7 @@ func (d *Device) capacities() *catalogue.Capacities {
 }
 
 // describeBoard updates the description of a board from one of its instances, because the board may
-// not have rows.
+// not have rows of its own.
 func (d *Device) describeBoard(instance *Device) {
 	set(&d.Name, instance.Name)
 	set(&d.Model, instance.Model)
@@ -200,14 +204,14 @@ func (d *Device) describeBoard(instance *Device) {
 	set(&d.Serial, instance.Serial)
 }
 
-// set sets text to by unless by is empty.
+// set replaces text with the value by, unless that value is empty.
 func set(text *string, by string) {
 	if by != "" {
 		*text = by
 	}
 }
 
-// fill sets the description of the device in f. It does not add samples.
+// fill copies the description of the device to f. It does not add samples.
 func (d *Device) fill(f *gpudata.DeviceFrame) {
 	f.Device = d.as
 	f.Description = gpudata.Description{
@@ -225,10 +229,10 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 }
 
 // Row contains the parsed labels of a row. A Row can be reused for all rows with the same labels,
-// even in several batches at the same time. device and other are protected by the lock of the row's
-// node.
+// even in several batches at the same time. The lock of the row's node guards the fields device and
+// other.
 type Row struct {
-	// Clues describe the exporter according to the labels. The caller sets them if
+	// Clues contains what the labels reveal about the exporter. The caller sets Clues if
 	// gpu.signal.available is enabled.
 	Clues diagnose.Clues
 
@@ -236,7 +240,7 @@ type Row struct {
 	is catalogue.Identity
 
 	device  *Device
-	other   *Row // a row with the same labels for the device that the exporter's Resolve hook found
+	other   *Row // copy of this row for the device that the exporter's Resolve hook found
 	place   Place
 	located string // the node that findNodes found for a row that does not name its node
 	name    string
@@ -245,56 +249,57 @@ type Row struct {
 	// instance is the GPU instance ID.
 	instance string
 	migUUID  string
-	// cut is the label that distinguishes fields with the same name. part is the label that
-	// distinguishes parts of the device.
+	// The label cut distinguishes fields with the same name. The label part distinguishes parts of
+	// the device.
 	cut, part string
-	// partitions is the number of partitions of the board, empty if unknown.
+	// partitions is the number of partitions of the board, or empty if the number is unknown.
 	partitions string
 	driver     string
 	serial     string
 	*named
 	// draOther is true if the DRA labels describe a MIG device but the row describes the whole
-	// board. dcgm-exporter up to version 4.8.2 exposes such rows.
+	// board. Versions of dcgm-exporter up to 4.8.2 expose such rows.
 	draOther bool
 
 	held    bool
 	relayed bool
-	// namesPod is true if the labels name a pod, even if the pod is not a holder. The row's labels
-	// may then include the pod's own labels.
+	// namesPod is true if the labels name a pod, even if the pod is not a holder. In that case, the
+	// row's labels may include the pod's own labels.
 	namesPod bool
-	// doubtful is true if the holder is named like an exporter and the scrape target is unknown.
+	// doubtful is true if the holder has the name of an exporter and the scrape target is unknown.
 	doubtful bool
 	// federated is true if a Prometheus server added the target labels.
 	federated bool
-	// process is the process that a process exporter's row describes. It is nil for other
-	// exporters.
+	// process is the process that a process exporter's row describes. For rows of other exporters,
+	// process is nil.
 	process *gpudata.Unplaced
-	vgpu    string // the replica of a time-sliced device
-	job     string // the job that the labels name, even if they also name a container
-	xid     int    // code of DCGM_EXP_XID_ERRORS rows, -1 for none
+	vgpu    string // Replica of a time-sliced device.
+	job     string // Job that the labels name, even if the labels also name a container.
+	xid     int    // Code of a DCGM_EXP_XID_ERRORS row, or -1 if there is none.
 
-	drop DropReason // the reason why rows with these labels are dropped
-	// foreign is true if the labels show that the row does not belong to the exporter. certain is
-	// true if the labels show that the row belongs to the exporter, even if the metric name has
+	drop DropReason // Reason why rows with these labels are dropped.
+	// If foreign is true, the labels show that the row does not belong to the exporter. If certain
+	// is true, the labels show that the row belongs to the exporter, even if the metric name has
 	// another prefix.
 	foreign, certain bool
 }
 
-// named contains the holder that a row names. Most rows name no holder and share the value nobody.
+// named contains the holder that is named in a row. Most rows name no holder and share the variable
+// nobody.
 type named struct {
 	dra    DRA
 	holder catalogue.Holder
-	owner  gpudata.Owner    // of a job
-	target catalogue.Holder // the scrape target's own pod, on relayed rows
+	owner  gpudata.Owner    // Owner of a job.
+	target catalogue.Holder // On relayed rows, the scrape target's own pod.
 }
 
 var nobody named
 
-// Foreign reports whether the row has a metric name of the exporter but does not belong to the
-// exporter.
+// Foreign reports whether the row does not belong to the exporter, although it has one of the
+// exporter's metric names.
 func (r *Row) Foreign(name catalogue.Spelling) bool { return r.foreign || name.Prefixed && !r.certain }
 
-// isTarget reports whether the holder in the plain labels is the scrape target. If the Resource
+// isTarget reports whether the plain labels name the scrape target as the holder. If the Resource
 // does not name the target, isTarget uses the other labels of the row.
 func isTarget(labels *catalogue.Row, h, target catalogue.Holder) bool {
 	if target.Pod == "" {
@@ -303,8 +308,8 @@ func isTarget(labels *catalogue.Row, h, target catalogue.Holder) bool {
 	return h.Pod == target.Pod && (target.Namespace == "" || h.Namespace == target.Namespace)
 }
 
-// Row parses labels. target is the pod that the Resource names as the scrape target. This pod is
-// never a holder.
+// Row parses the labels of a row. The parameter target is the pod that the Resource names as the
+// scrape target. The scrape target is never a holder.
 func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder) *Row {
 	of := labels.Of()
 	if of.Claims != nil && !of.Claims(labels) {
@@ -384,15 +389,15 @@ func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Hol
 	return r
 }
 
-// refusals are the drop reasons of rows that do not describe a device.
+// refusals contains the drop reasons for rows that do not describe a device.
 var refusals = [...]DropReason{
 	catalogue.Accepted: DropNone, catalogue.NoDevice: DropNoDevice,
 	catalogue.OtherEntity: DropOtherEntity, catalogue.OtherVendor: DropOtherVendor,
 }
 
-// device returns the device with this identity and adds it if it is new. It returns nil if the
-// limit is reached. The place is part of the key, because simulated GPUs and cloned machines repeat
-// UUIDs.
+// device returns the device with the given identity, and adds the device if it is new. If the
+// device limit is reached, device returns nil. The place is part of the key, because several
+// simulated GPUs or cloned machines can have the same UUID.
 func (s *node) device(of *catalogue.Exporter, place Place, is catalogue.Identity) *Device {
 	board := deviceKey{of, place, is.Board, ""}
 	b := s.devices[board]
@@ -439,7 +444,8 @@ func (s *node) add(k deviceKey, d *Device) {
 	s.devices[k] = d
 }
 
-// deviceKey identifies a device. It contains the exporter, because two vendors may use the same ID.
+// deviceKey identifies a device. The key contains the exporter, because two vendors may use the
+// same ID.
 type deviceKey struct {
 	of              *catalogue.Exporter
 	place           Place

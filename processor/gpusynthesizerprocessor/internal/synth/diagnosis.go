@@ -13,7 +13,7 @@ type diagnosis struct {
 	devices   map[*Device]*diagnose.Device
 }
 
-// exporterAt identifies the exporter of one vendor's devices at a place.
+// exporterAt identifies an exporter at one place.
 type exporterAt struct {
 	of    *catalogue.Exporter
 	place Place
@@ -24,7 +24,7 @@ func (g *diagnosis) begin() {
 	*g = diagnosis{map[exporterAt]*diagnose.Scrape{}, map[*Device]*diagnose.Device{}}
 }
 
-// see records a row with its value or the reason why its value was dropped.
+// The method see records a row, together with its value or the reason why the value was dropped.
 func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool) {
 	d := g.device(o.row.device)
 	g.exporters[exporterAt{o.row.device.of, o.row.place}].Clues.Merge(o.row.Clues)
@@ -42,7 +42,7 @@ func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool)
 	d.RecordRow(o.field.ID, state, v, held, o.ambiguous, catalogue.IsReservation(o.row.holder))
 }
 
-// device returns the diagnosis of a device in this scrape.
+// device returns the diagnosis of a device in the current scrape.
 func (g *diagnosis) device(d *Device) *diagnose.Device {
 	out := g.devices[d]
 	if out == nil {
@@ -62,17 +62,17 @@ func (g *diagnosis) device(d *Device) *diagnose.Device {
 	return out
 }
 
-// end copies the models of the devices after all rows are read.
+// The method end copies the model names of the devices after all rows have been read.
 func (g *diagnosis) end() {
 	for d, out := range g.devices {
 		out.Model = d.Model
 	}
 }
 
-// signals adds a gpu.signal.available sample for each signal of the device. A signal that is
-// measured on the board of the device, or on its instances, is reported for those devices instead.
-// dropped contains the values that other values contradict, because the diagnosis cannot detect
-// contradicted rates from the rows.
+// The method signals adds a gpu.signal.available sample for each signal of the device. If a signal
+// is measured on the device's board or on its instances instead, the signal is reported only for
+// those devices. The parameter dropped contains the values that other values contradict, because
+// the diagnosis cannot detect contradicted rates in the rows.
 func (e *emitter) signals(d *diagnose.Device, dropped []contradicted) {
 	for _, c := range dropped {
 		d.Drop(c.id, c.why)

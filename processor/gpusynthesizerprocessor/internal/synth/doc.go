@@ -1,9 +1,9 @@
-// Package synth converts the rows of one scrape to the samples of the output contract. A row is one
-// point that an exporter exposes. The package merges rows that repeat a device's value, combines
-// fields into memory and link utilization, decodes the clock event mask, counts XID events, and
-// reads holders from labels.
+// Package synth converts the rows of one scrape into the samples of the output contract. A row is
+// one point that an exporter exposes. The package merges rows that repeat a device's value,
+// combines fields into memory and link utilization, decodes the clock event mask, counts XID
+// events, and reads holders from labels.
 //
-// It uses the field catalogue and the signal table, but neither pdata nor the wall clock. For each
-// device it keeps only the state that is needed to count XID events and to convert counters to
-// rates.
+// The package uses the field catalogue and the signal table. It uses neither pdata nor the wall
+// clock. For each device, the package keeps only the state that it needs to count XID events and to
+// convert counters to rates.
 package synth

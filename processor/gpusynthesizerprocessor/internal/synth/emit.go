@@ -22,7 +22,7 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, mo
 		return
 	}
 	if start > e.time {
-		start = 0 // a clock was set back after start
+		start = 0 // the clock was set back after the start time
 	}
 	if c := e.a.device.claims; c != nil && e.a.device.Parent == nil {
 		c.note(m, own, e.time, v)
@@ -34,8 +34,8 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, mo
 	e.to.Samples.Add(gpudata.Sample{Metric: m, Own: own, Start: start, Value: v, More: more})
 }
 
-// states adds a sample for each state: 1 for the state with this number, 0 for all others. It
-// counts an unknown number as dropped.
+// The method states adds a sample for each state: 1 for the state with the given number, and 0 for
+// all other states. If the number is unknown, it is counted as a dropped value.
 func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	known := false
 	for i, state := range states {
@@ -50,8 +50,8 @@ func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	}
 }
 
-// ratio clamps a ratio to [0, 1] and counts clamped ratios. It returns false, and counts the ratio
-// as dropped, if the ratio is implausible.
+// ratio clamps a ratio to [0, 1] and counts clamped ratios. If the ratio is implausible, the method
+// returns false and counts the ratio as dropped.
 func (e *emitter) ratio(v float64) (inRange float64, ok bool) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {
@@ -83,7 +83,7 @@ func (e *emitter) device() {
 	}
 }
 
-// signal adds the samples of a signal that is derived from fields.
+// signal adds the samples for a signal that is derived from fields.
 func (e *emitter) signal(s *catalogue.Signal) {
 	v, ok := e.a.make(s)
 	if !ok {
@@ -120,8 +120,8 @@ func (e *emitter) signal(s *catalogue.Signal) {
 	}
 }
 
-// tracked adds the sample of a signal with a tracker, from the first set in which all fields have a
-// value.
+// tracked adds the sample for a signal that has a tracker. The tracker reads the first set whose
+// fields all have a value.
 func (e *emitter) tracked(s *catalogue.Signal) {
 	a := e.a
 	for _, set := range s.Sets {
@@ -145,7 +145,8 @@ func (e *emitter) tracked(s *catalogue.Signal) {
 	}
 }
 
-// xid adds the counts of XID events, or 0 if no event has occurred yet.
+// xid adds a sample for the count of each XID code, or one sample with the value 0 if no XID event
+// has occurred yet.
 func (e *emitter) xid() {
 	if !e.a.xidSeen {
 		return
@@ -163,14 +164,15 @@ func (e *emitter) xid() {
 	}
 }
 
-// eventSources are the attributes that name the source of counted XID errors.
+// eventSources contains the attributes that name the source of the counted XID errors.
 var eventSources = [...][]gpudata.Attr{
 	xidNone: nil, xidLast: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
 	xidCount: {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 	xidTotal: {{Key: signal.EventSource, Value: signal.EventSourceCounter}},
 }
 
-// xidErrorTypes avoids an allocation per point.
+// xidErrorTypes contains the attribute value for each XID code, to avoid an allocation for each
+// point.
 var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	for code := range names {
 		names[code] = signal.ErrorTypeXIDPrefix + strconv.Itoa(code)
@@ -178,7 +180,7 @@ var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	return names
 }()
 
-// holders adds the holders that the labels name, and their usage of the device.
+// The method holders adds the holders that are named in the labels, and their usage of the device.
 func (e *emitter) holders() {
 	a := e.a
 	holds := !slices.Contains(e.s.disabled, signal.GPUDeviceHolder)
@@ -195,7 +197,7 @@ func (e *emitter) holders() {
 			e.containers(i, u)
 			continue
 		}
-		e.to.AddUser(u) // the device had no users, so users have the same indices as holders
+		e.to.AddUser(u) // the device had no users before, so each user has the same index as its holder
 	}
 	if a.device.of.OfContainers {
 		return
@@ -203,7 +205,7 @@ func (e *emitter) holders() {
 	sharing := []gpudata.Attr{{Key: signal.SharingStrategy, Value: a.sharing()}}
 	for _, u := range a.usage {
 		if !a.cell(u.field.ID).bareRow {
-			continue // these are copies of the device's value, not the usage of processes
+			continue // the values are copies of the device's value instead of the usage of processes
 		}
 		v, m, ok := u.value, u.field.Process.Metric, true
 		a.device.claims.noteProcess(m, e.time)
@@ -216,7 +218,7 @@ func (e *emitter) holders() {
 	}
 }
 
-// sharing returns the sharing strategy of the device according to the labels.
+// sharing determines the sharing strategy of the device from the labels.
 func (a *accumulator) sharing() string {
 	replica, claimed := false, true
 	for i := range a.holders {

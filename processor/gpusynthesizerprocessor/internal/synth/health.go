@@ -8,26 +8,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// lostAfter is the time after which a device that is missing from the scrapes of its place is
-// considered lost.
+// A device that has been missing from the scrapes of its place for lostAfter is considered lost.
 const lostAfter = int64(90 * time.Second)
 
 // health is the effect of XID errors on a board.
 type health struct {
-	// failed is true from an error that requires a reset until that reset.
+	// failed is true if an error requires a reset and the reset has not happened yet.
 	failed bool
-	// energy is the last value of the board's energy counter, which restarts with the driver.
+	// energy is the last value of the board's energy counter. This counter is reset when the driver
+	// restarts.
 	energy float64
 }
 
 // readHealth marks the board as failed if the board or one of its instances has an XID error that
-// only a reset clears. It removes the mark after a reset, and reports whether the mark changed.
-// before is the time of the previous scrape of the place. readHealth must run before events are
-// moved to the board.
+// only a reset clears. After a reset, readHealth removes the mark. It reports whether the mark
+// changed. The parameter before is the time of the previous scrape of the place. Call readHealth
+// before liftXID moves events to the board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed
-	// A lost board that returns was reset.
+	// If a lost board returns, it is assumed to have been reset.
 	reset := a.prev != 0 && before-max(a.prev, a.device.unread) >= lostAfter
 	if energy, ok := a.get(x.Energy); ok {
 		reset = reset || energy < h.energy
@@ -44,7 +44,7 @@ func (a *accumulator) readHealth(before int64) (changed bool) {
 	return h.failed != was
 }
 
-// eachPart visits a board and its instances.
+// eachPart calls visit for the board and for each of its instances.
 func (a *accumulator) eachPart(visit func(*accumulator)) {
 	visit(a)
 	for _, in := range a.instances {
@@ -54,8 +54,8 @@ func (a *accumulator) eachPart(visit func(*accumulator)) {
 
 var healthStates = signal.Values(signal.HardwareState)
 
-// health adds the state of the board, which is the worst state that its fields show. XID errors are
-// used only if no field shows the recovery action.
+// health adds the samples for the state of the board, which is the worst state that the board's
+// fields show. XID errors are used only if no field shows the recovery action.
 func (e *emitter) health(s *catalogue.Signal) {
 	a := e.a
 	if a.device.Parent != nil {

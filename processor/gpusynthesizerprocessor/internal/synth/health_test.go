@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// hw.status shows only the worst state.
+// The metric hw.status shows only the worst state.
 func TestAPredictedFailureIsInTheFrameEvenIfTheStatusIsWorse(t *testing.T) {
 	s := New(Options{MaxDevices: 100}).Begin(time.Time{})
 	gpu := map[string]string{"UUID": "GPU-1", "modelName": "NVIDIA L4"}

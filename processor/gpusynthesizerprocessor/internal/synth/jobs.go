@@ -2,7 +2,7 @@ package synth
 
 import "slices"
 
-// addJob adds a job that a row names.
+// addJob adds a job that is named in a row.
 func (a *accumulator) addJob(job string) {
 	if job == "" {
 		return
@@ -12,8 +12,8 @@ func (a *accumulator) addJob(job string) {
 	}
 }
 
-// dropBoardJobs removes the jobs from the instances if the exporter names all jobs of the board on
-// the rows of each instance. The instance that each job uses is then unknown.
+// dropBoardJobs removes the jobs from the instances if the exporter lists all jobs of the board on
+// the rows of every instance. In that case, it is unknown which instance each job uses.
 func (a *accumulator) dropBoardJobs() {
 	if a.device.of.JobsOfBoard == nil || len(a.instances[0].jobs) == 0 {
 		return
@@ -30,7 +30,7 @@ func (a *accumulator) dropBoardJobs() {
 	}
 }
 
-// dropHolders removes the holders that match, and their usage.
+// dropHolders removes the holders for which the function which returns true, and their usage.
 func (a *accumulator) dropHolders(which func(*holder) bool) {
 	kept := 0
 	for i := range a.holders {

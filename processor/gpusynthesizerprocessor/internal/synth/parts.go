@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// part is one of the rows from which the value of a field is computed.
+// part is one of several rows from which the value of a field is computed.
 type part struct {
 	field *catalogue.Field
 	key   partKey
@@ -14,16 +14,16 @@ type part struct {
 	held  bool
 }
 
-// partKey identifies a part of a field by the exposed name and a label.
+// partKey identifies a part of a field by its exposed name and a label.
 type partKey struct {
 	alias uint8
 	label string
 }
 
-// maxParts limits the parts of one field of a device.
+// maxParts is the maximum number of parts of one field of a device.
 const maxParts = 128
 
-// foldParts computes the values of fields that have several rows.
+// foldParts computes the values of fields that are split into several rows.
 func (a *accumulator) foldParts(at int64) {
 	for len(a.parts) > 0 {
 		f, held := a.parts[0].field, a.parts[0].held
@@ -60,13 +60,13 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 
 // sum is the state of a counter that is the sum of several counters.
 type sum struct {
-	time    int64 // of the last scrape
-	lastSum int64 // time of the last scrape for which add returned a sum
+	time    int64 // Time of the last scrape.
+	lastSum int64 // Time of the last scrape for which add returned a sum.
 	parts   map[partKey]counted
 }
 
-// counted is the state of one of these counters: its last value, the baseline that is subtracted
-// from it, and the time of the value.
+// counted is the state of one counter in a sum: its last value, the baseline that is subtracted
+// from the value, and the time of the value.
 type counted struct {
 	last, base float64
 	at         int64
@@ -82,10 +82,10 @@ func (d *Device) sum(id catalogue.ID) *sum {
 	return d.sums[id]
 }
 
-// add adds the values of one scrape and returns the sum. It returns false if the scrape is not
-// newer than the previous one. If rate is true, it also returns false for the first scrape in which
-// a known part is missing. If the part returns after a later sum, its increase since its last value
-// is not counted.
+// add adds the values of one scrape and returns the sum. If the scrape is not newer than the
+// previous scrape, add returns false. If rate is true, add also returns false for the first scrape
+// in which a known part is missing. If that part reappears after add has returned a later sum, the
+// increase of the part since its last value is not counted.
 func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float64, ok bool) {
 	if at <= s.time {
 		return 0, false

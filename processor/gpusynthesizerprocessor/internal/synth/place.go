@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// maxGap is the maximum time during which all samples of a place may be older than the newest known
-// sample. After that time, the clock is assumed to have been set back.
+// If all samples of a place have been older than the newest known sample for longer than maxGap,
+// the clock of the place is assumed to have been set back.
 const maxGap = 90 * time.Second
 
 // placeState is the state of a place.
@@ -17,14 +17,15 @@ type placeState struct {
 	clock gpudata.Clock
 	// before is the previous value of clock.Newest, or 0.
 	before int64
-	// era is incremented when the clock of the place was set back.
+	// era is incremented when the clock of the place is found to have been set back.
 	era     uint32
 	devices []*Device
-	// changed is true if the state of one of the devices changed since it was last stored.
+	// changed is true if the state of any of the devices has changed since the state was last
+	// stored.
 	changed bool
 }
 
-// home returns the state of a place.
+// home returns the state of a place, and creates it if needed.
 func (s *node) home(p Place) *placeState {
 	h := s.places[p]
 	if h == nil {
@@ -34,7 +35,7 @@ func (s *node) home(p Place) *placeState {
 	return h
 }
 
-// observePlaces advances the clocks of the places of a scrape.
+// observePlaces advances the clock of each place in a scrape.
 func (s *node) observePlaces(at int64) {
 	for _, a := range s.active {
 		h := a.device.home
@@ -52,7 +53,7 @@ func (s *node) observePlaces(at int64) {
 	}
 }
 
-// noteChange marks the state of a device as changed, so that it is stored.
+// noteChange records that the state of a device has changed and must be stored.
 func (s *node) noteChange(d *Device) {
 	if !d.home.changed {
 		d.home.changed = true
@@ -60,7 +61,7 @@ func (s *node) noteChange(d *Device) {
 	}
 }
 
-// takeChanged moves the list of changed places to the batch.
+// takeChanged moves the list of changed places from the node to the batch.
 func (s *node) takeChanged() {
 	for _, p := range s.changed {
 		if h := s.places[p]; h != nil {
@@ -71,9 +72,9 @@ func (s *node) takeChanged() {
 	s.changed = nil
 }
 
-// sweep removes devices that no scrape has named for idleLimit, and places without devices. It uses
-// the arrival times of scrapes, because the clocks of nodes differ. It reports whether it removed a
-// device.
+// sweep removes devices that no scrape has named for longer than idleLimit, and places without
+// devices. It uses the arrival times of scrapes, because the clocks of nodes may differ. The result
+// is true if sweep removed a device.
 func (s *node) sweep() (removed bool) {
 	s.forgetMIGs()
 	for k, d := range s.devices {

@@ -6,27 +6,28 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podTexts determines whether the driver version and the serial number on rows that name a pod are
-// labels of the exporter. Up to version 4.8.2, dcgm-exporter adds the labels of pods to its own
-// labels without a prefix. The exporter's own labels are on all rows of a host, including rows
-// without a holder.
+// podTexts determines whether the driver version and the serial number on rows that name a pod come
+// from the exporter itself. Up to version 4.8.2, dcgm-exporter adds pod labels to its own labels
+// without a prefix. The exporter's own labels appear on all rows of a host, including rows without
+// a holder.
 type podTexts struct {
 	of    *catalogue.Exporter
 	place Place
-	// bare is true if some rows name no pod. bareSerial is true if one of them has a serial number.
+	// If bare is true, some rows name no pod. If bareSerial is true, at least one of the rows
+	// without a pod has a serial number.
 	bare, bareSerial bool
-	// drivers are the distinct driver versions, including "", of the rows that name no pod, or of
-	// all rows if every row names a pod.
+	// drivers contains the distinct driver versions (including "") of the rows that name no pod. If
+	// every row names a pod, drivers contains the versions of all rows.
 	drivers []string
-	// serials maps the serial numbers of rows with a pod to their board, or to "" if several boards
-	// have the number.
+	// serials maps each serial number on a row with a pod to the row's board, or to "" if several
+	// boards have the same serial number.
 	serials map[string]string
-	// silent is true if a row with a pod has no serial number.
+	// silent is true if at least one row with a pod has no serial number.
 	silent bool
 }
 
-// readPodTexts collects the driver versions and serial numbers from the rows of one scrape. It
-// returns nil if no row that names a pod has either of them.
+// readPodTexts collects the driver versions and serial numbers from the rows of one scrape. If no
+// row that names a pod has a driver version or a serial number, readPodTexts returns nil.
 func readPodTexts(rows []observation) []podTexts {
 	if !slices.ContainsFunc(rows, func(o observation) bool { return o.row.namesPod && (o.row.driver != "" || o.row.serial != "") }) {
 		return nil
@@ -83,9 +84,9 @@ func (t *podTexts) driver(r *Row) string {
 	return r.driver
 }
 
-// serial returns the serial number of a row, or "" if the number may be a label of a pod. That is
-// the case if two boards have the number, if the board has several numbers, or if other rows have
-// no number.
+// serial returns the serial number of a row, or "" if the number may be a label of a pod. The
+// number may be a pod label if two boards have the same number, if the board has several numbers,
+// or if other rows have no number.
 func (t *podTexts) serial(r *Row) string {
 	if !r.namesPod || r.serial == "" {
 		return r.serial

@@ -9,11 +9,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// This file handles exporters that list processes. Their rows often name no device, so frames
-// contain these processes without a device.
+// This file handles exporters that list processes. The rows of such an exporter often name no
+// device, so their processes are added to frames without a device.
 
-// processOf returns the process that a row describes, and the identifiers of its device that the
-// row contains.
+// processOf returns the process that a row describes. The result includes the identifiers of the
+// process's device that the row contains.
 func processOf(labels *catalogue.Row, uuid string) *gpudata.Unplaced {
 	u := &gpudata.Unplaced{Process: gpudata.Process{PID: labels.Get(catalogue.RolePID)}}
 	switch index := labels.Get(catalogue.RoleIndex); {
@@ -38,7 +38,7 @@ func (s *node) takeProcesses() (processes []observation) {
 	return processes
 }
 
-// listProcesses adds processes to the frames of their places and times.
+// listProcesses adds each process to the frame of its place and sample time.
 func (s *node) listProcesses(rows []observation) {
 	type key struct {
 		frame         *gpudata.Frame
@@ -72,9 +72,10 @@ func (s *node) listProcesses(rows []observation) {
 	}
 }
 
-// processPlace returns the place of a process. If the row does not name its node, processPlace
-// returns the only place with the named board or, failing that, the only place with boards.
-// findNodes has already assigned the row to the node of that place.
+// processPlace returns the place of a process. If the row does not name its node, findNodes has
+// already assigned the row to a node. In that case, processPlace returns the only place on this
+// node that has the named board. If there is no such place, processPlace returns the only place
+// that has any boards.
 func (s *node) processPlace(r *Row) Place {
 	if r.place.Node != "" {
 		return r.place
@@ -97,7 +98,8 @@ func (s *node) processPlace(r *Row) Place {
 	return only.Place
 }
 
-// frameAt returns the frame of a place and time. It adds the frame if it does not exist.
+// frameAt returns the frame for a place and a sample time. If the frame does not exist, frameAt
+// creates it.
 func (s *node) frameAt(p Place, at int64) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames {

@@ -44,7 +44,7 @@ func TestATimeThatIsCountedInTicksIsExact(t *testing.T) {
 			case 0:
 				clock, state = r.Int64N(1000), r.Int64N(1000) // the driver was reloaded
 			case 1:
-				state += ticks // as many ticks as the clock, or more
+				state += ticks // at least as many ticks as the clock
 			case 2:
 				state -= r.Int64N(1 + state/2)
 			}
@@ -56,7 +56,8 @@ func TestATimeThatIsCountedInTicksIsExact(t *testing.T) {
 			if hasState {
 				rows = append(rows, exposed{amd.Exporter, stateName, mi300x, float64(state)})
 			}
-			// The exporter omits these numbers. A clock of 0 means that the clock is not available.
+			// The exporter does not expose blank values. A clock value of 0 means that the clock is
+			// not available.
 			hasClock, hasState = hasClock && clock != 0 && !amd.Exporter.BlankValue(float64(clock)), hasState && !amd.Exporter.BlankValue(float64(state))
 			got, has := flush(t, s, at, rows...)[series]
 			if !hasClock || !hasState {
@@ -132,7 +133,8 @@ func TestASumOfCountersContinuesIfAPartIsMissing(t *testing.T) {
 	assert.False(t, ok, "a scrape that is not newer has no share")
 }
 
-// Devices of several vendors on one node have the same ID and all fields of their vendor's table.
+// In this test, one node has devices from several vendors with the same ID. Each device has all
+// fields of its vendor's table.
 func TestRowsOfAVendorDoNotChangeDevicesOfOtherVendors(t *testing.T) {
 	devices := map[*catalogue.Exporter]map[string]string{
 		dcgm.Exporter:   {"UUID": "GPU-1"},

@@ -13,15 +13,15 @@ type scrapeOf struct {
 	source *Source
 }
 
-// resolve finds the devices of rows whose exporter has the Resolve hook. It removes rows whose
-// device is unknown or beyond the limit.
+// resolve finds the devices of rows whose exporter has a Resolve hook. It removes rows whose device
+// is unknown or exceeds the device limit.
 func (s *node) resolve() {
 	readings := slices.Grow(s.readings[:0], len(s.rows))[:len(s.rows)]
 	clear(readings)
 	s.readings = readings
 	scrapes := map[scrapeOf]*[]*catalogue.Reading{}
 	var last scrapeOf
-	var scrape *[]*catalogue.Reading // cached for last, because adjacent rows usually have the same key
+	var scrape *[]*catalogue.Reading // cached entry for the key last, because adjacent rows usually have the same key
 	for i := range s.rows {
 		o, r := &s.rows[i], &readings[i]
 		if o.row.of.Resolve == nil {
@@ -59,8 +59,8 @@ func (s *node) resolve() {
 	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool { return o.row == nil })
 }
 
-// about returns a row with the labels of r for the device with this identity. It returns nil if the
-// device limit is reached.
+// The method about returns a row that has the labels of r and describes the device with the given
+// identity. If the device limit is reached, the result is nil.
 func (s *node) about(r *Row, is *catalogue.Identity) *Row {
 	if is != &r.is && (is.Board != r.is.Board || is.Instance != r.is.Instance) {
 		if r.other == nil || r.other.is.Board != is.Board || r.other.is.Instance != is.Instance {

@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// placeScale is the scale of RatioOrPercent values at one place.
+// placeScale determines the scale of the RatioOrPercent values at one place.
 type placeScale struct {
 	place     Place
 	baseUnits bool
@@ -23,8 +23,9 @@ func (p *placeScale) scale() catalogue.Scale {
 	return catalogue.ScaleUnknown
 }
 
-// settleScales determines the scale of RatioOrPercent values at each place. It uses all of these
-// values, and also the rows in base units, which show that the exporter exposes ratios.
+// settleScales determines the scale of RatioOrPercent values at each place. It uses all
+// RatioOrPercent values at the place. Rows in base units also count, because they show that the
+// exporter exposes ratios.
 func settleScales(rows []observation) []placeScale {
 	var out []placeScale
 	for i := range rows {

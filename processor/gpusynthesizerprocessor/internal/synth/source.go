@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// unknownInterval is the time for which a source is considered present after its first scrape.
+	// unknownInterval is how long a source is considered present after its first scrape.
 	unknownInterval = int64(90 * time.Second)
-	// minHold is the minimum time without data after which a source is considered gone.
+	// A source is considered gone only if it has had no data for at least minHold.
 	minHold = int64(5 * time.Second)
-	// settling is the time after a board's first sample during which a new source with a higher
-	// rank may take over the board. It is needed because receivers start at random times.
+	// settling is how long after a board's first sample a new source with a higher rank may still
+	// take over the board. This period is needed because receivers start at random times.
 	settling = int64(2 * time.Minute)
-	// maxSilence is the time without a scrape after which a source is considered gone, regardless
-	// of its sample times.
+	// A source without a scrape for maxSilence is considered gone, regardless of its sample times.
 	maxSilence = 5 * time.Minute
-	// catchUp is the time during which the counters of a new source may be lower than those of the
+	// For the time catchUp, the counters of a new source may be lower than the counters of the
 	// previous source, because exporters repeat values that they read earlier.
 	catchUp = int64(2 * time.Minute)
 )
@@ -34,30 +33,32 @@ const (
 type Source struct {
 	id string
 	// ready is true if the source sends finished samples instead of rows. Any exporter has priority
-	// over it.
+	// over such a source.
 	ready bool
 	// endpoint is true if a receiver of this project scraped the source.
 	endpoint atomic.Bool
-	// ended is true if the source was reported as gone. It is reset when the source appears again.
+	// ended is true if the source was reported as gone. The flag is reset when the source appears
+	// again.
 	ended atomic.Bool
 	// arrived is the arrival time of the last batch that named the source, by the Synthesizer's own
 	// clock.
 	arrived atomic.Int64
 	// proven is true once the source has exposed a device.
 	proven atomic.Bool
-	// users is the number of batches that named the source before it was proven. It is guarded by
-	// the lock of sources.
+	// users is the number of current batches that named the source before it was proven. The lock
+	// sources.mu guards this number.
 	users int
 }
 
-// sources are the sources of all nodes, because one Prometheus may relay the rows of many nodes.
+// sources contains the sources of all nodes, because one Prometheus server may relay rows from many
+// nodes.
 type sources struct {
 	mu   sync.Mutex
 	byID map[string]*Source
 }
 
-// Source returns the source with this name for the current batch. The name determines the rank of
-// the source and appears in log messages. If the name is empty, Source returns nil.
+// Source returns the source with the given name for the current batch. The name determines the rank
+// of the source and appears in log messages. If the name is empty, Source returns nil.
 func (b *Batch) Source(id string, ready bool) *Source {
 	if id == "" {
 		return nil
@@ -78,7 +79,7 @@ func (b *Batch) Source(id string, ready bool) *Source {
 }
 
 // forgetUnproven removes the sources of the batch that exposed no device. In a shared pipeline,
-// every Resource has a source, even if it has no GPU metrics.
+// every Resource has a source, even a Resource without GPU metrics.
 func (b *Batch) forgetUnproven() {
 	b.sources.mu.Lock()
 	defer b.sources.mu.Unlock()
@@ -91,7 +92,7 @@ func (b *Batch) forgetUnproven() {
 	b.unproven = b.unproven[:0]
 }
 
-// sweep removes sources that had no data for idleLimit.
+// sweep removes sources that have had no data for longer than idleLimit.
 func (s *sources) sweep(arrived time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +109,8 @@ func (src *Source) name() string {
 	return src.id
 }
 
-// Scraped sets the source of the rows in the current batch that have this sample time and do not
-// name their source.
+// Scraped sets the source of all rows in the current batch that have the given sample time and do
+// not name their source.
 func (b *Batch) Scraped(at int64, src *Source) {
 	src.endpoint.Store(true)
 	for i := range b.scrapes {
@@ -126,8 +127,8 @@ type scraped struct {
 	source *Source
 }
 
-// assignSources sets the source of rows that do not name their source to the source that was
-// scraped at their sample time.
+// assignSources sets the source of each row that does not name its source. The source is the one
+// that was scraped at the row's sample time.
 func (b *Batch) assignSources() {
 	if len(b.scrapes) == 0 {
 		return
@@ -146,7 +147,7 @@ func (b *Batch) assignSources() {
 // Ended marks a source as gone, so that another source can take over immediately.
 func (b *Batch) Ended(src *Source) { src.ended.Store(true) }
 
-// Conflict describes two sources of one board.
+// Conflict describes a conflict between two sources of the same board.
 type Conflict struct {
 	Node, Device string
 	// Kept and Dropped are the names of the sources.
@@ -154,30 +155,30 @@ type Conflict struct {
 }
 
 // claims contains one claim for each source that exposes a board or its instances. If several
-// present sources expose the same series, the rows of only one of them are kept. Otherwise, one
-// series would contain samples from several sources.
+// present sources expose the same series, only the rows of one source are kept, so that a series
+// never contains samples from several sources.
 type claims struct {
 	node, board string
 	// list contains the kept source first, then the others by rank.
 	list  []claim
-	first int64 // the board's first sample time
-	// era is incremented when the rows of a source are kept after earlier rows of that source were
-	// dropped.
+	first int64 // Sample time of the board's first sample.
+	// The number era is incremented when the rows of a source are kept although earlier rows of
+	// that source were dropped.
 	era      uint32
-	switched int64 // the sample time of the last such change
-	// counters are the last emitted counter values. They are stored only while a board has several
-	// sources, and until catchUp has passed.
+	switched int64 // Sample time at which era was last incremented.
+	// Last emitted values of counters. They are stored while the board has several sources, and for
+	// the time catchUp afterward.
 	counters map[counterKey]float64
-	// named are the holders in the last scrape of each source. They are stored only if the board
-	// has several sources.
+	// named contains the holders from the last scrape of each source. Holders are stored only if
+	// the board has several sources.
 	named map[namedBy][]holder
-	// memory is the memory size of the board in bytes, or 0 if it is unknown. idle is the newest
-	// sample time with a board utilization of 0. busy is the newest sample time with any other
-	// utilization.
+	// memory is the memory size of the board in bytes, or 0 if the size is unknown. The fields idle
+	// and busy are the newest sample times at which the utilization of the board was 0 (idle) or
+	// not 0 (busy).
 	memory     float64
 	idle, busy int64
-	// byProcess is the newest sample time of each container metric that an exporter of the board
-	// provides.
+	// byProcess contains the newest sample time of each container metric that an exporter of the
+	// board provides.
 	byProcess map[*signal.Metric]int64
 }
 
@@ -191,16 +192,16 @@ type counterKey struct {
 	own    string
 }
 
-// claim describes the scrapes in which one source exposes a board.
+// A claim describes the scrapes in which a source exposes a board.
 type claim struct {
 	source      *Source
-	first, last int64 // sample times
-	interval    int64 // between the last two scrapes, 0 before the second
+	first, last int64 // Sample times of the first and the last scrape.
+	interval    int64 // Time between the last two scrapes. Before the second scrape, 0.
 	arrived     time.Duration
-	// fields contains the fields of the last scrape. before contains the fields of the previous
-	// scrape.
+	// The sets fields and before contain the fields of the last scrape (fields) and of the scrape
+	// before the last (before).
 	fields, before fieldSet
-	dropped        bool // the rows of its last scrape were dropped
+	dropped        bool // The rows of the last scrape were dropped.
 }
 
 // fieldSet is a set of fields. Fields that produce the same series are treated as one field.
@@ -232,7 +233,8 @@ var sameSeries = func() (first [catalogue.MaxFields]catalogue.ID) {
 	return first
 }()
 
-// claimsOf returns the claims on a board, or nil if the limit is reached.
+// claimsOf returns the claims on a board. If the board is new and the limit is reached, the result
+// is nil.
 func (s *node) claimsOf(node, board string) *claims {
 	k := boardKey{node, board}
 	c := s.claims[k]
@@ -243,8 +245,8 @@ func (s *node) claimsOf(node, board string) *claims {
 	return c
 }
 
-// claim records that a source exposes the board at a sample time, and returns the index of its
-// claim.
+// claim records that a source exposed the board at the given sample time, and returns the index of
+// the source's claim.
 func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
 	src.proven.Store(true)
 	i := slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
@@ -269,7 +271,7 @@ func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
 	return i
 }
 
-// rank compares two sources. The result does not depend on which source was first.
+// rank compares two sources. The result does not depend on which source appeared first.
 func rank(a, b claim) int {
 	if a.source.ready != b.source.ready {
 		if a.source.ready {
@@ -280,9 +282,9 @@ func rank(a, b claim) int {
 	return cmp.Compare(a.source.id, b.source.id)
 }
 
-// there reports whether the source still exposes the board when the source by has data. After one
-// failed scrape, the source is still considered present, so that the board does not change its
-// source twice.
+// The method there reports whether the source of the claim still exposes the board when another
+// source, by, has data. After one failed scrape, the source is still considered present, so that
+// the board does not switch to another source and back.
 func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	hold := unknownInterval
 	if x.interval != 0 {
@@ -291,8 +293,8 @@ func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	return (!x.source.ended.Load() || by.ready) && at-x.last <= hold && arrived-x.arrived <= maxSilence
 }
 
-// overlaps reports whether two sources expose the same series of a board. Exporters with different
-// series complement each other.
+// overlaps reports whether two sources expose the same series of a board. Two exporters that expose
+// different series complement each other.
 func (x *claim) overlaps(y *claim) bool {
 	if x.source.ready || y.source.ready {
 		return true
@@ -305,8 +307,8 @@ func (x *claim) overlaps(y *claim) bool {
 	return false
 }
 
-// keeps reports whether the board's rows from a source are kept at a sample time. If they are not,
-// it returns the source that is kept.
+// keeps reports whether the board's rows from the source src are kept at the given sample time. If
+// the rows are not kept, the second result is the source whose rows are kept instead.
 func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Source) {
 	if len(c.list) == 1 && !c.list[0].dropped {
 		if c.counters != nil && at-c.switched >= catchUp {
@@ -346,17 +348,19 @@ func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Sou
 	return true, nil
 }
 
-// supersedes reports whether source x takes over a board from the source kept, which is present. x
-// must have a higher rank. In addition, x must have appeared while the board was new, or kept must
-// send finished samples. The counters of both sources must be known: x was scraped at least twice,
-// and kept was scraped after the first scrape of x.
+// supersedes reports whether the source x takes over a board from the source kept, which is still
+// present. The source x must have a higher rank. In addition, either x must have appeared while the
+// board was new, or kept must be a source that sends finished samples. The counters of both sources
+// must be known: x must have been scraped at least twice, and kept must have been scraped after the
+// first scrape of x.
 func (c *claims) supersedes(x, kept *claim) bool {
 	return rank(*x, *kept) < 0 && x.dropped && x.last > x.first && kept.last > x.first &&
 		(x.first-c.first < settling || kept.source.ready)
 }
 
-// rises reports whether a counter may be emitted. During the time catchUp after another source took
-// over, the counter must not be lower than the last emitted value.
+// The method rises reports whether a sample of a counter may be emitted. After another source takes
+// over the board, the counter must not be lower than the last emitted value until the time catchUp
+// has passed.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
 	if c == nil || c.counters == nil || m.Kind != signal.Counter {
 		return true
@@ -369,7 +373,7 @@ func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v 
 	return true
 }
 
-// contend removes the rows of each board for which another source is kept.
+// contend removes the rows of boards whose samples are taken from another source.
 func (s *node) contend(rows []observation) []observation {
 	src, at := rows[0].source, rows[0].time
 	if src == nil {
@@ -406,7 +410,8 @@ func (s *node) contend(rows []observation) []observation {
 	})
 }
 
-// keep reports whether the rows of a source are kept. If they are not, it records a conflict.
+// keep reports whether the rows of a source are kept. If the rows are not kept, the method records
+// a conflict.
 func (s *node) keep(c *claims, src *Source, at int64) bool {
 	keep, rival := c.keeps(src, at, s.arrived)
 	if !keep && s.conflict == nil {
@@ -415,7 +420,7 @@ func (s *node) keep(c *claims, src *Source, at int64) bool {
 	return keep
 }
 
-// Sample is a finished sample of a device, from a source that sends samples.
+// Sample is a finished sample of a device, from a source that sends finished samples.
 type Sample struct {
 	// Board is the hw.id of the device's board. Device is the hw.id of the device.
 	Board, Device string
@@ -426,8 +431,8 @@ type Sample struct {
 	Value float64
 }
 
-// Takes reports whether a sample from another component is emitted. The sample is dropped if
-// another source of the board is kept.
+// Takes reports whether a sample from another component should be emitted. The sample must be
+// dropped if the samples of its board are taken from another source.
 func (b *Batch) Takes(src *Source, name string, p Sample) (takes bool) {
 	return !b.withNode(name, func(s *node) { takes = s.takes(src, name, p) }) || takes
 }
@@ -445,8 +450,8 @@ func (s *node) takes(src *Source, name string, p Sample) bool {
 	return false
 }
 
-// followSource resets the baselines of a device's event counts and rates if another source took
-// over the board, because the counters of the two sources may differ.
+// If another source took over the board, followSource resets the baselines of the device's event
+// counts and rates, because the counters of the two sources may differ.
 func (a *accumulator) followSource() (changed bool) {
 	d := a.device
 	if d.claims == nil || d.era == d.claims.era {
@@ -460,7 +465,7 @@ func (a *accumulator) followSource() (changed bool) {
 	return true
 }
 
-// sweepClaims removes claims that had no data for idleLimit.
+// sweepClaims removes claims that have had no data for longer than idleLimit.
 func (s *node) sweepClaims() {
 	used := map[*claims]bool{}
 	for _, d := range s.devices {

@@ -8,12 +8,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// soundScrapes is the number of scrapes without a split after which the detection stops.
+// The detection of splits stops after soundScrapes scrapes without a split.
 const soundScrapes = 100
 
-// splits detects that one scrape arrives in several batches. In that case, two batches have
-// different fields for the same device and sample time. They may have one field in common, because
-// a field with rows for several holders, links, or instances may itself be split.
+// splits detects whether one scrape arrives in several batches. If so, two batches contain
+// different fields for the same device and sample time. The batches may have one field in common,
+// because the rows of one field for several holders, links, or instances may also be split.
 type splits struct {
 	decided atomic.Bool
 	mu      sync.Mutex
@@ -21,13 +21,14 @@ type splits struct {
 	devices map[*Device]seenFields
 }
 
-// seenFields are the fields of a device in the last batch that contained the device.
+// seenFields contains the fields of a device in the last batch that contained the device.
 type seenFields struct {
 	at     int64
 	fields [(catalogue.MaxFields + 63) / 64]uint64
 }
 
-// watch checks the rows of one sample time in a batch. It reports only the first split.
+// watch checks the rows that have the same sample time in a batch. It reports whether the rows are
+// the first split that it finds.
 func (s *splits) watch(rows []observation) (split bool) {
 	if s.decided.Load() {
 		return false
@@ -62,9 +63,9 @@ func (s *splits) watch(rows []observation) (split bool) {
 	return split
 }
 
-// continues reports whether f and other are parts of one scrape: they have at most one common
-// field, and at least one field that is not common. Two exporters of the same device have most
-// fields in common.
+// continues reports whether f and other are parts of the same scrape. This is the case if they have
+// at most one field in common, and at least one field that is not in both. Two exporters of the
+// same device have most fields in common.
 func (f *seenFields) continues(other *seenFields) bool {
 	common, all := 0, 0
 	for i := range f.fields {

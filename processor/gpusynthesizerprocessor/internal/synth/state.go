@@ -14,8 +14,8 @@ import (
 // StateVersion is the version of [State].
 const StateVersion = 1
 
-// State is the state of XID counting at a place that must survive a restart. It is stored as JSON.
-// Up to v0.1.0, one value without Newest contained the state of all places.
+// State is the part of the XID counting state of a place that must survive a restart. It is stored
+// as JSON. Up to v0.1.0, a single value without Newest contained the state of all places.
 type State struct {
 	Version int            `json:"version"`
 	Newest  gpudata.Clock  `json:"newest,omitzero"`
@@ -47,8 +47,8 @@ type storedCode struct {
 }
 
 // State returns the state of a place that must survive a restart, or nil if the place has no such
-// state. With this state, errors that occur during a restart are counted, and no error is counted
-// twice.
+// state. The stored state makes it possible to count errors that occur during a restart, without
+// counting any error twice.
 func (s *Synthesizer) State(p Place) (out *State) {
 	s.nodes.Visit(s.place(p), func(n *node) { out = n.state(p) })
 	return out
@@ -81,9 +81,10 @@ func (s *node) state(p Place) *State {
 	return out
 }
 
-// Restore restores the state of an earlier process. It must be called before the first batch. now
-// is the current time in nanoseconds since the epoch. If the first scrape shows events, their
-// counters start at now. An invalid state is rejected and changes nothing.
+// Restore restores the state that an earlier process stored. It must be called before the first
+// batch. The parameter now is the current time in nanoseconds since the epoch. If the first scrape
+// shows new events, their counters start at this time. If the state is invalid, Restore returns an
+// error and changes nothing.
 func (s *Synthesizer) Restore(in *State, now int64) error {
 	for i := range in.Devices {
 		if !in.Devices[i].valid() {

@@ -1,50 +1,51 @@
 package synth
 
-// DropReason is the reason why a row or a value of a known field is dropped.
+// DropReason is the reason why a row or a value of a known field was dropped.
 type DropReason uint8
 
 const (
-	// DropNone means that the row is an observation.
+	// DropNone means that the row was not dropped.
 	DropNone DropReason = iota
-	// DropSentinel is one of DCGM's "no value" sentinels.
+	// DropSentinel means that the value is one of DCGM's "no value" sentinels.
 	DropSentinel
-	// DropNoValue is a stale marker or a point without a value.
+	// DropNoValue means that the point is a stale marker or has no value.
 	DropNoValue
-	// DropNotFinite is NaN or infinity.
+	// DropNotFinite means that the value is NaN or infinite.
 	DropNotFinite
-	// DropAbsurd is an impossible value.
+	// DropAbsurd means that the value is impossible.
 	DropAbsurd
-	// DropAmbiguous is a value whose unit cannot be determined from the scrape.
+	// DropAmbiguous means that the unit of the value cannot be determined from the scrape.
 	DropAmbiguous
-	// DropNoDevice is a row without a GPU UUID.
+	// DropNoDevice means that the row does not identify a device.
 	DropNoDevice
-	// DropOtherEntity is a row about a link, a switch, or a CPU.
+	// DropOtherEntity means that the row describes a link, a switch, or a CPU.
 	DropOtherEntity
-	// DropDeviceLimit is a row of a new device beyond the limit.
+	// DropDeviceLimit means that the device is new and the device limit is reached.
 	DropDeviceLimit
-	// DropOtherVendor is a row of a GPU that is not NVIDIA's.
+	// DropOtherVendor means that the row describes a GPU of another vendor.
 	DropOtherVendor
-	// DropSecondSource is a row or a sample of a board for which another source is kept.
+	// DropSecondSource means that the samples of the board are taken from another source.
 	DropSecondSource
-	// DropAmbiguousDevice is a row whose device number matches no known device, or a row of one of
-	// several devices that cannot be distinguished.
+	// DropAmbiguousDevice means that the device number in the row matches no known device, or that
+	// the row belongs to one of several devices that cannot be distinguished.
 	DropAmbiguousDevice
-	// DropFuture is a row whose sample time is more than 1 min ahead of the wall clock.
+	// DropFuture means that the sample time is more than 1 minute ahead of the wall clock.
 	DropFuture
-	// DropImplausible is a ratio that is too far outside [0, 1] to be a rounding error, or a byte
-	// rate above the capacity of the link.
+	// DropImplausible means that a ratio is too far outside [0, 1] to be a rounding error, or that
+	// a byte rate exceeds the capacity of the link.
 	DropImplausible
-	// DropFrozen is a 0 from a profiler that has stopped, although the device is busy.
+	// DropFrozen means that the value is 0 although the device is busy, because the profiler has
+	// stopped.
 	DropFrozen
-	// DropUnread is a value of a board that the driver cannot read.
+	// DropUnread means that the driver cannot read the board.
 	DropUnread
-	// DropDelta is a point of a Sum with delta temporality.
+	// DropDelta means that the point belongs to a Sum with delta temporality.
 	DropDelta
-	// NumDropReasons is the number of reasons.
+	// NumDropReasons is the number of drop reasons.
 	NumDropReasons
 )
 
-// String returns the reason as an attribute value of the self-metrics.
+// String returns the attribute value for the reason in self-metrics.
 func (r DropReason) String() string {
 	return [...]string{
 		"none", "sentinel", "no_value", "not_finite", "absurd", "ambiguous_unit",
@@ -53,15 +54,16 @@ func (r DropReason) String() string {
 	}[r]
 }
 
-// Stats contains the counts since the last call of TakeStats.
+// Stats contains the counts since the previous call of TakeStats.
 type Stats struct {
-	// Dropped counts rows, and values computed from several rows, by reason.
+	// Dropped counts dropped rows, and dropped values that were computed from several rows, by
+	// reason.
 	Dropped [NumDropReasons]int64
 	// Clamped counts ratios that were clamped to [0, 1].
 	Clamped int64
-	// ClocksSetBack counts places whose clock was set back.
+	// ClocksSetBack is the number of times that the clock of a place was set back.
 	ClocksSetBack int
-	// Split is true if the fields of one device and sample time were in several batches. It is true
-	// only once.
+	// Split is true if fields with the same device and sample time arrived in several batches. Only
+	// the first split is reported.
 	Split bool
 }

@@ -25,11 +25,11 @@ type Options struct {
 	Disabled []*signal.Metric
 }
 
-// idleLimit is the time after which a device is removed if no scrape names it.
+// A device that no scrape has named for longer than idleLimit is removed.
 const idleLimit = time.Hour
 
-// Synthesizer converts rows to samples. It is safe for concurrent use, because each node has its
-// own state and lock. All nodes share the fields of the Synthesizer.
+// Synthesizer converts rows to samples. A Synthesizer is safe for concurrent use, because each node
+// has its own state and lock. The fields of the Synthesizer are shared by all nodes.
 type Synthesizer struct {
 	microseconds bool
 	cluster      string
@@ -37,29 +37,29 @@ type Synthesizer struct {
 
 	nodes   *stage.Nodes[node]
 	devices *stage.Limit
-	claimed *stage.Limit // boards with claims
-	migged  *stage.Limit // MIG devices
+	claimed *stage.Limit // Boards with claims.
+	migged  *stage.Limit // MIG devices.
 	sources sources
 	targets targets
 	boards  boardIndex
 	splits  splits
 
 	mu    sync.Mutex
-	began time.Time // when the first batch arrived
-	idle  []*Batch  // batches that can be reused
+	began time.Time // When the first batch arrived.
+	idle  []*Batch  // Batches that can be reused.
 }
 
-// node is the state of a node. Its methods must be called under the lock of the node and as part of
-// a batch.
+// node is the state of a node. The methods of a node may be called only while the node is locked
+// and belongs to a batch.
 type node struct {
 	*Batch // nil between batches
 
 	devices map[deviceKey]*Device
-	boards  map[string][]*Device // boards by hw.id, except those of container-level exporters
+	boards  map[string][]*Device // boards by hw.id, except boards from container-level exporters
 	claims  map[boardKey]*claims
 	migs    map[migDevice]migInstance
 	places  map[Place]*placeState
-	changed []Place // places whose state has changed since it was last stored
+	changed []Place // places whose state has changed since the state was last stored
 }
 
 // observation is one row of the current batch.
@@ -71,20 +71,20 @@ type observation struct {
 	alias     uint8
 	time      int64
 	exposed   float64
-	source    *Source // nil if unknown
-	ambiguous bool    // the holder may use another device
+	source    *Source // nil if the source is unknown.
+	ambiguous bool    // The holder may be using another device.
 }
 
-// content describes which kinds of rows a batch contains, so that unneeded passes are skipped.
+// content describes which kinds of rows a batch contains, so that unnecessary steps can be skipped.
 type content struct {
-	unresolved bool // rows of an exporter with the Resolve hook
-	relayed    bool // rows that a Prometheus relayed
-	ofOthers   bool // rows of an exporter that exposes containers on devices of other exporters
-	processes  bool // rows of a process exporter
-	scaled     bool // rows with the unit RatioOrPercent
-	placeless  bool // ofOthers rows that do not name their node
-	mixed      bool // rows with different sample times or sources
-	nodes      bool // rows of several nodes
+	unresolved bool // Rows of an exporter that has a Resolve hook.
+	relayed    bool // Rows that were relayed by a Prometheus server.
+	ofOthers   bool // Rows of an exporter that describes containers on the devices of other exporters.
+	processes  bool // Rows of a process exporter.
+	scaled     bool // Rows with the unit RatioOrPercent.
+	placeless  bool // Rows of container-level exporters that do not name their node.
+	mixed      bool // Rows with different sample times or sources.
+	nodes      bool // Rows of several nodes.
 }
 
 // New returns a Synthesizer without devices.
@@ -93,7 +93,7 @@ func New(o Options) *Synthesizer {
 		microseconds: o.ViolationMicroseconds,
 		cluster:      o.Cluster,
 		disabled:     o.Disabled,
-		nodes:        stage.NewNodes(o.MaxDevices+1, newNode), // rows of unknown nodes share one more entry
+		nodes:        stage.NewNodes(o.MaxDevices+1, newNode), // one additional entry is for the rows of unknown nodes
 		devices:      stage.NewLimit(o.MaxDevices),
 		claimed:      stage.NewLimit(o.MaxDevices),
 		migged:       stage.NewLimit(o.MaxDevices),
@@ -113,8 +113,8 @@ func newNode(string) *node {
 // Devices returns the number of known devices.
 func (s *Synthesizer) Devices() int { return s.devices.Used() }
 
-// identify finds the devices of the node's rows, except for rows of containers. It removes rows
-// whose device is unknown.
+// identify finds the devices of the node's rows, except for rows that describe containers. It
+// removes rows whose device is unknown.
 func (s *node) identify() {
 	s.findDevices()
 	if s.have.unresolved {
@@ -122,7 +122,7 @@ func (s *node) identify() {
 	}
 }
 
-// flush computes the frames of the node's rows.
+// flush computes the node's frames from its rows.
 func (s *node) flush() {
 	var processes []observation
 	if s.have.processes {
@@ -151,8 +151,8 @@ func (s *node) flush() {
 	s.listProcesses(processes)
 }
 
-// findDevices sets the devices of rows that name their device. It removes rows of devices beyond
-// the limit.
+// findDevices sets the device of each row that names its device. It removes rows whose device
+// exceeds the device limit.
 func (s *node) findDevices() {
 	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
 		r := o.row
@@ -176,7 +176,7 @@ func byScrape(a, b observation) int {
 	return cmp.Compare(a.source.name(), b.source.name())
 }
 
-// scrape computes the samples from the rows of one sample time and source.
+// scrape computes samples from rows that have the same sample time and source.
 func (s *node) scrape(rows []observation) {
 	at := rows[0].time
 	if s.splits.watch(rows) {
@@ -194,7 +194,7 @@ func (s *node) scrape(rows []observation) {
 		s.fold(&rows[i], scales, texts)
 	}
 	s.observePlaces(at)
-	for i := 0; i < len(s.active); i++ { //nolint:intrange // The loop appends the boards of instances to the list.
+	for i := 0; i < len(s.active); i++ { //nolint:intrange // The loop body appends the boards of instances to s.active.
 		a := s.active[i]
 		if p := a.device.Parent; p != nil {
 			board := s.accumulator(p)
@@ -276,7 +276,7 @@ func (s *node) scrape(rows []observation) {
 		if a.device.of.OfContainers {
 			continue
 		}
-		if !e.to.Observed && a.row != nil && a.device.observed { // no row has an observation of the device
+		if !e.to.Observed && a.row != nil && a.device.observed { // no row contains an observation of the device
 			e.to.Unread = true
 		}
 		a.device.observed = a.device.observed || e.to.Observed
@@ -303,9 +303,9 @@ func (s *Synthesizer) place(p Place) gpudata.Place {
 	return gpudata.Place{Cluster: s.cluster, Node: p.Node}
 }
 
-// frame returns the frame of a place in the current scrape. It adds the frame if it does not exist.
-// The frames of the scrape start at index begun. A scrape has several frames if its rows belong to
-// several hosts.
+// frame returns the frame of a place in the current scrape, and creates the frame if it does not
+// exist. The frames of the current scrape are those from s.frames[begun] on. A scrape has several
+// frames if its rows belong to several hosts.
 func (s *node) frame(p Place, at int64, begun int) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames[begun:] {
@@ -407,9 +407,9 @@ func (s *node) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// holds reports whether a row names a holder. The exporter's own labels do not name the scrape
-// target. Therefore, a pod that is named like an exporter is a holder only if a receiver scraped
-// the exporter directly.
+// The method holds reports whether a row names a holder. The labels of an exporter do not name the
+// scrape target, but a Prometheus server may add labels that do. Therefore, a pod that has the name
+// of an exporter is a holder only if a receiver scraped the exporter directly.
 func (s *node) holds(o *observation) bool {
 	r := o.row
 	if !r.held || !r.relayed && s.targets.has(r.holder) {

@@ -2,8 +2,8 @@ package synth
 
 import "slices"
 
-// isUnread reports whether the driver cannot read the board: all vital fields are exposed, and all
-// of them are 0 on the board and its instances.
+// isUnread reports whether the driver cannot read the board. This is the case if all vital fields
+// are exposed and have the value 0 on the board and on its instances.
 func (a *accumulator) isUnread() bool {
 	if a.device.Parent != nil || len(a.device.of.VitalIDs) == 0 {
 		return false
@@ -22,8 +22,8 @@ func (a *accumulator) isUnread() bool {
 	return true
 }
 
-// forget discards all values of the device in this scrape and records only that the device existed.
-// The baselines of the previous scrape remain.
+// forget discards all values of the device in the current scrape, and records only that the device
+// exists. The baselines from the previous scrape are kept.
 func (a *accumulator) forget(at int64) {
 	a.unread, a.device.unread = true, at
 	for i := range a.fields {
@@ -39,8 +39,8 @@ func (a *accumulator) forget(at int64) {
 	a.parts, a.usage, a.holders = a.parts[:0], a.usage[:0], a.holders[:0]
 }
 
-// isAll reports whether the device is a board and none of its instances was read. No other device
-// then shows that the board exists.
+// isAll reports whether the device is a board and none of its instances was read. In that case, no
+// other device shows that the board exists.
 func (a *accumulator) isAll() bool {
 	return a.device.Parent == nil && !slices.ContainsFunc(a.instances, func(in *accumulator) bool { return !in.unread })
 }

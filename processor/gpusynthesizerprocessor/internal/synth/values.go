@@ -12,8 +12,9 @@ type byteCounter struct {
 	value float64
 }
 
-// rate returns the mean rate in bytes per second since the counter's last value. It returns false
-// for the first value, after a reset, and if t is not newer than the last value.
+// rate returns the mean rate since the counter's last value, in bytes per second. It returns false
+// for the first value of the counter, for the first value after a reset, and if t is not newer than
+// the time of the last value.
 func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	if t <= c.time {
 		return 0, false
@@ -26,14 +27,14 @@ func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	return (v - before.value) / (float64(t-before.time) / 1e9), true
 }
 
-// rate is the rate of a counter in this scrape.
+// rate is the rate of a counter in the current scrape.
 type rate struct {
 	value float64
 	ok    bool
 }
 
-// derive computes the rates of counters, and drops values that other values of the device
-// contradict.
+// derive computes the rates of the counters, and drops values that are contradicted by other values
+// of the device.
 func (a *accumulator) derive(t int64) {
 	counters := a.device.of.Rates
 	a.rates = append(a.rates[:0], make([]rate, len(counters))...)
@@ -90,8 +91,8 @@ var contradictions = [...]DropReason{
 	catalogue.Frozen: DropFrozen, catalogue.Unread: DropUnread, catalogue.TooFast: DropImplausible,
 }
 
-// Drop implements catalogue.Values. A counter with an impossible rate is still emitted as a
-// counter.
+// Drop implements catalogue.Values. If only the rate of a counter is impossible, the counter itself
+// is still emitted.
 func (a *accumulator) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	a.dropped[contradictions[why]]++
 	a.contradicted = append(a.contradicted, contradicted{id, why})

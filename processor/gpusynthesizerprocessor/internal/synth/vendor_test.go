@@ -14,7 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// acme is the table of a fictional exporter. It uses features that NVIDIA's table does not use.
+// acme is the table of a fictional exporter. The table uses features that NVIDIA's table does not
+// use.
 var acme = catalogue.New(catalogue.Exporter{
 	Vendor: "ACME",
 	Groups: []catalogue.Group{{Title: "All", Fields: []catalogue.Field{
@@ -51,7 +52,7 @@ type exposed struct {
 	value  float64
 }
 
-// flush returns the output for the rows of one scrape, by hw.id, metric, and own attribute.
+// flush returns the output values for the rows of one scrape, by hw.id, metric, and own attribute.
 func flush(t *testing.T, s *Batch, at int64, rows ...exposed) map[string]float64 {
 	t.Helper()
 	place := Place{Host: "h", Node: "n"}

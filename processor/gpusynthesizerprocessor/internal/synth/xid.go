@@ -11,43 +11,43 @@ type xidSource uint8
 
 const (
 	xidNone  xidSource = iota
-	xidLast            // changes of the last code
-	xidCount           // increases of the counts in a sliding window
-	xidTotal           // increases of the exporter's own counters
+	xidLast            // Changes of the last code.
+	xidCount           // Increases of the counts in a sliding window.
+	xidTotal           // Increases of the exporter's own counters.
 )
 
-// xidState is the state from which the last codes and the exporter's counts are converted to one
+// xidState is the state that is needed to convert last codes and the exporter's counts to one
 // monotonic count per code.
 type xidState struct {
 	source xidSource
-	last   int             // last code
-	counts map[int]float64 // last counts in the sliding window
-	totals map[int]float64 // last exporter counters
-	codes  []xidCounter    // events counted, by code
-	since  int64           // when XID errors were first observed
-	time   int64           // newest processed sample time
+	last   int             // Last code.
+	counts map[int]float64 // Last counts in the sliding window.
+	totals map[int]float64 // Last values of the exporter's counters.
+	codes  []xidCounter    // Counted events, by code.
+	since  int64           // When XID errors were first observed.
+	time   int64           // Newest processed sample time.
 }
 
-// maxEvents is the highest count of events. Counts are converted to float64, which cannot represent
-// all greater integers exactly.
+// maxEvents is the maximum event count. Counts are converted to float64, which cannot represent all
+// larger integers exactly.
 const maxEvents = 1 << 53
 
-// xidCounter counts the events of one code.
+// xidCounter counts the events with one code.
 type xidCounter struct {
 	code  int
-	start int64 // the sample time before the first event
+	start int64 // last sample time before the first event
 	count int64
 }
 
-// event is a number of XID events of one code in one scrape.
+// event is the number of XID events with one code in one scrape.
 type event struct {
 	code int
 	n    int64
 }
 
-// readXID detects the XID events of this scrape and stores the values as the baseline for the next
-// scrape. The first scrape of a device only sets the baseline. readXID reports whether the baseline
-// changed.
+// readXID detects the XID events in the current scrape, and stores the values as the baseline for
+// the next scrape. The first scrape of a device only sets the baseline. The result reports whether
+// the baseline changed.
 func (a *accumulator) readXID(t int64) (changed bool) {
 	if a.device.of.Code == 0 {
 		return false
@@ -78,12 +78,12 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	case now:
 	case xidNone:
 		if a.prev == 0 {
-			detect = xidNone // the errors of a new device may have occurred earlier
+			detect = xidNone // the errors of a new device may have occurred before the first scrape
 		}
 	default:
 		// Exporters expose DCGM_EXP_XID_ERRORS_TOTAL only after an error, so the source changes
-		// exactly when an event must be counted. If the previous source is still present, it
-		// provides the events of this scrape.
+		// exactly when an event must be counted. If the previous source is still present, the
+		// events of the current scrape are read from that source.
 		if detect = s.source; !present(detect) {
 			detect = xidNone
 		}
@@ -117,10 +117,10 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 	return changed
 }
 
-// forgetTotals clears the stored counters if the exporter restarted, because its counters restart
-// at 0. A restart is detected if a counter decreased, or if only rows without a code remain, which
-// mean that no error has occurred yet. The absence of a single code does not show a restart.
-// forgetTotals reports whether it cleared any counters.
+// forgetTotals clears the stored counters if the exporter was restarted, because the exporter's
+// counters then start at 0 again. A restart is detected if a counter decreased, or if only rows
+// without a code remain. Such rows mean that no error has occurred since the start. The absence of
+// a single code is not treated as a restart. The result reports whether any counters were cleared.
 func (a *accumulator) forgetTotals() bool {
 	s := &a.device.xid
 	restarted := a.hasTotals && len(a.totals) == 0
@@ -134,8 +134,8 @@ func (a *accumulator) forgetTotals() bool {
 	return true
 }
 
-// moves appends an event for each code whose count increased. A counter that decreased was reset to
-// 0.
+// The method moves appends an event for each code whose count increased. If a counter decreased, it
+// is assumed to have been reset to 0.
 func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 	for code, v := range now {
 		step := v - before[code]
@@ -149,9 +149,9 @@ func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 	slices.SortFunc(a.events, func(x, y event) int { return cmp.Compare(x.code, y.code) })
 }
 
-// liftXID moves events that all instances with XID fields show to the board, because exporters
-// repeat an error of the board on each instance. It reports whether XID counting started on the
-// board as a result.
+// liftXID moves an event to the board if all instances with XID fields show the event, because
+// exporters repeat an error of the board on each instance. The result reports whether XID counting
+// started on the board.
 func (a *accumulator) liftXID() (began bool) {
 	var watched []*accumulator
 	for _, in := range a.instances {
@@ -183,7 +183,7 @@ func (a *accumulator) liftXID() (began bool) {
 	return began
 }
 
-// count adds the events of this scrape to the counters of the device.
+// count adds the events of the current scrape to the counters of the device.
 func (a *accumulator) count(t int64) {
 	s := &a.device.xid
 	start := t
