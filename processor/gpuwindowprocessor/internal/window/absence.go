@@ -8,24 +8,27 @@ import (
 )
 
 const (
-	// missed is the number of usual intervals without a sample after which a node is absent. With a
-	// value of 2 or less, one lost scrape would be an absence.
+	// If no sample arrives from a node for missed times its usual interval, the node is considered
+	// absent. With a value of 2 or less, a single lost scrape would be treated as an absence.
 	missed = 2.5
-	// minAbsence is the shortest absence. Shorter gaps may occur because a machine is stalled.
+	// minAbsence is the minimum length of an absence. Shorter gaps are not absences, because a
+	// machine may stall.
 	minAbsence = int64(time.Second)
-	// maxAbsences limits the stored absences of a node. Only absences in open windows, or after the
-	// last sample of a series, are needed.
+	// maxAbsences is the maximum number of absences that are stored for a node. Only absences in
+	// open windows, or after the last sample of a series, are needed.
 	maxAbsences = 32
 )
 
-// node contains the places with the same node name, which may be empty. It has a lock, and its
-// state is stored as one value.
+// node contains all places with the same node name, which may be empty. Each node has its own lock,
+// and its state is stored as one value.
 //
-// In a tier, another collector may receive and count a node's samples for some time. Therefore, the
-// time between the samples before and after an absence is neither observed nor counted here. A node
-// is absent if no sample from it arrives for 2.5 times its usual interval, and for at least one
-// second. gpu.exporter.up is also a sample, so a failed scrape is not an absence. The first sample
-// after a crash also ends an absence, because the samples since the node was last stored are lost.
+// In a tier of collectors, another collector may receive and count a node's samples for some time.
+// Therefore, the time between the last sample before an absence and the first sample after it is
+// not treated as observed, and increases during this time are not counted. A node is considered
+// absent if no sample arrives from it for 2.5 times its usual interval, and for at least one
+// second. A failed scrape is not an absence, because gpu.exporter.up also counts as a sample. The
+// time before the first sample after a crash is also an absence, because the samples that arrived
+// since the node was last stored are lost.
 type node struct {
 	e    *Engine
 	name string
@@ -34,27 +37,27 @@ type node struct {
 	removed  bool
 	era      int // the engine's era when the node was last locked
 	places   map[ResourceKey]*place
-	order    []*place // in the order in which they were first seen
-	size     int      // size of the state that was last stored
-	attached any      // see Ingest.Attached
+	order    []*place // Places in the order in which they were first seen.
+	size     int      // Size of the state that was last stored.
+	attached any      // See Ingest.Attached.
 	absences
 }
 
-// absences are the absences of a node in a tier. They are empty outside a tier, and for places
-// without a node name.
+// absences contains the absences of a node in a tier of collectors. Outside a tier, and for places
+// without a node name, it is empty.
 type absences struct {
-	Newest int64 // time of the newest sample
-	// Longest is the longest interval between samples, except absences, in the period that contains
-	// Newest. Before is the longest such interval in an earlier period. A period has the length of
-	// a window.
+	Newest int64 // Time of the newest sample.
+	// Longest is the longest interval between samples in the period that contains Newest. Before is
+	// the longest interval in an earlier period. Absences do not count as intervals. A period has
+	// the length of a window.
 	Longest, Before int64
-	// Ends are the times of the first samples after each absence, in order. Last is true if the
-	// interval before Newest was an absence.
+	// Ends contains the time of the first sample after each absence, in chronological order. Last
+	// is true if the interval before Newest was an absence.
 	Ends []int64
 	Last bool
 }
 
-// limit returns the longest interval that is not an absence.
+// limit returns the maximum length of an interval that is not an absence.
 func (n *node) limit(maxGap int64) int64 {
 	if usual := max(n.Longest, n.Before); usual > 0 {
 		return max(minAbsence, int64(missed*float64(usual)))
@@ -80,14 +83,15 @@ func (n *node) recordSample(t int64) {
 	if t/e.length != previous/e.length && n.Longest > 0 {
 		n.Before, n.Longest = n.Longest, 0
 	}
-	// After two consecutive absences, the node is assumed to have a longer usual interval.
+	// After two consecutive absences, the usual interval of the node is assumed to be longer than
+	// before.
 	if !absent || n.Last {
 		n.Longest = max(n.Longest, interval)
 	}
 	n.Last = absent
 }
 
-// recordAbsence records that t is the first sample time after an absence.
+// recordAbsence records t as the time of the first sample after an absence.
 func (n *node) recordAbsence(t int64) {
 	if over := len(n.Ends) + 1 - maxAbsences; over > 0 {
 		n.Ends = slices.Delete(n.Ends, 0, over)
@@ -105,13 +109,13 @@ func (n *node) wasAbsent(previous, t int64) bool {
 	return false
 }
 
-// interrupt causes the next sample of the node to end an absence.
+// interrupt treats the time before the next sample of the node as an absence.
 func (n *node) interrupt() {
 	n.Longest, n.Before = 0, 0
 	n.recordAbsence(n.Newest + 1)
 }
 
-// node returns a node and adds it if it is new.
+// node returns the node with the given name, and adds the node if it is new.
 func (e *Engine) node(name string) *node {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,8 +128,8 @@ func (e *Engine) node(name string) *node {
 	return n
 }
 
-// lock locks the node. If the clock was set back since the node was last locked, lock also restarts
-// the node.
+// lock locks the node. If the clock has been set back since the node was last locked, the method
+// also restarts the node.
 func (n *node) lock() {
 	n.mu.Lock()
 	n.e.mu.Lock()
@@ -160,7 +164,8 @@ func (n *node) remove() {
 	n.e.order = slices.DeleteFunc(n.e.order, func(other *node) bool { return other == n })
 }
 
-// RecordArrival records that a node sent a sample that is not added to the engine.
+// RecordArrival records that a sample arrived from a node, although the sample is not added to the
+// engine.
 func (in *Ingest) RecordArrival(node string, t int64) {
 	if in.e.set.Tier {
 		in.SetNode(node)
@@ -170,7 +175,7 @@ func (in *Ingest) RecordArrival(node string, t int64) {
 	}
 }
 
-// Stop marks the end of the input. State that is stored after it contains all samples.
+// Stop marks the end of the input. State that is stored after Stop contains all samples.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

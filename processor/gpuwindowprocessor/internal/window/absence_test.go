@@ -11,7 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// tierSettings returns the settings of a collector in a tier, with one rule: errors.
+// tierSettings returns the settings of a collector in a tier. The only rule counts the increases of
+// a counter.
 func tierSettings() Settings {
 	set := testSettings()
 	set.Tier, set.Window = true, 10*time.Second
@@ -19,7 +20,7 @@ func tierSettings() Settings {
 	return set
 }
 
-// count adds one sample of a counter to an engine.
+// count adds one sample of the counter to an engine.
 func count(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
@@ -29,7 +30,7 @@ func count(e *Engine, at time.Duration, v float64) {
 	in.Resolve(&Point{Device: "d1", About: texts("id", "d1"), Time: origin.Add(at).UnixNano(), Value: Double(v)})
 }
 
-// result is the sum of the values of windows.
+// result contains the sums of the values of several windows.
 type result struct{ counted, seconds float64 }
 
 func (r *result) add(e *Engine, upTo time.Duration) {
@@ -46,9 +47,9 @@ func (r *result) add(e *Engine, upTo time.Duration) {
 	}
 }
 
-// A counter increases by one per second. For any distribution of its samples among collectors, all
-// collectors together must count at most the true increase, and each must count exactly the
-// increase that it observed.
+// A counter increases by one per second. However the samples of the counter are distributed among
+// collectors, all collectors together must not count more than the true increase, and each
+// collector must count exactly the increase that it observed.
 func TestCollectorsOfATierCountExactlyTheObservedIncreases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		engines := []*Engine{New(tierSettings(), origin), New(tierSettings(), origin)}
@@ -56,8 +57,8 @@ func TestCollectorsOfATierCountExactlyTheObservedIncreases(t *testing.T) {
 		at := time.Duration(0)
 		for range rapid.IntRange(1, 12).Draw(t, "moves") {
 			to := rapid.IntRange(0, 1).Draw(t, "collector")
-			// A collector receives at least three consecutive samples, so that the node is absent
-			// from the other collector.
+			// Each collector receives at least three consecutive samples, so that the other
+			// collector considers the node absent.
 			for range rapid.IntRange(3, 20).Draw(t, "samples") {
 				at += time.Second
 				count(engines[to], at, at.Seconds())
@@ -81,8 +82,8 @@ func TestCollectorsOfATierCountExactlyTheObservedIncreases(t *testing.T) {
 	})
 }
 
-// A crash loses the samples that arrived after the node was stored. The coverage of the windows
-// must show the loss.
+// In a crash, the samples that arrived after the node was last stored are lost. The coverage of the
+// windows must show this loss.
 func TestACrashOfACollectorInATierIsAnAbsence(t *testing.T) {
 	for name, tt := range map[string]struct {
 		clean bool

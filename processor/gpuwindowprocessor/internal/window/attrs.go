@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Attrs are attributes encoded as one string, so that they can be compared, stored, and used as a
-// key without decoding. The empty string contains no attributes.
+// Attrs is a list of attributes that is encoded as one string, so that it can be compared, stored,
+// and used as a key without decoding. The empty string is a list without attributes.
 type Attrs string
 
 // AttrKind is the type of an attribute's value.
@@ -18,12 +18,12 @@ type AttrKind byte
 // The kinds of attributes.
 const (
 	TextAttr   AttrKind = iota
-	IntAttr             // a decimal integer
-	BoolAttr            // true or false
-	OpaqueAttr          // any other type, in an encoding that only the caller decodes
+	IntAttr             // A decimal integer.
+	BoolAttr            // The text true or false.
+	OpaqueAttr          // Any other type, in an encoding that only the caller can decode.
 )
 
-// Attr is one attribute of Attrs. Its fields are substrings of the encoded string.
+// Attr is one attribute in Attrs. Its fields are substrings of the encoded string.
 type Attr struct {
 	Key     string
 	Kind    AttrKind
@@ -36,12 +36,12 @@ func AppendAttr[V string | []byte](b []byte, key string, kind AttrKind, value V)
 	return appendText(append(appendText(b, key), byte(kind)), value)
 }
 
-// appendText appends an encoding of s that is not a prefix of any other encoding.
+// appendText appends s in an encoding in which no encoded string is a prefix of another.
 func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// All iterates over the attributes. It stops early if the encoding is damaged.
+// All iterates over the attributes. The iteration stops early if the encoding is damaged.
 func (a Attrs) All() iter.Seq[Attr] {
 	return func(yield func(Attr) bool) {
 		for rest := a; rest != ""; {
@@ -90,7 +90,7 @@ func (a Attrs) Len() (n int) {
 	return n
 }
 
-// find returns the attribute with a key.
+// find returns the attribute with the given key.
 func (a Attrs) find(key string) (Attr, bool) {
 	for attr := range a.All() {
 		if attr.Key == key {
@@ -100,7 +100,7 @@ func (a Attrs) find(key string) (Attr, bool) {
 	return Attr{}, false
 }
 
-// contains reports whether a contains all attributes of b with the same values.
+// contains reports whether all attributes in b are also in a, with the same values.
 func (a Attrs) contains(b Attrs) bool {
 	if strings.HasPrefix(string(a), string(b)) {
 		return true
@@ -113,12 +113,12 @@ func (a Attrs) contains(b Attrs) bool {
 	return true
 }
 
-// Sorted returns the attributes in the order of their keys.
+// Sorted returns the attributes sorted by key.
 func (a Attrs) Sorted() Attrs {
 	return join(slices.SortedStableFunc(a.All(), func(a, b Attr) int { return strings.Compare(a.Key, b.Key) }))
 }
 
-// partition returns the attributes with these keys, and all other attributes.
+// partition divides the attributes into those with the given keys (in) and all others (out).
 func (a Attrs) partition(keys []string) (in, out Attrs) {
 	var inside, outside []Attr
 	for attr := range a.All() {
@@ -140,19 +140,20 @@ func join(list []Attr) Attrs {
 	return Attrs(text.String())
 }
 
-// maxDescriptive limits the attributes that are stored for one device or Resource, so that keys
-// that change constantly do not accumulate.
+// maxDescriptive is the maximum number of attributes that are stored for one device or Resource, so
+// that keys that change constantly do not accumulate.
 const maxDescriptive = 128
 
-// details are descriptive attributes and the time of their last sample.
+// details contains descriptive attributes and the time of the last sample that had them.
 type details struct {
 	Time  int64
 	Attrs Attrs
 }
 
-// merge adds the attributes of a sample at time t. If an attribute has two values, the value of the
-// later sample is used. If both samples have the same time, the value that arrived later is used.
-// all is true if all attributes of the sample are used.
+// merge adds the attributes of a sample with the time t. If two samples have different values for
+// an attribute, merge keeps the value from the sample with the later time. If both samples have the
+// same time, merge keeps the value that arrived last. The result is true if all attributes of the
+// sample were kept.
 func (d *details) merge(attrs Attrs, t int64) (all bool) {
 	all = true
 	if !d.Attrs.contains(attrs) {
@@ -174,7 +175,7 @@ func (d *details) merge(attrs Attrs, t int64) (all bool) {
 	return all
 }
 
-// Number is the value of a point: an integer or a double.
+// Number is the value of a point, which is an integer or a double.
 type Number struct {
 	Bits    uint64
 	Integer bool
@@ -183,10 +184,10 @@ type Number struct {
 // Int returns an integer Number.
 func Int(v int64) Number { return Number{Bits: uint64(v), Integer: true} }
 
-// Double returns a floating-point Number. NaN means a point without a value.
+// Double returns a floating-point Number. A NaN represents a point without a value.
 func Double(v float64) Number { return Number{Bits: math.Float64bits(v)} }
 
-// Float returns the value as a float64, for integers and doubles.
+// Float returns the value of an integer or a double as a float64.
 func (n Number) Float() float64 {
 	if n.Integer {
 		return float64(int64(n.Bits))

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawAttrs generates attributes with few keys and values, so that they often match.
+// drawAttrs generates attributes from a small set of keys and values, so that attributes often
+// match.
 func drawAttrs(t *rapid.T, name string) (list []Attr, encoded Attrs) {
 	var b []byte
 	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "a", "b", "key"}), 0, 4, rapid.ID[string]).Draw(t, name) {
@@ -41,7 +42,7 @@ func TestDecodedAttributesEqualTheEncodedAttributes(t *testing.T) {
 	})
 }
 
-// Stored state may be damaged.
+// Attributes in stored state may be damaged.
 func TestReadingDamagedAttributesTerminates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, encoded := drawAttrs(t, "attributes")

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Row is one point to be sent. The data to which it refers is never modified, so rows can be read
+// Row is one point to be sent. The data that a Row points to is never modified, so rows can be read
 // without a lock.
 type Row struct {
-	// Within one call, rows of the same Resource, Scope, or Metric have the same pointer. Scope is
-	// nil for the results of rules.
+	// Within one call, rows with the same Resource, Scope, or Metric share the pointer. For the
+	// results of rules, Scope is nil.
 	Resource *Resource
 	Scope    *Scope
 	Metric   *Metric
-	Own      Attrs // attributes that identify the series
-	Device   Attrs // attributes that identify and describe the device
-	Extra    Attrs // attributes that describe only the series
-	// For the results of rules, Start and Time are the start and the end of the window. For carried
-	// samples, they are the times of the sample.
+	Own      Attrs // Attributes that identify the series.
+	Device   Attrs // Attributes that identify and describe the device.
+	Extra    Attrs // Attributes that describe only the series.
+	// For the results of rules, Start and Time are the start and the end of the window. For samples
+	// that windows carry, Start and Time are the times of the sample.
 	Start, Time int64
 	Value       Number
-	Ended       bool // the row marks the end of a series and has no value
+	Ended       bool // whether the row marks the end of a series and has no value
 
 	device *device
 	metric *metric
@@ -38,9 +38,9 @@ func (d *device) row(m *metric, seq uint64, own Attrs) Row {
 	return r
 }
 
-// rowKey is the sort key of a row. Rows are sorted by Resource, then by metric, then by device. The
-// metrics that rules compute come first. If ByDevice is set, rows are sorted by device before
-// metric.
+// rowKey is the sort key of a row. Rows are sorted by Resource, then by metric, and then by device.
+// Metrics that rules compute come first. If ByDevice is set, rows are sorted by device before they
+// are sorted by metric.
 type rowKey struct {
 	place, first, scope, metric, device, seq uint64
 	at                                       int // index of the row before it is moved
@@ -53,8 +53,8 @@ func (k *rowKey) compare(o *rowKey) int {
 	)
 }
 
-// rowSorter sorts rows into the order in which they are sent. It sorts their keys, which are
-// smaller, and then moves each row only once.
+// rowSorter sorts rows into the order in which they are sent. It first sorts the keys of the rows,
+// because keys are smaller than rows. Then it moves each row only once.
 type rowSorter struct {
 	byDevice bool
 	keys     []rowKey // reused buffer
@@ -89,16 +89,16 @@ func (o *rowSorter) sort(rows []Row) {
 type Emission struct {
 	e        *Engine
 	w        *openWindow
-	nodes    []*node // nodes whose rows have not been read
-	places   int     // number of places of the first node whose rows have been read
-	shortest int64   // shortest time between two samples of a device, or 0 if no device has two samples
+	nodes    []*node // Nodes whose rows have not been read.
+	places   int     // Number of places of the first node in nodes whose rows have been read.
+	shortest int64   // Shortest time between two samples of a device, or 0 if no device has two samples.
 	clamped  uint64
 	sorter   rowSorter
 }
 
-// Fetch removes the oldest window that ends at or before upTo from the engine, whether or not the
-// window is closed by the clock. It returns nil if no such window exists. Close the Emission before
-// the next call of Fetch, Expire, or Store.
+// Fetch removes a window from the engine: the oldest window that ends at or before upTo, even if
+// the window is not closed yet. If there is no such window, Fetch returns nil. The caller must
+// close the Emission before it calls Fetch, Expire, or Store again.
 func (e *Engine) Fetch(upTo time.Time) *Emission {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -117,9 +117,10 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 // End returns the end of the window.
 func (em *Emission) End() time.Time { return time.Unix(0, em.w.end) }
 
-// Next appends further rows in the order in which they must be sent. It appends the rows of entire
-// Resources until rows has at least n rows. It locks each node only while it reads the rows of that
-// node. Call it again while more is true.
+// Next appends more rows to the slice rows, in the order in which they must be sent. It appends all
+// rows of one Resource after another until the slice contains at least n rows. Next locks each node
+// only while it reads the rows of that node. The caller must call Next again as long as the second
+// result is true.
 func (em *Emission) Next(rows []Row, n int) (_ []Row, more bool) {
 	for len(em.nodes) > 0 && len(rows) < n {
 		rows = em.appendNodeRows(rows, em.nodes[0], n)
@@ -139,7 +140,7 @@ func (em *Emission) appendNodeRows(rows []Row, of *node, n int) []Row {
 	return rows
 }
 
-// Close ends the emission. Rows that were not read are lost.
+// Close ends the emission. Rows that have not been read are lost.
 func (em *Emission) Close() {
 	em.Next(nil, math.MaxInt)
 	em.w.sent.Store(true)
@@ -173,8 +174,8 @@ func (em *Emission) appendPlaceRows(rows []Row, p *place) []Row {
 	return rows
 }
 
-// sortOutputs sorts outputs and carried series in the order of their rows, so that the rows need
-// little sorting.
+// sortOutputs sorts the outputs and the carried series of a device in the order in which their rows
+// are sent, so that the rows themselves need little sorting.
 func (d *device) sortOutputs() {
 	if d.ordered {
 		return
@@ -206,7 +207,7 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 		if !ok {
 			continue
 		}
-		// Count only time ratios. The mean of ratios can exceed 1 only because of rounding.
+		// Count only time ratios. A mean of ratios exceeds 1 only because of rounding.
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			em.clamped++
 		}

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// maxSealed is the maximum number of closed windows that have not been fetched. Beyond this limit,
-// the oldest window is dropped. This bounds the memory usage if the caller stops fetching.
+// maxSealed is the maximum number of closed windows that are kept until they are fetched. If there
+// are more closed windows, the oldest one is dropped. This limits memory usage if the caller stops
+// fetching windows.
 const maxSealed = 8
 
 // Outcome is the result of adding one sample.
@@ -17,57 +18,58 @@ type Outcome uint8
 
 // The outcomes of a sample.
 const (
-	Accepted       Outcome = iota // used completely, or as the baseline of a counter
-	Late                          // dropped: its window is closed
-	Future                        // dropped: it is more than one window ahead
-	Duplicate                     // ignored: the series already has a sample with this time
-	OutOfOrder                    // older than the last sample of its series: ignored for counters, used for others
-	Refused                       // dropped: it would create a series beyond the limit
-	ImpossibleStep                // used only as a new baseline: its counter of seconds advanced faster than time
-	NoValue                       // dropped: NaN, infinite, or a negative counter value
-	Ignored                       // ignored: no rule reads it, and windows do not carry it
-	Implausible                   // dropped: a ratio far outside [0, 1]
-	Outcomes                      // the number of outcomes
+	Accepted       Outcome = iota // Used completely, or used as the baseline of a counter.
+	Late                          // Dropped because its window is closed.
+	Future                        // Dropped because it is ahead of the wall clock by more than the length of a window.
+	Duplicate                     // Ignored because the series already has a sample with this time.
+	OutOfOrder                    // Older than the last sample of its series. Ignored if the series is a counter, and used otherwise.
+	Refused                       // Dropped because a new series or a new sample time would exceed a limit.
+	ImpossibleStep                // Used only as a new baseline, because its counter of seconds advanced faster than time.
+	NoValue                       // Dropped because the value is NaN, infinite, or a negative counter value.
+	Ignored                       // Ignored because no rule reads the sample and windows do not carry it.
+	Implausible                   // Dropped because the value is a ratio far outside [0, 1].
+	Outcomes                      // Number of outcomes.
 )
 
 var outcomeNames = [Outcomes]string{
 	"accepted", "late", "future", "duplicate", "out_of_order", "refused", "impossible_step", "no_value", "ignored", "implausible",
 }
 
-// String returns the outcome's name in self-metrics.
+// String returns the name of the outcome in self-metrics.
 func (o Outcome) String() string { return outcomeNames[o] }
 
 // Stats contains the counts since the engine was created.
 type Stats struct {
 	Samples        [Outcomes]uint64
-	Clamped        uint64 // samples and window ratios that were clamped to [0, 1]
-	Unkept         uint64 // samples that a quantile could not store
-	WindowsClosed  uint64 // windows that were fetched
-	WindowsDropped uint64 // windows that were lost because of a clock step or because they were not fetched
-	ClockSteps     uint64 // backward steps of the wall clock by more than MaxGap
-	SeriesEnded    uint64 // series that ended because they were idle
-	Series         int    // series that are currently tracked
+	Clamped        uint64 // Samples and window ratios that were clamped to [0, 1].
+	Unkept         uint64 // Samples that a quantile could not store.
+	WindowsClosed  uint64 // Windows that were fetched.
+	WindowsDropped uint64 // Windows that were lost because of a clock step, or because they were not fetched.
+	ClockSteps     uint64 // Backward steps of the wall clock by more than MaxGap.
+	SeriesEnded    uint64 // Series that ended because they were idle.
+	Series         int    // Series that are currently tracked.
 	// WindowsPaired is the number of fetched windows that contain two consecutive samples of a
-	// device. ShortestPair is the shortest time between two such samples, or 0 if no window
-	// contains them.
+	// device. ShortestPair is the shortest time between two consecutive samples of a device in
+	// these windows, or 0 if there are no such windows.
 	WindowsPaired uint64
 	ShortestPair  time.Duration
 }
 
-// Engine holds the state of all series and open windows. It is safe for concurrent use. Each node
-// has its own lock, so that samples of different nodes can be added at the same time. A node's lock
-// is taken before the engine's.
+// Engine holds the state of all series and open windows. An Engine is safe for concurrent use. Each
+// node has its own lock, so that samples of different nodes can be added at the same time. A
+// goroutine that needs both locks must lock the node before the engine.
 type Engine struct {
 	set Settings
-	// length, grace, maxGap, and idle are the settings in nanoseconds.
+	// length, grace, maxGap, and idle are the settings Window, Grace, MaxGap, and IdleTimeout in
+	// nanoseconds.
 	length, grace, maxGap, idle int64
 	print                       uint64 // fingerprint of the settings
 	rules                       []*Rule
 	plans                       map[planKey]*plan
-	coverage, samples           *metric       // nil if they are not emitted
-	sightedShape                shape         // shape of points that windows do not use
-	lastSeq                     atomic.Uint64 // last sequence number, for the order of places, devices, and series
-	series                      atomic.Int64  // number of series
+	coverage, samples           *metric       // Nil if they are not emitted.
+	sightedShape                shape         // Shape of points that windows do not use.
+	lastSeq                     atomic.Uint64 // Last sequence number. The order of places, devices, and series depends on these numbers.
+	series                      atomic.Int64  // Number of series.
 
 	mu      sync.Mutex // guards the following fields
 	nodes   map[string]*node
@@ -76,21 +78,21 @@ type Engine struct {
 	metrics table[metricKey, metric]
 	shapes  table[shapeKey, shape]
 
-	clock     int64 // latest wall clock time since the last clock step
-	closed    int64 // end of the newest closed window
-	sentUpTo  int64 // latest upTo of Fetch: no window up to this time is sent again
-	era       int   // number of clock steps
-	steppedTo int64 // wall clock time at the last clock step
-	// windows are the windows that have not been fetched, oldest first. Windows of an earlier era
-	// come first. They were already closed when the clock was set back, so they receive no more
-	// samples.
+	clock     int64 // Latest wall clock time since the last clock step.
+	closed    int64 // End of the newest closed window.
+	sentUpTo  int64 // Latest upTo that was passed to Fetch. No window up to this time is sent again.
+	era       int   // Number of clock steps.
+	steppedTo int64 // Wall clock time at the last clock step.
+	// Windows that have not been fetched, oldest first. Windows from an earlier era come first. A
+	// window from an earlier era was already closed when the clock was set back, so it receives no
+	// more samples.
 	windows []*openWindow
 
 	stopped bool // no more samples will arrive
 
-	searching []*node // nodes that the current search for idle series has not reached
-	oldest    int64   // no series was last seen before this time
-	nextScan  int64   // time before which no search for idle series starts
+	searching []*node // Nodes that the current search for idle series has not reached.
+	oldest    int64   // No series was last seen before this time.
+	nextScan  int64   // Time before which no search for idle series starts.
 
 	stats Stats
 }
@@ -134,7 +136,7 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// closedAt returns the end of the newest window that is closed at the wall clock time now.
+// closedAt returns the end of the newest window that is closed when the wall clock time is now.
 func (e *Engine) closedAt(now int64) int64 {
 	t := now - e.grace
 	end := t / e.length * e.length
@@ -154,8 +156,8 @@ func (e *Engine) observe(now int64) {
 }
 
 // stepBack restarts the engine after the wall clock was set back to now. The times of open windows
-// and previous samples are no longer valid: see node.restart. Windows that were already closed are
-// still sent.
+// and of previous samples are no longer valid, so node.restart resets the sample times. Windows
+// that were already closed are still sent.
 func (e *Engine) stepBack(now int64) {
 	e.stats.ClockSteps++
 	for len(e.windows) > 0 && !e.due(e.windows[len(e.windows)-1], e.closed) {
@@ -172,15 +174,15 @@ func (e *Engine) stepBack(now int64) {
 // due reports whether a window ends at or before upTo, or belongs to an earlier era.
 func (e *Engine) due(w *openWindow, upTo int64) bool { return w.era != e.era || w.end <= upTo }
 
-// drop drops the window with index i.
+// drop removes the window with index i without sending it.
 func (e *Engine) drop(i int) {
 	e.stats.WindowsDropped++
 	e.windows[i].sent.Store(true)
 	e.windows = slices.Delete(e.windows, i, i+1)
 }
 
-// ClosedUpTo returns the end of the newest window that is closed at the wall clock time now.
-// pending is true if a window that ends at or before this time has not been fetched.
+// ClosedUpTo returns the end of the newest window that is closed when the wall clock time is now.
+// The second result is true if a window that ends at or before this time has not been fetched.
 func (e *Engine) ClosedUpTo(now time.Time) (end time.Time, pending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -195,7 +197,7 @@ func (e *Engine) NextClose() time.Time {
 	return time.Unix(0, e.closed+e.length+e.grace)
 }
 
-// window returns the open window that contains t.
+// window returns the open window that contains t, and creates it if needed.
 func (e *Engine) window(t int64) *openWindow {
 	at := len(e.windows)
 	for ; at > 0; at-- {

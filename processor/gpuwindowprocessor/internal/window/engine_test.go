@@ -21,7 +21,7 @@ func allRows(em *Emission) []Row {
 	return rows
 }
 
-// texts encodes attributes with string values: key, value, key, value.
+// texts encodes attributes with string values. Its arguments are alternating keys and values.
 func texts(pairs ...string) (b []byte) {
 	for pair := range slices.Chunk(pairs, 2) {
 		b = AppendAttr(b, pair[0], TextAttr, pair[1])
@@ -31,7 +31,7 @@ func texts(pairs ...string) (b []byte) {
 
 func nodeKey(node string) ResourceKey { return ResourceKey{Place: gpudata.Place{Node: node}} }
 
-// setNode sets the Resource of a node with additional attributes.
+// setNode sets the Resource of a node, with the given additional attributes.
 func setNode(in *Ingest, node string, more ...string) {
 	in.SetResource(&PlacedResource{Key: nodeKey(node), Attrs: texts(append([]string{"node", node}, more...)...)})
 }
@@ -60,7 +60,7 @@ func testSettings() Settings {
 	}
 }
 
-// feed adds one sample of every kind with the same time.
+// feed adds one sample of every kind. All samples have the same time.
 func feed(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
@@ -85,7 +85,7 @@ func feed(e *Engine, at time.Duration, v float64) {
 	})
 }
 
-// drain fetches all windows up to a time and returns their rows as text.
+// drain fetches all windows up to the given time, and returns their rows as text.
 func drain(e *Engine, upTo time.Time) []string {
 	var out []string
 	for em := e.Fetch(upTo); em != nil; em = e.Fetch(upTo) {
@@ -131,7 +131,8 @@ func TestTheMemoryOfEndedSeriesIsFreed(t *testing.T) {
 	assert.Empty(t, e.nodes)
 	assert.Empty(t, e.order)
 	assert.NotEmpty(t, e.shapes.values)
-	// A shape refers to its metric, and the metric refers to its scope.
+	// The loop runs three times, because a shape refers to its metric and the metric refers to its
+	// scope.
 	for range 3 {
 		runtime.GC()
 		for _, trim := range []func(){e.shapes.trim, e.metrics.trim, e.scopes.trim} {
@@ -180,8 +181,8 @@ func TestTheNumberOfDescriptiveAttributesIsBounded(t *testing.T) {
 	em.Close()
 }
 
-// Sums of 0.7 are rounded: the sum of ten values divided by 10 is more than 0.7. The mean must not
-// be above the maximum.
+// Sums of 0.7 are rounded, so the sum of ten such values divided by 10 is greater than 0.7. The
+// mean must not exceed the maximum.
 func TestTheMeanOfEqualSamplesIsExactlyThatSample(t *testing.T) {
 	e := New(testSettings(), origin)
 	for i := range 6 {
@@ -236,8 +237,8 @@ func TestAValueThatAPointCannotRepresentIsAbsent(t *testing.T) {
 	em.Close()
 }
 
-// An annotation describes only the samples that have it. It is not added to other series of the
-// device, and it is removed when the samples of the series no longer have it.
+// An annotation describes only the samples that have it. The annotation must not be added to other
+// series of the device, and must be removed when the samples of its series no longer have it.
 func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 	e := New(testSettings(), origin)
 	add := func(at time.Duration, sources ...string) {
@@ -298,7 +299,7 @@ func TestAnAnnotationIsSentOnlyWithTheLastSampleOfItsSeries(t *testing.T) {
 	assert.Empty(t, of["other"])
 }
 
-// busySample returns a point of the device d1 with a description and an annotation.
+// busySample returns a point of the device d1 that has a description and an annotation.
 func busySample(at time.Duration, v float64) *Point {
 	return &Point{
 		Device: "d1", About: texts("id", "d1", "model", "m"), Notes: texts("src", "guessed"),
@@ -306,7 +307,7 @@ func busySample(at time.Duration, v float64) *Point {
 	}
 }
 
-// resolve adds a sample of the series and returns the series.
+// resolve adds a sample of the metric busy and returns the series of the sample.
 func resolve(e *Engine, at time.Duration, v float64) *Series {
 	in := e.Begin(origin.Add(at))
 	defer in.End()
@@ -377,7 +378,7 @@ func TestASeriesOfAnUnusedMetricShowsThatItsDeviceExists(t *testing.T) {
 	em.Close()
 }
 
-// valuesOf returns the values of rows by metric.
+// valuesOf returns the values of the rows by metric name.
 func valuesOf(rows []Row) map[string]float64 {
 	out := map[string]float64{}
 	for _, r := range rows {
@@ -408,8 +409,8 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	sample(time.Hour + 10*time.Second)
 	assert.NotEmpty(t, drain(e, origin.Add(time.Hour+time.Minute)), "the samples after the place was removed are sent")
 
-	// Another source changes the attributes of the place. If the old attributes are set again, they
-	// must be used again.
+	// Another source changes the attributes of the place. When the old attributes are set again,
+	// the engine must use them again.
 	in := e.Begin(origin.Add(time.Hour + 70*time.Second))
 	setNode(in, "n1", "zone", "y")
 	in.SetScope(Scope{})

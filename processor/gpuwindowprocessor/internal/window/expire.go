@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// scansPerTimeout is the number of searches for idle series within IdleTimeout. There is at least
-// one search per window, so that end markers are not too old for backends.
+// scansPerTimeout is the number of searches for idle series within the duration IdleTimeout. At
+// least one search takes place per window, so that end markers are not too old for backends.
 const scansPerTimeout = 20
 
-// NextExpiry returns the wall clock time before which Expire need not be called.
+// NextExpiry returns the wall clock time until which Expire does not need to be called.
 func (e *Engine) NextExpiry() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -21,10 +21,11 @@ func (e *Engine) NextExpiry() time.Time {
 	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
 }
 
-// Expire ends series that have had no sample for IdleTimeout. If MarkEnd is set, it appends the
-// rows that mark their ends, in an order in which they can be sent. It appends the rows of entire
-// nodes until rows has at least n rows. A series with a sample in a window that has not been sent
-// ends after that window. Call Expire again while more is true.
+// Expire ends series that have had no sample for IdleTimeout. If MarkEnd is set, Expire appends
+// rows that mark the ends of the series, in an order in which the rows can be sent. It appends all
+// rows of one node after another until the slice rows contains at least n rows. If a series has a
+// sample in a window that has not been sent, the series ends after that window. The caller must
+// call Expire again as long as the second result is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	e.mu.Lock()
 	e.observe(now.UnixNano())
@@ -95,7 +96,8 @@ func (x *expiry) expire(n *node) {
 	}
 }
 
-// hasUnsentSamples reports whether the series has a sample in a window that has not been sent.
+// hasUnsentSamples reports whether any window that has not been sent contains a sample of the
+// series.
 func (s *Series) hasUnsentSamples() bool {
 	for range s.windows.open() {
 		return true
@@ -103,15 +105,15 @@ func (s *Series) hasUnsentSamples() bool {
 	return false
 }
 
-// resolution is the smallest time difference that backends distinguish.
+// resolution is the smallest difference between two timestamps that backends can distinguish.
 const resolution = int64(time.Millisecond)
 
-// end ends a series and appends the rows that mark the end. Backends reject points that are out of
-// order. Therefore, the time of the mark must be after the last sent point of the series, and
-// before any point of a later sample. The second condition holds because the mark is before the end
-// of the newest window that was closed when the series became idle. The time of the mark does not
-// depend on the time of the search. If several series feed an output, the series that was seen last
-// must end last.
+// end ends a series and appends the rows that mark the end of the series. Backends reject points
+// that are out of order. Therefore, the time of a mark must be later than the last point of the
+// series that was sent, and earlier than any point that results from a later sample. The time of
+// the mark is earlier than any later point, because it is before the end of the newest window that
+// was closed when the series became idle. It does not depend on the time of the search. If several
+// series contribute to an output, the series that was seen last must end last.
 func (x *expiry) end(s *Series) {
 	e, d := x.e, s.device
 	closed := e.closedAt(s.Seen + e.idle)

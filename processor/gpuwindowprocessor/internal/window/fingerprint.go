@@ -6,8 +6,8 @@ import (
 )
 
 // fingerprint returns a hash of the settings on which the meaning of the stored state depends.
-// State can be restored only if these settings are unchanged. They are listed individually, so that
-// a new setting does not cause every collector to drop its open windows.
+// State can be restored only if these settings are unchanged. The settings are listed individually,
+// so that adding a setting does not cause every collector to drop its open windows.
 func (s *Settings) fingerprint() uint64 {
 	h := fnv.New64a()
 	// Validated settings can always be encoded.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// everySetting returns settings with a value for every field.
+// everySetting returns settings in which every field has a value.
 func everySetting() Settings {
 	threshold, scale := 0.9, 2.0
 	return Settings{
@@ -22,7 +22,8 @@ func everySetting() Settings {
 	}
 }
 
-// If the value changes, every collector with a storage drops its open windows after an update.
+// If the fingerprint of the same settings changes, every collector with storage drops its open
+// windows after an update.
 func TestTheFingerprintOfSettingsIsStable(t *testing.T) {
 	set := everySetting()
 	assert.Equal(t, uint64(0xd56247f668f7acd0), set.fingerprint())
@@ -72,7 +73,8 @@ func TestTheFingerprintDependsOnSettingsThatAffectStoredState(t *testing.T) {
 	}
 }
 
-// If you add a setting, decide whether stored state depends on it, and add it to the test above.
+// If you add a setting, decide whether stored state depends on that setting, and add the setting to
+// the test above.
 func TestTheFingerprintTestCoversEverySetting(t *testing.T) {
 	for want, of := range map[int]reflect.Type{
 		13: reflect.TypeFor[Settings](), 11: reflect.TypeFor[Rule](), 3: reflect.TypeFor[Filter](),

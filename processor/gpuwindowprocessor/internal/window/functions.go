@@ -6,33 +6,35 @@ import (
 	"time"
 )
 
-// function is the state of a rule's function over one window. Its exported fields are stored, so
-// that the window survives a restart. The state does not contain the function's parameter, which the
-// rule passes to each call.
+// function is the state of a rule's function over one window. The exported fields of the state are
+// stored, so that the window survives a restart. The state does not contain the parameter of the
+// function, because the rule passes the parameter to each call.
 type function interface {
-	// add adds a sample and reports whether it was accepted. It rejects impossible steps and
-	// samples that cannot be stored.
+	// add adds a sample and reports whether it was accepted. Impossible steps, and samples that
+	// cannot be stored, are not accepted.
 	add(o observation, parameter float64) bool
-	// result returns the value, or false if the function has no value.
+	// result returns the value of the function. The second result is false if the function has no
+	// value.
 	result(parameter float64) (float64, bool)
 	// reset prepares the state for a new window.
 	reset()
 }
 
-// observation is one sample, after scaling.
+// observation is one sample, with all values scaled.
 type observation struct {
-	value float64 // the sample itself
-	// first is true for the first sample of a counter. The following fields are then not set.
+	value float64 // The value of the sample.
+	// If first is true, the sample is the first one of a counter and the following fields are not
+	// set.
 	first          bool
-	increase       float64 // increase of a counter since its last sample
-	elapsed, still int64   // nanoseconds since the last sample, and since the last change of the value
+	increase       float64 // Increase of a counter since its last sample.
+	elapsed, still int64   // Nanoseconds since the last sample (elapsed), and since the last change of the value (still).
 }
 
 // functionKind describes a function.
 type functionKind struct {
 	name   string
-	counts bool // uses the increases of a counter instead of its values
-	ratio  bool // the result is always in [0, 1]
+	counts bool // Whether the function uses the increases of a counter instead of its values.
+	ratio  bool // Whether the result is always in [0, 1].
 	make   func() function
 }
 
@@ -61,13 +63,13 @@ func Functions() []string {
 	return names
 }
 
-// mean is the mean of the samples, not weighted by time.
+// mean is the mean of the samples. The samples are not weighted by time.
 //
 //	avg_over_time(m[1m])
 type mean struct{ Mean, Samples float64 }
 
-// add uses a running mean instead of a sum, because the mean of equal samples must be exactly that
-// value, and rounding must not cause the mean to exceed the maximum.
+// The method add uses a running mean instead of a sum. As a result, the mean of equal samples is
+// exactly the value of these samples, and rounding cannot cause the mean to exceed the maximum.
 func (f *mean) add(o observation, _ float64) bool {
 	f.Samples++
 	f.Mean += (o.value - f.Mean) / f.Samples
@@ -115,19 +117,19 @@ func (f *share) result(_ float64) (float64, bool) { return f.High / f.Samples, f
 
 func (f *share) reset() { *f = share{} }
 
-// MaxQuantileSamples limits the samples of one series that a quantile stores in one window, which
-// use at most 64 KiB. The limit is sufficient for 2 hours with one sample per second, or for one
-// day with one sample every 11 seconds.
+// MaxQuantileSamples is the maximum number of samples that a quantile stores for one series in one
+// window. These samples use at most 64 KiB. The limit is sufficient for two hours with one sample
+// per second, or for one day with one sample every 11 seconds.
 const MaxQuantileSamples = 1 << 13
 
 // quantile is the value that a given share of the samples does not exceed, interpolated between the
-// two nearest samples. If the window has more samples than can be stored, quantile has no result,
-// because the quantile of only a part of the samples may be wrong.
+// two nearest samples. If the window has more samples than can be stored, there is no result,
+// because the quantile of only some of the samples may be wrong.
 //
 //	quantile_over_time(0.95, m[1m])
 type quantile struct {
-	Samples  []float64 // in the order of arrival
-	Overflow bool      // some samples are not in Samples
+	Samples  []float64 // Values of the samples, in order of arrival.
+	Overflow bool      // Whether some samples are not in Samples.
 }
 
 func (f *quantile) add(o observation, _ float64) bool {
@@ -139,13 +141,13 @@ func (f *quantile) add(o observation, _ float64) bool {
 	return true
 }
 
-// The result is limited to [low, high], so that the quantile of equal samples is exactly that
-// value.
+// The result is limited to [low, high], so that the quantile of equal samples is exactly the value
+// of these samples.
 func (f *quantile) result(q float64) (float64, bool) {
 	if len(f.Samples) == 0 || f.Overflow {
 		return 0, false
 	}
-	// The order of arrival no longer matters, because nothing is added to a closed window.
+	// The order of arrival no longer matters, because no samples are added to a closed window.
 	slices.Sort(f.Samples)
 	rank := q * float64(len(f.Samples)-1)
 	below, weight := math.Modf(rank)
@@ -155,8 +157,8 @@ func (f *quantile) result(q float64) (float64, bool) {
 
 func (f *quantile) reset() { *f = quantile{Samples: f.Samples[:0]} }
 
-// increase is the sum of a counter's increases. It is 0 if the counter was observed and did not
-// increase.
+// increase is the sum of a counter's increases. The sum is 0 if the counter was observed but did
+// not increase.
 //
 //	increase(m[1m] anchored)
 type increase struct {
@@ -198,14 +200,14 @@ func (f *rate) result(_ float64) (float64, bool) {
 
 func (f *rate) reset() { *f = rate{} }
 
-// timeRatio is the rate of a counter of seconds, as a share of the observed time. Impossible steps
+// timeRatio is the increase of a counter of seconds divided by the observed time. Impossible steps
 // are excluded.
 //
 //	increase(m[1m] anchored) / 60
 type timeRatio struct{ Rate rate }
 
-// impossibleFactor is the highest possible ratio between the increase of a counter of seconds and
-// the elapsed time. The time is measured since the last change of the counter, because exporters
+// impossibleFactor is the maximum plausible ratio of the increase of a counter of seconds to the
+// elapsed time. The elapsed time is measured from the last change of the counter, because exporters
 // repeat cached values.
 const impossibleFactor = 1.05
 

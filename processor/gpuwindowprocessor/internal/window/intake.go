@@ -9,13 +9,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// ResourceKey identifies a Resource: a node, or a user of the devices of a node. The zero key
-// identifies nothing.
+// ResourceKey identifies a Resource, which is a node or a user of a node's devices. The zero key
+// does not identify a Resource.
 type ResourceKey struct {
 	Place  gpudata.Place
 	Holder gpudata.Holder
-	// All contains all attributes of the Resource if its points have no device, or if neither Place
-	// nor Holder identifies it.
+	// All contains all attributes of the Resource if the points of the Resource have no device, or
+	// if neither Place nor Holder identifies the Resource.
 	All Attrs
 }
 
@@ -23,59 +23,59 @@ func (k ResourceKey) clone() ResourceKey {
 	return ResourceKey{k.Place.Clone(), k.Holder.Clone(), k.All}
 }
 
-// Point is one sample. Its attributes are encoded with AppendAttr, and the engine does not keep
-// them.
+// Point is one sample. The attributes of a Point are encoded with AppendAttr. The engine does not
+// keep a reference to them.
 type Point struct {
-	// Device is the device's ID, or empty. No rule reads points without a device.
+	// Device is the ID of the device, or empty. Rules do not read points without a device.
 	Device string
-	// About describes the device and includes its ID.
+	// About contains the attributes that describe the device, including its ID.
 	About []byte
-	// Own are the attributes that distinguish the series of a device, in any order. Notes are
-	// attributes that describe only the sample.
+	// Own contains the attributes that distinguish the series of a device, in any order. Notes
+	// contains the attributes that describe only the sample.
 	Own, Notes []byte
-	// Time is the sample's time. Start is the time at which a cumulative value was zero, or 0 if it
-	// is unknown. Both are in nanoseconds since the epoch.
+	// Time is the time of the sample. Start is the time at which a cumulative value was zero, or 0
+	// if that time is unknown. Both times are in nanoseconds since the epoch.
 	Time, Start int64
 	Value       Number
 }
 
-// Ingest adds the samples of one batch. It holds the lock of one node at a time. It must not be
-// used after End.
+// Ingest adds the samples of one batch. It holds the lock of one node at a time. An Ingest must not
+// be used after End.
 type Ingest struct {
 	e    *Engine
 	now  int64
 	node *node // the locked node, or nil
-	// closed is the end of the newest window that was closed when the node was locked. window is
-	// the last window that was used since then. The rows of this window cannot be read before the
-	// node is unlocked.
+	// The time closed is the end of the newest window that was closed when the node was locked. The
+	// field window is the window that was last used since the node was locked. The rows of that
+	// window cannot be read until the node is unlocked.
 	closed int64
 	window *openWindow
 
 	resource *PlacedResource // the current Resource
 	scope    *scope
 	kind     signal.Kind
-	metric   *metric // nil if windows do not use the current metric
-	previous *Series // the last resolved series of the node
-	moment   moment  // the moment of the last sample
+	metric   *metric // Nil if windows do not use the current metric.
+	previous *Series // Series of the node that was last resolved.
+	moment   moment  // Moment of the last sample.
 
 	samples         [Outcomes]uint64
 	clamped, unkept uint64
-	added           bool // true if a series was added
+	added           bool // whether a series was added
 }
 
-// PlacedResource is a Resource of the caller. It caches its place, so that the place is looked up
-// only once if the caller sets the Resource repeatedly.
+// PlacedResource is a Resource that the caller passes to SetResource. A PlacedResource caches its
+// place, so that the place is looked up only once even if the caller sets the Resource repeatedly.
 type PlacedResource struct {
 	Key ResourceKey
-	// Attrs are all attributes, encoded with AppendAttr.
+	// Attrs contains all attributes, encoded with AppendAttr.
 	Attrs     []byte
 	SchemaURL string
 
-	place *place    // nil if the place does not exist yet
-	info  *Resource // the place's Resource with these attributes
+	place *place    // Nil if the place does not exist yet.
+	info  *Resource // Resource of the place, including these attributes.
 }
 
-// Begin starts a batch at the wall clock time now.
+// Begin starts a batch. The wall clock time is now.
 func (e *Engine) Begin(now time.Time) *Ingest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,8 +100,8 @@ func (in *Ingest) End() {
 	}
 }
 
-// SetNode sets the node of the following samples. The node remains locked until another node is
-// set, or until End.
+// SetNode sets the node of the following samples. The node remains locked until the caller sets
+// another node or calls End.
 func (in *Ingest) SetNode(name string) {
 	if in.node != nil {
 		if in.node.name == name {
@@ -119,8 +119,8 @@ func (in *Ingest) SetNode(name string) {
 	in.e.mu.Unlock()
 }
 
-// Attached returns the caller's value that is stored with the current node and guarded by the
-// node's lock. If the value does not exist, create creates it.
+// Attached returns the value that the caller has attached to the current node. The node's lock
+// guards this value. If the value does not exist, Attached calls create and attaches the result.
 func (in *Ingest) Attached(create func() any) any {
 	if in.node.attached == nil {
 		in.node.attached = create()
@@ -128,7 +128,7 @@ func (in *Ingest) Attached(create func() any) any {
 	return in.node.attached
 }
 
-// windowOf returns the open window that contains t, or nil if there is none.
+// windowOf returns the open window that contains t, or nil if that window is closed.
 func (in *Ingest) windowOf(t int64) *openWindow {
 	if w := in.window; w == nil || t > w.end || t <= w.end-in.e.length {
 		in.e.mu.Lock()
@@ -141,8 +141,8 @@ func (in *Ingest) windowOf(t int64) *openWindow {
 	return in.window
 }
 
-// SetResource sets the Resource of the following points. For points without a device, the key must
-// contain all attributes.
+// SetResource sets the Resource of the following points. For points without a device, the key of
+// the Resource must contain all attributes.
 func (in *Ingest) SetResource(r *PlacedResource) {
 	in.SetNode(r.Key.Place.Node)
 	in.resource = r
@@ -154,12 +154,12 @@ func (in *Ingest) SetResource(r *PlacedResource) {
 	}
 }
 
-// matches reports whether the series belongs to this Resource and the Resource has not changed.
+// The method matches reports whether the series belongs to the Resource r and r has not changed.
 func (r *PlacedResource) matches(s *Series) bool {
 	return r.place == s.device.place && r.info == r.place.Info
 }
 
-// SetScope sets the scope of the following metrics.
+// SetScope sets the instrumentation scope of the following metrics.
 func (in *Ingest) SetScope(s Scope) {
 	if in.scope == nil || *in.scope.Scope != s {
 		in.scope = in.e.scope(s)
@@ -181,11 +181,12 @@ func (in *Ingest) SetMetric(m Metric) {
 	}
 }
 
-// Resolve adds one sample of the current metric and returns its series. Add adds further samples of
-// the same Resource, scope, metric, and attributes to that series. If the series limit is reached,
-// Resolve returns a series that refuses all samples. CanAdd returns true for this series while the
-// limit is reached. Resolve returns nil if the sample was dropped or is not used. The samples of
-// metrics that windows do not use only show that their devices exist, and are not counted.
+// Resolve adds one sample of the current metric and returns the series of the sample. More samples
+// with the same Resource, scope, metric, and attributes can be added to that series with Add. If
+// the series limit is reached, Resolve returns a series that refuses all samples. For such a
+// series, CanAdd returns true as long as the limit is reached. If the sample was dropped or is not
+// used, Resolve returns nil. A sample of a metric that windows do not use only shows that the
+// device exists. Such samples are not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p); s != nil {
 		in.previous = s
@@ -198,15 +199,15 @@ func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	return s, o
 }
 
-// CanAdd reports whether more samples of the series may be passed to Add. If it returns false, the
-// next sample must be passed to Resolve. The node of the series must be the current node: see
-// SetNode.
+// CanAdd reports whether more samples of the series may be passed to Add. If CanAdd returns false,
+// the next sample must be passed to Resolve. The node of the series must be the current node, which
+// is set by SetNode.
 func (in *Ingest) CanAdd(s *Series) bool {
 	return s != nil && !s.ended && (s.device != nil || in.e.full())
 }
 
 // Add adds a sample to a series for which CanAdd returns true. If the series belongs to the current
-// Resource, the sample updates the attributes of the series' Resource.
+// Resource, Add also updates the stored attributes of that Resource.
 func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	o := in.checkSample(s.shape.metric != nil && s.shape.metric.Kind == signal.Counter, t, v)
 	switch {
@@ -224,8 +225,8 @@ func (in *Ingest) Add(s *Series, t, start int64, v Number) Outcome {
 	return o
 }
 
-// resourceOf returns the Resource of a place. If it is the place of the current Resource, the
-// result includes the attributes from the batch.
+// resourceOf returns the Resource of a place. If p is the place of the current Resource, the result
+// includes the attributes from the batch.
 func (in *Ingest) resourceOf(p *place) *Resource {
 	if in.resource != nil && p == in.resource.place {
 		return in.resource.info
@@ -233,8 +234,9 @@ func (in *Ingest) resourceOf(p *place) *Resource {
 	return p.Info
 }
 
-// expected returns the series that followed the previous series in the last batch, if p is a point
-// of it. Otherwise it returns nil. This comparison is cheaper than a lookup by hash.
+// The method expected returns the series that followed the previous series in the last batch, if p
+// is a point of that series. Otherwise, the result is nil. Comparing p with one series is cheaper
+// than a lookup by hash.
 func (in *Ingest) expected(p *Point) *Series {
 	if in.previous == nil || in.metric == nil {
 		return nil
@@ -247,7 +249,7 @@ func (in *Ingest) expected(p *Point) *Series {
 }
 
 // checkSample returns Accepted if a sample has a value and belongs to a window that is open or can
-// be opened. Otherwise it returns the reason why the sample is dropped.
+// be opened. Otherwise, checkSample returns the reason why the sample is dropped.
 func (in *Ingest) checkSample(counter bool, t int64, v Number) Outcome {
 	f := v.Float()
 	switch {
@@ -294,8 +296,9 @@ func (in *Ingest) resolve(p *Point) (*Series, Outcome) {
 	return s, in.record(s, in.resource.info, p.Time, p.Start, p.Value)
 }
 
-// recordSighting records that a device was seen at t, so that a counter that starts later on this
-// device is counted from zero. All unused samples of a device share one series without a metric.
+// recordSighting records that a device was seen at the time t. If a counter of this device starts
+// later, it can then be counted from zero. All unused samples of a device share one series without
+// a metric.
 func (in *Ingest) recordSighting(id string, t int64) *Series {
 	if id == "" {
 		return nil
@@ -310,7 +313,7 @@ func (in *Ingest) recordSighting(id string, t int64) *Series {
 // full reports whether the series limit is reached.
 func (e *Engine) full() bool { return e.series.Load() >= int64(e.set.MaxSeries) }
 
-// reserve counts one more series, unless the series limit is reached.
+// reserve increments the number of series unless the series limit is reached.
 func (e *Engine) reserve() bool {
 	reserved := e.series.Add(1) <= int64(e.set.MaxSeries)
 	if !reserved {
@@ -319,9 +322,10 @@ func (e *Engine) reserve() bool {
 	return reserved
 }
 
-// series returns the series of a shape on a device, and creates it if needed. If the series limit
-// is reached, it returns a series without a device that represents all refused series of the shape.
-// Therefore, refusing a sample is not more expensive than accepting one.
+// series returns the series that has the given shape and belongs to the given device, and creates
+// the series if needed. If the series limit is reached, the result is a series without a device,
+// which represents all refused series of the shape. As a result, refusing a sample is not more
+// expensive than accepting one.
 func (in *Ingest) series(id string, sh *shape) *Series {
 	e, r := in.e, in.resource
 	if r.place != nil && r.place.devices[id] != nil {

@@ -13,15 +13,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Several nodes send samples at the same time at different speeds, while windows are read, series
-// end, and state is stored. Each sample must be in one window or be counted as dropped.
+// Several nodes send samples at the same time but at different speeds. Meanwhile, windows are read,
+// series end, and state is stored. Each sample must either be in exactly one window or be counted
+// as dropped.
 func TestNoSampleIsLostWhileNodesSendAtTheSameTime(t *testing.T) {
 	set := testSettings()
 	set.KeepLast, set.IdleTimeout, set.Window = false, 2*time.Minute, 5*time.Minute
-	set.MaxGap = 24 * time.Hour // a slow node must not be detected as a clock step
+	set.MaxGap = 24 * time.Hour // a slow node must not look like a clock step
 	e := New(set, origin)
 	const nodes, samples = 4, 2000
-	var clock atomic.Int64 // the latest time of all nodes
+	var clock atomic.Int64 // the latest time of any node
 	now := func() time.Time { return origin.Add(time.Duration(clock.Load())) }
 	var senders sync.WaitGroup
 	for i := range nodes {
@@ -31,7 +32,7 @@ func TestNoSampleIsLostWhileNodesSendAtTheSameTime(t *testing.T) {
 				for ahead := clock.Load(); int64(at) > ahead && !clock.CompareAndSwap(ahead, int64(at)); ahead = clock.Load() {
 				}
 				in := e.Begin(now())
-				// Half of the batches have samples of two nodes.
+				// Half of the batches contain samples from two nodes.
 				for _, node := range []int{i, (i + n%2) % nodes} {
 					setNode(in, fmt.Sprint("n", node))
 					in.SetScope(Scope{Name: "scope"})
@@ -90,8 +91,9 @@ func TestNoSampleIsLostWhileNodesSendAtTheSameTime(t *testing.T) {
 	assert.InDelta(t, stats.Samples[Accepted]+stats.Samples[OutOfOrder], inWindows, 0)
 }
 
-// The rows of a window are read only after the batch has unlocked the node. Until then, further
-// samples of the batch must use the same window instead of opening it again.
+// The rows of a window are read only after the batch has unlocked the node. Until the node is
+// unlocked, further samples of the batch must be added to the same window. The window must not be
+// opened again.
 func TestAWindowThatIsFetchedDuringABatchIsNotOpenedAgain(t *testing.T) {
 	e := New(testSettings(), origin)
 	add := func(in *Ingest, metric string, at time.Duration) Outcome {

@@ -62,18 +62,19 @@ func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Ou
 	return outcome
 }
 
-// moment is the state of a device at a sample time. It is cached, because the samples of one scrape
-// have the same moment.
+// moment is the state of a device at one sample time. The moment is cached, because all samples of
+// a device in one scrape have the same moment.
 type moment struct {
 	device *device
 	time   int64
 	window *openWindow
 	state  *deviceWindow
-	// position is the index of the time in the window's times. It is set only if counted is true.
-	// counted becomes true when a rule consumes a sample with this time.
+	// position is the index of the sample time in the list of the window's sample times. It is set
+	// only if counted is true. The flag counted becomes true when a rule consumes a sample with
+	// this time.
 	position int
 	counted  bool
-	info     *Resource // the place's Resource at that time
+	info     *Resource // the Resource of the place at the sample time
 }
 
 // momentOf returns the moment of a device at time t, or nil if the window was closed after the node
@@ -101,7 +102,7 @@ func (p *place) storeResource(w *openWindow, t int64, info *Resource) {
 	}
 }
 
-// addDescription adds the attributes of a sample at time t that describe the device.
+// addDescription adds the attributes that describe the device, from a sample with the time t.
 func (dw *deviceWindow) addDescription(about *description, t int64) {
 	if dw.applied != about {
 		if dw.Known.Attrs == "" && about.attrs.Len() <= maxDescriptive {
@@ -115,8 +116,8 @@ func (dw *deviceWindow) addDescription(about *description, t int64) {
 	dw.Known.Time = max(dw.Known.Time, t)
 }
 
-// annotate adds the attributes that describe only the series or the sample to the outputs of the
-// series.
+// annotate adds attributes to the outputs of the series: those that describe only the series, and
+// those that describe only the sample.
 func (s *Series) annotate(w *openWindow, t int64) {
 	for _, o := range s.outputs {
 		ow := o.in(w)
@@ -135,7 +136,7 @@ func (in *Ingest) addSample(w *openWindow, s *Series, value float64) {
 		v := value * o.key.Rule.scale
 		if o.key.Rule.ratios {
 			var outside bool
-			v, outside, _ = signal.Clamp(v) // v is plausible: see shape.plausible
+			v, outside, _ = signal.Clamp(v) // shape.plausible has already checked that v is plausible
 			clamped = clamped || outside
 		}
 		if !o.key.Rule.add(o.in(w).Function, observation{value: v}) {
@@ -147,16 +148,16 @@ func (in *Ingest) addSample(w *openWindow, s *Series, value float64) {
 	}
 }
 
-// addIncrease adds the increase of a counter since its last sample to the outputs of the series. It
-// returns false if the increase is impossible.
+// addIncrease adds the increase of a counter since its last sample to the outputs of the series. If
+// the increase is impossible, the result is false.
 func (in *Ingest) addIncrease(w *openWindow, s *Series, t, start int64, value float64) (possible bool) {
 	previous, lastMoved, base := s.Last, s.Moved, s.Value
 	first := previous == 0 || s.device.place.node.wasAbsent(previous, t)
 	restarted := first
 	switch {
 	case first:
-		// If the counter started after the device's previous sample, it was 0 at the time of that
-		// sample.
+		// If the counter started after the device's previous sample, the value of the counter was 0
+		// at the time of that sample.
 		if previousOfDevice := s.device.lastSampleBefore(t, in.node.era); previousOfDevice > 0 && start >= previousOfDevice && start <= t &&
 			!s.device.place.node.wasAbsent(previousOfDevice, t) {
 			previous, lastMoved, base, first = previousOfDevice, previousOfDevice, 0, false

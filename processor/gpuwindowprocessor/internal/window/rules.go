@@ -7,65 +7,66 @@ import (
 	"time"
 )
 
-// Rule computes a Gauge of the window from the samples of another metric. The exported fields are
-// its configuration. Their JSON encoding is part of the fingerprint of stored state. New fields
-// must have omitempty, so that the fingerprint of existing settings does not change.
+// Rule computes a Gauge for each window from the samples of another metric. The exported fields are
+// the configuration of the rule. The JSON encoding of these fields is part of the fingerprint of
+// stored state. New fields must have omitempty, so that the fingerprint of existing settings does
+// not change.
 type Rule struct {
-	// Source is the name of the metric that is read: a cumulative monotonic Sum for functions of
-	// counters, and a Gauge or a cumulative non-monotonic Sum for the other functions. A metric
-	// with the same name but another kind is not read.
+	// Source is the name of the metric that the rule reads. Functions of counters read a cumulative
+	// monotonic Sum. All other functions read a Gauge or a cumulative non-monotonic Sum. A metric
+	// that has the same name but a different kind is not read.
 	Source string `mapstructure:"source"`
-	// Function is one of Functions.
+	// Function is the name of one of the Functions.
 	Function string `mapstructure:"function"`
-	// Metric is the name of the metric that is computed.
+	// Metric is the name of the metric that the rule computes.
 	Metric string `mapstructure:"metric"`
-	// Unit is the metric's UCUM unit. 1 makes the metric a ratio in [0, 1].
+	// Unit is the UCUM unit of the metric. If the unit is 1, the metric is a ratio in [0, 1].
 	Unit string `mapstructure:"unit"`
-	// Description is the metric's description.
+	// Description is the description of the metric.
 	Description string `mapstructure:"description" json:"-"`
-	// Integer rounds the metric's values to integers.
+	// Integer rounds the values of the metric to integers.
 	Integer bool `mapstructure:"integer"`
-	// Attributes distinguish the metric's series on one device. Series that differ only in other
-	// attributes are combined.
+	// Attributes contains the attributes that distinguish the metric's series for one device.
+	// Series that differ only in other attributes are combined.
 	Attributes []string `mapstructure:"attributes"`
 	// Where contains conditions. Only points that meet all conditions are read.
 	Where []Filter `mapstructure:"where"`
 	// Threshold is the inclusive threshold of share_at_least, after scaling.
 	Threshold *float64 `mapstructure:"threshold"`
-	// Quantile is the parameter of quantile, from 0 to 1.
+	// Quantile is the parameter of the quantile function, from 0 to 1.
 	Quantile *float64 `mapstructure:"quantile" json:",omitempty"`
 	// Scale multiplies every value that is read. Default: 1.
 	Scale *float64 `mapstructure:"scale"`
 
 	// The following fields are set by compile.
 	function         *functionKind
-	parameter, scale float64 // parameter is the parameter of the function
-	position         int     // index of the rule
-	output           *metric // nil if the metric is disabled
-	// ratios is true if the samples are ratios. bounded is true if the result is a ratio.
+	parameter, scale float64 // The parameter of the function, and the scale or its default.
+	position         int     // Index of the rule.
+	output           *metric // Nil if the metric is disabled.
+	// If ratios is true, the samples are ratios. If bounded is true, the result is a ratio.
 	ratios, bounded bool
 }
 
-// Filter selects points by one attribute.
+// Filter selects points by the value of one attribute.
 type Filter struct {
-	// Attribute is the point attribute that is checked.
+	// Attribute is the name of the point attribute that is checked.
 	Attribute string `mapstructure:"attribute"`
-	// Values are the accepted values. A value such as "a*" matches a prefix.
+	// Values contains the accepted values. A value that ends with * matches a prefix.
 	Values []string `mapstructure:"values"`
-	// Absent accepts points without the attribute.
+	// Absent determines whether points without the attribute are accepted.
 	Absent bool `mapstructure:"absent"`
 }
 
-// Settings contains the settings of the engine. The caller must validate them.
+// Settings contains the settings of the engine. The caller must validate the settings.
 type Settings struct {
-	// Window is the length of a window. Grace is the time for which a window remains open after its
-	// end. MaxGap is the longest time between two samples that is considered observed.
+	// Window is the length of a window. Grace is how long a window remains open after its end.
+	// MaxGap is the longest time between two samples of a device that is considered observed.
 	Window, Grace, MaxGap time.Duration
 	// MaxSeries is the maximum number of input series that are tracked.
 	MaxSeries int
-	// IdleTimeout is the time without samples after which a series ends.
+	// IdleTimeout is how long a series can have no samples before it ends.
 	IdleTimeout time.Duration
-	// MarkEnd emits one row without a value when a series ends.
+	// MarkEnd determines whether a row without a value is emitted when a series ends.
 	MarkEnd bool
 	// Tier is true if another collector may receive the samples of a node for some time.
 	Tier bool
@@ -73,16 +74,17 @@ type Settings struct {
 	// and of each cumulative Sum.
 	KeepLast bool
 	Rules    []Rule
-	// Coverage and Samples describe the two metrics about the window itself.
+	// Coverage and Samples are the descriptions of the two metrics about the window itself.
 	Coverage, Samples Metric
-	// ByDevice sends the rows of a Resource sorted by device instead of by metric.
+	// ByDevice determines whether the rows of a Resource are sorted by device instead of by metric.
 	ByDevice bool
-	// Disabled are metrics that are not emitted. Their rules still consume the source.
+	// Disabled contains the names of metrics that are not emitted. The rules of disabled metrics
+	// still consume their source.
 	Disabled []string
 }
 
-// compile returns copies of the rules that are ready for use. output returns the metric that a rule
-// computes, or nil if it is disabled.
+// compile returns copies of the rules that are ready for use. The function output returns the
+// metric that a rule computes, or nil if the metric is disabled.
 func compile(configured []Rule, output func(Metric) *metric) []*Rule {
 	var rules []*Rule
 	for i, r := range configured {
@@ -106,8 +108,8 @@ func compile(configured []Rule, output func(Metric) *metric) []*Rule {
 
 // plan contains all rules that read one metric.
 type plan struct {
-	// keys are the attributes that identify an input series: the attributes of the rules and of
-	// their filters.
+	// keys contains the attributes that identify an input series. These are the attributes of all
+	// rules and of their filters.
 	keys  []string
 	rules []*Rule
 }
@@ -135,7 +137,7 @@ func rulesByMetric(rules []*Rule) map[planKey]*plan {
 	return plans
 }
 
-// reads reports whether the rule reads a point with these attributes.
+// The method reads reports whether the rule reads a point that has the given attributes.
 func (r *Rule) reads(attrs Attrs) bool {
 	for i := range r.Where {
 		f := &r.Where[i]
@@ -147,7 +149,7 @@ func (r *Rule) reads(attrs Attrs) bool {
 	return true
 }
 
-// matches reports whether the attribute has an accepted value.
+// The method matches reports whether the attribute has an accepted value.
 func (f *Filter) matches(a Attr) bool {
 	return a.Kind != OpaqueAttr && slices.ContainsFunc(f.Values, func(pattern string) bool {
 		prefix, ok := strings.CutSuffix(pattern, "*")
@@ -158,8 +160,9 @@ func (f *Filter) matches(a Attr) bool {
 // add adds a sample to the state of the rule's function. See function.
 func (r *Rule) add(f function, o observation) bool { return f.add(o, r.parameter) }
 
-// result returns the value of the rule's point. It returns false for a function without samples,
-// for a ratio without two consecutive samples, and for a value that the point cannot represent.
+// result returns the value of the point that the rule computes. The second result is false if a
+// function has no samples, if a rate or a time ratio has no two consecutive samples, or if the
+// point cannot represent the value.
 func (r *Rule) result(f function) (v float64, ok bool) {
 	v, ok = f.result(r.parameter)
 	limit := math.MaxFloat64
@@ -169,7 +172,7 @@ func (r *Rule) result(f function) (v float64, ok bool) {
 	return v, ok && math.Abs(v) <= limit
 }
 
-// number converts a result to the type and the range of the rule's metric.
+// number converts a result to the type and range of the rule's metric.
 func (r *Rule) number(v float64) Number {
 	if r.bounded {
 		v = min(max(v, 0), 1)

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxSampleTimes limits the distinct sample times of one device in one window. It is sufficient for
-// one sample per second over one day.
+// maxSampleTimes is the maximum number of distinct sample times of one device in one window. The
+// limit is sufficient for one sample per second over one day.
 const maxSampleTimes = 1 << 17
 
-// The exported fields of the following types are part of the stored state: see Store.
+// The exported fields of the following types are part of the state that Store returns.
 
 // place is a Resource that has devices.
 type place struct {
@@ -20,7 +20,7 @@ type place struct {
 	windows perWindow[placeWindow]
 	seq     uint64
 	devices map[string]*device
-	list    []*device // the devices in the order in which they were created
+	list    []*device // devices in the order in which they were created
 	node    *node
 }
 
@@ -38,8 +38,8 @@ type Resource struct {
 	SchemaURL string
 }
 
-// with returns a Resource with additional attributes. A new value of an attribute replaces the old
-// value.
+// The method with returns a Resource that has additional attributes. If an attribute already
+// exists, the new value replaces the old value.
 func (r *Resource) with(attrs []byte, schemaURL string) *Resource {
 	if string(r.Attrs) == string(attrs) && r.SchemaURL == schemaURL {
 		return r
@@ -52,7 +52,7 @@ func (r *Resource) with(attrs []byte, schemaURL string) *Resource {
 	return &Resource{Attrs: d.Attrs, SchemaURL: strings.Clone(schemaURL)}
 }
 
-// device is a device at a place. Points without a device share one device without an ID.
+// device is a device at a place. All points without a device share one device that has no ID.
 type device struct {
 	ID string
 	deviceState
@@ -61,18 +61,18 @@ type device struct {
 	place       *place
 	seq         uint64
 	description *description       // of the last sample that was resolved
-	consumed    int                // number of series that rules read
+	consumed    int                // Number of series that rules read.
 	series      []*Series          // in the order in which they were created
-	byIdentity  map[string]*Series // nil if there are few
-	carried     []*Series          // the series that windows carry
-	ordered     bool               // outputs and carried series are sorted by their metrics
+	byIdentity  map[string]*Series // Nil if there are few series.
+	carried     []*Series          // Series that windows carry.
+	ordered     bool               // Whether outputs and carried series are sorted by their metrics.
 }
 
 type deviceState struct {
-	Known          Attrs // descriptive attributes as of the last closed window
-	Before         int64 // last sample time in closed windows, or 0 if there is none
-	Newest, Second int64 // the two latest sample times, whether or not a rule reads the samples, or 0
-	Left           int64 // end of the last window whose coverage was sent, or 0 if there is none
+	Known          Attrs // Descriptive attributes as of the last closed window.
+	Before         int64 // Last sample time in closed windows, or 0 if there is none.
+	Newest, Second int64 // The two latest sample times, including samples that no rule reads. A missing time is 0.
+	Left           int64 // End of the last window whose coverage was sent, or 0 if there is none.
 }
 
 // description contains the attributes of a point that describe its device. It must not be modified
@@ -85,53 +85,54 @@ var noDescription description
 type deviceWindow struct {
 	Times   []int64 // distinct times of the samples that rules read, in order of arrival
 	Known   details
-	latest  int64        // the latest of Times
-	hint    int          // the last index that timeIndex returned
-	applied *description // description whose attributes are all in Known
+	latest  int64        // The latest time in Times.
+	hint    int          // The index that timeIndex last returned.
+	applied *description // Description whose attributes are all in Known.
 }
 
-// output is the result of a rule for a device.
+// An output is the result of a rule for one device.
 type output struct {
 	key      *outputKey
-	lastSent int64 // end of the last window in which it was sent, or 0 if there is none
+	lastSent int64 // end of the last window in which the output was sent, or 0 if there is none
 	windows  perWindow[outputWindow]
-	feeders  int // number of series that feed the output
+	feeders  int // number of series that contribute to the output
 }
 
 type outputWindow struct {
 	Function function
-	Extra    *details // attributes that neither identify the series nor are descriptive
+	Extra    *details // attributes that neither identify the series nor describe the device
 }
 
-// Series is an input series. It may be passed to Add only while Ingest.CanAdd returns true for it.
+// Series is an input series. A Series may be passed to Ingest.Add only while Ingest.CanAdd returns
+// true for the Series.
 type Series struct {
 	seriesState
 	shape       *shape // of the last sample that was resolved
 	windows     perWindow[seriesWindow]
 	description *description // of the last sample that was resolved
-	device      *device      // nil if the series was refused
+	device      *device      // Nil if the series was refused.
 	outputs     []*output
-	next        *Series // the series after this one in the last batch, as a guess for the next batch
+	next        *Series // series that followed this series in the last batch, and is expected to follow it in the next batch
 	seq         uint64
 	ended       bool
 }
 
 type seriesState struct {
 	// Last is the latest sample time, and Value is the value at that time. If Last is 0, the next
-	// sample is the first one. Moved is the time of the last change of the value.
+	// sample is treated as the first one. Moved is the time at which the value last changed.
 	Last, Moved, Start int64
 	Value              float64
-	Seen               int64        // wall clock time at the last accepted sample
-	Left               *annotations // of the last value that was sent, or nil if there is none
+	Seen               int64        // Wall clock time when the last accepted sample arrived.
+	Left               *annotations // Annotations of the last value that was sent, or nil if there is none.
 }
 
 // seriesWindow is the state of a series in one window.
 type seriesWindow struct {
-	// Marks and More contain one bit for each sample time of the device. The bit is set if the
-	// series has a sample with that time. Marks contains the first 64 bits.
+	// Marks and More contain one bit for each sample time of the device. A bit is set if the series
+	// has a sample with that time. Marks contains the first 64 bits, and More contains the others.
 	Marks uint64
 	More  *[]uint64
-	Last  *lastValue // for a series that windows carry
+	Last  *lastValue // only set for a series that windows carry
 }
 
 type lastValue struct {
@@ -143,8 +144,8 @@ type lastValue struct {
 // Ended reports whether the series has ended.
 func (s *Series) Ended() bool { return s.ended }
 
-// matches reports whether the point has the device and the attributes of the last sample that was
-// resolved, in the same order.
+// The method matches reports whether the point has the same device and the same attributes, in the
+// same order, as the last sample of the series that was resolved.
 func (s *Series) matches(p *Point) bool {
 	return s.device.ID == p.Device && string(s.shape.attrs) == string(p.Own) && string(s.shape.notes.Attrs) == string(p.Notes) &&
 		string(s.description.attrs) == string(p.About)
@@ -162,7 +163,8 @@ func (p *place) addDevice(d *device) {
 	p.list = append(p.list, d)
 }
 
-// addSeries adds a series. The series must already be counted.
+// addSeries adds a series to the device. The series must already be included in the number of
+// series.
 func (d *device) addSeries(s *Series) {
 	s.device, s.description, s.seq = d, &noDescription, d.place.node.e.nextSeq()
 	for i := range s.shape.outputs {
@@ -196,10 +198,10 @@ func (d *device) addSeries(s *Series) {
 	}
 }
 
-// few is the number of series of a device up to which a linear search is used.
+// few is the maximum number of series of a device for which a linear search is used.
 const few = 32
 
-// find returns the series with an identity, or nil if there is none.
+// find returns the series with the given identity, or nil if there is none.
 func (d *device) find(identity string) *Series {
 	if d.byIdentity != nil {
 		return d.byIdentity[identity]
@@ -212,8 +214,8 @@ func (d *device) find(identity string) *Series {
 	return nil
 }
 
-// perWindow contains one state for each open window. States of sent windows are reused. The first
-// state is stored in the struct, because usually only one window is open.
+// perWindow contains one state for each open window. The states of windows that have been sent are
+// reused. The first state is stored in the struct itself, because usually only one window is open.
 type perWindow[T any] struct {
 	first inWindow[T]
 	more  *[]inWindow[T] // nil until two windows are open at the same time
@@ -224,8 +226,8 @@ type inWindow[T any] struct {
 	State  T
 }
 
-// in returns the state for w. If isNew is true, the state is either empty or still contains the
-// state of a sent window.
+// The method in returns the state for the window w. If the second result is true, the state is
+// either empty or still contains the data of a window that has been sent.
 func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	if p.first.Window == w {
 		return &p.first.State, false
@@ -252,7 +254,7 @@ func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	return &free.State, true
 }
 
-// find returns the state for w, or nil if no state exists.
+// find returns the state for the window w, or nil if there is no such state.
 func (p *perWindow[T]) find(w *openWindow) *T {
 	for at := range p.open() {
 		if at.Window == w {
@@ -262,7 +264,7 @@ func (p *perWindow[T]) find(w *openWindow) *T {
 	return nil
 }
 
-// open iterates over the states of windows that have not been sent.
+// The method open iterates over the states of all windows that have not been sent.
 func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
 		if w := p.first.Window; w != nil && !w.sent.Load() && !yield(&p.first) {
@@ -276,7 +278,7 @@ func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	}
 }
 
-// others iterates over all states except the first.
+// The method others iterates over all states except the first.
 func (p *perWindow[T]) others() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
 		if p.more == nil {
@@ -331,7 +333,8 @@ func (d *device) recordTime(t int64) {
 	}
 }
 
-// lastSampleBefore returns the latest sample time of the device before t, or 0 if there is none.
+// lastSampleBefore returns the latest sample time of the device that is before t, or 0 if there is
+// none.
 func (d *device) lastSampleBefore(t int64, era int) int64 {
 	times := []int64{d.Newest, d.Second, d.Before}
 	for at := range d.windows.open() {
@@ -348,8 +351,8 @@ func (d *device) lastSampleBefore(t int64, era int) int64 {
 	return found
 }
 
-// timeIndex returns the index of t in the device's sample times, and adds t if it is new. It
-// returns false if that would exceed maxSampleTimes.
+// timeIndex returns the index of t in the device's list of sample times, and adds t if it is new.
+// If the list would exceed maxSampleTimes, timeIndex returns false.
 func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	n, at := len(dw.Times), dw.hint
 	switch {
@@ -357,8 +360,8 @@ func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 		at = n
 	case dw.Times[at] == t:
 	case at+1 < n && dw.Times[at+1] == t:
-		// If all samples of a series arrive before the next series, the times repeat in the same
-		// order.
+		// If all samples of one series arrive before the samples of the next series, the sample
+		// times repeat in the same order.
 		at++
 	default:
 		if at = slices.Index(dw.Times, t); at < 0 {
@@ -376,8 +379,9 @@ func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	return at, true
 }
 
-// mark records that the series has a sample at the device's sample time with index at. It reports
-// whether this was already recorded.
+// The method mark records that the series has a sample at one of the device's sample times. The
+// parameter at is the index of that time. The result reports whether the sample was already
+// recorded.
 func (sw *seriesWindow) mark(at int) (seen bool) {
 	bits := &sw.Marks
 	if at >= 64 {

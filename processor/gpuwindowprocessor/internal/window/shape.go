@@ -20,7 +20,7 @@ type Scope struct {
 type Metric struct {
 	Name, Unit, Description string
 	Kind                    signal.Kind
-	Metadata                Attrs // metadata of the metric from the source
+	Metadata                Attrs // metadata of the metric, as received from the source
 }
 
 func (m Metric) clone() *Metric {
@@ -32,21 +32,21 @@ type scope struct {
 	seq uint64
 }
 
-// metricKey is a metric in its scope.
+// metricKey identifies a metric in its scope.
 type metricKey struct {
 	scope *scope
 	Metric
 }
 
-// metric is a metric in its scope. The result of a rule has no scope.
+// metric is a metric in an instrumentation scope. The metric that a rule computes has no scope.
 type metric struct {
 	*Metric
 	scope *scope
 	seq   uint64
 }
 
-// rowOrder returns the position of the metric's rows among the rows of a device. The results of
-// rules come first. A disabled metric is nil.
+// rowOrder returns the sort key for the rows of the metric among the rows of a device. The results
+// of rules come first. If the metric is disabled, m is nil.
 func (m *metric) rowOrder() (scope, seq uint64) {
 	if m == nil {
 		return 0, 0
@@ -63,32 +63,34 @@ func (m *metric) compare(o *metric) int {
 	return cmp.Or(cmp.Compare(scope, otherScope), cmp.Compare(seq, otherSeq))
 }
 
-// shape contains the metric, the own attributes, and the outputs of a series, but not its device.
-// The series of many devices share it. Only the field refused may be modified after its creation.
+// shape contains everything about a series except its device: the metric, the own attributes, and
+// the outputs. A shape is shared by the series of many devices. After a shape is created, only the
+// field refused may be modified.
 type shape struct {
 	shapeKey
-	own      Attrs  // the attributes in attrs that identify the series, sorted
-	extra    Attrs  // the other attributes in attrs
-	identity string // distinguishes the series of a device
+	own      Attrs  // Attributes in attrs that identify the series, sorted.
+	extra    Attrs  // Other attributes in attrs.
+	identity string // Distinguishes the series of a device.
 	outputs  []outputKey
-	consumed bool // a rule reads the point
-	carried  bool // windows carry its last value
-	// ratios are the scales with which rules read the point as a ratio.
+	consumed bool // At least one rule reads the point.
+	carried  bool // Windows carry the last value of the series.
+	// Scales with which rules read the point as a ratio.
 	ratios  []float64
-	refused *Series // represents all refused series; nil until a series is refused
+	refused *Series // series that represents all refused series, or nil if no series has been refused
 }
 
-// shapeKey is a metric and the attributes of a point that do not describe its device, in their
-// original order. All points that windows do not use have the shape without a metric, because they
-// only show that their device exists.
+// shapeKey contains the metric of a point, and those attributes of the point that do not describe
+// its device, in their original order. All points that windows do not use share one shape without a
+// metric, because such points only show that their device exists.
 type shapeKey struct {
 	metric      *metric
-	attrs       Attrs       // attributes that distinguish series
-	notes       annotations // attributes that describe only the samples
+	attrs       Attrs       // Attributes that distinguish series.
+	notes       annotations // Attributes that describe only the samples.
 	hasNoDevice bool
 }
 
-// annotations are attributes that describe only samples. A nil pointer means that no sample exists.
+// annotations contains attributes that describe only the samples. A nil pointer to annotations
+// means that there is no sample.
 type annotations struct{ Attrs Attrs }
 
 // outputKey distinguishes the outputs of a device.
@@ -97,8 +99,8 @@ type outputKey struct {
 	Own  Attrs
 }
 
-// table contains values that many series share. It does not prevent the garbage collection of
-// values that no series uses.
+// table contains values that many series share. A value that no series uses can be garbage
+// collected even though it is in the table.
 type table[K comparable, V any] struct {
 	values map[K]weak.Pointer[V]
 	trimAt int
@@ -120,7 +122,7 @@ func (t *table[K, V]) trim() {
 	t.trimAt = 2*len(t.values) + 1000
 }
 
-// scope returns the shared scope.
+// scope returns the shared value for an instrumentation scope.
 func (e *Engine) scope(s Scope) *scope {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,7 +134,7 @@ func (e *Engine) scope(s Scope) *scope {
 	return found
 }
 
-// metric returns the shared metric.
+// metric returns the shared value for a metric in its scope.
 func (e *Engine) metric(s *scope, m Metric) *metric {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,8 +146,8 @@ func (e *Engine) metric(s *scope, m Metric) *metric {
 	return found
 }
 
-// shapeOf returns the shape of a point of the current metric. It does not allocate if the shape
-// exists.
+// shapeOf returns the shape for a point of the current metric. If the shape already exists, shapeOf
+// does not allocate memory.
 func (in *Ingest) shapeOf(p *Point) *shape {
 	in.e.mu.Lock()
 	found := in.e.shapes.values[shapeKey{in.metric, Attrs(p.Own), annotations{Attrs(p.Notes)}, p.Device == ""}].Value()
@@ -156,7 +158,7 @@ func (in *Ingest) shapeOf(p *Point) *shape {
 	return found
 }
 
-// shape returns the shared shape of a key.
+// shape returns the shared shape for a key, and creates the shape if needed.
 func (e *Engine) shape(key shapeKey) *shape {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,8 +195,8 @@ func (e *Engine) shape(key shapeKey) *shape {
 	return sh
 }
 
-// plausible returns false if a rule reads the point as a ratio and the value is not a plausible
-// ratio.
+// The method plausible returns false if a rule reads the point as a ratio and the value is not a
+// plausible ratio.
 func (sh *shape) plausible(v Number) bool {
 	for _, scale := range sh.ratios {
 		if _, _, plausible := signal.Clamp(v.Float() * scale); !plausible {

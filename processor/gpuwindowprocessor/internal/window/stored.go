@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// version is the version of stored state. It must be incremented when the types below, or the
-// exported fields of the types that they contain, change.
+// version is the version of the stored state. The version must be incremented if the types below
+// change, or if the exported fields of the types that they contain change.
 const version = 5
 
-// stored is the state of one node. It is encoded with gob as one value in a storage. It has no
-// checksum, because each value in a storage has one.
+// stored is the state of one node. It is encoded with gob and stored as one value. The state itself
+// has no checksum, because each value in storage already has one.
 type stored struct {
 	Version     int
 	Fingerprint uint64
@@ -25,8 +25,8 @@ type stored struct {
 	// Clock, Closed, and LeftUpTo are the values of the engine's clock, closed, and sentUpTo when
 	// the node was stored.
 	Clock, Closed, LeftUpTo int64
-	// Complete is true if the node was stored by a clean shutdown, so that no samples arrived
-	// afterward.
+	// Complete is true if the node was stored during a clean shutdown, which means that no samples
+	// arrived afterward.
 	Complete bool
 	Absences absences
 	Shapes   []storedShape
@@ -69,7 +69,7 @@ type storedSeries struct {
 	Windows []storedWindow[seriesWindow]
 }
 
-// storedWindow is a state in the open window that ends at End.
+// storedWindow is the state for the open window that ends at End.
 type storedWindow[T any] struct {
 	End   int64
 	State T
@@ -85,21 +85,21 @@ func init() {
 var (
 	// ErrForeign means that the data is damaged or is not stored state.
 	ErrForeign = errors.New("not the state of windows, or damaged")
-	// ErrVersion means that another version of the engine stored the state.
+	// ErrVersion means that the state was stored by another version of the engine.
 	ErrVersion = errors.New("state of another version")
-	// ErrSettings means that the state was stored with other window or rule settings.
+	// ErrSettings means that the state was stored with different window or rule settings.
 	ErrSettings = errors.New("state under other settings")
 )
 
-// Nodes returns the names of the nodes, sorted. Places without a node name belong to the node "".
+// Nodes returns the names of all nodes, sorted. Places without a node name belong to the node "".
 func (e *Engine) Nodes() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Sorted(maps.Keys(e.nodes))
 }
 
-// Store returns the state of a node, or nil if the node does not exist. It must not be called while
-// an Emission is open.
+// Store returns the state of a node, or nil if the node does not exist. Store must not be called
+// while an Emission is open.
 func (e *Engine) Store(name string) []byte {
 	e.mu.Lock()
 	n := e.nodes[name]
@@ -127,7 +127,7 @@ func (e *Engine) Store(name string) []byte {
 		}))
 	}
 	b := bytes.NewBuffer(make([]byte, 0, n.size+n.size/8))
-	// These types can always be encoded, because each function has an exported field.
+	// Encoding cannot fail, because each function has at least one exported field.
 	_ = gob.NewEncoder(b).Encode(&s)
 	n.size = b.Len()
 	return b.Bytes()
@@ -167,12 +167,14 @@ func storedWindows[T any](n *node, states *perWindow[T]) (list []storedWindow[T]
 	return list
 }
 
-// Restore returns an engine at the wall clock time now that continues from the stored states of
-// nodes. sentUpTo is the end of the newest window that was sent, which may be later than the
-// states. No window that ends at or before sentUpTo is sent again. If a counter was last seen
-// before sentUpTo, its next sample is a baseline, because the increase may already have been sent.
+// Restore returns an engine that continues from the stored states of nodes. The current wall clock
+// time is now. The time sentUpTo is the end of the newest window that was sent. This window may
+// have been sent after the states were stored. No window that ends at or before sentUpTo is sent
+// again. If a counter was last seen before sentUpTo, the next sample of the counter is only a
+// baseline, because the increase up to sentUpTo may already have been sent.
 //
-// Restore always returns a usable engine. The error contains the reasons why states were not used.
+// Restore always returns a usable engine. If some of the states could not be used, the error
+// contains the reasons.
 func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, error) {
 	e := New(set, now)
 	var nodes []stored
@@ -182,12 +184,12 @@ func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, 
 		if err == nil {
 			nodes = append(nodes, n)
 		} else if !slices.ContainsFunc(errs, func(known error) bool { return errors.Is(err, known) }) {
-			errs = append(errs, err) // usually all nodes have the same error
+			errs = append(errs, err) // usually, the error is the same for all nodes
 		}
 	}
 	if len(nodes) > 0 {
-		// Use the stored clock until now is observed, so that a backward step of the clock during
-		// the downtime is detected.
+		// Start with the stored clock. If the clock was set back during the downtime, the call of
+		// observe below can then detect the step.
 		e.clock, e.closed = math.MinInt64, math.MinInt64
 	}
 	for i := range nodes {
@@ -223,20 +225,20 @@ func (e *Engine) decode(state []byte) (n stored, err error) {
 	return n, nil
 }
 
-// isOtherVersion reports whether another version stored the state. The fields of that state may
-// have other types.
+// isOtherVersion reports whether the state was stored by another version, in which the fields may
+// have different types.
 func isOtherVersion(state []byte) bool {
 	var of struct{ Version int }
 	return gob.NewDecoder(bytes.NewReader(state)).Decode(&of) == nil && of.Version != version
 }
 
-// nodeRestorer restores a node. It omits states that refer to unknown shapes or rules. It need not
-// check for damaged values, because the storage has a checksum.
+// nodeRestorer restores a node. It skips states that refer to unknown shapes or rules. It does not
+// check for damaged values, because each value in storage has a checksum.
 type nodeRestorer struct {
 	*Engine
 	shapes []*shape
-	// downtime is the time during which no engine was running. It does not make series idle. Sample
-	// times at or before ignoreUpTo, or after ignoreAfter, are ignored.
+	// downtime is how long no engine was running. The downtime does not count toward IdleTimeout.
+	// Sample times at or before ignoreUpTo, or after ignoreAfter, are ignored.
 	downtime, ignoreUpTo, ignoreAfter int64
 }
 
@@ -331,7 +333,7 @@ func (r *nodeRestorer) series(d *device, stored *storedSeries) {
 	d.addSeries(s)
 }
 
-// restoreWindows restores the states in windows that have not been sent.
+// restoreWindows restores the states for windows that have not been sent.
 func restoreWindows[T any](e *Engine, states *perWindow[T], list []storedWindow[T]) {
 	for _, s := range list {
 		if s.End > e.sentUpTo && s.End%e.length == 0 {

@@ -35,7 +35,7 @@ func TestRestoredStateIsStoredUnchanged(t *testing.T) {
 	assert.Equal(t, drain(e, forever), drain(again, forever))
 }
 
-// The parameters of functions, such as a threshold, are not stored. They are settings.
+// The parameters of functions, such as a threshold, are not stored, because they are settings.
 func TestFunctionsHaveTheSameResultsWithAndWithoutARestart(t *testing.T) {
 	values := []float64{0.95, 0.1, 0.92, 0.5}
 	samples := func(e *Engine, from, to int) *Engine {
@@ -65,9 +65,9 @@ func TestWindowsSentAfterTheStateWasStoredAreNotSentAgain(t *testing.T) {
 	}
 }
 
-// Nodes are stored one after another. A window that was sent in the meantime must not be sent
-// again, even for nodes that were stored before it was sent. The increases of their counters up to
-// the end of that window must not be counted again.
+// Nodes are stored one after another. If a window is sent in the meantime, the window must not be
+// sent again after a restart, even for nodes that were stored before the window was sent. For these
+// nodes, the increases of counters up to the end of that window must not be counted again.
 func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *testing.T) {
 	set := testSettings()
 	count := func(e *Engine, node string, at time.Duration, v float64) {
@@ -157,8 +157,8 @@ func TestDescriptionsMayChangeDuringARestart(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// For any data, Restore must return an error or a usable engine, although the storage has a
-// checksum.
+// Even though stored values have a checksum, Restore must return an error or a usable engine for
+// any data.
 func TestDamagedStateLeavesAUsableEngine(t *testing.T) {
 	good := states(busy())[0]
 	for i := 0; i < len(good); i += 7 {
@@ -169,7 +169,7 @@ func TestDamagedStateLeavesAUsableEngine(t *testing.T) {
 	}
 }
 
-// restoreAndUse restores state that may be damaged and calls all functions of the engine.
+// restoreAndUse restores state that may be damaged, and then uses the restored engine.
 func restoreAndUse(t *testing.T, state []byte) {
 	t.Helper()
 	e, err := Restore(testSettings(), origin.Add(90*time.Second), origin, state)
@@ -185,7 +185,7 @@ func restoreAndUse(t *testing.T, state []byte) {
 }
 
 // FuzzRestore restores damaged state. Restore must not panic, allocate much more memory than the
-// size of its input, or return an engine that panics.
+// size of the data, or return an engine that panics.
 func FuzzRestore(f *testing.F) {
 	for _, state := range states(busy()) {
 		f.Add(state)
@@ -195,7 +195,7 @@ func FuzzRestore(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		_, err := Restore(testSettings(), origin.Add(90*time.Second), origin, data)
 		runtime.ReadMemStats(&after)
-		// gob allocates up to 10 MiB for a list before reading it.
+		// gob allocates up to 10 MiB for a list before it reads the list.
 		if grown := after.TotalAlloc - before.TotalAlloc; err != nil && grown > 64<<20+512*uint64(len(data)) {
 			t.Fatalf("%d bytes asked for %d", len(data), grown)
 		}
