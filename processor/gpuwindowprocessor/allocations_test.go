@@ -2,7 +2,8 @@
 
 package gpuwindowprocessor
 
-// The race detector allocates memory itself, so `make test-long` runs these tests without it.
+// The race detector itself allocates memory, so `make test-long` runs the tests in this file
+// without the race detector.
 
 import (
 	"testing"
@@ -21,7 +22,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// The limit is the value at the time of writing plus 10%. All frames belong to one window.
+// The limit is 10% above the value that was measured when the test was written. All frames belong
+// to one window.
 func TestAFrameStaysWithinItsAllocationLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := newWindowProcessor(processortest.NewNopSettings(metadata.Type), createDefaultConfig().(*Config), consumertest.NewNop())
@@ -46,8 +48,8 @@ func TestAFrameStaysWithinItsAllocationLimit(t *testing.T) {
 	})
 }
 
-// A sample beyond max_series must not be more expensive than other samples, so that the limit does
-// not overload the collector.
+// A sample that exceeds max_series must not be more expensive than other samples. Otherwise,
+// reaching the limit could overload the collector.
 func TestARefusedSampleDoesNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)

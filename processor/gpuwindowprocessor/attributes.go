@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// resourceKeyOf returns the key of a Resource. If a container outside Kubernetes has a name, its
-// key does not include the container ID.
+// resourceKeyOf returns the key of a Resource. If a Resource describes a container that runs
+// outside Kubernetes and has a name, the key does not include the container ID.
 func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 	key := window.ResourceKey{Place: pdatagpu.PlaceOf(attrs), Holder: gpudata.Holder{
 		Namespace: pdatagpu.Text(attrs, signal.K8sNamespaceName), Pod: pdatagpu.Text(attrs, signal.K8sPodName),
@@ -26,24 +26,24 @@ func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 	return key
 }
 
-// placedResource is a Resource and its representations in the engine.
+// placedResource is a Resource together with its representations in the engine.
 type placedResource struct {
 	ofDevices window.PlacedResource
-	// others is used for points without a device, and for a Resource without a key. It is nil
-	// before the first such point.
+	// others is the representation that is used for points without a device, and for all points if
+	// the Resource has no key. It is nil until the first point needs it.
 	others *window.PlacedResource
-	inUse  *window.PlacedResource // the one that was last passed to the engine
-	// device contains the device attributes that are on the Resource instead of the points.
+	inUse  *window.PlacedResource // The representation that was last passed to the engine.
+	// Device attributes that are on the Resource instead of on the points.
 	device []rawAttr
 }
 
-// rawAttr is an attribute of a batch.
+// rawAttr is an attribute in a batch, before it is encoded.
 type rawAttr struct {
 	key   string
 	value pcommon.Value
 }
 
-// set sets the attributes of the Resource.
+// set initializes the Resource with the given attributes and schema URL.
 func (r *placedResource) set(attrs pcommon.Map, schemaURL string) {
 	own := r.ofDevices.Attrs[:0]
 	clear(r.device)
@@ -59,7 +59,8 @@ func (r *placedResource) set(attrs pcommon.Map, schemaURL string) {
 	r.ofDevices = window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: own, SchemaURL: schemaURL}
 }
 
-// use sets the Resource of the following points. device is the device of these points, or empty.
+// use sets the Resource of the following points. The parameter device is the ID of their device, or
+// empty.
 func (r *placedResource) use(in *window.Ingest, device string) {
 	to := &r.ofDevices
 	if device == "" || to.Key == (window.ResourceKey{}) {
@@ -82,8 +83,9 @@ func (r *placedResource) setPoint(in *window.Ingest, p *window.Point, attrs pcom
 	r.use(in, p.Device)
 }
 
-// setAttributes sets the device and the attributes of a point. onResource contains the device
-// attributes of the Resource. Attributes of the point take precedence.
+// setAttributes sets the device and the attributes of a point. The parameter onResource contains
+// device attributes that are on the Resource. If an attribute is also on the point, the value on
+// the point is used.
 func setAttributes(p *window.Point, attrs pcommon.Map, onResource []rawAttr) {
 	p.Device, p.About, p.Own, p.Notes = "", p.About[:0], p.Own[:0], p.Notes[:0]
 	if id, ok := attrs.Get(signal.HardwareID); ok {
@@ -120,7 +122,7 @@ func addAttribute(p *window.Point, key string, v pcommon.Value) {
 	}
 }
 
-// appendAttr appends an attribute to encoded attributes.
+// appendAttr encodes an attribute and appends it to the encoded attributes b.
 func appendAttr(b []byte, key string, v pcommon.Value) []byte {
 	switch v.Type() {
 	case pcommon.ValueTypeStr:
@@ -142,14 +144,14 @@ func appendAttrs(b []byte, attrs pcommon.Map) []byte {
 	return b
 }
 
-// putAttrs adds encoded attributes to m.
+// putAttrs decodes attributes and adds them to m.
 func putAttrs(m pcommon.Map, attrs window.Attrs) {
 	for a := range attrs.All() {
 		switch a.Kind {
 		case window.TextAttr:
 			m.PutStr(a.Key, a.Value)
 		case window.IntAttr:
-			// The value is always a decimal integer.
+			// Parsing cannot fail, because the value is always a decimal integer.
 			n, _ := strconv.ParseInt(a.Value, 10, 64)
 			m.PutInt(a.Key, n)
 		case window.BoolAttr:
@@ -160,13 +162,13 @@ func putAttrs(m pcommon.Map, attrs window.Attrs) {
 	}
 }
 
-// encodeOpaque encodes a value of a type that is rare in attributes, such as a map, a list, or a
-// double, as OTLP. The value is encoded as an attribute of a Resource, because pdata cannot encode
-// a single value.
+// encodeOpaque encodes a value as OTLP. It is used for types that are rare in attributes, such as
+// maps, lists, and doubles. The value is encoded as an attribute of a Resource, because pdata
+// cannot encode a single value.
 func encodeOpaque(v pcommon.Value) string {
 	md := pmetric.NewMetrics()
 	v.CopyTo(md.ResourceMetrics().AppendEmpty().Resource().Attributes().PutEmpty(""))
-	// pdata values can always be encoded.
+	// Encoding pdata cannot fail.
 	b, _ := (&pmetric.ProtoMarshaler{}).MarshalMetrics(md)
 	return string(b)
 }

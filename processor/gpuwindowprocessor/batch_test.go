@@ -18,10 +18,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// grpcLimit is the size of the largest message that a gRPC server accepts by default.
+// grpcLimit is the maximum message size that a gRPC server accepts by default.
 const grpcLimit = 4 << 20
 
-// sizeOf returns the OTLP size of a batch.
+// sizeOf returns the size of a batch that is encoded as OTLP.
 func sizeOf(md pmetric.Metrics) int { return (&pmetric.ProtoMarshaler{}).MetricsSize(md) }
 
 func TestWindowsWithLongLabelsAreSentInBatchesThatAServerAccepts(t *testing.T) {

@@ -25,7 +25,8 @@ type benchSample struct {
 	points []window.Point
 }
 
-// benchMetrics are the metrics of one MIG instance or GPU, with the values of their own attributes.
+// benchMetrics contains the metrics of one MIG instance or GPU. Each metric has a list of values
+// for its own attribute.
 var benchMetrics = []struct {
 	metric *signal.Metric
 	values []string
@@ -47,7 +48,7 @@ var benchMetrics = []struct {
 	{signal.GPUNVLinkThroughput, []string{"transmit", "receive"}},
 }
 
-// benchScrape returns one scrape of a node with this number of devices.
+// benchScrape returns one scrape of a node with the given number of devices.
 func benchScrape(node, devices int) (resource pcommon.Map, samples []benchSample, series int) {
 	name := fmt.Sprintf("node-%d", node)
 	resource = mapOf(textAttr{signal.HostName, name}, textAttr{signal.K8sNodeName, name})
@@ -83,7 +84,7 @@ func benchScrape(node, devices int) (resource pcommon.Map, samples []benchSample
 	return resource, samples, series
 }
 
-// benchNodes contains the scrapes of many nodes that are added to one engine.
+// benchNodes contains the scrapes of many nodes. All scrapes are added to one engine.
 type benchNodes struct {
 	engine    *window.Engine
 	resources []window.PlacedResource
@@ -91,7 +92,7 @@ type benchNodes struct {
 	series    int
 	now       time.Time
 	rows      []window.Row
-	// handles are the series of each node after its first scrape.
+	// handles contains the resolved series of each node after its first scrape.
 	handles [][]*window.Series
 }
 
@@ -109,8 +110,8 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 	return b
 }
 
-// advance moves to the next scrape, 15 s later, and reports whether a window was closed in the
-// meantime.
+// advance moves the time forward by 15 s to the next scrape, and reports whether a window closed in
+// the meantime.
 func (b *benchNodes) advance() bool {
 	b.now = b.now.Add(15 * time.Second)
 	_, pending := b.engine.ClosedUpTo(b.now.Add(-time.Second))
@@ -141,7 +142,7 @@ func (b *benchNodes) scrapeNode(n int, now time.Time) {
 	in.End()
 }
 
-// scrapeHandles adds one scrape of every node, but uses the resolved series.
+// scrapeHandles adds one scrape of every node by using the series that have already been resolved.
 func (b *benchNodes) scrapeHandles() {
 	value := float64(b.now.Unix() % 1000)
 	for n := range b.handles {
@@ -184,8 +185,8 @@ func (b *benchNodes) emit() {
 	}
 }
 
-// The test measures the heap instead of the time, so that it does not depend on the load of the
-// machine.
+// The test measures the heap size instead of the time, so that the result does not depend on the
+// load of the machine.
 func TestASeriesWithItsWindowsUsesAtMost350Bytes(t *testing.T) {
 	n := newBenchNodes(32, 56)
 	var before, after runtime.MemStats
@@ -215,12 +216,12 @@ func TestASampleOfAKnownSeriesDoesNotAllocate(t *testing.T) {
 	for range 12 {
 		step()
 	}
-	// The 6272 samples of a closed window share its allocations.
+	// Only few allocations are allowed for the 6272 samples of a closed window.
 	require.Less(t, testing.AllocsPerRun(20, step), 20.0)
 }
 
-// frameOfANode returns the frame of a scrape of 8 GPUs with 7 MIG instances each. All instances
-// have a holder.
+// frameOfANode returns the frame for one scrape of a node that has 8 GPUs with 7 MIG instances
+// each. Every instance has a holder.
 func frameOfANode(at time.Time) *gpudata.Frame {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: at.UnixNano()}
 	for g := range 8 {
@@ -238,8 +239,8 @@ func frameOfANode(at time.Time) *gpudata.Frame {
 	return f
 }
 
-// In pdata, each point and each attribute value is a separate object. The limit is the value at the
-// time of writing plus 10%.
+// In pdata, each point and each attribute value is a separate object. The limit is 10% above the
+// value that was measured when the test was written.
 func TestAPointOfAWindowStaysWithinItsAllocationLimit(t *testing.T) {
 	n := newBenchNodes(1, 56)
 	for range 6 {
@@ -256,16 +257,18 @@ func TestAPointOfAWindowStaysWithinItsAllocationLimit(t *testing.T) {
 	assert.Less(t, testing.AllocsPerRun(10, func() { w.write(rows) })/float64(len(rows)), 13.3)
 }
 
-// BenchmarkEngineNodeScale measures a scrape of 8 GPUs with 7 MIG instances each, including
-// windows.
+// BenchmarkEngineNodeScale measures how long the engine takes to process one scrape of 8 GPUs with
+// 7 MIG instances each, including windows.
 func BenchmarkEngineNodeScale(b *testing.B) { benchmarkEngine(b, 1, 56) }
 
-// BenchmarkEngineNodeScaleKnown measures the same for series that have been resolved.
+// BenchmarkEngineNodeScaleKnown is like BenchmarkEngineNodeScale, but the series have already been
+// resolved.
 func BenchmarkEngineNodeScaleKnown(b *testing.B) {
 	benchmarkEngineBy(b, 1, 56, (*benchNodes).scrapeHandles)
 }
 
-// BenchmarkEngineCurve measures the same for a growing number of nodes in one engine.
+// BenchmarkEngineCurve is like BenchmarkEngineNodeScale, but with an increasing number of nodes in
+// one engine.
 func BenchmarkEngineCurve(b *testing.B) {
 	for _, series := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(strconv.Itoa(series), func(b *testing.B) {
@@ -275,8 +278,8 @@ func BenchmarkEngineCurve(b *testing.B) {
 	}
 }
 
-// BenchmarkEngineParallel measures scrapes of different nodes on several cores. Run it with -cpu
-// 1,2.
+// BenchmarkEngineParallel measures how long the engine takes to process scrapes of different nodes
+// on several cores. Run the benchmark with -cpu 1,2.
 func BenchmarkEngineParallel(b *testing.B) {
 	n := newBenchNodes(2*runtime.GOMAXPROCS(0), 56)
 	n.scrape()
@@ -313,7 +316,7 @@ func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes
 	var cpu cpumeter.Meter
 	for b.Loop() {
 		if n.advance() {
-			// A separate goroutine reads the windows.
+			// In production, a separate goroutine reads the windows.
 			b.StopTimer()
 			n.emit()
 			b.StartTimer()
@@ -327,8 +330,8 @@ func benchmarkEngineBy(b *testing.B, nodes, devices int, scrape func(*benchNodes
 	runtime.KeepAlive(n)
 }
 
-// BenchmarkProcessorNodeScale measures a scrape of 8 GPUs with 7 MIG instances each, as pdata,
-// through the processor.
+// BenchmarkProcessorNodeScale measures how long the processor takes to process one scrape of 8 GPUs
+// with 7 MIG instances each. The scrape is in pdata format.
 func BenchmarkProcessorNodeScale(b *testing.B) {
 	n := newBenchNodes(1, 56)
 	md := pmetric.NewMetrics()
@@ -377,7 +380,8 @@ func BenchmarkProcessorNodeScale(b *testing.B) {
 	cpu.Report(b, n.series)
 }
 
-// BenchmarkStore measures storing the state of 32 nodes that have 8 GPUs with 7 MIG instances each.
+// BenchmarkStore measures how long it takes to store the state of 32 nodes that have 8 GPUs with 7
+// MIG instances each.
 func BenchmarkStore(b *testing.B) {
 	n := newBenchNodes(32, 56)
 	for range 12 {

@@ -29,61 +29,67 @@ const (
 )
 
 const (
-	// maxWindow is the maximum length of a window. It is limited because the engine stores all
-	// sample times of a window.
+	// maxWindow is the maximum length of a window. The length is limited because the engine stores
+	// all sample times of a window.
 	maxWindow = 24 * time.Hour
-	// minDuration is the minimum value of a duration setting. It helps to detect durations without
-	// a unit, which are read as nanoseconds and are therefore shorter.
+	// minDuration is the minimum value of a duration setting. Durations without a unit are parsed
+	// as nanoseconds, so they are below the minimum and can be detected.
 	minDuration = 100 * time.Millisecond
-	// minDelay is the minimum nonzero delay.
+	// minDelay is the minimum delay, unless the delay is 0.
 	minDelay = time.Millisecond
-	// defaultMaxSeries is sufficient for 1,000 nodes with 8 GPUs in one collector, with every
-	// signal enabled and a container on each GPU, at about 1,400 series per node. All of these
-	// series together use 740 MB.
+	// defaultMaxSeries is sufficient for 1,000 nodes with 8 GPUs each in one collector, if every
+	// signal is enabled and each GPU is used by a container. Such a node has about 1,400 series.
+	// The series of all nodes together use 740 MB of memory.
 	defaultMaxSeries = 2_000_000
-	// maxBatchPoints is the maximum number of points in one batch. With long labels, maxBatchBytes
-	// is reached first.
+	// maxBatchPoints is the maximum number of points in one batch. If labels are long, a batch
+	// reaches maxBatchBytes before it reaches maxBatchPoints.
 	maxBatchPoints = 4096
-	// maxSeriesLimit is the maximum value of max_series. More series would not fit in memory.
+	// maxSeriesLimit is the maximum value of the setting max_series. More series would not fit in
+	// memory.
 	maxSeriesLimit = 100_000_000
 )
 
-// Config is the configuration of the processor.
+// Config is the configuration of the gpu_window processor.
 type Config struct {
 	// Window is the length of a window, from 1 s to 24 h. Windows are aligned to the Unix epoch.
 	Window time.Duration `mapstructure:"window"`
-	// Grace is the time after its end during which a window accepts late samples. It is at most ten
-	// window lengths, because it determines how many windows are open at the same time.
+	// Grace is how long a window accepts late samples after the end of the window. The maximum is
+	// ten times the window length, because Grace determines how many windows are open at the same
+	// time.
 	Grace time.Duration `mapstructure:"grace"`
-	// MaxGap is the longest time between two samples of a device that is considered observed. It is
-	// also the largest backward step of the wall clock that is tolerated.
+	// MaxGap is the longest time between two samples of a device that is considered observed.
+	// MaxGap is also the largest backward step of the wall clock that is tolerated.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// MemoryPressureThreshold is the minimum memory utilization, inclusive, that the default rules
-	// count as memory pressure. It is above 0 and at most 1.
+	// MemoryPressureThreshold is the lowest memory utilization that the default rules count as
+	// memory pressure. The value must be greater than 0 and at most 1.
 	MemoryPressureThreshold float64 `mapstructure:"memory_pressure_threshold"`
-	// MaxSeries is the maximum number of input series that are tracked. Series beyond the limit are
-	// refused and counted.
+	// MaxSeries is the maximum number of input series that are tracked. The samples of series
+	// beyond the limit are refused and counted.
 	MaxSeries int `mapstructure:"max_series"`
-	// IdleTimeout is the time without samples after which a series ends.
+	// IdleTimeout is how long a series can have no samples before it ends.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 	// Tier is true if nodes are distributed among several collectors, so that another collector may
-	// receive a node's samples for some time. The ends of series are then never marked, because a
-	// series may continue in another collector.
+	// receive a node's samples for some time. In a tier, the ends of series are never marked,
+	// because a series may continue in another collector.
 	Tier bool `mapstructure:"tier"`
-	// StartTimestamp sets the StartTimestamp of a window's points to the window's start.
+	// StartTimestamp determines whether the StartTimestamp of a window's points is set to the start
+	// of the window.
 	StartTimestamp bool `mapstructure:"start_timestamp"`
-	// DeviceAttributes is the location of device attributes: point or resource.
+	// DeviceAttributes determines where device attributes are written: on the point or on the
+	// resource.
 	DeviceAttributes string `mapstructure:"device_attributes"`
-	// FlatAttributes copies the attributes of the Resource to each point, for backends that store
-	// only point attributes.
+	// FlatAttributes determines whether the attributes of the Resource are copied to each point,
+	// for backends that store only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
-	// Passthrough determines which samples of metrics without windows are sent: last, all, or none.
+	// Passthrough determines which samples are sent for metrics that have no windows: last, all, or
+	// none.
 	Passthrough string `mapstructure:"passthrough"`
 	// Storage is the storage extension that keeps the state across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics enables or disables window metrics by name.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// Rules replaces the default rules if it is set. An empty list means no rules.
+	// Rules replaces the default rules if it is set. If the list is set but empty, there are no
+	// rules.
 	Rules []window.Rule `mapstructure:"rules"`
 
 	// noJitter disables the random delay before windows are sent. Tests set it.
@@ -118,7 +124,8 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports all invalid settings, with their values and the allowed values.
+// Validate returns an error that lists all invalid settings, with their values and the allowed
+// values.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	validWindow := c.Window >= time.Second && c.Window <= maxWindow
@@ -151,7 +158,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// checkPattern checks a value that may end in * to match a prefix.
+// checkPattern checks a value that may end with * to match a prefix.
 func checkPattern(pattern string) error {
 	if at := strings.Index(pattern, "*"); pattern == "" || at >= 0 && at != len(pattern)-1 {
 		return fmt.Errorf("is %q: must be text that may end in * to be a prefix", pattern)
@@ -200,7 +207,7 @@ func isDelay(d time.Duration) bool { return d == 0 || d >= minDelay }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// value returns the value of an optional setting for use in a message.
+// value returns the value of an optional setting in a form that can be used in a message.
 func value(v *float64) any {
 	if v == nil {
 		return "unset"
@@ -208,7 +215,7 @@ func value(v *float64) any {
 	return *v
 }
 
-// rules returns the configured rules or, if none are configured, the default rules.
+// rules returns the configured rules. If Rules is not set, it returns the default rules.
 func (c *Config) rules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules
@@ -216,9 +223,9 @@ func (c *Config) rules() []window.Rule {
 	return defaultRules(c.MemoryPressureThreshold)
 }
 
-// activeRules returns the rules, except default rules whose metrics are disabled by default and not
-// enabled. Configured rules are always active, even if they use the name of a metric that is
-// disabled by default.
+// activeRules returns all active rules. A default rule is not active if its metric is disabled by
+// default and has not been enabled. Configured rules are always active, even if they use the name
+// of a metric that is disabled by default.
 func (c *Config) activeRules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules
@@ -235,7 +242,7 @@ func (c *Config) metricNames() []string {
 	return append(names, signal.WindowCoverage.Name, signal.WindowSamples.Name)
 }
 
-// settings returns the engine's settings.
+// settings returns the settings of the engine.
 func (c *Config) settings() window.Settings {
 	about := func(m *signal.Metric) window.Metric {
 		return window.Metric{Name: m.Name, Unit: m.Unit, Description: m.Description}

@@ -101,8 +101,8 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	}
 }
 
-// Settings that are compared with the window must not cause additional errors if only the window is
-// invalid.
+// If only the window is invalid, settings that are compared with the window must not cause
+// additional errors.
 func TestAWindowWithoutAUnitIsTheOnlyError(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Window = 60
@@ -141,8 +141,8 @@ func TestAMetricIsEnabledUnlessItIsDisabled(t *testing.T) {
 	assert.False(t, disabled(signal.XIDErrors.Name))
 }
 
-// A metric that is disabled by default has no active rule, because an active rule creates series
-// even if its metric is not emitted.
+// A metric that is disabled by default must not have an active rule, because an active rule creates
+// series even if its metric is not emitted.
 func TestAMetricThatIsDisabledByDefaultCanBeEnabled(t *testing.T) {
 	for _, name := range []string{"gpu.saturation.errors", signal.UtilizationP95.Name, signal.MemoryUtilizationP95.Name} {
 		made := func(settings map[string]any) bool {
@@ -168,7 +168,7 @@ func TestAConfiguredRuleIsActiveForAnyMetricName(t *testing.T) {
 	}
 }
 
-// The default rules must emit exactly the window metrics of the contract.
+// The default rules must emit exactly the window metrics of the output contract.
 func TestTheDefaultRulesEmitEveryWindowMetricOfTheContract(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	var want []string

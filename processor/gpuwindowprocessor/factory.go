@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
-// NewFactory returns the factory of the gpu_window processor.
+// NewFactory returns the factory for the gpu_window processor.
 func NewFactory() processor.Factory {
 	return processor.NewFactory(
 		metadata.Type,

@@ -27,12 +27,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// fleet is the number of nodes with 8 GPUs for which the limits of a central collector are
-// designed.
+// fleet is the number of nodes for which the limits of a central collector are designed. Each node
+// has 8 GPUs.
 const fleet = 1000
 
-// node returns a scrape of an exporter that uses the CSV file from the examples. The node has 8
-// GPUs, and a pod holds each GPU.
+// node returns a scrape of an exporter that is configured with the CSV file from the examples. The
+// node has 8 GPUs, and each GPU is held by a pod.
 func node(t *testing.T, at time.Time) pmetric.Metrics {
 	t.Helper()
 	file, err := os.Open("../../examples/dcgm-exporter/counters.csv")

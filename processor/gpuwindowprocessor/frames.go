@@ -17,23 +17,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// frameReader adds the samples of the frames of one node to the engine. It passes attributes only
-// with the first sample of a series. For later samples, it uses the engine's handle for the series.
-// The engine stores the reader with the node, and the node's lock guards it.
+// frameReader adds the samples of the frames of one node to the engine. It passes attributes to the
+// engine only with the first sample of a series. For later samples, it uses the engine's handle for
+// the series. The engine stores the reader with the node, and the node's lock guards it.
 type frameReader struct {
 	groups *componenthelper.Recent[groupKey, *group]
-	last   *group          // the last group that was read
-	node   string          // description of the node of the current frame
-	lists  [8][]sampleKind // the most recent lists that groups can share
+	last   *group          // Last group that was read.
+	node   string          // Description of the current frame's node.
+	lists  [8][]sampleKind // Most recent lists, which groups can share.
 	newest int
 	point  window.Point
 }
 
-// minGroups is the minimum number of groups that are cached. It includes groups with only refused
-// series. A group that was removed from the cache is read like a new group.
+// minGroups is the minimum number of groups that are cached. Groups in which all series are refused
+// are also cached. A group that was removed from the cache is treated as a new group.
 const minGroups = 10_000
 
-// frameReaderOf returns the reader for the node of a frame. It makes this node the current node.
+// frameReaderOf returns the reader for the node of a frame, and makes this node the current node.
 func frameReaderOf(in *window.Ingest, f *gpudata.Frame, maxSeries int) *frameReader {
 	in.SetNode(f.Place.Node)
 	r, _ := in.Attached(func() any {
@@ -50,8 +50,8 @@ type groupKey struct {
 	repeated bool
 }
 
-// userID identifies the user of a device. It is zero for the device itself. It uses only one word
-// of memory, because the cache has many keys and most keys have no user.
+// userID identifies the user of a device. For the device itself, the userID is zero. A userID uses
+// only one word of memory, because the cache has many keys and most keys have no user.
 type userID struct{ handle unique.Handle[userIdentity] }
 
 type userIdentity struct {
@@ -73,17 +73,18 @@ func (u userID) matches(identity userIdentity) bool {
 	return u.handle.Value() == identity
 }
 
-// group contains the series of a device, a user, or a process, and their descriptions.
+// group contains the series of a device, a user, or a process, together with their descriptions.
 type group struct {
 	key  groupKey
 	text groupText
-	// kinds are the kinds of the samples, in the order of the last frame. Groups share the list, so
-	// it must not be modified.
+	// kinds contains the kinds of the samples, in the order of the last frame. Several groups may
+	// share the list, so its elements must not be modified.
 	kinds []sampleKind
-	// series are the engine's handles for the series. A handle is nil if the series does not exist.
+	// series contains the engine's handles for the series. If a series does not exist, its handle
+	// is nil.
 	series      []*window.Series
 	resource    *window.PlacedResource
-	nextInFrame *group // the next group in the last frame; most frames have the same order
+	nextInFrame *group // group that followed this group in the last frame; most frames have the same order
 	lastKept    time.Time
 }
 
@@ -98,7 +99,7 @@ type groupText struct {
 	containerID      string
 }
 
-// sampleKind identifies a sample in a group.
+// sampleKind identifies a kind of sample in a group.
 type sampleKind struct {
 	metric *signal.Metric
 	own    string
@@ -131,8 +132,8 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 	}
 }
 
-// sharedKinds returns one of the most recent lists if it is equal to kinds. Otherwise it returns
-// kinds and adds it to these lists.
+// sharedKinds returns the one of the most recent lists that is equal to the list kinds. If there is
+// no such list, sharedKinds adds kinds to the most recent lists and returns it.
 func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	for _, list := range r.lists {
 		if slices.EqualFunc(list, kinds, func(a, b sampleKind) bool { return a.matches(b.metric, b.own, b.more) }) {
@@ -144,7 +145,7 @@ func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	return kinds
 }
 
-// describeNode returns the description of a frame's node as one string.
+// describeNode returns the description of a frame's node as a single string.
 func describeNode(f *gpudata.Frame) string {
 	if len(f.NodeLabels) == 0 {
 		return f.HostType
@@ -156,7 +157,8 @@ func describeNode(f *gpudata.Frame) string {
 	return strings.Join(text, "\x00")
 }
 
-// group returns the group of a series. It resets the group if the group's description has changed.
+// group returns the group of a series. If the description of the group has changed, the group is
+// reset.
 func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) *group {
 	var identity userIdentity
 	text := groupText{host: f.Host, node: r.node, device: s.Device.Description}
@@ -189,8 +191,8 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 	return g
 }
 
-// expected returns the group that followed the previous group in the last frame. It returns nil if
-// this is not the group of s.
+// The method expected returns the group that followed the previous group in the last frame. If the
+// series s does not belong to this group, the result is nil.
 func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group {
 	if r.last == nil || r.last.nextInFrame == nil {
 		return nil
@@ -202,8 +204,8 @@ func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group 
 	return g
 }
 
-// indexOf returns the index of the sample's kind, and adds the kind if it is new. It first checks
-// index i, because the index is usually the same as in the last frame.
+// indexOf returns the index of the sample's kind, and adds the kind if it is new. It checks the
+// index i first, because the order of samples is usually the same as in the last frame.
 func (g *group) indexOf(i int, s *gpudata.Sample) int {
 	if i < len(g.kinds) && g.kinds[i].matches(s.Metric, s.Own, s.More) {
 		return i
@@ -221,8 +223,8 @@ func (k *sampleKind) matches(metric *signal.Metric, own string, more []gpudata.A
 	return k.metric == metric && k.own == own && sameAttrs(k.more, more)
 }
 
-// sameAttrs reports whether two lists of attributes are equal. The lists are usually identical,
-// because the samples of a component share them. All values are comparable.
+// sameAttrs reports whether two lists of attributes are equal. Usually, both are the same list,
+// because the samples of a component share their lists. All values are comparable.
 func sameAttrs(a, b []gpudata.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
@@ -234,7 +236,7 @@ func resourceOf(f *gpudata.Frame, s *gpudata.Series) *window.PlacedResource {
 	return &window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: appendAttrs(nil, attrs)}
 }
 
-// resolve adds a sample of a series without a handle and returns the handle.
+// resolve adds a sample of a series that has no handle yet, and returns the new handle.
 func (r *frameReader) resolve(in *window.Ingest, at int64, v window.Number, s *gpudata.Series, sample *gpudata.Sample) *window.Series {
 	name, version := s.ScopeOf(sample).Text()
 	in.SetScope(window.Scope{Name: name, Version: version})
@@ -248,8 +250,8 @@ func (r *frameReader) resolve(in *window.Ingest, at int64, v window.Number, s *g
 	return series
 }
 
-// valueOf returns the value of a sample. It returns NaN for a sample that marks the end of a
-// series.
+// valueOf returns the value of a sample. If a sample marks the end of a series, valueOf returns
+// NaN.
 func valueOf(s *gpudata.Sample) window.Number {
 	switch {
 	case s.Ended:

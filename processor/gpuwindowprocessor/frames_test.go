@@ -22,8 +22,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// randomFrame returns a random frame of a node at the current time: devices appear and disappear,
-// different containers hold them, descriptions change, and counters are reset.
+// randomFrame returns a random frame of a node at the current time. From frame to frame, devices
+// appear and disappear, devices are held by different containers, descriptions change, and counters
+// are reset.
 func randomFrame(r *rand.Rand, energy map[string]float64) *gpudata.Frame {
 	late := time.Duration(r.IntN(3)/2) * 40 * time.Second
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: time.Now().Add(-late).UnixNano()}
@@ -74,7 +75,8 @@ func randomFrame(r *rand.Rand, energy map[string]float64) *gpudata.Frame {
 	return f
 }
 
-// windowsOf sends random frames to a processor and returns the lines of its output.
+// windowsOf sends random frames to a processor and returns the output of the processor as lines of
+// text.
 func windowsOf(t *testing.T, seed uint64, passthrough string, arrive func(*gpudata.Frame) *pdatagpu.Arrival) (lines []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +94,7 @@ func windowsOf(t *testing.T, seed uint64, passthrough string, arrive func(*gpuda
 				require.NoError(t, err)
 			}
 			if r.IntN(15) == 0 {
-				time.Sleep(30 * time.Minute) // series end during this time
+				time.Sleep(30 * time.Minute) // series end during these 30 minutes
 			}
 			time.Sleep(time.Duration(5+r.IntN(20)) * time.Second)
 		}

@@ -24,10 +24,11 @@ import (
 
 var update = flag.Bool("update", false, "write the output.yaml files of the golden directories")
 
-// TestGolden runs the entire processor for each directory under testdata/golden. Every
-// ResourceMetrics of input.yaml arrives as its own batch, at the time of its newest point. The
-// clock of synctest starts at 2000-01-01. Two minutes after the last batch, the processor is shut
-// down. output.yaml contains all output of the processor, in the order in which it was sent.
+// TestGolden runs the entire processor for each directory under testdata/golden. Each
+// ResourceMetrics in input.yaml arrives as a separate batch, at the time of its newest point. The
+// synctest clock starts at 2000-01-01. Two minutes after the last batch, the processor is shut
+// down. The file output.yaml contains all output of the processor, in the order in which it was
+// sent.
 func TestGolden(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
 	require.NoError(t, err)
@@ -38,7 +39,7 @@ func TestGolden(t *testing.T) {
 			got := pmetric.NewMetrics()
 			synctest.Test(t, func(t *testing.T) { got = runGolden(t, cfg, input, unchangedMetrics) })
 			if *update {
-				// The comparison includes the order and the timestamps.
+				// The output is compared including its order and its timestamps.
 				text, err := golden.MarshalMetricsYAML(got)
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "output.yaml"), text, 0o600))
@@ -50,7 +51,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// goldenCase reads a golden directory.
+// goldenCase reads the configuration and the input from a golden directory.
 func goldenCase(t *testing.T, dir string) (*Config, pmetric.Metrics) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -93,7 +94,7 @@ func runGolden(t *testing.T, cfg *Config, input pmetric.Metrics, layout func(pme
 	return out
 }
 
-// newest returns the time of the newest number point.
+// newest returns the time of the newest number data point.
 func newest(md pmetric.Metrics) time.Time {
 	var at pcommon.Timestamp
 	for _, rm := range md.ResourceMetrics().All() {

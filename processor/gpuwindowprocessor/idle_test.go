@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
-// arrival is a scrape. at is its arrival time after a full minute, and age is the age of its
-// samples on arrival.
+// arrival describes when a scrape arrives. The field at is the arrival time, relative to a full
+// minute. The field age is the age of the samples when the scrape arrives.
 type arrival struct{ at, age time.Duration }
 
 func each(interval, from, to time.Duration) (out []arrival) {
@@ -32,21 +32,21 @@ func each(interval, from, to time.Duration) (out []arrival) {
 	return out
 }
 
-// A series ends idle_timeout after its last scrape arrived. The time of its mark is the end of the
-// last window that closed before the series ended. If a point with that time was sent, the mark has
-// a later time.
+// A series ends idle_timeout after its last scrape arrived. The end of the series is marked with
+// the end of the last window that closed before the series ended. If a point with that timestamp
+// was already sent, the mark has a later timestamp.
 func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tt := range map[string]struct {
 		idle     time.Duration // 10 min if 0
 		arrivals []arrival
-		// mark is the expected time of the marks of the window metrics. ofCounter is the expected
-		// time of the counter's mark if it differs.
+		// The expected timestamps of the end marks of the window metrics (mark) and of the counter
+		// (ofCounter, if it differs).
 		mark, ofCounter time.Duration
 	}{
 		"regular scrapes": {
 			arrivals: each(15*time.Second, 15*time.Second, 3*time.Minute+45*time.Second),
-			// The end at 13:45 is after 13:05, when the window until 13:00 closed.
+			// The series ends at 13:45, after the window that ends at 13:00 closed at 13:05.
 			mark: 13*time.Minute - ms,
 		},
 		"a series that ends just before a window closes": {
@@ -59,32 +59,32 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 		},
 		"irregular scrapes": {
 			arrivals: []arrival{{at: 7 * time.Second}, {at: 8 * time.Second}, {at: 9*time.Minute + 59*time.Second}, {at: 12 * time.Minute}, {at: 12*time.Minute + 3*time.Second}},
-			mark:     21*time.Minute - ms, // the end at 22:03 is before 22:05
+			mark:     21*time.Minute - ms, // the series ends at 22:03, before a window closes at 22:05
 		},
 		"a late scrape in an open window": {
 			arrivals: []arrival{{at: 50 * time.Second}, {at: 64 * time.Second, age: 5 * time.Second}},
-			mark:     10*time.Minute - ms, // the end at 11:04 is before 11:05
+			mark:     10*time.Minute - ms, // the series ends at 11:04, before a window closes at 11:05
 		},
 		"a late scrape in a closed window": {
-			// The scrape is dropped, so the previous scrape determines the end.
+			// The late scrape is dropped, so the previous scrape determines when the series ends.
 			arrivals: []arrival{{at: 50 * time.Second}, {at: 2 * time.Minute, age: 65 * time.Second}},
-			mark:     10*time.Minute - ms, // the end at 10:50 is after 10:05
+			mark:     10*time.Minute - ms, // the series ends at 10:50, after a window closed at 10:05
 		},
 		"an early scrape": {
-			// The time of the scrape is in the next window, which is sent at 2:05.
+			// The samples belong to the next window, which is sent at 2:05.
 			arrivals: []arrival{{at: 50 * time.Second, age: -30 * time.Second}},
 			mark:     10*time.Minute - ms,
 		},
 		"a timeout shorter than a window": {
-			// The window until 1:00 is sent at 1:05, after the series ended.
+			// The window that ends at 1:00 is sent at 1:05, after the series has ended.
 			idle:      5 * time.Second,
 			arrivals:  []arrival{{at: 30 * time.Second}},
 			mark:      time.Minute + ms,
 			ofCounter: 30*time.Second + ms,
 		},
 	} {
-		// The collector may start at any time within a window. The times at which it searches for
-		// idle series depend on the scrapes of other devices.
+		// The collector may start at any time within a window. The times at which the collector
+		// searches for idle series depend on the scrapes of other devices.
 		for _, phase := range []time.Duration{0, ms, 4999 * ms, 5 * time.Second, 17 * time.Second, 59999 * ms} {
 			for _, other := range []time.Duration{0, 7 * time.Second, 15 * time.Second, 47 * time.Second} {
 				t.Run(fmt.Sprintf("%s, start at %s, other device each %s", name, phase, other), func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 						if tt.idle > 0 {
 							cfg.IdleTimeout = tt.idle
 						}
-						// Windows begin at full minutes. The arrivals are relative to a full
+						// Windows begin at full minutes. The arrival times are relative to a full
 						// minute.
 						origin := time.Hour
 						got := idleRun(t, cfg, origin-time.Minute-phase, origin, tt.arrivals, other)
@@ -121,14 +121,15 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 }
 
 type idleResult struct {
-	marks              map[string][]time.Duration // times of the marks by series
-	markedAt           time.Duration              // time at which the marks were sent
-	lastAccepted       time.Duration              // arrival of the last scrape that was not dropped
-	accepted, windowed int                        // samples of GPU-a
+	marks              map[string][]time.Duration // Timestamps of the end marks, by series.
+	markedAt           time.Duration              // When the marks were sent.
+	lastAccepted       time.Duration              // Arrival time of the last scrape that was not dropped.
+	accepted, windowed int                        // Samples of GPU-a.
 }
 
-// idleRun starts a processor and sends the arrivals of GPU-a and, at an interval, samples of
-// another device. All times of the result are relative to origin.
+// idleRun starts a processor and sends scrapes of GPU-a at the given arrival times. If an interval
+// is given, idleRun also sends samples of another device at this interval. All times in the result
+// are relative to origin.
 func idleRun(t *testing.T, cfg *Config, startAt, origin time.Duration, arrivals []arrival, interval time.Duration) (got idleResult) {
 	t.Helper()
 	got.marks = map[string][]time.Duration{}

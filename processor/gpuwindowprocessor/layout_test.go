@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The test runs each golden directory with the device attributes on the Resources of the input and
-// the output.
+// The test runs each golden directory twice: with the device attributes on the Resources of the
+// input, and with the device attributes on the Resources of the output.
 func TestDeviceAttributesMayBeOnResources(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestDeviceAttributesMayBeOnResources(t *testing.T) {
 			cfg, input := goldenCase(t, dir)
 			synctest.Test(t, func(t *testing.T) {
 				got := runGolden(t, cfg, input, pdatatest.DevicesOnResources)
-				if cfg.Passthrough != passthroughAll { // passthrough: all leaves samples unchanged
+				if cfg.Passthrough != passthroughAll { // with passthrough: all, samples are not changed
 					assert.Equal(t, pdatatest.Lines(want), pdatatest.Lines(got), "read from Resources")
 				}
 			})

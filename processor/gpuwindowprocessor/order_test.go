@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// Backends reject a point that is not newer than the last one of its series, with millisecond
-// resolution.
+// Backends reject a point that is not newer than the previous point of its series. They compare
+// timestamps in milliseconds.
 func TestThePointsOfASeriesAreSentInChronologicalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSimulation(2 * time.Second)

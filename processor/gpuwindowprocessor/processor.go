@@ -21,24 +21,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// maxWait is the maximum time that the emission loop waits. It limits the time until the loop
-// detects that the wall clock was set forward.
+// maxWait is the longest time that the emission loop waits between checks. It limits how long the
+// loop takes to detect that the wall clock was set forward.
 const maxWait = time.Second
 
 const (
 	// maxJitter is the maximum delay before closed windows are sent. Each process chooses a random
-	// delay at start, so that many agents do not send at the same time.
+	// delay when it starts, so that many agents do not send windows at the same time.
 	maxJitter = time.Second
-	// maxSaveInterval is the maximum time between two writes of a node's state. After a crash, at
-	// most the samples from this time are lost.
+	// maxSaveInterval is the maximum time between two writes of a node's state. In a crash, only
+	// the samples from at most this period are lost.
 	maxSaveInterval = 30 * time.Second
 )
 
-// forever is a time after the end of every window.
+// forever is later than the end of every window.
 var forever = time.Unix(0, math.MaxInt64)
 
-// windowProcessor runs an engine. It adds samples when they arrive, and sends windows when they are
-// closed.
+// windowProcessor runs an engine. It adds samples to the engine when they arrive, and sends windows
+// when they have closed.
 type windowProcessor struct {
 	cfg       *Config
 	id        component.ID
@@ -51,10 +51,11 @@ type windowProcessor struct {
 	readers sync.Pool // of *reader
 	writer  writer
 	store   *stateStore
-	// jitter is the delay before closed windows are sent.
+	// jitter is the random delay before closed windows are sent.
 	jitter time.Duration
 
-	// The following fields are used by the emission loop and, after it has ended, by shutdown.
+	// The following fields are used by the emission loop. After the loop has ended, shutdown uses
+	// them.
 	rows        []window.Row
 	due         time.Time
 	pauseUntil  time.Time // time after which batches are sent without pauses
@@ -116,7 +117,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 		return err
 	}
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
-	// The loop outlives the call to start.
+	// The emission loop outlives the call to start.
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.cancel = cancel
 	go p.run(loop)
@@ -171,8 +172,8 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 	}
 }
 
-// process adds the samples of a batch to the engine. Only metrics that are forwarded immediately
-// remain in the batch.
+// process adds the samples of a batch to the engine. Afterward, only metrics that are forwarded
+// immediately remain in the batch.
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
 	p.health.order.Batch(a.Metrics)
@@ -214,7 +215,7 @@ func (p *windowProcessor) run(ctx context.Context) {
 	}
 }
 
-// tick performs the work that is due.
+// tick performs all work that is due.
 func (p *windowProcessor) tick(ctx context.Context) {
 	now := time.Now()
 	upTo, pending := p.engine.ClosedUpTo(now)
@@ -235,7 +236,7 @@ func (p *windowProcessor) tick(ctx context.Context) {
 	}
 }
 
-// nextDelay returns the time until work is due.
+// nextDelay returns how long the emission loop must wait until work is due.
 func (p *windowProcessor) nextDelay(now time.Time) time.Duration {
 	wait := min(maxWait, p.engine.NextClose().Sub(now), p.engine.NextExpiry().Sub(now))
 	if !p.due.IsZero() {
@@ -247,9 +248,9 @@ func (p *windowProcessor) nextDelay(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// emit sends the windows that end at or before upTo. If a storage is configured, emit first stores
-// that the windows are sent, so that no window is sent twice. If the write fails, emit still sends
-// the windows.
+// emit sends the windows that end at or before upTo. If storage is configured, emit first records
+// in storage that the windows have been sent, so that no window is sent twice. If writing to
+// storage fails, emit still sends the windows.
 func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	if p.store != nil {
 		p.store.markClosed(ctx, upTo)
@@ -264,12 +265,12 @@ func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	}
 }
 
-// batchPause is the time between two batches of an emission. Without the pause, an exporter's queue
-// would contain all points of a window at the same time.
+// batchPause is the pause between two batches of an emission. Without pauses, the queue of an
+// exporter would contain all points of a window at the same time.
 const batchPause = 50 * time.Millisecond
 
-// pauseBetweenBatches waits for batchPause unless the emission has taken too long or the processor
-// is shutting down.
+// pauseBetweenBatches waits for batchPause, unless the emission has already taken too long or the
+// processor is shutting down.
 func (p *windowProcessor) pauseBetweenBatches() {
 	if time.Now().After(p.pauseUntil) {
 		return
@@ -290,8 +291,8 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	}
 }
 
-// send sends the rows in batches of limited size. If all is false, it keeps rows that do not fill a
-// batch.
+// send sends the rows in batches of limited size. If the parameter all is false, rows that do not
+// fill a batch are kept for the next call.
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows
 	for limit := p.cfg.maxBatchPoints; len(rows) >= limit || all && len(rows) > 0; {
@@ -303,9 +304,9 @@ func (p *windowProcessor) send(ctx context.Context, all bool) {
 	p.rows = p.rows[:copy(p.rows, rows)]
 }
 
-// sendBatch sends the first rows as one batch to the next consumer and returns the number of these
-// rows. If the context has ended, it drops all rows. A batch that the consumer refuses is dropped,
-// because exporter queues are responsible for retries.
+// sendBatch sends as many rows as fit in one batch to the next consumer, and returns how many rows
+// it sent. If the context has ended, sendBatch drops all rows instead. If the consumer refuses the
+// batch, the batch is dropped, because exporter queues are responsible for retries.
 func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) int {
 	if ctx.Err() != nil {
 		p.countPoints(ctx, len(rows), false)
@@ -322,14 +323,16 @@ func (p *windowProcessor) countPoints(ctx context.Context, points int, emitted b
 	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
 }
 
-// shutdownPatience is the maximum time for sending windows at shutdown. The Collector's context has
-// no deadline, but an orchestrator kills a process that does not exit within about 30 s.
+// shutdownPatience is the maximum time for sending windows at shutdown. The context that the
+// Collector passes has no deadline, but an orchestrator kills a process that does not exit within
+// about 30 s.
 const shutdownPatience = 5 * time.Second
 
-// shutdown stops the emission loop and sends closed windows. It stores open windows if a storage is
-// configured. Otherwise, it sends their observed part. In a tier, the storage may never be read
-// again, so windows that have ended are sent before their grace period is over. Windows that cannot
-// be sent within shutdownPatience are dropped and counted.
+// shutdown stops the emission loop and sends closed windows. If storage is configured, shutdown
+// stores the open windows. Otherwise, it sends the observed part of the open windows. In a tier,
+// the storage may never be read again. Therefore, windows that have ended are sent even if their
+// grace period is not over. If windows cannot be sent within shutdownPatience, they are dropped and
+// counted.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {
@@ -342,7 +345,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		defer stopFlush()
 		defer p.cancel()
 		close(p.stop)
-		// The loop may be blocked in a call to the next consumer or to the storage. The call
+		// The loop may be blocked in a call to the next consumer or to the storage. Such a call
 		// returns when the context of the loop is canceled.
 		defer context.AfterFunc(flush, p.cancel)()
 		select {
@@ -356,7 +359,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 			return
 		}
 		p.engine.Stop()
-		// Windows that cannot be sent in time are sent after the restart.
+		// If it is already too late to send windows, they are sent after the restart.
 		now := time.Now()
 		upTo, pending := p.engine.ClosedUpTo(now)
 		if ended := now.Truncate(p.cfg.Window); p.cfg.Tier && ended.After(upTo) {

@@ -39,7 +39,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// sample returns a scrape of one device with a value for SM activity, and an XID count.
+// sample returns a scrape of one device that contains its SM activity and its XID count.
 func sample(at time.Time, sm float64, xid int64) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -79,7 +79,7 @@ func testConfig() *Config {
 	return cfg
 }
 
-// windows returns the values of a window metric by window end.
+// windows returns the values of a window metric, by the end of the window.
 func windows(t *testing.T, all []pmetric.Metrics, name string) map[time.Time]float64 {
 	t.Helper()
 	out := map[time.Time]float64{}
@@ -107,8 +107,8 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func until(at time.Duration) { time.Sleep(time.Until(bubbleStart.Add(at))) }
 
-// Metrics that are not sent also show that a device is observed. Otherwise, an error on a board
-// without other samples for the rules would be lost.
+// Metrics that are not sent must also count as observations of a device. Otherwise, an error on a
+// board that has no other samples for the rules would be lost.
 func TestADeviceIsObservedByMetricsThatAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := new(consumertest.MetricsSink)
@@ -180,7 +180,7 @@ func TestLateSamplesAreLoggedOnceWithTheRemedy(t *testing.T) {
 			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 1)))
 		}
 		assert.Zero(t, logs.Len(), "no sample is late")
-		for range 4 { // a federation delivers old samples
+		for range 4 { // samples from a federation endpoint are old
 			time.Sleep(15 * time.Second)
 			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now().Add(-2*time.Minute), 0.5, 1)))
 		}
@@ -224,7 +224,7 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-// The Collector shuts down its components with a context without a deadline.
+// When the Collector shuts down its components, the context has no deadline.
 func TestShutdownWaitsBrieflyForAHangingConsumer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, processortest.NewNopSettings(metadata.Type), testConfig(), componenttest.NewNopHost(), blocking{consumertest.NewNop()})
@@ -246,7 +246,7 @@ func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
 		until(66 * time.Second)
 		synctest.Wait()
-		// The consumer is processing the window, but the engine is not locked.
+		// The consumer is still processing the window, but the engine must not be locked.
 		require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 0)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -254,7 +254,7 @@ func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 	})
 }
 
-// refusing is a consumer that returns err if err is set.
+// refusing is a consumer that returns an error if the field err is set.
 type refusing struct {
 	consumertest.MetricsSink
 	mu  sync.Mutex
@@ -330,18 +330,18 @@ func TestTheNumberOfPointsInABatchIsLimited(t *testing.T) {
 		for _, md := range sink.AllMetrics() {
 			sizes = append(sizes, md.DataPointCount())
 		}
-		// The window has four points, which are followed by the marks of their ends.
+		// The window has four points. They are followed by the marks for the ends of the series.
 		assert.Equal(t, []int{3, 1, 3, 1}, sizes)
 	})
 }
 
-// The processor pauses between the batches of a large window, but only during the first quarter of
-// the next window. If the processor is shut down, the remaining batches are sent without pauses.
+// The processor pauses between the batches of a large window, but only for up to a quarter of the
+// window length. When the processor is shut down, it sends the remaining batches without pauses.
 func TestTheBatchesOfAWindowAreSentWithPauses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		devices int
 		ends    bool
-		want    time.Duration // from the first batch to the last
+		want    time.Duration // time from the first batch to the last
 	}{
 		"one batch":                {1, false, 0},
 		"ten batches":              {10, false, 9 * batchPause},
@@ -351,7 +351,7 @@ func TestTheBatchesOfAWindowAreSentWithPauses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := testConfig()
-				cfg.maxBatchPoints = 4 // the points of one device
+				cfg.maxBatchPoints = 4 // the number of points of one device
 				var mu sync.Mutex
 				var times []time.Time
 				left := 0
@@ -455,7 +455,7 @@ func TestBatchesAreConsumedConcurrently(t *testing.T) {
 	})
 }
 
-// host has one extension: a storage.
+// host is a host whose only extension is a storage extension.
 type host struct {
 	component.Host
 	extensions map[component.ID]component.Component
@@ -465,7 +465,7 @@ func (h host) GetExtensions() map[component.ID]component.Component { return h.ex
 
 var storageID = component.MustNewID("file_storage")
 
-// fileStorage starts the real file storage in a directory.
+// fileStorage starts the file_storage extension with the given directory.
 func fileStorage(t *testing.T, dir string) host {
 	t.Helper()
 	factory := filestorage.NewFactory()
@@ -478,7 +478,7 @@ func fileStorage(t *testing.T, dir string) host {
 	return host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: ext}}
 }
 
-// crash returns a copy of a directory as it is after the process was killed.
+// crash returns a copy of a directory in its current state, as if the process had been killed.
 func crash(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -552,8 +552,8 @@ func TestShutdownInATierSendsTheWindowsThatHaveEnded(t *testing.T) {
 }
 
 func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
-	// The XID count increases by one with each sample, every 5 s. The process is killed at each of
-	// these times and restarts 2 s later.
+	// A sample is sent every 5 s, and each sample increases the XID count by one. In each subtest,
+	// the process is killed at a different time and restarts 2 s later.
 	for kill := 7 * time.Second; kill < 3*time.Minute; kill += 5 * time.Second {
 		t.Run(kill.String(), func(t *testing.T) {
 			dir := t.TempDir()
@@ -587,16 +587,16 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 				require.NoError(t, p.Shutdown(t.Context()))
 				require.NoError(t, abandoned.Shutdown(t.Context()))
 
-				// windows fails if a window was sent twice.
+				// The function windows fails the test if a window was sent twice.
 				xids := windows(t, sink.AllMetrics(), signal.XIDErrors.Name)
 				total := 0.0
 				for _, n := range xids {
 					total += n
 				}
-				// 60 samples in 5 min have 59 increases.
+				// Between 60 samples in 5 min, there are 59 increases.
 				assert.LessOrEqual(t, total, 59.0, "an increase was counted twice")
-				// Only the samples since the node was last stored, and the sample that became a
-				// baseline, may be lost.
+				// The only increases that may be lost are those since the node was last stored, and
+				// the one before the first sample after the restart.
 				assert.GreaterOrEqual(t, total, 59-(30.0+2)/5-2)
 			})
 		})
@@ -665,7 +665,7 @@ func TestEveryDamagedByteOfTheStorageIsDetectedOrHarmless(t *testing.T) {
 	})
 }
 
-// storeOn opens the store in the storage extension of a host.
+// storeOn opens the state store in the storage extension of a host.
 func storeOn(t *testing.T, h host, logger *zap.Logger) *stateStore {
 	t.Helper()
 	s, err := openStore(t.Context(), h, storageConfig(), component.NewID(metadata.Type), logger, newTelemetry(t))
@@ -755,7 +755,7 @@ func TestEachNodeHasAStoredValueUntilItIsDeleted(t *testing.T) {
 		cfg := storageConfig()
 		s := storeOn(t, h, zap.NewNop())
 		n.engine = s.restore(t.Context(), cfg.settings(), n.now)
-		written := map[int]int{} // number of saves, by the number of stored values
+		written := map[int]int{} // number of saves for each number of stored values
 		for range 30 {
 			time.Sleep(s.step)
 			n.now = time.Now()

@@ -27,7 +27,7 @@ func mapOf(attrs ...textAttr) pcommon.Map {
 	return m
 }
 
-// event is a sample and its time of arrival.
+// event is a sample with its timestamp.
 type event struct {
 	metric window.Metric
 	device string
@@ -37,13 +37,13 @@ type event struct {
 	stale  bool
 }
 
-// implausible reports whether the value is an implausible ratio, which is dropped.
+// implausible reports whether the value is an implausible ratio, which the engine must drop.
 func (ev *event) implausible() bool {
 	return ev.metric.Unit == "1" && (ev.value < -0.05 || ev.value > 2)
 }
 
-// timeline generates scrapes of a few devices over some minutes in chronological order, with gaps,
-// resets, repeated values, duplicates, and stale markers.
+// timeline generates scrapes of a few devices over several minutes, in chronological order. The
+// scrapes contain gaps, resets, repeated values, duplicates, and stale markers.
 func timeline(t *rapid.T) [][]event {
 	step := time.Duration(rapid.IntRange(1, 40).Draw(t, "step")) * time.Second
 	devices := rapid.IntRange(1, 3).Draw(t, "devices")
@@ -84,14 +84,14 @@ func timeline(t *rapid.T) [][]event {
 	return scrapes
 }
 
-// simulation adds timelines to an engine and stores the windows that it fetches.
+// simulation adds timelines to an engine, and records the values of the windows that it fetches.
 type simulation struct {
 	cfg    *Config
 	engine *window.Engine
 	got    map[string]float64
 	shape  func([]textAttr) []textAttr
-	// series contains the handles for all samples except the first sample of each series. It is nil
-	// if handles are not used.
+	// series contains the handles that are used for all samples except the first sample of each
+	// series. If handles are not used, the map is nil.
 	series map[string]*window.Series
 }
 
@@ -265,7 +265,8 @@ func TestARestoreAtAnyTimeDoesNotChangeTheWindows(t *testing.T) {
 }
 
 // TestWindowsAddUp merges six windows of one minute and compares the result with one window of six
-// minutes. Ratios are weighted by their observed time or their number of samples.
+// minutes. The ratios of short windows are weighted by their observed time or by their number of
+// samples.
 func TestWindowsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		scrapes := timeline(t)
@@ -297,8 +298,8 @@ func TestWindowsAddUp(t *testing.T) {
 	})
 }
 
-// requireMerged computes the mean and the time ratio of the long window from the short windows,
-// with weights from the timeline.
+// requireMerged computes the mean and the time ratio of the long window from the short windows, and
+// compares them with the actual values. The weights are computed from the timeline.
 func requireMerged(t *rapid.T, scrapes [][]event, id string, short, long *simulation) {
 	counts := map[time.Duration]float64{}
 	observed := map[time.Duration]float64{}
@@ -347,7 +348,7 @@ func requireMerged(t *rapid.T, scrapes [][]event, id string, short, long *simula
 		}
 		v, ok := long.got[fmt.Sprintf("%s %s", tt.name, 6*time.Minute)]
 		require.Equal(t, weight > 0, ok, tt.name)
-		// If the time ratio of a window was clamped, the part above 1 is lost.
+		// If the time ratio of a window was clamped, the part above 1 is missing from the sum.
 		if ok && (!clamped || tt.name[:len(signal.ThrottleViolationRatio.Name)] != signal.ThrottleViolationRatio.Name) {
 			require.InDelta(t, v, sum/weight, 1e-9, tt.name)
 		}
@@ -363,7 +364,7 @@ func TestNoSampleIsCountedTwiceOrLostWithoutACounter(t *testing.T) {
 		offered := uint64(0)
 		var times []string
 		for _, scrape := range scrapes {
-			// Scrapes arrive late, early, and twice.
+			// Scrapes may arrive late, early, or twice.
 			now := scrape[0].time + time.Duration(rapid.IntRange(-80, 200).Draw(t, "delay"))*time.Second
 			for range rapid.IntRange(1, 2).Draw(t, "times") {
 				s.clock(max(0, now))

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// isUntouched reports whether a metric is forwarded immediately and unchanged. This applies to
-// metric types without windows and to gpu.exporter.up.
+// isUntouched reports whether a metric is forwarded immediately and unchanged. These are metrics of
+// types that have no windows, and gpu.exporter.up.
 func isUntouched(m pmetric.Metric) bool {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -58,15 +58,17 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 // reader adds the points of metrics to the engine. Its slices are reused for every point.
 type reader struct {
 	resource placedResource
-	texts    []byte // encoded attributes of the scope or the metric
+	texts    []byte // reusable buffer for the encoded attributes of a scope or a metric
 	point    window.Point
-	// conflicts checks the counters of errors and energy. It is nil if they are not checked.
+	// conflicts checks the counters of errors and energy. If the counters are not checked,
+	// conflicts is nil.
 	conflicts *conflictDetector
 	now       time.Time
-	delta     string // the first signal of this project with delta temporality, or empty
+	delta     string // name of the first GPU signal with delta temporality, or empty
 }
 
-// read adds every metric that is not untouched to the engine.
+// The method read adds the points of all metrics to the engine, except metrics that are forwarded
+// untouched.
 func (r *reader) read(in *window.Ingest, md pmetric.Metrics, now time.Time) {
 	r.now = now
 	for _, rm := range md.ResourceMetrics().All() {
@@ -93,8 +95,8 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics, now time.Time) {
 	}
 }
 
-// encode encodes attributes. It allocates a new string, so it is used only where attributes are
-// rare.
+// encode encodes attributes. Each call allocates a new string, so encode is used only where
+// attributes are rare.
 func (r *reader) encode(attrs pcommon.Map) window.Attrs {
 	r.texts = appendAttrs(r.texts[:0], attrs)
 	return window.Attrs(r.texts)
@@ -134,6 +136,6 @@ func (r *reader) readMetric(in *window.Ingest, m pmetric.Metric) {
 	}
 }
 
-// nanos converts a timestamp for the engine. A timestamp that is too large becomes the maximum,
-// which the engine drops because it is in the future.
+// nanos converts a timestamp for the engine. If a timestamp is too large for an int64, nanos
+// returns the maximum, and the engine drops the sample because it is in the future.
 func nanos(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64)) }

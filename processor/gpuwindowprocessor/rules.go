@@ -5,8 +5,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// defaultRules returns the rules for the windows in the signal table. threshold is the threshold
-// for memory pressure.
+// defaultRules returns the rules for the windows in the signal table. The parameter threshold is
+// the threshold for memory pressure.
 func defaultRules(threshold float64) []window.Rule {
 	var out []window.Rule
 	for _, samples := range signal.All() {

@@ -23,8 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// TestSpec runs every file under testdata/spec. A file contains time series and the expected
-// windows, in the language that testdata/README.md describes.
+// TestSpec runs every file under testdata/spec. Each file contains time series and the expected
+// windows. The syntax is described in testdata/README.md.
 func TestSpec(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "spec", "*.test"))
 	require.NoError(t, err)
@@ -37,8 +37,8 @@ func TestSpec(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				run := "straight"
 				if again {
-					// After every batch, the engine is replaced by an engine that is restored from
-					// the stored state. The result must not change.
+					// After every batch, the engine is replaced with an engine that is restored
+					// from the stored state. The results must be the same.
 					run = "restarted after every batch"
 				}
 				t.Run(run, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// specOrigin is the origin of all times in a spec. It is the end of a window for every length that
-// divides a day.
+// specOrigin is the time 0 in all specs. For any window length that divides a day evenly, a window
+// ends at specOrigin.
 var specOrigin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
@@ -59,7 +59,7 @@ const (
 	specNode   = "node-1"
 )
 
-// spec is the state of a run of one file.
+// spec is the state of one run of a spec file.
 type spec struct {
 	t       *testing.T
 	line    int
@@ -154,8 +154,8 @@ func (s *spec) duration(text string) time.Duration {
 	return d
 }
 
-// config reads the configuration of the processor from the lines of the statement, one setting per
-// line, or from the file that the statement names.
+// config reads the configuration of the processor. The configuration is either in the lines of the
+// statement, with one setting per line, or in the file that the statement names.
 func (s *spec) config(b specBlock) {
 	file := filepath.Join("testdata", "spec", strings.TrimSpace(strings.TrimPrefix(b.head, "config")))
 	if len(b.lines) > 0 {
@@ -254,7 +254,7 @@ func (s *spec) addStats(n window.Stats) {
 	s.stats.SeriesEnded += n.SeriesEnded
 }
 
-// series parses: metric{key=value,...} [on node[/pod]] values...
+// series parses a line of the form metric{key=value,...} [on node[/pod]] values...
 func (s *spec) series(line string) specSeries {
 	name, rest := line, ""
 	var series specSeries
@@ -352,7 +352,8 @@ func (s *spec) number(text string) float64 {
 	return v
 }
 
-// setClock sets the wall clock and fetches the windows that are closed at that time.
+// setClock sets the wall clock to the given time and fetches the windows that are closed at that
+// time.
 func (s *spec) setClock(to time.Duration) {
 	s.clock = to
 	now := specOrigin.Add(to)
@@ -394,7 +395,8 @@ func (s *spec) fetch(upTo time.Time) {
 	}
 }
 
-// put stores a row's value with the text that identifies the series in expectations as the key.
+// put stores the value of a row. The key is the text that identifies the series in the expectations
+// of a spec.
 func (s *spec) put(to map[string]float64, r window.Row, value float64) {
 	var attrs []string
 	for a := range (r.Own + r.Device + r.Extra).All() {
@@ -443,7 +445,7 @@ func (s *spec) expectWindow(head string, lines []string) {
 		k, v, _ := strings.Cut(pair, "=")
 		lines = append(lines, cmp.Or(aliases[k], k)+" = "+v)
 	}
-	// The metrics that every window has are compared only if the spec names them.
+	// Metrics that exist in every window are compared only if the spec names them.
 	about := func(name string) bool {
 		return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, name) })
 	}
@@ -465,7 +467,8 @@ func (s *spec) expectCarried(head string, lines []string) {
 	s.expect(w.carried, lines, nil)
 }
 
-// expect compares the actual values with lines of the form: series = value.
+// expect compares the actual values with the expected values, which are lines of the form "series =
+// value".
 func (s *spec) expect(got map[string]float64, lines []string, skip func(string) bool) {
 	want := map[string]float64{}
 	for _, line := range lines {
@@ -493,8 +496,8 @@ func (s *spec) expect(got map[string]float64, lines []string, skip func(string) 
 	}
 }
 
-// expectCounted compares the counts since the start of the file. The counts of all outcomes that
-// are not named, except accepted, must be 0.
+// expectCounted compares the counts since the start of the file. If an outcome other than accepted
+// is not named, its count must be 0.
 func (s *spec) expectCounted(head string) {
 	before := s.stats
 	s.addStats(s.engine.Stats())

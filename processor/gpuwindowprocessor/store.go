@@ -20,10 +20,11 @@ import (
 
 const (
 	stateVersion = 1
-	// closedKey is the key of a storedClosed. Each node has a separate value.
+	// closedKey is the storage key of the storedClosed value. Each node is stored under a separate
+	// key.
 	closedKey = "closed"
-	// nodesPerWrite is the number of nodes in one write. It limits the memory for encoded nodes
-	// when all nodes are stored.
+	// nodesPerWrite is the maximum number of nodes in one write. This limits the memory that
+	// encoded nodes use when all nodes are stored.
 	nodesPerWrite = 32
 )
 
@@ -33,13 +34,13 @@ type storedClosed struct {
 	UpTo    int64 `json:"up_to"`
 }
 
-// stateStore stores the engine's state in a storage extension, with one value for each node. Only
-// one goroutine at a time may use it.
+// stateStore stores the engine's state in a storage extension, with one value for each node. A
+// stateStore may be used by only one goroutine at a time.
 type stateStore struct {
 	state     *componenthelper.State
 	telemetry *metadata.TelemetryBuilder
-	// interval is the maximum time between two writes of a node. step is the time between two calls
-	// of save.
+	// interval is the maximum time between two writes of the same node. The field step is the time
+	// between two calls of save.
 	interval, step time.Duration
 	seed           maphash.Seed
 	nodes          map[string]storedNode
@@ -48,11 +49,12 @@ type stateStore struct {
 
 // storedNode describes the stored value of a node.
 type storedNode struct {
-	writeInterval int64 // number of the interval of its last write; see stateStore.writeInterval
+	writeInterval int64 // number of the write interval in which the node was last written; see stateStore.writeInterval
 	size          int
 }
 
-// openStore opens the store in the configured storage extension. id is the ID of the processor.
+// openStore opens the state store in the configured storage extension. The parameter id is the ID
+// of the processor.
 func openStore(
 	ctx context.Context, host component.Host, cfg *Config, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
 ) (*stateStore, error) {
@@ -78,13 +80,14 @@ func openStore(
 	}, nil
 }
 
-// restore returns an engine that continues from the stored state. State that cannot be used is
-// dropped, logged once, and counted.
+// restore returns an engine that continues from the stored state. If some of the state cannot be
+// used, it is dropped, logged once, and counted.
 func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.Time) *window.Engine {
 	s.state.Unusable(ctx, "restore", s.dropChunks(ctx))
 	var closed storedClosed
 	if _, err := s.state.Load(ctx, closedKey, &closed); err != nil {
-		// Without this time, nodes could send windows again.
+		// Without the time up to which windows were sent, windows from the stored nodes could be
+		// sent again.
 		s.state.Unusable(ctx, "read", err)
 		s.readNodes(ctx)
 		return window.New(set, now)
@@ -94,8 +97,9 @@ func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.
 	return engine
 }
 
-// readNodes reads the stored nodes. The next save writes or deletes all of them, because a value
-// from a clean shutdown states that no samples were lost. After a crash, this would be wrong.
+// readNodes reads the stored nodes. The next save writes or deletes every stored node. Otherwise, a
+// value from a clean shutdown, which states that no samples were lost, would still be stored after
+// a crash.
 func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
 	componenthelper.Restore(ctx, s.state, func(node string, stored *[]byte) error {
 		states = append(states, *stored)
@@ -106,10 +110,10 @@ func (s *stateStore) readNodes(ctx context.Context) (states [][]byte) {
 	return states
 }
 
-// dropChunks deletes the state of builds before v0.1.0, which stored all nodes together in chunks.
-// It returns an error if such state existed.
+// dropChunks deletes state from versions before v0.1.0, which stored all nodes together in chunks.
+// If such state exists, dropChunks returns an error.
 func (s *stateStore) dropChunks(ctx context.Context) error {
-	const head = "head" // one byte, then the slot and the number of chunks with 8 bytes each
+	const head = "head" // one byte, followed by the slot (8 bytes) and the number of chunks (8 bytes)
 	var b []byte
 	if found, err := s.state.Load(ctx, head, &b); err != nil || !found || len(b) < 17 {
 		return err
@@ -123,20 +127,20 @@ func (s *stateStore) dropChunks(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", head, componenthelper.ErrVersion)
 }
 
-// markClosed stores that all windows up to upTo were sent.
+// markClosed records in storage that all windows that end at or before upTo were sent.
 func (s *stateStore) markClosed(ctx context.Context, upTo time.Time) {
 	s.state.Done(ctx, "mark_closed", s.state.Write(ctx, map[string]any{closedKey: storedClosed{stateVersion, upTo.UnixNano()}}))
 }
 
-// writeInterval returns the number of a node's current write interval. The intervals of different
-// nodes begin at different times, so that each save writes only some of the nodes.
+// writeInterval returns the number of the current write interval of a node. The intervals of
+// different nodes begin at different times, so that each save writes only some of the nodes.
 func (s *stateStore) writeInterval(node string, now time.Time) int64 {
 	length := int64(s.interval - s.step)
 	return (now.UnixNano() + int64(maphash.String(s.seed, node)%uint64(length))) / length
 }
 
-// save stores the nodes whose write interval has changed since their last write. If all is true, it
-// stores all nodes.
+// save stores the nodes whose write interval has changed since their last write. If the parameter
+// all is true, save stores all nodes.
 func (s *stateStore) save(ctx context.Context, e *window.Engine, now time.Time, all bool) {
 	var due []string
 	current := e.Nodes()

@@ -12,12 +12,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// minEvidence is the number of windows or consecutive checks that must show a problem with times. A
-// single window or check may be the result of an outage.
+// minEvidence is the number of windows or consecutive checks that must show a problem with
+// timestamps before the problem is logged. A problem in a single window or check may be the result
+// of an outage.
 const minEvidence = 3
 
-// healthCheck logs lost data and problems of the pipeline. It logs each problem once per episode.
-// Only the emission loop uses it, except for the fields order and deltas.
+// healthCheck logs warnings about lost data and about problems in the pipeline. It logs each
+// problem once per episode. Only the emission loop may use a healthCheck, except for the fields
+// order and deltas.
 type healthCheck struct {
 	logger *zap.Logger
 	cfg    *Config
@@ -30,7 +32,7 @@ type healthCheck struct {
 	lateTrouble                  componenthelper.Trouble
 	unkeptTrouble                componenthelper.Trouble
 	future                       droppedStreak
-	timesChecked                 bool // the times between samples have been checked
+	timesChecked                 bool // whether the times between samples have been checked
 }
 
 func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
@@ -41,7 +43,8 @@ func newWatch(cfg *Config, id component.ID, logger *zap.Logger) healthCheck {
 	}
 }
 
-// logDelta logs that the metric has delta temporality. It does nothing if metric is "".
+// logDelta logs a warning that the metric has delta temporality. If the name of the metric is "",
+// logDelta does nothing.
 func (w *healthCheck) logDelta(metric string, now time.Time) {
 	if metric == "" || !w.deltas.ShouldLog(now) {
 		return
@@ -50,14 +53,14 @@ func (w *healthCheck) logDelta(metric string, now time.Time) {
 		pipelinerules.Find("gpu_window", "cumulative_to_delta").Reversed(), zap.String("received", metric))
 }
 
-// droppedStreak counts the consecutive checks in which all samples were dropped for one reason.
+// droppedStreak counts consecutive checks in which all samples were dropped for the same reason.
 type droppedStreak struct {
 	componenthelper.Trouble
 	length int // in checks
 }
 
-// shouldLog updates the streak with the samples since the last check. It reports whether the caller
-// should log that no samples are accepted.
+// shouldLog updates the streak with the samples since the last check. The result reports whether
+// the caller should log a warning that no samples are accepted.
 func (s *droppedStreak) shouldLog(now time.Time, dropped, accepted uint64) bool {
 	switch {
 	case accepted > 0:
@@ -69,7 +72,7 @@ func (s *droppedStreak) shouldLog(now time.Time, dropped, accepted uint64) bool 
 	return false
 }
 
-// logProblems logs the problems that the engine's counts show.
+// logProblems logs warnings about problems that are visible in the engine's counts.
 func (w *healthCheck) logProblems(s window.Stats, now time.Time) {
 	var increase [window.Outcomes]uint64
 	for o := range increase {
@@ -100,8 +103,8 @@ func (w *healthCheck) logProblems(s window.Stats, now time.Time) {
 	w.checkSampleTimes(&s)
 }
 
-// checkSampleTimes checks the shortest time between two samples of any device, and logs if samples
-// are too rare for the settings.
+// checkSampleTimes checks the shortest time between two samples of any device. If samples are too
+// infrequent for the settings, checkSampleTimes logs a warning.
 func (w *healthCheck) checkSampleTimes(s *window.Stats) {
 	switch {
 	case w.timesChecked || s.WindowsPaired == 0:

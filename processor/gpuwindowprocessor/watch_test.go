@@ -23,8 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
-// watched runs a processor in a synctest bubble and returns its log entries at level warn and
-// above.
+// watched runs a processor in a synctest bubble and returns its log entries at level warn or
+// higher.
 func watched(t *testing.T, cfg *Config, run func(p processor.Metrics)) []observer.LoggedEntry {
 	t.Helper()
 	core, logs := observer.New(zap.WarnLevel)
@@ -38,7 +38,7 @@ func watched(t *testing.T, cfg *Config, run func(p processor.Metrics)) []observe
 	return logs.All()
 }
 
-// ofDevices returns one sample of each of n devices.
+// ofDevices returns a batch that contains one sample for each of n devices.
 func ofDevices(from, n int) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	for i := range n {
@@ -112,7 +112,8 @@ func TestAnOutageIsNotAnUnsuitableSampleInterval(t *testing.T) {
 	}))
 }
 
-// errorsOf returns the error counters of a device from a collector that started at start.
+// errorsOf returns the error counters of a device from a collector. The parameter start is the time
+// at which that collector started.
 func errorsOf(device string, start time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -165,7 +166,7 @@ func TestTwoCollectorsOfOneGPUAreLoggedOnce(t *testing.T) {
 	}), "a collector that starts again and again, and a batch that was delayed")
 }
 
-// energyOf returns the energy of a device as an exporter reports it.
+// energyOf returns the energy counter of a device as reported by an exporter.
 func energyOf(joules float64) pmetric.Metrics {
 	md := errorsOf("GPU-a", time.Time{})
 	m := md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0)

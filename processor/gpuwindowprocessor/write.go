@@ -12,24 +12,26 @@ import (
 
 // writer converts the engine's rows to metrics.
 type writer struct {
-	// version is the scope version for the results of rules.
+	// version is the version of the instrumentation scope for the results of rules.
 	version string
 	// starts is true if the results of rules have a StartTimestamp.
 	starts bool
-	// onResources is true if each device has a Resource with the device's attributes.
+	// onResources is true if each device has a separate Resource that contains the device's
+	// attributes.
 	onResources bool
-	// flat is true if the attributes of Resources are copied to their points.
+	// flat is true if the attributes of each Resource are copied to its points.
 	flat bool
 	// fit is the estimated number of rows that fit in the next batch, or 0 before the first batch.
 	fit int
 }
 
-// maxBatchBytes limits the OTLP size of a batch. By default, a gRPC server accepts 4 MiB. The limit
-// is needed because long labels are repeated on each point.
+// maxBatchBytes is the maximum size of a batch that is encoded as OTLP. By default, a gRPC server
+// accepts messages of up to 4 MiB. A limit on the number of points is not enough, because long
+// labels are repeated on each point.
 const maxBatchBytes = 3 << 20
 
-// writeBatch returns the first rows as one batch of at most maxBatchBytes, or only the first row if
-// that row alone is larger. n is the number of rows in the batch.
+// writeBatch returns as many of the first rows as fit in a batch of maxBatchBytes, and the number
+// of these rows. If the first row alone is larger, the batch contains only that row.
 func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
 	n = len(rows)
 	if w.fit > 0 {
@@ -46,8 +48,9 @@ func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
 	}
 }
 
-// write returns the rows as one batch. The batch has one ResourceMetrics for each Resource, or for
-// each Resource and device. Each ResourceMetrics has one Metric for each name.
+// The method write returns the rows as one batch. The batch contains one ResourceMetrics for each
+// Resource or, if onResources is set, for each combination of Resource and device. Each
+// ResourceMetrics contains one Metric for each metric name.
 func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	var (
@@ -55,9 +58,10 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 		sm     pmetric.ScopeMetrics
 		points pmetric.NumberDataPointSlice
 		last   window.Row
-		// metrics is the number of metrics of the previous Resource, and ofMetric is the number of
-		// points of the previous metric. They are used as capacities, because the next Resource or
-		// metric usually has the same number.
+		// The number of metrics of the previous Resource (metrics) and the number of points of the
+		// previous metric (ofMetric). Both numbers are used as capacities, because the next
+		// Resource usually has the same number of metrics, and the next metric usually has the same
+		// number of points.
 		metrics, ofMetric int
 	)
 	devices := deviceAttrs{}
@@ -97,8 +101,8 @@ func (w *writer) write(rows []window.Row) pmetric.Metrics {
 	return md
 }
 
-// deviceAttrs are the decoded attributes of the devices of one batch. Copying a map to each point
-// is faster than decoding its attributes.
+// deviceAttrs contains the decoded attributes of the devices in one batch. Copying a decoded map to
+// each point is faster than decoding the attributes for each point.
 type deviceAttrs map[window.Attrs]pcommon.Map
 
 func (d deviceAttrs) mapOf(row *window.Row) pcommon.Map {

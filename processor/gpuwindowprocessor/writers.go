@@ -14,15 +14,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// conflictDetector detects that two collectors send samples of one GPU. Samples do not identify
-// their collector, so the samples of one collector cannot be dropped. The start time of a
-// collector's counter changes only when the collector restarts. Therefore, a start time that
-// alternates with another start time shows a second collector. Without error counters, the energy
-// counter shows the conflict: the values of the two exporters differ slightly, so the energy
-// repeatedly decreases a little.
+// conflictDetector detects whether two collectors send samples of the same GPU. A sample does not
+// show which collector sent it, so the samples of one collector cannot be dropped. The start time
+// of a collector's counter changes only when the collector restarts. Therefore, if the start time
+// of a counter alternates between two values, there must be a second collector. If there are no
+// error counters, the energy counter shows the conflict: the values of the two exporters differ
+// slightly, so the energy repeatedly decreases by a small amount.
 type conflictDetector struct {
 	logger *zap.Logger
-	idle   time.Duration // time without samples after which a counter is deleted
+	idle   time.Duration // a counter without samples for this time is deleted
 
 	mu       sync.Mutex // guards the following fields
 	counters map[counterID]*counterStarts
@@ -30,7 +30,8 @@ type conflictDetector struct {
 	trouble  componenthelper.Trouble
 }
 
-// counterID identifies a counter of a device: its energy, or its errors of one kind.
+// counterID identifies a counter of a device: the energy counter, or the error counter for one kind
+// of error.
 type counterID struct {
 	place  gpudata.Place
 	device string
@@ -39,22 +40,22 @@ type counterID struct {
 }
 
 const (
-	// conflictFalls is the number of decreases of the energy that indicate two collectors, if at
-	// most maxRisesBetweenFalls increases occur between consecutive decreases.
+	// If the energy decreases at least conflictFalls times, with at most maxRisesBetweenFalls
+	// increases between consecutive decreases, two collectors send its samples.
 	conflictFalls        = 3
 	maxRisesBetweenFalls = 4
 )
 
-// counterStarts contains the last two start times of a counter and its newest sample time. For the
-// energy, it also contains the last value and the numbers of decreases and increases.
+// counterStarts contains the last two start times and the newest sample time of a counter. For the
+// energy counter, it also contains the last value and the numbers of decreases and increases.
 type counterStarts struct {
 	current, previous, newest int64
 	value                     float64
 	falls, rises              int
 }
 
-// check checks a point of a counter of errors or energy, and logs once if two collectors send
-// samples of its device.
+// check checks a point of an error counter or an energy counter. If two collectors send samples of
+// the point's device, check logs a warning once.
 func (w *conflictDetector) check(of *window.ResourceKey, energy bool, p *window.Point, now time.Time) {
 	if of.Holder != (gpudata.Holder{}) || p.Device == "" || p.Start == 0 && !energy || math.IsNaN(p.Value.Float()) {
 		return
@@ -76,8 +77,8 @@ func (w *conflictDetector) check(of *window.ResourceKey, energy bool, p *window.
 	}
 }
 
-// isConflict reports whether the previous start time of a counter returns, or whether the energy
-// decreases repeatedly.
+// isConflict reports whether a counter changes back to its previous start time, or whether the
+// energy decreases repeatedly.
 func (c *counterStarts) isConflict(energy bool, p *window.Point) bool {
 	if p.Time <= c.newest { // the point is late
 		return false
@@ -94,8 +95,8 @@ func (c *counterStarts) isConflict(energy bool, p *window.Point) bool {
 	return isPrevious
 }
 
-// isRepeatedFall records the next value of a counter. It reports whether the counter decreased so
-// often that driver restarts cannot be the reason.
+// isRepeatedFall records the next value of a counter. The result is true if the counter has
+// decreased so often that driver restarts cannot be the reason.
 func (c *counterStarts) isRepeatedFall(v float64) bool {
 	fell := v < c.value && v > c.value/2
 	c.value = v

@@ -32,7 +32,8 @@ type placeWindow struct {
 	Info *Resource
 }
 
-// Resource contains the attributes of a Resource. It must not be modified after its creation.
+// Resource contains the attributes of a Resource. A Resource must not be modified after it is
+// created.
 type Resource struct {
 	Attrs     Attrs
 	SchemaURL string
@@ -60,9 +61,9 @@ type device struct {
 	outputs     []*output
 	place       *place
 	seq         uint64
-	description *description       // of the last sample that was resolved
+	description *description       // Description of the last sample that was resolved.
 	consumed    int                // Number of series that rules read.
-	series      []*Series          // in the order in which they were created
+	series      []*Series          // Series in the order in which they were created.
 	byIdentity  map[string]*Series // Nil if there are few series.
 	carried     []*Series          // Series that windows carry.
 	ordered     bool               // Whether outputs and carried series are sorted by their metrics.
@@ -75,8 +76,8 @@ type deviceState struct {
 	Left           int64 // End of the last window whose coverage was sent, or 0 if there is none.
 }
 
-// description contains the attributes of a point that describe its device. It must not be modified
-// after its creation.
+// description contains the attributes of a point that describe its device. A description must not
+// be modified after it is created.
 type description struct{ attrs Attrs }
 
 var noDescription description
@@ -107,9 +108,9 @@ type outputWindow struct {
 // true for the Series.
 type Series struct {
 	seriesState
-	shape       *shape // of the last sample that was resolved
+	shape       *shape // shape of the last sample that was resolved
 	windows     perWindow[seriesWindow]
-	description *description // of the last sample that was resolved
+	description *description // Description of the last sample that was resolved.
 	device      *device      // Nil if the series was refused.
 	outputs     []*output
 	next        *Series // series that followed this series in the last batch, and is expected to follow it in the next batch
