@@ -24,10 +24,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 )
 
-// BenchmarkCentralCollector compares the throughput of a collector for 300 nodes on two cores and
-// on one core. The benchmark alternates between rounds on one core and rounds on two cores. For
-// each number of cores, it reports the result of the fastest round, because other load on the
-// machine can only make a round slower.
+// BenchmarkCentralCollector compares the throughput of a collector on one core and on two cores.
+// The collector receives the metrics of 300 nodes. The benchmark alternates between rounds on one
+// core and rounds on two cores. For each number of cores, the benchmark reports the fastest round,
+// because other load on the machine can only make a round slower.
 func BenchmarkCentralCollector(b *testing.B) {
 	const k8s = "gpu_k8s: {kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}"
 	for _, bm := range []struct{ name, stages string }{

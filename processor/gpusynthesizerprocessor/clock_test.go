@@ -32,9 +32,9 @@ func xidTotal(n int) string {
 }
 
 // A sample that is older than a previous sample is late, for example because it waited in a queue.
-// If no newer sample arrives for more than 90 s, the clock must have been set back. In that case,
-// errors must be counted without waiting until the clock reaches the old time again, which takes an
-// hour in this test.
+// If no newer sample arrives for more than 90 s, the clock must have been set back. From then on,
+// errors must be counted again, even though the clock does not reach the old time until an hour
+// later.
 func TestXIDsAreCountedAfterAClockWasSetBack(t *testing.T) {
 	for name, restart := range map[string]bool{"went on": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func lastOf(sink *consumertest.MetricsSink) string {
 func TestANodeWithASlowClockIsNotRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, sink := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
-		for n := range 5 { // more than an hour in total
+		for n := range 5 { // the loop takes more than an hour
 			onTheWall(t, p, -3*time.Hour, xidTotal(4+n))
 			onTheWall(t, p, 0, strings.ReplaceAll(xidTotal(4), "n1", "n2"))
 			time.Sleep(20 * time.Minute)

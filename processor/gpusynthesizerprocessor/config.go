@@ -37,7 +37,7 @@ type Config struct {
 	// HELP text states a different unit.
 	ViolationUnit string `mapstructure:"violation_unit"`
 	// NodeName is the value of k8s.node.name that is used if the scrape target does not name the
-	// node. The default is the value of the environment variable NODE_NAME. If that variable is not
+	// node. The default is the value of the environment variable NODE_NAME. If NODE_NAME is not
 	// set, the default is the exporter's host name.
 	NodeName string `mapstructure:"node_name"`
 	// ClusterName is the value of k8s.cluster.name. If ClusterName is empty, the attribute is not
@@ -70,7 +70,7 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports all fields with invalid values.
+// Validate returns an error that lists all fields with invalid values.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(c.Raw == rawDrop || c.Raw == rawKeep, "raw is %q: must be %q or %q", c.Raw, rawDrop, rawKeep)

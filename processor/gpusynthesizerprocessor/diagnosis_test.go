@@ -150,7 +150,7 @@ func nameOf(m *signal.Metric, dp pmetric.NumberDataPoint) string {
 	return m.Name + "{" + part + "}"
 }
 
-// doctor returns what gpudoctor reports about the same rows.
+// doctor returns what gpudoctor reports about the given rows.
 func doctor(rows []row) map[deviceSignal]string {
 	var e diagnose.Exposition
 	for _, r := range rows {

@@ -37,8 +37,8 @@ import (
 
 // The name of each directory below testdata/golden describes the expected behavior. The file
 // scrapes.prom contains the exposition text of one or more scrapes. Each scrape follows a line "@
-// <seconds>s", which is the time of its rows. A row that has a timestamp uses that timestamp
-// instead. The file output.txt contains the expected output, with one point per line. The optional
+// <seconds>s", which is the time of its rows. If a row has its own timestamp, that timestamp is
+// used. The file output.txt contains the expected output, with one point per line. The optional
 // file config.yaml contains the configuration.
 func TestGolden(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
@@ -84,7 +84,7 @@ type row struct {
 	kind   string
 	labels []labels.Label
 	value  float64
-	at     pcommon.Timestamp // timestamp of the row, or 0
+	at     pcommon.Timestamp // timestamp of the row, or 0 if the row has none
 }
 
 // readTexts reads the exposition texts of all scrapes in a file.
@@ -140,8 +140,8 @@ func parse(t *testing.T, body string) []row {
 	}
 }
 
-// onResources converts a scrape to the layout of the dcgm receiver: one Resource per label set, and
-// points without attributes.
+// onResources converts a scrape to the layout that the dcgm receiver uses: one Resource per label
+// set, and points without attributes.
 func onResources(s scrape) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	groups := map[string]pmetric.MetricSlice{}
@@ -159,8 +159,8 @@ func onResources(s scrape) pmetric.Metrics {
 	return md
 }
 
-// onPoints converts a scrape to the layout of the prometheus receiver: the Resource describes the
-// scrape target, and the labels are on the points.
+// onPoints converts a scrape to the layout that the prometheus receiver uses: the Resource
+// describes the scrape target, and the labels are on the points.
 func onPoints(s scrape) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -241,7 +241,7 @@ func runTogether(t *testing.T, dir string, scrapes []scrape, n int) string {
 	return rendered(sink)
 }
 
-// runRows sends scrapes as rows, in the same way as the dcgm receiver if stages are configured.
+// runRows sends scrapes as rows. The dcgm receiver does the same if stages are configured.
 func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))

@@ -34,7 +34,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// gpuSynthesizer is the processor, which connects the synth package to pdata.
+// gpuSynthesizer is the gpu_synthesizer processor. It connects the synth package to pdata.
 type gpuSynthesizer struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
@@ -114,7 +114,7 @@ func (p *gpuSynthesizer) start(ctx context.Context, host component.Host) error {
 }
 
 // If an earlier version stored the state of all places as a single value, restoreOfAll restores
-// this value. It reports whether the value exists.
+// this value. The result reports whether such a value exists.
 func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 	var stored synth.State
 	found, err := p.state.Load(ctx, stateOfAllKey, &stored)
@@ -224,7 +224,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 	return frames, nil
 }
 
-// reader reads one batch. Only one goroutine uses it.
+// reader reads one batch. A reader is used by only one goroutine.
 type reader struct {
 	*gpuSynthesizer
 	batch   *synth.Batch
@@ -255,12 +255,11 @@ type input struct {
 	resource pcommon.Resource
 	hashed   bool
 	hash     rowKey
-	row      *synth.Row // row of the points without attributes; the field of is its exporter
+	row      *synth.Row // row of the points without attributes, parsed for the exporter in the next field
 	of       *catalogue.Exporter
 	source   *synth.Source // valid if sourced is true
 	sourced  bool
-	// The counter values is the number of points that have a value. The counter ends is the number
-	// of stale markers.
+	// The number of points that have a value (values), and the number of stale markers (ends).
 	values, ends int
 	delta        bool // whether the current metric has delta temporality
 }
@@ -318,9 +317,9 @@ func (r *reader) readPoint(in *input, of *catalogue.Exporter, spelling catalogue
 	r.batch.Add(r.row(in, of, dp.Attributes()), in.sourceOf(r.batch), spelling, int64(dp.Timestamp()), v)
 }
 
-// readClaimed passes each point whose labels show that it belongs to the exporter to the synth
-// package. Unless raw metrics are kept, readClaimed removes these points from the metric. It
-// reports whether all points of the metric belong to the exporter.
+// If the labels of a point show that the point belongs to the exporter, readClaimed passes the
+// point to the synth package. Unless raw metrics are kept, readClaimed removes these points from
+// the metric. The result reports whether all points of the metric belong to the exporter.
 func (r *reader) readClaimed(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) bool {
 	dps := points.Of(m)
 	if dps.Len() == 0 {
@@ -358,8 +357,8 @@ func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synt
 	}
 	row, ok := r.rows.get(key)
 	if !ok {
-		// The labels outlive the batch. They are cloned because the strings in the batch may be
-		// parts of a larger text.
+		// The labels outlive the batch. The labels are cloned because the strings in the batch may
+		// be parts of a larger text.
 		row = r.newRow(of, in.resource.Attributes(), attrs, strings.Clone)
 		r.rows.put(key, row)
 	}
@@ -369,8 +368,8 @@ func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synt
 	return row
 }
 
-// newRow parses the labels of a point and its Resource. It calls the function kept to copy each
-// label value that it stores. Labels of the point take precedence over labels of the Resource.
+// newRow parses the labels of a point and its Resource. The function kept copies each label value
+// that newRow stores. Labels of the point take precedence over labels of the Resource.
 func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map, kept func(string) string) *synth.Row {
 	labels := catalogue.NewRow(of)
 	var clues diagnose.Clues
@@ -402,7 +401,7 @@ func text(m pcommon.Map, key string) string {
 	return strings.Clone(v.AsString())
 }
 
-// report updates the self-metrics with the counts of the batch, and logs problems.
+// report updates the self-metrics with the counts of the batch, and logs warnings about problems.
 func (r *reader) report(ctx context.Context, now time.Time) {
 	stats := r.batch.TakeStats()
 	r.devices.Refused(r.logger, now, stats.Dropped[synth.DropDeviceLimit])
@@ -489,7 +488,8 @@ func (c cache[K, V]) put(k K, v V) {
 	c.recent.Put(k, v)
 }
 
-// hash returns the key of the labels, combined with the key chain.
+// hash returns a key for the labels. The hash also covers another key, which is passed in the
+// parameter chain.
 func (r *reader) hash(m pcommon.Map, chain rowKey) rowKey {
 	b := binary.LittleEndian.AppendUint64(r.buf[:0], chain[0])
 	b = binary.LittleEndian.AppendUint64(b, chain[1])

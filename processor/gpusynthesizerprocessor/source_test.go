@@ -90,8 +90,8 @@ func gone(second int64, url string) delivery {
 	return delivery{second, md}
 }
 
-// scrapesOf returns scrapes of an endpoint at intervals of 15 s, starting at the second from and
-// ending before the second until.
+// scrapesOf returns scrapes of an endpoint, with one scrape every 15 s. The parameters from and
+// until are the seconds at which the scrapes start and end.
 func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 	t.Helper()
 	var out []delivery
@@ -101,7 +101,8 @@ func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 	return out
 }
 
-// textsOf returns scrapes at intervals of 15 s of an endpoint that always exposes the same text.
+// textsOf returns scrapes of an endpoint that always exposes the same text, with one scrape every
+// 15 s.
 func textsOf(t *testing.T, url string, from int64, text string) []delivery {
 	t.Helper()
 	var out []delivery
@@ -186,8 +187,8 @@ func (p *pipeline) play(sources ...[]delivery) {
 	}
 }
 
-// The method lines returns the samples of a metric at or after the second from, as text. If the
-// metric name is empty, the method returns the samples of all metrics.
+// The method lines returns the samples of a metric as text, except samples before the given second.
+// If the metric name is empty, the method returns the samples of all metrics.
 func (p *pipeline) lines(metric string, from int64) []string {
 	var out []string
 	for _, md := range p.sink.AllMetrics() {

@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// startOn starts a processor that uses the storage.
+// startOn starts a processor that uses the given storage.
 func startOn(t *testing.T, m *storagetest.Memory, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)

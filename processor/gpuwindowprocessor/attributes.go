@@ -30,7 +30,7 @@ func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 type placedResource struct {
 	ofDevices window.PlacedResource
 	// others is the representation that is used for points without a device, and for all points if
-	// the Resource has no key. It is nil until the first point needs it.
+	// the Resource has no key. The field others is nil until it is needed.
 	others *window.PlacedResource
 	inUse  *window.PlacedResource // The representation that was last passed to the engine.
 	// Device attributes that are on the Resource instead of on the points.
@@ -59,8 +59,8 @@ func (r *placedResource) set(attrs pcommon.Map, schemaURL string) {
 	r.ofDevices = window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: own, SchemaURL: schemaURL}
 }
 
-// use sets the Resource of the following points. The parameter device is the ID of their device, or
-// empty.
+// The method use sets the Resource of the following points. The parameter device is the device ID
+// of these points, or empty.
 func (r *placedResource) use(in *window.Ingest, device string) {
 	to := &r.ofDevices
 	if device == "" || to.Key == (window.ResourceKey{}) {
@@ -84,8 +84,8 @@ func (r *placedResource) setPoint(in *window.Ingest, p *window.Point, attrs pcom
 }
 
 // setAttributes sets the device and the attributes of a point. The parameter onResource contains
-// device attributes that are on the Resource. If an attribute is also on the point, the value on
-// the point is used.
+// device attributes that are on the Resource. If an attribute is on both the point and the
+// Resource, the value on the point is used.
 func setAttributes(p *window.Point, attrs pcommon.Map, onResource []rawAttr) {
 	p.Device, p.About, p.Own, p.Notes = "", p.About[:0], p.Own[:0], p.Notes[:0]
 	if id, ok := attrs.Get(signal.HardwareID); ok {
@@ -162,9 +162,9 @@ func putAttrs(m pcommon.Map, attrs window.Attrs) {
 	}
 }
 
-// encodeOpaque encodes a value as OTLP. It is used for types that are rare in attributes, such as
-// maps, lists, and doubles. The value is encoded as an attribute of a Resource, because pdata
-// cannot encode a single value.
+// encodeOpaque encodes a value as OTLP. This encoding is used for types that are rare in
+// attributes, such as maps, lists, and doubles. The value is encoded as an attribute of a Resource,
+// because pdata cannot encode a single value.
 func encodeOpaque(v pcommon.Value) string {
 	md := pmetric.NewMetrics()
 	v.CopyTo(md.ResourceMetrics().AppendEmpty().Resource().Attributes().PutEmpty(""))

@@ -216,7 +216,7 @@ func TestASampleOfAKnownSeriesDoesNotAllocate(t *testing.T) {
 	for range 12 {
 		step()
 	}
-	// Only few allocations are allowed for the 6272 samples of a closed window.
+	// Only a few allocations are allowed for the 6272 samples of a closed window.
 	require.Less(t, testing.AllocsPerRun(20, step), 20.0)
 }
 

@@ -35,7 +35,7 @@ const (
 	// minDuration is the minimum value of a duration setting. Durations without a unit are parsed
 	// as nanoseconds, so they are below the minimum and can be detected.
 	minDuration = 100 * time.Millisecond
-	// minDelay is the minimum delay, unless the delay is 0.
+	// minDelay is the minimum value of a delay that is not 0.
 	minDelay = time.Millisecond
 	// defaultMaxSeries is sufficient for 1,000 nodes with 8 GPUs each in one collector, if every
 	// signal is enabled and each GPU is used by a container. Such a node has about 1,400 series.
@@ -158,7 +158,8 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// checkPattern checks a value that may end with * to match a prefix.
+// checkPattern returns an error if the pattern is empty, or if it contains a * before the last
+// character.
 func checkPattern(pattern string) error {
 	if at := strings.Index(pattern, "*"); pattern == "" || at >= 0 && at != len(pattern)-1 {
 		return fmt.Errorf("is %q: must be text that may end in * to be a prefix", pattern)
@@ -215,7 +216,7 @@ func value(v *float64) any {
 	return *v
 }
 
-// rules returns the configured rules. If Rules is not set, it returns the default rules.
+// rules returns the configured rules or, if Rules is not set, the default rules.
 func (c *Config) rules() []window.Rule {
 	if c.Rules != nil {
 		return c.Rules

@@ -17,9 +17,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// frameReader adds the samples of the frames of one node to the engine. It passes attributes to the
-// engine only with the first sample of a series. For later samples, it uses the engine's handle for
-// the series. The engine stores the reader with the node, and the node's lock guards it.
+// frameReader adds the samples of the frames of one node to the engine. The reader passes
+// attributes to the engine only with the first sample of a series. For later samples, the reader
+// uses the engine's handle for the series. The engine stores the reader with the node, and the
+// node's lock guards the reader.
 type frameReader struct {
 	groups *componenthelper.Recent[groupKey, *group]
 	last   *group          // Last group that was read.
@@ -132,8 +133,8 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 	}
 }
 
-// sharedKinds returns the one of the most recent lists that is equal to the list kinds. If there is
-// no such list, sharedKinds adds kinds to the most recent lists and returns it.
+// If one of the most recent lists is equal to the list kinds, sharedKinds returns that recent list.
+// Otherwise, sharedKinds adds the list kinds to the most recent lists, and returns kinds.
 func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	for _, list := range r.lists {
 		if slices.EqualFunc(list, kinds, func(a, b sampleKind) bool { return a.matches(b.metric, b.own, b.more) }) {
@@ -223,8 +224,8 @@ func (k *sampleKind) matches(metric *signal.Metric, own string, more []gpudata.A
 	return k.metric == metric && k.own == own && sameAttrs(k.more, more)
 }
 
-// sameAttrs reports whether two lists of attributes are equal. Usually, both are the same list,
-// because the samples of a component share their lists. All values are comparable.
+// sameAttrs reports whether two lists of attributes are equal. Usually, both lists share the same
+// memory, because the samples of a component share their lists. All values are comparable.
 func sameAttrs(a, b []gpudata.Attr) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

@@ -39,7 +39,7 @@ func TestGolden(t *testing.T) {
 			got := pmetric.NewMetrics()
 			synctest.Test(t, func(t *testing.T) { got = runGolden(t, cfg, input, unchangedMetrics) })
 			if *update {
-				// The output is compared including its order and its timestamps.
+				// The comparison takes the order and the timestamps into account.
 				text, err := golden.MarshalMetricsYAML(got)
 				require.NoError(t, err)
 				require.NoError(t, os.WriteFile(filepath.Join(dir, "output.yaml"), text, 0o600))

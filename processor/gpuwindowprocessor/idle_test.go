@@ -32,9 +32,9 @@ func each(interval, from, to time.Duration) (out []arrival) {
 	return out
 }
 
-// A series ends idle_timeout after its last scrape arrived. The end of the series is marked with
-// the end of the last window that closed before the series ended. If a point with that timestamp
-// was already sent, the mark has a later timestamp.
+// A series ends when the duration idle_timeout has passed since its last scrape arrived. The mark
+// for the end of the series has the end time of the last window that closed before the series
+// ended. If a point with that timestamp was already sent, the mark has a later timestamp.
 func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tt := range map[string]struct {

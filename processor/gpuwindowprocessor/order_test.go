@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// Backends reject a point that is not newer than the previous point of its series. They compare
+// Backends reject a point that is not newer than the previous point of its series. Backends compare
 // timestamps in milliseconds.
 func TestThePointsOfASeriesAreSentInChronologicalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

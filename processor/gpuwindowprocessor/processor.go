@@ -29,16 +29,16 @@ const (
 	// maxJitter is the maximum delay before closed windows are sent. Each process chooses a random
 	// delay when it starts, so that many agents do not send windows at the same time.
 	maxJitter = time.Second
-	// maxSaveInterval is the maximum time between two writes of a node's state. In a crash, only
-	// the samples from at most this period are lost.
+	// maxSaveInterval is the maximum time between two writes of a node's state. If the process
+	// crashes, the samples from at most this period are lost.
 	maxSaveInterval = 30 * time.Second
 )
 
 // forever is later than the end of every window.
 var forever = time.Unix(0, math.MaxInt64)
 
-// windowProcessor runs an engine. It adds samples to the engine when they arrive, and sends windows
-// when they have closed.
+// windowProcessor runs an engine. The processor adds samples to the engine when they arrive, and
+// sends windows after they close.
 type windowProcessor struct {
 	cfg       *Config
 	id        component.ID
@@ -359,7 +359,7 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 			return
 		}
 		p.engine.Stop()
-		// If it is already too late to send windows, they are sent after the restart.
+		// If there is no time left to send windows, they are sent after the restart.
 		now := time.Now()
 		upTo, pending := p.engine.ClosedUpTo(now)
 		if ended := now.Truncate(p.cfg.Window); p.cfg.Tier && ended.After(upTo) {

@@ -180,7 +180,7 @@ func TestLateSamplesAreLoggedOnceWithTheRemedy(t *testing.T) {
 			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now(), 0.5, 1)))
 		}
 		assert.Zero(t, logs.Len(), "no sample is late")
-		for range 4 { // samples from a federation endpoint are old
+		for range 4 { // a federation endpoint returns old samples
 			time.Sleep(15 * time.Second)
 			require.NoError(t, p.ConsumeMetrics(t.Context(), sample(time.Now().Add(-2*time.Minute), 0.5, 1)))
 		}
@@ -330,7 +330,8 @@ func TestTheNumberOfPointsInABatchIsLimited(t *testing.T) {
 		for _, md := range sink.AllMetrics() {
 			sizes = append(sizes, md.DataPointCount())
 		}
-		// The window has four points. They are followed by the marks for the ends of the series.
+		// The window has four points. The points are followed by the marks for the ends of the
+		// series.
 		assert.Equal(t, []int{3, 1, 3, 1}, sizes)
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// isUntouched reports whether a metric is forwarded immediately and unchanged. These are metrics of
-// types that have no windows, and gpu.exporter.up.
+// isUntouched reports whether a metric is forwarded immediately and unchanged. Untouched metrics
+// are gpu.exporter.up and all metrics of types that have no windows.
 func isUntouched(m pmetric.Metric) bool {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -55,7 +55,8 @@ func onlyUntouched(md pmetric.Metrics) pmetric.Metrics {
 	return untouched
 }
 
-// reader adds the points of metrics to the engine. Its slices are reused for every point.
+// reader adds the points of metrics to the engine. The slices of a reader are reused for every
+// point.
 type reader struct {
 	resource placedResource
 	texts    []byte // reusable buffer for the encoded attributes of a scope or a metric
@@ -68,7 +69,7 @@ type reader struct {
 }
 
 // The method read adds the points of all metrics to the engine, except metrics that are forwarded
-// untouched.
+// unchanged.
 func (r *reader) read(in *window.Ingest, md pmetric.Metrics, now time.Time) {
 	r.now = now
 	for _, rm := range md.ResourceMetrics().All() {

@@ -50,8 +50,8 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// specOrigin is the time 0 in all specs. For any window length that divides a day evenly, a window
-// ends at specOrigin.
+// specOrigin is time 0 in all specs. For any window length that divides a day evenly, a window ends
+// at specOrigin.
 var specOrigin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (

@@ -23,7 +23,7 @@ const (
 	// closedKey is the storage key of the storedClosed value. Each node is stored under a separate
 	// key.
 	closedKey = "closed"
-	// nodesPerWrite is the maximum number of nodes in one write. This limits the memory that
+	// nodesPerWrite is the maximum number of nodes in one write. The maximum limits the memory that
 	// encoded nodes use when all nodes are stored.
 	nodesPerWrite = 32
 )

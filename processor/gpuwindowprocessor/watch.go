@@ -17,8 +17,8 @@ import (
 // of an outage.
 const minEvidence = 3
 
-// healthCheck logs warnings about lost data and about problems in the pipeline. It logs each
-// problem once per episode. Only the emission loop may use a healthCheck, except for the fields
+// healthCheck logs warnings about lost data and about problems in the pipeline. Each problem is
+// logged once per episode. Only the emission loop may use a healthCheck, except for the fields
 // order and deltas.
 type healthCheck struct {
 	logger *zap.Logger

@@ -9,14 +9,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// accumulator merges the rows of one device and sample time.
+// accumulator merges the rows that have the same device and sample time.
 type accumulator struct {
 	device *Device
 	fields []cell       // One cell for each field of the exporter's table.
 	first  catalogue.ID // ID of the exporter's first field.
 	// Rates of the counters in the exporter's Rates list.
 	rates []rate
-	// values is a reusable buffer for the values of one set.
+	// values is a reusable buffer for field values.
 	values []float64
 	// usage contains the per-holder values of fields that newer exporters measure per process.
 	usage   []usage
@@ -50,8 +50,8 @@ type accumulator struct {
 	// device is recorded.
 	unread bool
 	// contradicted contains the values that were dropped because other values contradict them. The
-	// array dropped counts, by reason, all values that were rejected after all rows had been read,
-	// including contradicted values.
+	// array dropped contains the number of values that were rejected after all rows had been read,
+	// by reason. Contradicted values are included.
 	contradicted []contradicted
 	dropped      [NumDropReasons]int64
 }
@@ -74,8 +74,8 @@ type cell struct {
 }
 
 // value returns the device's value of the field. A row without a holder contains the device's
-// value. If such a row exists, the rows with holders contain the usage of the holders' processes.
-// If every row has a holder, the rows are copies of the device's value.
+// value. If at least one row has no holder, the rows with holders contain the usage of the holders'
+// processes. If every row has a holder, the rows are copies of the device's value.
 func (c *cell) value() (float64, bool) {
 	if c.bareRow || c.hasBare {
 		return c.bare, c.hasBare
@@ -84,8 +84,8 @@ func (c *cell) value() (float64, bool) {
 }
 
 // fold merges the value v of one row into have. For bit masks, fold combines the values with OR.
-// For all other kinds, fold keeps the highest value: rows that repeat a value differ only because
-// the exporter read the value at different times.
+// For all other kinds of fields, fold keeps the highest value: rows that repeat a value differ only
+// because the exporter read the value at different times.
 func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 	switch {
 	case !*has:
@@ -110,8 +110,8 @@ func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 // cell returns the values of a field.
 func (a *accumulator) cell(id catalogue.ID) *cell { return &a.fields[id-a.first] }
 
-// get returns the device's value of a field. It returns false if the value is not an observation of
-// the device.
+// get returns the device's value of a field. If there is no value, or if the value is not an
+// observation of the device, get returns false.
 func (a *accumulator) get(id catalogue.ID) (float64, bool) {
 	v, ok := a.cell(id).value()
 	if !ok {
@@ -163,7 +163,7 @@ func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	return 0, false
 }
 
-// usage is how much of a device the processes of one holder use.
+// usage describes how much of a device is used by the processes of one holder.
 type usage struct {
 	field  *catalogue.Field
 	holder int // index into holders

@@ -18,7 +18,7 @@ type Batch struct {
 	*Synthesizer
 
 	now     time.Time     // When the batch arrived.
-	arrived time.Duration // Time from the first batch to now, by the monotonic clock.
+	arrived time.Duration // Time from the first batch to now, as measured by the monotonic clock.
 
 	rows      []observation
 	have      content             // Kinds of rows in the batch.
@@ -34,9 +34,10 @@ type Batch struct {
 	frames    []*gpudata.Frame // Frames of the current node.
 }
 
-// Begin returns an empty batch whose arrival time is now. The arrival time must be zero or have a
-// monotonic clock reading. If the arrival time is zero, no sample is treated as being in the
-// future, and a sample that is older than another sample is always treated as late.
+// Begin returns an empty batch. The parameter now is the arrival time of the batch. The arrival
+// time must be zero or have a monotonic clock reading. If the arrival time is zero, no sample is
+// treated as being in the future, and a sample that is older than another sample is always treated
+// as late.
 func (s *Synthesizer) Begin(now time.Time) *Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +163,7 @@ func (b *Batch) Flush() []*gpudata.Frame {
 
 // eachNode sorts rows by node. For each node, it sets b.rows to the rows of that node and then
 // calls f. The function f may remove rows from b.rows. Removed rows, and the rows of nodes beyond
-// the limit, are replaced by zero observations in the slice rows.
+// the limit, are replaced with zero observations in the slice rows.
 func (b *Batch) eachNode(rows []observation, f func(*node)) {
 	if b.have.nodes {
 		slices.SortStableFunc(rows, func(x, y observation) int { return cmp.Compare(x.node(), y.node()) })
@@ -196,8 +197,8 @@ func (b *Batch) withNode(name string, f func(*node)) bool {
 	})
 }
 
-// sweep removes state that no scrape has used for longer than idleLimit. It does this at most once
-// every idleLimit/4.
+// sweep removes state that no scrape has used for longer than idleLimit. The state is checked at
+// most once every idleLimit/4.
 func (b *Batch) sweep() {
 	removed := false
 	swept := b.nodes.Sweep(b.now, idleLimit/4, func(_ string, s *node, _ time.Time) (gone bool) {
@@ -225,9 +226,9 @@ func (o *observation) node() string {
 	return o.row.place.Node
 }
 
-// targets contains the pods that were scraped by Prometheus servers whose metrics are relayed. The
-// rows of a GPU without a holder name the scraped pod as if that pod were the holder, even if no
-// other GPU on the node has a holder.
+// targets contains the pods that were scraped by Prometheus servers that relay metrics. The rows of
+// a GPU without a holder name the scraped pod as if that pod were the holder, even if no other GPU
+// on the node has a holder.
 type targets struct {
 	mu   sync.RWMutex
 	pods catalogue.Targets
@@ -263,8 +264,8 @@ func (b *Batch) findTargets() {
 	}
 }
 
-// boardIndex contains the places of all boards. The rows of container and process exporters may not
-// name their node. If exactly one node has the board of a row, the row belongs to that node.
+// boardIndex contains the places of all boards. The rows of container and process exporters might
+// not name their node. If exactly one node has the board of a row, the row belongs to that node.
 type boardIndex struct {
 	mu     sync.Mutex
 	places map[string][]Place // By hw.id.
@@ -307,7 +308,7 @@ func (b *Batch) findNodes() {
 			x.migs[r.migUUID] = migBoard{r.is.Board, b.arrived}
 		}
 	}
-	located := map[*Row]*Row{} // copied rows, because a later batch may find a different node for the same Row
+	located := map[*Row]*Row{} // rows are copied, because a later batch may find a different node for the same Row
 	for i := range b.rows {
 		o := &b.rows[i]
 		if !placeless(o.row) {

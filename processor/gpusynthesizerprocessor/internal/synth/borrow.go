@@ -12,8 +12,8 @@ type namedBy struct {
 	device string // hw.id
 }
 
-// noteHolders stores the holders from one scrape for boards that have several sources. The source
-// whose samples are kept may not name the holders.
+// noteHolders stores the holders from one scrape for boards that have several sources. The holders
+// must be stored because the source whose samples are kept might not name them.
 func (s *node) noteHolders(rows []observation) {
 	begun := map[namedBy]bool{}
 	for i := range rows {
@@ -38,7 +38,7 @@ func (s *node) noteHolders(rows []observation) {
 }
 
 // borrowHolders copies the device's holders from another source if the source of the current scrape
-// names no holders. It reports whether it copied any holders.
+// names no holders. The result reports whether any holders were copied.
 func (a *accumulator) borrowHolders(by *Source, at int64, arrived time.Duration) bool {
 	c := a.device.claims
 	if len(a.holders) > 0 || by == nil || c == nil || len(c.named) == 0 {

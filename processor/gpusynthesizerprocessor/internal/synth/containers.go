@@ -13,7 +13,7 @@ import (
 )
 
 // This file handles container-level exporters. The rows of a container-level exporter describe
-// containers. The devices of these containers are exposed by other exporters.
+// containers. The devices on which the containers run are exposed by other exporters.
 
 // aboveMemory is the highest accepted ratio of a container's memory usage to the memory size of the
 // board. The margin above 1 allows for rounding.
@@ -54,8 +54,9 @@ type migInstance struct {
 	arrived         time.Duration // arrival time of the last row that named the instance
 }
 
-// noteMIG records the instance of a MIG device if the row names both. Other rows of containers may
-// name only the MIG device, whereas the board's exporter names the instance.
+// noteMIG records the instance of a MIG device if the row names both the device and the instance.
+// Other rows of containers may name only the MIG device, whereas the board's exporter names the
+// instance.
 func (s *node) noteMIG(r *Row) {
 	if r.migUUID == "" || r.instance == "" {
 		return
@@ -101,9 +102,9 @@ func (s *node) containerDevice(r *Row) *Device {
 }
 
 // exposed returns the board that has the given ID and that an exporter exposes on the given node.
-// If a container-level exporter does not name its node, node is empty and the row has already been
-// assigned to the only node that has the board. In that case, exposed returns the board if exactly
-// one board has the ID.
+// If a container-level exporter does not name its node, the parameter node is empty, and the row
+// has already been assigned to the only node that has the board. In that case, exposed returns the
+// board if exactly one board has the ID.
 func (s *node) exposed(id, node string) *Device {
 	boards := s.boards[id]
 	for _, b := range boards {

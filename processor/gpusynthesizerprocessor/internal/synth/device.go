@@ -56,12 +56,12 @@ type Device struct {
 		model      string
 		capacities catalogue.Capacities
 	}
-	// DRA is the allocation that is named in the last scrape. It is empty if no row names an
+	// DRA is the allocation that is named in the last scrape. DRA is empty if no row names an
 	// allocation, or if the rows name different allocations.
 	DRA DRA
 	as  gpudata.Device // the device in frames
 
-	number   int    // Number of the instance. The method foldBoard prefers the lowest number.
+	number   int    // Number of the instance. The method foldBoard prefers the instance with the lowest number.
 	instance string // Identity of the instance on the board. Empty for a board.
 
 	// Claims on the device's board. The field era is the era of the claims in which the device's
@@ -69,14 +69,14 @@ type Device struct {
 	claims *claims
 	era    uint32
 
-	// The newest sample time (last) and the previous sample time (prev), or 0 if there is no such
-	// sample. Both were recorded in the place's era number clockEra.
+	// The newest sample time is last, and the previous sample time is prev. A time is 0 if there is
+	// no such sample. Both times belong to the era of the place that has the number clockEra.
 	last, prev int64
 	clockEra   uint32
 	home       *placeState
 	// restored is the time at which the device was restored from storage, until the first sample
-	// after the restart. For that sample, it serves as the previous sample time, because the last
-	// sample time before the restart may be unknown.
+	// after the restart. For the first sample, restored serves as the previous sample time, because
+	// the last sample time before the restart may be unknown.
 	restored int64
 	// unread is the last sample time at which the driver could not read the device, or 0 if there
 	// is none. The field arrived is the arrival time of the last scrape of the device, by the
@@ -96,8 +96,8 @@ type Device struct {
 	sums     map[catalogue.ID]*sum
 	trackers map[*catalogue.Signal]catalogue.Tracker
 	sets     map[*catalogue.Signal]int // The set that each lasting signal uses.
-	// Last values of the counters among the exporter's Board fields. For an instance, they are the
-	// exposed values. For a board, they are the computed values. An unknown value is NaN.
+	// Last values of the counters among the exporter's Board fields: the exposed values for an
+	// instance, and the computed values for a board. An unknown value is NaN.
 	counters []float64
 
 	acc *accumulator // the rows of the current scrape, nil between scrapes
@@ -195,8 +195,8 @@ func (d *Device) capacities() *catalogue.Capacities {
 	return &d.known.capacities
 }
 
-// describeBoard updates the description of a board from one of its instances, because the board may
-// not have rows of its own.
+// describeBoard updates the description of a board from one of its instances, because the board
+// might have no rows of its own.
 func (d *Device) describeBoard(instance *Device) {
 	set(&d.Name, instance.Name)
 	set(&d.Model, instance.Model)
@@ -204,7 +204,7 @@ func (d *Device) describeBoard(instance *Device) {
 	set(&d.Serial, instance.Serial)
 }
 
-// set replaces text with the value by, unless that value is empty.
+// If the parameter by is not empty, set replaces text with its value.
 func set(text *string, by string) {
 	if by != "" {
 		*text = by

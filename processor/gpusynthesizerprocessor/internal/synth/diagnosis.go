@@ -7,7 +7,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// diagnosis collects the data that one scrape exposes about each device, for gpu.signal.available.
+// diagnosis collects the data about each device in one scrape that is needed for
+// gpu.signal.available.
 type diagnosis struct {
 	exporters map[exporterAt]*diagnose.Scrape
 	devices   map[*Device]*diagnose.Device

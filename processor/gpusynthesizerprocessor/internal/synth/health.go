@@ -8,7 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// A device that has been missing from the scrapes of its place for lostAfter is considered lost.
+// A device that has been missing from the scrapes of its place for the duration lostAfter is
+// considered lost.
 const lostAfter = int64(90 * time.Second)
 
 // health is the effect of XID errors on a board.
@@ -21,9 +22,9 @@ type health struct {
 }
 
 // readHealth marks the board as failed if the board or one of its instances has an XID error that
-// only a reset clears. After a reset, readHealth removes the mark. It reports whether the mark
-// changed. The parameter before is the time of the previous scrape of the place. Call readHealth
-// before liftXID moves events to the board.
+// only a reset clears. After a reset, readHealth removes the mark. The result reports whether the
+// mark changed. The parameter before is the time of the previous scrape of the place. Call
+// readHealth before liftXID moves events to the board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed

@@ -30,7 +30,7 @@ func (a *accumulator) dropBoardJobs() {
 	}
 }
 
-// dropHolders removes the holders for which the function which returns true, and their usage.
+// dropHolders removes all matching holders, together with their usage.
 func (a *accumulator) dropHolders(which func(*holder) bool) {
 	kept := 0
 	for i := range a.holders {

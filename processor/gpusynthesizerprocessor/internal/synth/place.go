@@ -15,7 +15,7 @@ const maxGap = 90 * time.Second
 // placeState is the state of a place.
 type placeState struct {
 	clock gpudata.Clock
-	// before is the previous value of clock.Newest, or 0.
+	// before is the previous value of clock.Newest, or 0 if there is none.
 	before int64
 	// era is incremented when the clock of the place is found to have been set back.
 	era     uint32
@@ -73,8 +73,8 @@ func (s *node) takeChanged() {
 }
 
 // sweep removes devices that no scrape has named for longer than idleLimit, and places without
-// devices. It uses the arrival times of scrapes, because the clocks of nodes may differ. The result
-// is true if sweep removed a device.
+// devices. Ages are measured by the arrival times of scrapes, because the clocks of nodes may
+// differ. The result is true if sweep removed a device.
 func (s *node) sweep() (removed bool) {
 	s.forgetMIGs()
 	for k, d := range s.devices {

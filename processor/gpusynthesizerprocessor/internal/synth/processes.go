@@ -9,11 +9,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// This file handles exporters that list processes. The rows of such an exporter often name no
-// device, so their processes are added to frames without a device.
+// This file handles exporters that list processes. The rows of these exporters often do not name a
+// device, so the processes are added to frames without a device.
 
-// processOf returns the process that a row describes. The result includes the identifiers of the
-// process's device that the row contains.
+// processOf returns the process that a row describes. The result includes all identifiers of the
+// process's device that are in the row.
 func processOf(labels *catalogue.Row, uuid string) *gpudata.Unplaced {
 	u := &gpudata.Unplaced{Process: gpudata.Process{PID: labels.Get(catalogue.RolePID)}}
 	switch index := labels.Get(catalogue.RoleIndex); {

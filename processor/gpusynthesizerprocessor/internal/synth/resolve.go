@@ -21,7 +21,7 @@ func (s *node) resolve() {
 	s.readings = readings
 	scrapes := map[scrapeOf]*[]*catalogue.Reading{}
 	var last scrapeOf
-	var scrape *[]*catalogue.Reading // cached entry for the key last, because adjacent rows usually have the same key
+	var scrape *[]*catalogue.Reading // cached entry for the previous key, because adjacent rows usually have the same key
 	for i := range s.rows {
 		o, r := &s.rows[i], &readings[i]
 		if o.row.of.Resolve == nil {

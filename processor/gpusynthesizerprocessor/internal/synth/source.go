@@ -23,8 +23,8 @@ const (
 	settling = int64(2 * time.Minute)
 	// A source without a scrape for maxSilence is considered gone, regardless of its sample times.
 	maxSilence = 5 * time.Minute
-	// For the time catchUp, the counters of a new source may be lower than the counters of the
-	// previous source, because exporters repeat values that they read earlier.
+	// After a new source takes over, its counters may be lower than those of the previous source
+	// for the duration catchUp, because exporters repeat values that they read earlier.
 	catchUp = int64(2 * time.Minute)
 )
 
@@ -33,7 +33,7 @@ const (
 type Source struct {
 	id string
 	// ready is true if the source sends finished samples instead of rows. Any exporter has priority
-	// over such a source.
+	// over a source that sends finished samples.
 	ready bool
 	// endpoint is true if a receiver of this project scraped the source.
 	endpoint atomic.Bool
@@ -159,15 +159,16 @@ type Conflict struct {
 // never contains samples from several sources.
 type claims struct {
 	node, board string
-	// list contains the kept source first, then the others by rank.
+	// list contains the claim of the kept source first, followed by the other claims in the order
+	// of their rank.
 	list  []claim
 	first int64 // Sample time of the board's first sample.
 	// The number era is incremented when the rows of a source are kept although earlier rows of
 	// that source were dropped.
 	era      uint32
 	switched int64 // Sample time at which era was last incremented.
-	// Last emitted values of counters. They are stored while the board has several sources, and for
-	// the time catchUp afterward.
+	// Last emitted values of counters. Counter values are stored while the board has several
+	// sources, and for the duration catchUp afterward.
 	counters map[counterKey]float64
 	// named contains the holders from the last scrape of each source. Holders are stored only if
 	// the board has several sources.
@@ -196,10 +197,10 @@ type counterKey struct {
 type claim struct {
 	source      *Source
 	first, last int64 // Sample times of the first and the last scrape.
-	interval    int64 // Time between the last two scrapes. Before the second scrape, 0.
+	interval    int64 // Time between the last two scrapes, or 0 before the second scrape.
 	arrived     time.Duration
-	// The sets fields and before contain the fields of the last scrape (fields) and of the scrape
-	// before the last (before).
+	// The set fields contains the fields of the last scrape. The set before contains the fields of
+	// the scrape before that.
 	fields, before fieldSet
 	dropped        bool // The rows of the last scrape were dropped.
 }
@@ -282,9 +283,9 @@ func rank(a, b claim) int {
 	return cmp.Compare(a.source.id, b.source.id)
 }
 
-// The method there reports whether the source of the claim still exposes the board when another
-// source, by, has data. After one failed scrape, the source is still considered present, so that
-// the board does not switch to another source and back.
+// The method there reports whether the claim's source still exposes the board. The parameter by is
+// another source, which currently has data. After one failed scrape, the source is still considered
+// present, so that the board does not switch to another source and back.
 func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	hold := unknownInterval
 	if x.interval != 0 {
@@ -359,8 +360,8 @@ func (c *claims) supersedes(x, kept *claim) bool {
 }
 
 // The method rises reports whether a sample of a counter may be emitted. After another source takes
-// over the board, the counter must not be lower than the last emitted value until the time catchUp
-// has passed.
+// over the board, the counter must not be lower than the last emitted value until the duration
+// catchUp has passed.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
 	if c == nil || c.counters == nil || m.Kind != signal.Counter {
 		return true
@@ -425,7 +426,8 @@ type Sample struct {
 	// Board is the hw.id of the device's board. Device is the hw.id of the device.
 	Board, Device string
 	Metric        *signal.Metric
-	// Own is the value of the metric's first own attribute, or empty if the metric has none.
+	// Own is the value of the metric's first own attribute, or empty if the metric has no own
+	// attributes.
 	Own   string
 	Time  int64
 	Value float64

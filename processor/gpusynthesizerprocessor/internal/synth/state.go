@@ -14,8 +14,8 @@ import (
 // StateVersion is the version of [State].
 const StateVersion = 1
 
-// State is the part of the XID counting state of a place that must survive a restart. It is stored
-// as JSON. Up to v0.1.0, a single value without Newest contained the state of all places.
+// State is the part of the XID counting state of a place that must survive a restart. A State is
+// stored as JSON. Up to v0.1.0, a single value without Newest contained the state of all places.
 type State struct {
 	Version int            `json:"version"`
 	Newest  gpudata.Clock  `json:"newest,omitzero"`
@@ -81,10 +81,10 @@ func (s *node) state(p Place) *State {
 	return out
 }
 
-// Restore restores the state that an earlier process stored. It must be called before the first
-// batch. The parameter now is the current time in nanoseconds since the epoch. If the first scrape
-// shows new events, their counters start at this time. If the state is invalid, Restore returns an
-// error and changes nothing.
+// Restore restores the state that an earlier process stored. Restore must be called before the
+// first batch. The parameter now is the current time in nanoseconds since the epoch. If the first
+// scrape shows new events, the counters of these events start at the time now. If the state is
+// invalid, Restore returns an error and changes nothing.
 func (s *Synthesizer) Restore(in *State, now int64) error {
 	for i := range in.Devices {
 		if !in.Devices[i].valid() {

@@ -56,10 +56,10 @@ func (r DropReason) String() string {
 
 // Stats contains the counts since the previous call of TakeStats.
 type Stats struct {
-	// Dropped counts dropped rows, and dropped values that were computed from several rows, by
-	// reason.
+	// Dropped is the number of dropped rows, and of dropped values that were computed from several
+	// rows, by reason.
 	Dropped [NumDropReasons]int64
-	// Clamped counts ratios that were clamped to [0, 1].
+	// Clamped is the number of ratios that were clamped to [0, 1].
 	Clamped int64
 	// ClocksSetBack is the number of times that the clock of a place was set back.
 	ClocksSetBack int

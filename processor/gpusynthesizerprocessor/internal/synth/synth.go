@@ -14,14 +14,14 @@ import (
 
 // Options configure a Synthesizer.
 type Options struct {
-	// ViolationMicroseconds treats *_VIOLATION counters as microseconds, for exporters that were
-	// patched to convert them. DCGM uses nanoseconds.
+	// ViolationMicroseconds determines whether *_VIOLATION counters are treated as microseconds.
+	// DCGM uses nanoseconds, but some exporters were patched to convert these counters.
 	ViolationMicroseconds bool
 	// MaxDevices limits the number of known devices. It must be positive.
 	MaxDevices int
-	// Cluster is k8s.cluster.name, or empty.
+	// Cluster is the value of k8s.cluster.name, or empty.
 	Cluster string
-	// Disabled metrics are not emitted.
+	// Disabled contains the metrics that are not emitted.
 	Disabled []*signal.Metric
 }
 
@@ -304,8 +304,8 @@ func (s *Synthesizer) place(p Place) gpudata.Place {
 }
 
 // frame returns the frame of a place in the current scrape, and creates the frame if it does not
-// exist. The frames of the current scrape are those from s.frames[begun] on. A scrape has several
-// frames if its rows belong to several hosts.
+// exist. The frames of the current scrape are in s.frames[begun:]. A scrape has several frames if
+// its rows belong to several hosts.
 func (s *node) frame(p Place, at int64, begun int) *gpudata.Frame {
 	place := s.place(p)
 	for _, f := range s.frames[begun:] {

@@ -2,8 +2,8 @@ package synth
 
 import "slices"
 
-// isUnread reports whether the driver cannot read the board. This is the case if all vital fields
-// are exposed and have the value 0 on the board and on its instances.
+// isUnread reports whether the driver cannot read the board. A board is considered unread if all
+// vital fields are exposed and have the value 0 on the board and on its instances.
 func (a *accumulator) isUnread() bool {
 	if a.device.Parent != nil || len(a.device.of.VitalIDs) == 0 {
 		return false

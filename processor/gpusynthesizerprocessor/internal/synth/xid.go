@@ -16,8 +16,8 @@ const (
 	xidTotal           // Increases of the exporter's own counters.
 )
 
-// xidState is the state that is needed to convert last codes and the exporter's counts to one
-// monotonic count per code.
+// xidState contains the state that is needed to compute one monotonic count per code from the last
+// codes and from the exporter's counts.
 type xidState struct {
 	source xidSource
 	last   int             // Last code.
@@ -119,8 +119,9 @@ func (a *accumulator) readXID(t int64) (changed bool) {
 
 // forgetTotals clears the stored counters if the exporter was restarted, because the exporter's
 // counters then start at 0 again. A restart is detected if a counter decreased, or if only rows
-// without a code remain. Such rows mean that no error has occurred since the start. The absence of
-// a single code is not treated as a restart. The result reports whether any counters were cleared.
+// without a code remain. Rows without a code mean that no error has occurred since the exporter
+// started. The absence of a single code is not treated as a restart. The result reports whether any
+// counters were cleared.
 func (a *accumulator) forgetTotals() bool {
 	s := &a.device.xid
 	restarted := a.hasTotals && len(a.totals) == 0

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// If no sample arrives from a node for missed times its usual interval, the node is considered
-	// absent. With a value of 2 or less, a single lost scrape would be treated as an absence.
+	// A node is considered absent if no sample arrives from it for longer than its usual interval
+	// multiplied by the constant missed. With a value of 2 or less, a single lost scrape would be
+	// treated as an absence.
 	missed = 2.5
-	// minAbsence is the minimum length of an absence. Shorter gaps are not absences, because a
-	// machine may stall.
+	// minAbsence is the minimum length of an absence. Shorter gaps are not treated as absences,
+	// because they may occur when a machine stalls.
 	minAbsence = int64(time.Second)
 	// maxAbsences is the maximum number of absences that are stored for a node. Only absences in
 	// open windows, or after the last sample of a series, are needed.
@@ -43,8 +44,8 @@ type node struct {
 	absences
 }
 
-// absences contains the absences of a node in a tier of collectors. Outside a tier, and for places
-// without a node name, it is empty.
+// absences contains the absences of a node in a tier of collectors. The struct is empty outside a
+// tier, and for places without a node name.
 type absences struct {
 	Newest int64 // Time of the newest sample.
 	// Longest is the longest interval between samples in the period that contains Newest. Before is

@@ -100,7 +100,7 @@ func (a Attrs) find(key string) (Attr, bool) {
 	return Attr{}, false
 }
 
-// contains reports whether all attributes in b are also in a, with the same values.
+// contains reports whether the receiver has all attributes of b, with the same values.
 func (a Attrs) contains(b Attrs) bool {
 	if strings.HasPrefix(string(a), string(b)) {
 		return true

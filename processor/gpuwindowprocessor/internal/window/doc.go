@@ -1,5 +1,5 @@
-// Package window is the engine of the gpu_window processor. The engine computes functions of the
-// samples of many series over aligned time windows. The functions are configured by rules.
+// Package window is the engine of the gpu_window processor. The engine aggregates the samples of
+// many series over aligned time windows. The aggregation functions are configured by rules.
 //
 // The engine has no dependencies on pdata or Kubernetes, does not read a clock, and does not call
 // other components. The caller passes samples and the current time to the engine, and fetches the
@@ -9,8 +9,8 @@
 //
 // A node contains places (Resources), a place contains devices, a device contains series, and the
 // samples of a series are added to outputs. An output is the result of one rule for one device.
-// Places, devices, series, and outputs have a separate state for each open window. They are all
-// plain structs that point to each other.
+// Places, devices, series, and outputs have a separate state for each open window. Nodes, places,
+// devices, series, and outputs are plain structs that point to each other.
 //
 // Each node has its own lock, so that several goroutines can add samples of different nodes at the
 // same time. The engine's lock guards the data that all nodes share: the clock, the list of open

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Row is one point to be sent. The data that a Row points to is never modified, so rows can be read
-// without a lock.
+// Row is one point that is ready to be sent. The data that a Row points to is never modified, so
+// rows can be read without a lock.
 type Row struct {
-	// Within one call, rows with the same Resource, Scope, or Metric share the pointer. For the
-	// results of rules, Scope is nil.
+	// Rows that one call returns have the same pointer if they have the same Resource, Scope, or
+	// Metric. For the results of rules, Scope is nil.
 	Resource *Resource
 	Scope    *Scope
 	Metric   *Metric
@@ -53,8 +53,8 @@ func (k *rowKey) compare(o *rowKey) int {
 	)
 }
 
-// rowSorter sorts rows into the order in which they are sent. It first sorts the keys of the rows,
-// because keys are smaller than rows. Then it moves each row only once.
+// rowSorter sorts rows into the order in which they are sent. First, rowSorter sorts the keys of
+// the rows, because keys are smaller than rows. Then, rowSorter moves each row only once.
 type rowSorter struct {
 	byDevice bool
 	keys     []rowKey // reused buffer
@@ -90,7 +90,7 @@ type Emission struct {
 	e        *Engine
 	w        *openWindow
 	nodes    []*node // Nodes whose rows have not been read.
-	places   int     // Number of places of the first node in nodes whose rows have been read.
+	places   int     // Number of places whose rows have been read, in the first node of the list nodes.
 	shortest int64   // Shortest time between two samples of a device, or 0 if no device has two samples.
 	clamped  uint64
 	sorter   rowSorter
@@ -117,10 +117,10 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 // End returns the end of the window.
 func (em *Emission) End() time.Time { return time.Unix(0, em.w.end) }
 
-// Next appends more rows to the slice rows, in the order in which they must be sent. It appends all
-// rows of one Resource after another until the slice contains at least n rows. Next locks each node
-// only while it reads the rows of that node. The caller must call Next again as long as the second
-// result is true.
+// Next appends more rows to the slice rows, in the order in which they must be sent. Next appends
+// the rows of one complete Resource after another until the slice contains at least n rows. Next
+// locks each node only while it reads the rows of that node. The caller must call Next again as
+// long as the second result is true.
 func (em *Emission) Next(rows []Row, n int) (_ []Row, more bool) {
 	for len(em.nodes) > 0 && len(rows) < n {
 		rows = em.appendNodeRows(rows, em.nodes[0], n)

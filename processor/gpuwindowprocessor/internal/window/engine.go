@@ -9,8 +9,8 @@ import (
 )
 
 // maxSealed is the maximum number of closed windows that are kept until they are fetched. If there
-// are more closed windows, the oldest one is dropped. This limits memory usage if the caller stops
-// fetching windows.
+// are more closed windows, the oldest one is dropped. The maximum limits memory usage if the caller
+// stops fetching windows.
 const maxSealed = 8
 
 // Outcome is the result of adding one sample.
@@ -18,11 +18,11 @@ type Outcome uint8
 
 // The outcomes of a sample.
 const (
-	Accepted       Outcome = iota // Used completely, or used as the baseline of a counter.
+	Accepted       Outcome = iota // Fully used, or used as the baseline of a counter.
 	Late                          // Dropped because its window is closed.
 	Future                        // Dropped because it is ahead of the wall clock by more than the length of a window.
 	Duplicate                     // Ignored because the series already has a sample with this time.
-	OutOfOrder                    // Older than the last sample of its series. Ignored if the series is a counter, and used otherwise.
+	OutOfOrder                    // Older than the last sample of its series: ignored if the series is a counter, and used otherwise.
 	Refused                       // Dropped because a new series or a new sample time would exceed a limit.
 	ImpossibleStep                // Used only as a new baseline, because its counter of seconds advanced faster than time.
 	NoValue                       // Dropped because the value is NaN, infinite, or a negative counter value.
@@ -66,14 +66,14 @@ type Engine struct {
 	print                       uint64 // fingerprint of the settings
 	rules                       []*Rule
 	plans                       map[planKey]*plan
-	coverage, samples           *metric       // Nil if they are not emitted.
+	coverage, samples           *metric       // Nil if these metrics are not emitted.
 	sightedShape                shape         // Shape of points that windows do not use.
 	lastSeq                     atomic.Uint64 // Last sequence number. The order of places, devices, and series depends on these numbers.
 	series                      atomic.Int64  // Number of series.
 
 	mu      sync.Mutex // guards the following fields
 	nodes   map[string]*node
-	order   []*node // in the order in which they were first seen
+	order   []*node // nodes in the order in which they were first seen
 	scopes  table[Scope, scope]
 	metrics table[metricKey, metric]
 	shapes  table[shapeKey, shape]
@@ -104,7 +104,7 @@ type openWindow struct {
 	sent atomic.Bool
 }
 
-// New returns an engine that starts at the wall clock now.
+// New returns an engine that starts at the wall clock time now.
 func New(set Settings, now time.Time) *Engine {
 	e := &Engine{
 		set:    set,
@@ -146,7 +146,8 @@ func (e *Engine) closedAt(now int64) int64 {
 	return end
 }
 
-// observe advances the wall clock to now, or detects that it was set back.
+// observe advances the engine's wall clock to the time now, or detects that the wall clock was set
+// back.
 func (e *Engine) observe(now int64) {
 	if now < e.clock-e.maxGap {
 		e.stepBack(now)

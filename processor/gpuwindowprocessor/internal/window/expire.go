@@ -11,7 +11,7 @@ import (
 // least one search takes place per window, so that end markers are not too old for backends.
 const scansPerTimeout = 20
 
-// NextExpiry returns the wall clock time until which Expire does not need to be called.
+// NextExpiry returns the earliest wall clock time at which Expire must be called.
 func (e *Engine) NextExpiry() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -22,10 +22,10 @@ func (e *Engine) NextExpiry() time.Time {
 }
 
 // Expire ends series that have had no sample for IdleTimeout. If MarkEnd is set, Expire appends
-// rows that mark the ends of the series, in an order in which the rows can be sent. It appends all
-// rows of one node after another until the slice rows contains at least n rows. If a series has a
-// sample in a window that has not been sent, the series ends after that window. The caller must
-// call Expire again as long as the second result is true.
+// rows that mark the ends of the series, in an order in which the rows can be sent. Expire appends
+// the rows of one complete node after another until the slice rows contains at least n rows. If a
+// series has a sample in a window that has not been sent, the series ends after that window. The
+// caller must call Expire again as long as the second result is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 	e.mu.Lock()
 	e.observe(now.UnixNano())
@@ -112,8 +112,9 @@ const resolution = int64(time.Millisecond)
 // that are out of order. Therefore, the time of a mark must be later than the last point of the
 // series that was sent, and earlier than any point that results from a later sample. The time of
 // the mark is earlier than any later point, because it is before the end of the newest window that
-// was closed when the series became idle. It does not depend on the time of the search. If several
-// series contribute to an output, the series that was seen last must end last.
+// was closed when the series became idle. The time of the mark does not depend on when the search
+// takes place. If several series contribute to an output, the series that was seen last must end
+// last.
 func (x *expiry) end(s *Series) {
 	e, d := x.e, s.device
 	closed := e.closedAt(s.Seen + e.idle)

@@ -10,7 +10,7 @@ import (
 // so that adding a setting does not cause every collector to drop its open windows.
 func (s *Settings) fingerprint() uint64 {
 	h := fnv.New64a()
-	// Validated settings can always be encoded.
+	// Encoding cannot fail, because the settings have been validated.
 	_ = json.NewEncoder(h).Encode([]any{s.Window, s.KeepLast, s.Rules, s.Disabled})
 	return h.Sum64()
 }

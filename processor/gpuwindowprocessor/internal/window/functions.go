@@ -63,7 +63,7 @@ func Functions() []string {
 	return names
 }
 
-// mean is the mean of the samples. The samples are not weighted by time.
+// mean is the mean of the samples. The samples are not weighted by time. In PromQL:
 //
 //	avg_over_time(m[1m])
 type mean struct{ Mean, Samples float64 }
@@ -80,7 +80,7 @@ func (f *mean) result(_ float64) (float64, bool) { return f.Mean, f.Samples > 0 
 
 func (f *mean) reset() { *f = mean{} }
 
-// maximum is the maximum of the samples.
+// maximum is the maximum of the samples. In PromQL:
 //
 //	max_over_time(m[1m])
 type maximum struct {
@@ -100,7 +100,7 @@ func (f *maximum) result(_ float64) (float64, bool) { return f.Greatest, f.Obser
 
 func (f *maximum) reset() { *f = maximum{} }
 
-// share is the share of samples at or above a threshold.
+// share is the share of samples at or above a threshold. In PromQL:
 //
 //	avg_over_time((m >= bool 0.9)[1m:15s])
 type share struct{ High, Samples float64 }
@@ -124,7 +124,7 @@ const MaxQuantileSamples = 1 << 13
 
 // quantile is the value that a given share of the samples does not exceed, interpolated between the
 // two nearest samples. If the window has more samples than can be stored, there is no result,
-// because the quantile of only some of the samples may be wrong.
+// because the quantile of only some of the samples may be wrong. In PromQL:
 //
 //	quantile_over_time(0.95, m[1m])
 type quantile struct {
@@ -158,7 +158,7 @@ func (f *quantile) result(q float64) (float64, bool) {
 func (f *quantile) reset() { *f = quantile{Samples: f.Samples[:0]} }
 
 // increase is the sum of a counter's increases. The sum is 0 if the counter was observed but did
-// not increase.
+// not increase. In PromQL:
 //
 //	increase(m[1m] anchored)
 type increase struct {
@@ -178,7 +178,7 @@ func (f *increase) result(_ float64) (float64, bool) { return f.Sum, f.Observed 
 
 func (f *increase) reset() { *f = increase{} }
 
-// rate is the sum of a counter's increases divided by the observed time in seconds.
+// rate is the sum of a counter's increases divided by the observed time in seconds. In PromQL:
 //
 //	increase(m[1m] anchored) / 60
 type rate struct {
@@ -201,7 +201,7 @@ func (f *rate) result(_ float64) (float64, bool) {
 func (f *rate) reset() { *f = rate{} }
 
 // timeRatio is the increase of a counter of seconds divided by the observed time. Impossible steps
-// are excluded.
+// are excluded. In PromQL:
 //
 //	increase(m[1m] anchored) / 60
 type timeRatio struct{ Rate rate }

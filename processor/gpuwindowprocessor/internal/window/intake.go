@@ -44,7 +44,7 @@ type Point struct {
 type Ingest struct {
 	e    *Engine
 	now  int64
-	node *node // the locked node, or nil
+	node *node // The locked node, or nil.
 	// The time closed is the end of the newest window that was closed when the node was locked. The
 	// field window is the window that was last used since the node was locked. The rows of that
 	// window cannot be read until the node is unlocked.
@@ -75,7 +75,7 @@ type PlacedResource struct {
 	info  *Resource // Resource of the place, including these attributes.
 }
 
-// Begin starts a batch. The wall clock time is now.
+// Begin starts a batch. The parameter now is the current wall clock time.
 func (e *Engine) Begin(now time.Time) *Ingest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,7 +128,8 @@ func (in *Ingest) Attached(create func() any) any {
 	return in.node.attached
 }
 
-// windowOf returns the open window that contains t, or nil if that window is closed.
+// windowOf returns the open window that contains t, or nil if that window is closed or the clock
+// was set back.
 func (in *Ingest) windowOf(t int64) *openWindow {
 	if w := in.window; w == nil || t > w.end || t <= w.end-in.e.length {
 		in.e.mu.Lock()
@@ -186,7 +187,7 @@ func (in *Ingest) SetMetric(m Metric) {
 // the series limit is reached, Resolve returns a series that refuses all samples. For such a
 // series, CanAdd returns true as long as the limit is reached. If the sample was dropped or is not
 // used, Resolve returns nil. A sample of a metric that windows do not use only shows that the
-// device exists. Such samples are not counted.
+// device exists, and is not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p); s != nil {
 		in.previous = s

@@ -69,9 +69,9 @@ type moment struct {
 	time   int64
 	window *openWindow
 	state  *deviceWindow
-	// position is the index of the sample time in the list of the window's sample times. It is set
-	// only if counted is true. The flag counted becomes true when a rule consumes a sample with
-	// this time.
+	// position is the index of the sample time in the list of the window's sample times. The index
+	// is set only if counted is true. The flag counted becomes true when a rule consumes a sample
+	// with this time.
 	position int
 	counted  bool
 	info     *Resource // the Resource of the place at the sample time

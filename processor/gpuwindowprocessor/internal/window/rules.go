@@ -16,7 +16,7 @@ type Rule struct {
 	// monotonic Sum. All other functions read a Gauge or a cumulative non-monotonic Sum. A metric
 	// that has the same name but a different kind is not read.
 	Source string `mapstructure:"source"`
-	// Function is the name of one of the Functions.
+	// Function is one of the names that Functions returns.
 	Function string `mapstructure:"function"`
 	// Metric is the name of the metric that the rule computes.
 	Metric string `mapstructure:"metric"`
@@ -24,7 +24,7 @@ type Rule struct {
 	Unit string `mapstructure:"unit"`
 	// Description is the description of the metric.
 	Description string `mapstructure:"description" json:"-"`
-	// Integer rounds the values of the metric to integers.
+	// Integer determines whether the values of the metric are rounded to integers.
 	Integer bool `mapstructure:"integer"`
 	// Attributes contains the attributes that distinguish the metric's series for one device.
 	// Series that differ only in other attributes are combined.
@@ -108,8 +108,8 @@ func compile(configured []Rule, output func(Metric) *metric) []*Rule {
 
 // plan contains all rules that read one metric.
 type plan struct {
-	// keys contains the attributes that identify an input series. These are the attributes of all
-	// rules and of their filters.
+	// keys contains the attributes that identify an input series, which are the attributes of all
+	// rules and of the rules' filters.
 	keys  []string
 	rules []*Rule
 }

@@ -45,8 +45,8 @@ type metric struct {
 	seq   uint64
 }
 
-// rowOrder returns the sort key for the rows of the metric among the rows of a device. The results
-// of rules come first. If the metric is disabled, m is nil.
+// rowOrder returns the key by which the rows of a device are sorted by metric. The results of rules
+// come first. If the metric is disabled, m is nil.
 func (m *metric) rowOrder() (scope, seq uint64) {
 	if m == nil {
 		return 0, 0
@@ -70,11 +70,11 @@ type shape struct {
 	shapeKey
 	own      Attrs  // Attributes in attrs that identify the series, sorted.
 	extra    Attrs  // Other attributes in attrs.
-	identity string // Distinguishes the series of a device.
+	identity string // Key that distinguishes the series of a device.
 	outputs  []outputKey
 	consumed bool // At least one rule reads the point.
 	carried  bool // Windows carry the last value of the series.
-	// Scales with which rules read the point as a ratio.
+	// Scales of the rules that read the point as a ratio.
 	ratios  []float64
 	refused *Series // series that represents all refused series, or nil if no series has been refused
 }

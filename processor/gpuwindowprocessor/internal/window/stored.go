@@ -16,8 +16,8 @@ import (
 // change, or if the exported fields of the types that they contain change.
 const version = 5
 
-// stored is the state of one node. It is encoded with gob and stored as one value. The state itself
-// has no checksum, because each value in storage already has one.
+// stored is the state of one node. The state is encoded with gob and stored as one value. The state
+// itself has no checksum, because each value in storage already has one.
 type stored struct {
 	Version     int
 	Fingerprint uint64
@@ -167,11 +167,11 @@ func storedWindows[T any](n *node, states *perWindow[T]) (list []storedWindow[T]
 	return list
 }
 
-// Restore returns an engine that continues from the stored states of nodes. The current wall clock
-// time is now. The time sentUpTo is the end of the newest window that was sent. This window may
-// have been sent after the states were stored. No window that ends at or before sentUpTo is sent
-// again. If a counter was last seen before sentUpTo, the next sample of the counter is only a
-// baseline, because the increase up to sentUpTo may already have been sent.
+// Restore returns an engine that continues from the stored states of nodes. The parameter now is
+// the current wall clock time. The time sentUpTo is the end of the newest window that was sent.
+// This window may have been sent after the states were stored. No window that ends at or before
+// sentUpTo is sent again. If a counter was last seen before sentUpTo, the next sample of the
+// counter is only a baseline, because the increase up to sentUpTo may already have been sent.
 //
 // Restore always returns a usable engine. If some of the states could not be used, the error
 // contains the reasons.
@@ -188,7 +188,7 @@ func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, 
 		}
 	}
 	if len(nodes) > 0 {
-		// Start with the stored clock. If the clock was set back during the downtime, the call of
+		// Start with the stored clock. If the clock was set back during the downtime, the call to
 		// observe below can then detect the step.
 		e.clock, e.closed = math.MinInt64, math.MinInt64
 	}
@@ -232,8 +232,8 @@ func isOtherVersion(state []byte) bool {
 	return gob.NewDecoder(bytes.NewReader(state)).Decode(&of) == nil && of.Version != version
 }
 
-// nodeRestorer restores a node. It skips states that refer to unknown shapes or rules. It does not
-// check for damaged values, because each value in storage has a checksum.
+// nodeRestorer restores a node. States that refer to unknown shapes or rules are skipped. Values
+// are not checked for damage, because each value in storage has a checksum.
 type nodeRestorer struct {
 	*Engine
 	shapes []*shape
