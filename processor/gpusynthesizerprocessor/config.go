@@ -53,7 +53,7 @@ type Config struct {
 	// gpu.signal.available are enabled.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 	// Stages configures the processors that run as part of the gpu_synthesizer processor, after its
-	// own processing. These processors exchange frames instead of pdata.
+	// own processing. Stages exchange frames instead of pdata.
 	Stages configoptional.Optional[stages.Config] `mapstructure:"stages"`
 }
 

@@ -37,9 +37,9 @@ import (
 
 // The name of each directory below testdata/golden describes the expected behavior. The file
 // scrapes.prom contains the exposition text of one or more scrapes. Each scrape follows a line "@
-// <seconds>s", which is the time of its rows. If a row has its own timestamp, that timestamp is
-// used. The file output.txt contains the expected output, with one point per line. The optional
-// file config.yaml contains the configuration.
+// <seconds>s", which specifies the time of the scrape's rows. If a row has its own timestamp, that
+// timestamp is used. The file output.txt contains the expected output, with one point per line. The
+// optional file config.yaml contains the configuration.
 func TestGolden(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	for _, dir := range goldentest.Dirs(t) {

@@ -34,7 +34,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
 )
 
-// gpuSynthesizer is the gpu_synthesizer processor. It connects the synth package to pdata.
+// gpuSynthesizer is the gpu_synthesizer processor. The processor connects the synth package to
+// pdata.
 type gpuSynthesizer struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
@@ -228,7 +229,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 type reader struct {
 	*gpuSynthesizer
 	batch   *synth.Batch
-	unknown int64  // Points with an exporter's prefix whose metric name is not in the catalogue.
+	unknown int64  // Points whose metric name has an exporter's prefix but is not in the catalogue.
 	buf     []byte // Reused buffer.
 }
 
@@ -255,10 +256,11 @@ type input struct {
 	resource pcommon.Resource
 	hashed   bool
 	hash     rowKey
-	row      *synth.Row // row of the points without attributes, parsed for the exporter in the next field
-	of       *catalogue.Exporter
-	source   *synth.Source // valid if sourced is true
-	sourced  bool
+	// The row of the points without attributes, and the exporter for which the row was parsed.
+	row     *synth.Row
+	of      *catalogue.Exporter
+	source  *synth.Source // valid if sourced is true
+	sourced bool
 	// The number of points that have a value (values), and the number of stale markers (ends).
 	values, ends int
 	delta        bool // whether the current metric has delta temporality

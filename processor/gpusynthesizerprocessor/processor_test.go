@@ -314,7 +314,7 @@ func FuzzSynthesizer(f *testing.F) {
 	})
 }
 
-// fuzzRows parses lines of the form NAME{label="value",…} VALUE. It accepts almost any text, so
+// fuzzRows parses lines of the form NAME{label="value",…} VALUE. Almost any text is accepted, so
 // that labels and values can be arbitrary.
 func fuzzRows(body string, seconds int64) pmetric.Metrics {
 	s := scrape{seconds: seconds}

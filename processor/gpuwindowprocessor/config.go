@@ -38,8 +38,8 @@ const (
 	// minDelay is the minimum value of a delay that is not 0.
 	minDelay = time.Millisecond
 	// defaultMaxSeries is sufficient for 1,000 nodes with 8 GPUs each in one collector, if every
-	// signal is enabled and each GPU is used by a container. Such a node has about 1,400 series.
-	// The series of all nodes together use 740 MB of memory.
+	// signal is enabled and each GPU is used by a container. Each of these nodes has about 1,400
+	// series. The series of all nodes together use 740 MB of memory.
 	defaultMaxSeries = 2_000_000
 	// maxBatchPoints is the maximum number of points in one batch. If labels are long, a batch
 	// reaches maxBatchBytes before it reaches maxBatchPoints.
@@ -66,7 +66,7 @@ type Config struct {
 	// MaxSeries is the maximum number of input series that are tracked. The samples of series
 	// beyond the limit are refused and counted.
 	MaxSeries int `mapstructure:"max_series"`
-	// IdleTimeout is how long a series can have no samples before it ends.
+	// IdleTimeout is how long a series can go without samples before it ends.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 	// Tier is true if nodes are distributed among several collectors, so that another collector may
 	// receive a node's samples for some time. In a tier, the ends of series are never marked,

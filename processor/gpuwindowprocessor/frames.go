@@ -30,8 +30,8 @@ type frameReader struct {
 	point  window.Point
 }
 
-// minGroups is the minimum number of groups that are cached. Groups in which all series are refused
-// are also cached. A group that was removed from the cache is treated as a new group.
+// minGroups is the minimum capacity of the group cache. Groups in which all series are refused are
+// also cached. A group that was removed from the cache is treated as a new group.
 const minGroups = 10_000
 
 // frameReaderOf returns the reader for the node of a frame, and makes this node the current node.
@@ -205,8 +205,8 @@ func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group 
 	return g
 }
 
-// indexOf returns the index of the sample's kind, and adds the kind if it is new. It checks the
-// index i first, because the order of samples is usually the same as in the last frame.
+// indexOf returns the index of the sample's kind, and adds the kind if it is new. The index i is
+// checked first, because the order of samples is usually the same as in the last frame.
 func (g *group) indexOf(i int, s *gpudata.Sample) int {
 	if i < len(g.kinds) && g.kinds[i].matches(s.Metric, s.Own, s.More) {
 		return i

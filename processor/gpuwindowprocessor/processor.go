@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// maxWait is the longest time that the emission loop waits between checks. It limits how long the
-// loop takes to detect that the wall clock was set forward.
+// maxWait is the longest time that the emission loop waits between checks. The limit ensures that
+// the loop soon detects that the wall clock was set forward.
 const maxWait = time.Second
 
 const (
@@ -345,8 +345,8 @@ func (p *windowProcessor) shutdown(ctx context.Context) error {
 		defer stopFlush()
 		defer p.cancel()
 		close(p.stop)
-		// The loop may be blocked in a call to the next consumer or to the storage. Such a call
-		// returns when the context of the loop is canceled.
+		// The loop may be blocked in a call to the next consumer or to the storage. The blocked
+		// call returns when the context of the loop is canceled.
 		defer context.AfterFunc(flush, p.cancel)()
 		select {
 		case <-p.done:

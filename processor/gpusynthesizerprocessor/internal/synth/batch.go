@@ -226,9 +226,9 @@ func (o *observation) node() string {
 	return o.row.place.Node
 }
 
-// targets contains the pods that were scraped by Prometheus servers that relay metrics. The rows of
-// a GPU without a holder name the scraped pod as if that pod were the holder, even if no other GPU
-// on the node has a holder.
+// targets contains the pods that were scraped by Prometheus servers that relay metrics. If a GPU
+// has no holder, the scraped pod is named as the holder in the GPU's rows, even if no other GPU on
+// the node has a holder.
 type targets struct {
 	mu   sync.RWMutex
 	pods catalogue.Targets
@@ -269,7 +269,7 @@ func (b *Batch) findTargets() {
 type boardIndex struct {
 	mu     sync.Mutex
 	places map[string][]Place // By hw.id.
-	// Boards of MIG devices, by MIG UUID, from rows that do not name their node.
+	// Boards of MIG devices, by MIG UUID. Only rows that do not name their node are recorded.
 	migs map[string]migBoard
 }
 
@@ -326,8 +326,8 @@ func (b *Batch) findNodes() {
 	}
 }
 
-// nodeOf determines the node of a row that does not name its node. It returns the node that has the
-// row's board, or "" if no node or several nodes have the board. The caller must hold x.mu.
+// nodeOf determines the node of a row that does not name its node. The result is the node that has
+// the row's board, or "" if no node or several nodes have the board. The caller must hold x.mu.
 func (x *boardIndex) nodeOf(r *Row) string {
 	if r.process == nil {
 		id := r.is.Board
@@ -348,8 +348,8 @@ func (x *boardIndex) nodeOf(r *Row) string {
 	return onlyNode(slices.Collect(maps.Values(x.places))...)
 }
 
-// onlyNode returns the node of the only place in the lists. It returns "" if the lists are empty,
-// or if they contain different places.
+// onlyNode returns the node of the only place in the lists. If the lists are empty, or if they
+// contain different places, the result is "".
 func onlyNode(lists ...[]Place) string {
 	var found *Place
 	for _, places := range lists {
@@ -366,8 +366,8 @@ func onlyNode(lists ...[]Place) string {
 	return found.Node
 }
 
-// forget removes MIG devices that no row has named for longer than idleLimit. It returns how many
-// devices it removed.
+// forget removes MIG devices that no row has named for longer than idleLimit. The result is the
+// number of removed devices.
 func (x *boardIndex) forget(arrived time.Duration) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 // board. The margin above 1 allows for rounding.
 const aboveMemory = 1.05
 
-// joinContainers finds the device of each row from a container-level exporter. It drops rows that
-// measure a whole device if another source also measures that device.
+// joinContainers finds the device of each row from a container-level exporter. Rows that measure a
+// whole device are dropped if another source also measures that device.
 func (s *node) joinContainers() {
 	for i := range s.rows {
 		if r := s.rows[i].row; r.of.OfContainers {

@@ -61,16 +61,17 @@ type Device struct {
 	DRA DRA
 	as  gpudata.Device // the device in frames
 
-	number   int    // Number of the instance. The method foldBoard prefers the instance with the lowest number.
-	instance string // Identity of the instance on the board. Empty for a board.
+	// Number of the instance. The method foldBoard prefers the instance with the lowest number.
+	number   int
+	instance string // identity of the instance on the board, or empty for a board
 
 	// Claims on the device's board. The field era is the era of the claims in which the device's
 	// baselines were set.
 	claims *claims
 	era    uint32
 
-	// The newest sample time is last, and the previous sample time is prev. A time is 0 if there is
-	// no such sample. Both times belong to the era of the place that has the number clockEra.
+	// The newest sample time (last) and the previous sample time (prev), or 0 if there is no such
+	// sample. Both sample times belong to era number clockEra of the place.
 	last, prev int64
 	clockEra   uint32
 	home       *placeState
@@ -90,7 +91,9 @@ type Device struct {
 
 	xid    xidState
 	health health
-	bytes  []byteCounter // Last values of the counters in the exporter's Rates list. Nil before the first value.
+	// Last values of the counters in the exporter's Rates list. The slice is nil before the first
+	// value.
+	bytes []byteCounter
 	// The maps sums, trackers, and sets contain the state of the fields and signals that need
 	// state. Each map is nil until it has an entry.
 	sums     map[catalogue.ID]*sum
@@ -105,8 +108,8 @@ type Device struct {
 	removed bool // the device was removed, but rows may still refer to it
 }
 
-// seen records the sample time t and returns the previous sample time. It returns 0 if there is no
-// previous sample, or if t is older than the newest sample time.
+// seen records the sample time t and returns the previous sample time. If there is no previous
+// sample, or if t is older than the newest sample time, the result is 0.
 func (d *Device) seen(t int64) int64 {
 	if d.clockEra != d.home.era {
 		// The clock of the place was set back, so earlier sample times and baselines are invalid.
@@ -270,8 +273,8 @@ type Row struct {
 	doubtful bool
 	// federated is true if a Prometheus server added the target labels.
 	federated bool
-	// process is the process that a process exporter's row describes. For rows of other exporters,
-	// process is nil.
+	// process is the process that is described by a row from a process exporter. For rows of other
+	// exporters, process is nil.
 	process *gpudata.Unplaced
 	vgpu    string // Replica of a time-sliced device.
 	job     string // Job that the labels name, even if the labels also name a container.

@@ -16,8 +16,8 @@ const lostAfter = int64(90 * time.Second)
 type health struct {
 	// failed is true if an error requires a reset and the reset has not happened yet.
 	failed bool
-	// energy is the last value of the board's energy counter. This counter is reset when the driver
-	// restarts.
+	// energy is the last value of the board's energy counter. The energy counter is reset when the
+	// driver restarts.
 	energy float64
 }
 

@@ -13,8 +13,8 @@ type scrapeOf struct {
 	source *Source
 }
 
-// resolve finds the devices of rows whose exporter has a Resolve hook. It removes rows whose device
-// is unknown or exceeds the device limit.
+// resolve finds the devices of rows whose exporter has a Resolve hook. Rows whose device is unknown
+// or exceeds the device limit are removed.
 func (s *node) resolve() {
 	readings := slices.Grow(s.readings[:0], len(s.rows))[:len(s.rows)]
 	clear(readings)

@@ -23,9 +23,9 @@ func (p *placeScale) scale() catalogue.Scale {
 	return catalogue.ScaleUnknown
 }
 
-// settleScales determines the scale of RatioOrPercent values at each place. It uses all
-// RatioOrPercent values at the place. Rows in base units also count, because they show that the
-// exporter exposes ratios.
+// settleScales determines the scale of RatioOrPercent values at each place. All RatioOrPercent
+// values at a place are considered. Rows in base units are also considered, because they show that
+// the exporter exposes ratios.
 func settleScales(rows []observation) []placeScale {
 	var out []placeScale
 	for i := range rows {

@@ -162,7 +162,7 @@ type claims struct {
 	// list contains the claim of the kept source first, followed by the other claims in the order
 	// of their rank.
 	list  []claim
-	first int64 // Sample time of the board's first sample.
+	first int64 // Time of the board's first sample.
 	// The number era is incremented when the rows of a source are kept although earlier rows of
 	// that source were dropped.
 	era      uint32

@@ -113,8 +113,8 @@ func newNode(string) *node {
 // Devices returns the number of known devices.
 func (s *Synthesizer) Devices() int { return s.devices.Used() }
 
-// identify finds the devices of the node's rows, except for rows that describe containers. It
-// removes rows whose device is unknown.
+// identify finds the devices of the node's rows, except for rows that describe containers. Rows
+// whose device is unknown are removed.
 func (s *node) identify() {
 	s.findDevices()
 	if s.have.unresolved {
@@ -151,8 +151,8 @@ func (s *node) flush() {
 	s.listProcesses(processes)
 }
 
-// findDevices sets the device of each row that names its device. It removes rows whose device
-// exceeds the device limit.
+// findDevices sets the device of each row that names its device. Rows whose device exceeds the
+// device limit are removed.
 func (s *node) findDevices() {
 	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool {
 		r := o.row

@@ -12,7 +12,7 @@ type byteCounter struct {
 	value float64
 }
 
-// rate returns the mean rate since the counter's last value, in bytes per second. It returns false
+// rate returns the mean rate since the counter's last value, in bytes per second. There is no rate
 // for the first value of the counter, for the first value after a reset, and if t is not newer than
 // the time of the last value.
 func (c *byteCounter) rate(t int64, v float64) (float64, bool) {

@@ -142,7 +142,7 @@ func (n *node) lock() {
 	}
 }
 
-// restart resets all sample times of the node after the clock was set back to now.
+// restart resets all sample times of the node after the clock was set back to the time now.
 func (n *node) restart(now int64) {
 	n.absences = absences{}
 	for _, p := range n.order {

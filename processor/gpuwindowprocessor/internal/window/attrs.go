@@ -23,7 +23,7 @@ const (
 	OpaqueAttr          // Any other type, in an encoding that only the caller can decode.
 )
 
-// Attr is one attribute in Attrs. Its fields are substrings of the encoded string.
+// Attr is one attribute in Attrs. The fields of an Attr are substrings of the encoded string.
 type Attr struct {
 	Key     string
 	Kind    AttrKind
@@ -31,7 +31,7 @@ type Attr struct {
 	encoded Attrs
 }
 
-// AppendAttr appends an attribute to encoded attributes.
+// AppendAttr encodes an attribute and appends it to the encoded attributes b.
 func AppendAttr[V string | []byte](b []byte, key string, kind AttrKind, value V) []byte {
 	return appendText(append(appendText(b, key), byte(kind)), value)
 }

@@ -10,8 +10,8 @@ import (
 // Row is one point that is ready to be sent. The data that a Row points to is never modified, so
 // rows can be read without a lock.
 type Row struct {
-	// Rows that one call returns have the same pointer if they have the same Resource, Scope, or
-	// Metric. For the results of rules, Scope is nil.
+	// Within one call, all rows with the same Resource have the same Resource pointer. The same
+	// applies to Scope and Metric. For the results of rules, Scope is nil.
 	Resource *Resource
 	Scope    *Scope
 	Metric   *Metric

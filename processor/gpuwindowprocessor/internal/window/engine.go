@@ -91,7 +91,7 @@ type Engine struct {
 	stopped bool // no more samples will arrive
 
 	searching []*node // Nodes that the current search for idle series has not reached.
-	oldest    int64   // No series was last seen before this time.
+	oldest    int64   // Every series was last seen at this time or later.
 	nextScan  int64   // Time before which no search for idle series starts.
 
 	stats Stats
@@ -156,9 +156,9 @@ func (e *Engine) observe(now int64) {
 	e.closed = max(e.closed, e.closedAt(e.clock))
 }
 
-// stepBack restarts the engine after the wall clock was set back to now. The times of open windows
-// and of previous samples are no longer valid, so node.restart resets the sample times. Windows
-// that were already closed are still sent.
+// stepBack restarts the engine after the wall clock was set back to the time now. The times of open
+// windows and of previous samples are no longer valid, so node.restart resets the sample times.
+// Windows that were already closed are still sent.
 func (e *Engine) stepBack(now int64) {
 	e.stats.ClockSteps++
 	for len(e.windows) > 0 && !e.due(e.windows[len(e.windows)-1], e.closed) {

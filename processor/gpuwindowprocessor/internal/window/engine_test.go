@@ -21,7 +21,7 @@ func allRows(em *Emission) []Row {
 	return rows
 }
 
-// texts encodes attributes with string values. Its arguments are alternating keys and values.
+// texts encodes attributes with string values. The arguments are alternating keys and values.
 func texts(pairs ...string) (b []byte) {
 	for pair := range slices.Chunk(pairs, 2) {
 		b = AppendAttr(b, pair[0], TextAttr, pair[1])

@@ -53,7 +53,7 @@ func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {
 type expiry struct {
 	e             *Engine
 	clock, closed int64
-	oldest        int64 // no remaining series was last seen before this time
+	oldest        int64 // every remaining series was last seen at this time or later
 	ended         uint64
 	rows          []Row
 }

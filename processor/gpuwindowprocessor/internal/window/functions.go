@@ -118,8 +118,8 @@ func (f *share) result(_ float64) (float64, bool) { return f.High / f.Samples, f
 func (f *share) reset() { *f = share{} }
 
 // MaxQuantileSamples is the maximum number of samples that a quantile stores for one series in one
-// window. These samples use at most 64 KiB. The limit is sufficient for two hours with one sample
-// per second, or for one day with one sample every 11 seconds.
+// window. The stored samples use at most 64 KiB. The limit is sufficient for two hours with one
+// sample per second, or for one day with one sample every 11 seconds.
 const MaxQuantileSamples = 1 << 13
 
 // quantile is the value that a given share of the samples does not exceed, interpolated between the

@@ -39,15 +39,15 @@ type Point struct {
 	Value       Number
 }
 
-// Ingest adds the samples of one batch. It holds the lock of one node at a time. An Ingest must not
-// be used after End.
+// Ingest adds the samples of one batch. An Ingest holds the lock of one node at a time. An Ingest
+// must not be used after End.
 type Ingest struct {
 	e    *Engine
 	now  int64
 	node *node // The locked node, or nil.
-	// The time closed is the end of the newest window that was closed when the node was locked. The
-	// field window is the window that was last used since the node was locked. The rows of that
-	// window cannot be read until the node is unlocked.
+	// The end of the newest window that was closed when the node was locked (closed), and the
+	// window that was last used since then (window). The rows of the last used window cannot be
+	// read until the node is unlocked.
 	closed int64
 	window *openWindow
 
@@ -55,7 +55,7 @@ type Ingest struct {
 	scope    *scope
 	kind     signal.Kind
 	metric   *metric // Nil if windows do not use the current metric.
-	previous *Series // Series of the node that was last resolved.
+	previous *Series // Last resolved series of the current node.
 	moment   moment  // Moment of the last sample.
 
 	samples         [Outcomes]uint64
@@ -185,9 +185,9 @@ func (in *Ingest) SetMetric(m Metric) {
 // Resolve adds one sample of the current metric and returns the series of the sample. More samples
 // with the same Resource, scope, metric, and attributes can be added to that series with Add. If
 // the series limit is reached, Resolve returns a series that refuses all samples. For such a
-// series, CanAdd returns true as long as the limit is reached. If the sample was dropped or is not
-// used, Resolve returns nil. A sample of a metric that windows do not use only shows that the
-// device exists, and is not counted.
+// series, CanAdd returns true as long as the limit is reached. If the sample is not assigned to a
+// series, for example because it was dropped, Resolve returns nil. A sample of a metric that
+// windows do not use only shows that the device exists, and is not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p); s != nil {
 		in.previous = s

@@ -64,7 +64,7 @@ type Settings struct {
 	Window, Grace, MaxGap time.Duration
 	// MaxSeries is the maximum number of input series that are tracked.
 	MaxSeries int
-	// IdleTimeout is how long a series can have no samples before it ends.
+	// IdleTimeout is how long a series can go without samples before it ends.
 	IdleTimeout time.Duration
 	// MarkEnd determines whether a row without a value is emitted when a series ends.
 	MarkEnd bool
