@@ -115,8 +115,8 @@ var boardFields = func() (names []string) {
 	return names
 }()
 
-// round scrapes every node once with four scrapers, on the given number of cores. The result is the
-// number of scrapes per second.
+// The method round scrapes every node once, using four concurrent scrapers on the given number of
+// cores. The result is the number of scrapes per second.
 func (c *central) round(b *testing.B, cores int) float64 {
 	b.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))

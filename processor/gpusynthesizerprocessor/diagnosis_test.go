@@ -39,7 +39,7 @@ func TestSignalAvailableMatchesTheEmittedSignals(t *testing.T) {
 					config.GPUs = 3
 				}
 				if config.Validate() != nil {
-					continue // exporters of this style cannot show this scenario
+					continue // this exporter style does not support this scenario
 				}
 				simulation, err := dcgmsim.New(config)
 				require.NoError(t, err)

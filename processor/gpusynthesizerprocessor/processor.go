@@ -461,8 +461,8 @@ type labelKey struct {
 	of     *catalogue.Exporter
 }
 
-// cache stores parsed labels, because labels repeat in every scrape. A cache is safe for concurrent
-// use.
+// cache stores parsed labels, because the same labels occur in every scrape. A cache is safe for
+// concurrent use.
 type cache[K comparable, V any] struct {
 	mu     *sync.Mutex
 	recent *componenthelper.Recent[K, V]

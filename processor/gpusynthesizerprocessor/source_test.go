@@ -235,7 +235,7 @@ func (p *pipeline) dropped() int64 {
 	var n int64
 	got, err := p.telemetry.GetMetric("otelcol_processor_gpu_synthesizer_points_dropped")
 	if err != nil {
-		return 0 // the metric does not exist
+		return 0 // the metric does not exist yet
 	}
 	for _, dp := range got.Data.(metricdata.Sum[int64]).DataPoints {
 		if v, _ := dp.Attributes.Value("reason"); v.AsString() == "second_source" {

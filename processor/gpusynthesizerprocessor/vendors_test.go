@@ -114,9 +114,9 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 	}
 }
 
-// Two nodes have devices with the same ID if they are cloned virtual machines, or if the exporter's
-// IDs do not contain the host. The output for each node must be the same as if the other node did
-// not exist.
+// Two nodes can have devices with the same ID if the nodes are cloned virtual machines, or if the
+// exporter's IDs do not contain the host name. The output for each node must be the same as if the
+// other node did not exist.
 func TestDevicesOnDifferentNodesMayHaveTheSameID(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	on := func(node string, s scrape) pmetric.Metrics {

@@ -19,7 +19,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// benchSample is one sample of a scrape, as the processor passes it to the engine.
+// benchSample contains the points of one metric in a scrape, in the form in which the processor
+// passes points to the engine.
 type benchSample struct {
 	metric window.Metric
 	points []window.Point

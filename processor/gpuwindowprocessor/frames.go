@@ -107,7 +107,7 @@ type sampleKind struct {
 	more   []gpudata.Attr
 }
 
-// read adds all series of a frame to the engine.
+// The method read adds all series of a frame to the engine.
 func (r *frameReader) read(in *window.Ingest, f *gpudata.Frame, now time.Time) {
 	r.groups.Age(now)
 	r.last, r.node = nil, describeNode(f)

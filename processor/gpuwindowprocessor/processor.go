@@ -199,7 +199,7 @@ func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gp
 	return nil, nil
 }
 
-// run is the emission loop.
+// run runs the emission loop.
 func (p *windowProcessor) run(ctx context.Context) {
 	defer close(p.done)
 	timer := time.NewTimer(0)
@@ -323,9 +323,9 @@ func (p *windowProcessor) countPoints(ctx context.Context, points int, emitted b
 	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
 }
 
-// shutdownPatience is the maximum time for sending windows at shutdown. The context that the
-// Collector passes has no deadline, but an orchestrator kills a process that does not exit within
-// about 30 s.
+// shutdownPatience is the maximum time that the processor spends on sending windows at shutdown.
+// The context that the Collector passes has no deadline, but an orchestrator kills a process that
+// does not exit within about 30 s.
 const shutdownPatience = 5 * time.Second
 
 // shutdown stops the emission loop and sends closed windows. If storage is configured, shutdown

@@ -110,7 +110,7 @@ func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 // cell returns the values of a field.
 func (a *accumulator) cell(id catalogue.ID) *cell { return &a.fields[id-a.first] }
 
-// get returns the device's value of a field. If there is no value, or if the value is not an
+// get returns the value of a field for the device. If there is no value, or if the value is not an
 // observation of the device, get returns false.
 func (a *accumulator) get(id catalogue.ID) (float64, bool) {
 	v, ok := a.cell(id).value()

@@ -103,7 +103,7 @@ type Device struct {
 	// instance, and the computed values for a board. An unknown value is NaN.
 	counters []float64
 
-	acc *accumulator // the rows of the current scrape, nil between scrapes
+	acc *accumulator // rows of the current scrape, or nil between scrapes
 
 	removed bool // the device was removed, but rows may still refer to it
 }

@@ -12,7 +12,7 @@ import (
 // considered lost.
 const lostAfter = int64(90 * time.Second)
 
-// health is the effect of XID errors on a board.
+// health describes the effect of XID errors on a board.
 type health struct {
 	// failed is true if an error requires a reset and the reset has not happened yet.
 	failed bool

@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// byteCounter is the last value of a byte counter.
+// byteCounter contains the last value of a byte counter and the time of that value.
 type byteCounter struct {
 	time  int64
 	value float64

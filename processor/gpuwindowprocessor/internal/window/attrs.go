@@ -41,7 +41,8 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// All iterates over the attributes. The iteration stops early if the encoding is damaged.
+// All returns an iterator over the attributes. The iteration stops early if the encoding is
+// damaged.
 func (a Attrs) All() iter.Seq[Attr] {
 	return func(yield func(Attr) bool) {
 		for rest := a; rest != ""; {

@@ -1,5 +1,6 @@
-// Package window is the engine of the gpu_window processor. The engine aggregates the samples of
-// many series over aligned time windows. The aggregation functions are configured by rules.
+// Package window implements the engine of the gpu_window processor. The engine aggregates the
+// samples of many series over aligned time windows. The aggregation functions are configured by
+// rules.
 //
 // The engine has no dependencies on pdata or Kubernetes, does not read a clock, and does not call
 // other components. The caller passes samples and the current time to the engine, and fetches the

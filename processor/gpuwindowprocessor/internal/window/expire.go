@@ -21,7 +21,7 @@ func (e *Engine) NextExpiry() time.Time {
 	return time.Unix(0, max(e.nextScan, e.oldest+e.idle))
 }
 
-// Expire ends series that have had no sample for IdleTimeout. If MarkEnd is set, Expire appends
+// Expire ends series that have had no samples for IdleTimeout. If MarkEnd is set, Expire appends
 // rows that mark the ends of the series, in an order in which the rows can be sent. Expire appends
 // the rows of one complete node after another until the slice rows contains at least n rows. If a
 // series has a sample in a window that has not been sent, the series ends after that window. The

@@ -26,7 +26,7 @@ type place struct {
 
 func (p *place) isEmpty() bool { return len(p.devices) == 0 }
 
-// placeWindow is the Resource that was last seen in a window.
+// placeWindow contains the Resource of a place that was last seen in one window.
 type placeWindow struct {
 	Time int64
 	Info *Resource
