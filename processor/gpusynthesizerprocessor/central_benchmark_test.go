@@ -115,7 +115,7 @@ var boardFields = func() (names []string) {
 	return names
 }()
 
-// The method round scrapes every node once, using four concurrent scrapers on the given number of
+// The round method scrapes every node once, using four concurrent scrapers on the given number of
 // cores. The result is the number of scrapes per second.
 func (c *central) round(b *testing.B, cores int) float64 {
 	b.Helper()

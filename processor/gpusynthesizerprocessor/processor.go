@@ -275,7 +275,7 @@ func (in *input) sourceOf(batch *synth.Batch) *synth.Source {
 	return in.source
 }
 
-// The method end marks the source as ended if all of its points are stale markers.
+// The end method marks the source as ended if all of its points are stale markers.
 func (in *input) end(batch *synth.Batch) {
 	if in.ends == 0 || in.values > 0 {
 		return
@@ -285,7 +285,7 @@ func (in *input) end(batch *synth.Batch) {
 	}
 }
 
-// The method read passes the points of a known field to the synth package.
+// The read method passes the points of a known field to the synth package.
 func (r *reader) read(in *input, of *catalogue.Exporter, spelling catalogue.Spelling, m pmetric.Metric) {
 	dps := points.Of(m)
 	for i := range dps.Len() {

@@ -64,7 +64,7 @@ func scraped(t *testing.T, second int64, url, text string) delivery {
 	return delivery{second, md}
 }
 
-// The function up adds a gpu.exporter.up point for an endpoint. The value is 1 if the scrape
+// The up function adds a gpu.exporter.up point for an endpoint. The value is 1 if the scrape
 // succeeded, and 0 otherwise.
 func up(md pmetric.Metrics, second int64, url string, value int64) pmetric.NumberDataPoint {
 	m := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
@@ -82,7 +82,7 @@ func failed(second int64, url string) delivery {
 	return delivery{second, md}
 }
 
-// The function gone returns the batch that the dcgm receiver sends for an endpoint that is no
+// The gone function returns the batch that the dcgm receiver sends for an endpoint that is no
 // longer scraped.
 func gone(second int64, url string) delivery {
 	md := pmetric.NewMetrics()
@@ -187,7 +187,7 @@ func (p *pipeline) play(sources ...[]delivery) {
 	}
 }
 
-// The method lines returns the samples of a metric as text, except samples before the given second.
+// The lines method returns the samples of a metric as text, except samples before the given second.
 // If the metric name is empty, the method returns the samples of all metrics.
 func (p *pipeline) lines(metric string, from int64) []string {
 	var out []string
@@ -204,7 +204,7 @@ func (p *pipeline) lines(metric string, from int64) []string {
 	return out
 }
 
-// The method seconds returns the sample times of the temperature, in seconds.
+// The seconds method returns the sample times of the temperature, in seconds.
 func (p *pipeline) seconds() []int64 {
 	var out []int64
 	for _, md := range p.sink.AllMetrics() {

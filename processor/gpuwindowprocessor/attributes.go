@@ -30,7 +30,7 @@ func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 type placedResource struct {
 	ofDevices window.PlacedResource
 	// others is the representation that is used for points without a device, and for all points if
-	// the Resource has no key. The field others is nil until it is needed.
+	// the Resource has no key. The others field is nil until it is needed.
 	others *window.PlacedResource
 	inUse  *window.PlacedResource // The representation that was last passed to the engine.
 	// Device attributes that are on the Resource instead of on the points.
@@ -59,7 +59,7 @@ func (r *placedResource) set(attrs pcommon.Map, schemaURL string) {
 	r.ofDevices = window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: own, SchemaURL: schemaURL}
 }
 
-// The method use sets the Resource of the following points. The parameter device is the device ID
+// The use method sets the Resource of the following points. The device parameter is the device ID
 // of these points, or empty.
 func (r *placedResource) use(in *window.Ingest, device string) {
 	to := &r.ofDevices
@@ -83,7 +83,7 @@ func (r *placedResource) setPoint(in *window.Ingest, p *window.Point, attrs pcom
 	r.use(in, p.Device)
 }
 
-// setAttributes sets the device and the attributes of a point. The parameter onResource contains
+// setAttributes sets the device and the attributes of a point. The onResource parameter contains
 // device attributes that are on the Resource. If an attribute is on both the point and the
 // Resource, the value on the point is used.
 func setAttributes(p *window.Point, attrs pcommon.Map, onResource []rawAttr) {

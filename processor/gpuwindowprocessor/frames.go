@@ -107,7 +107,7 @@ type sampleKind struct {
 	more   []gpudata.Attr
 }
 
-// The method read adds all series of a frame to the engine.
+// The read method adds all series of a frame to the engine.
 func (r *frameReader) read(in *window.Ingest, f *gpudata.Frame, now time.Time) {
 	r.groups.Age(now)
 	r.last, r.node = nil, describeNode(f)
@@ -134,7 +134,7 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 }
 
 // If one of the most recent lists is equal to the list kinds, sharedKinds returns that recent list.
-// Otherwise, sharedKinds adds the list kinds to the most recent lists, and returns kinds.
+// Otherwise, sharedKinds adds the kinds list to the most recent lists, and returns kinds.
 func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	for _, list := range r.lists {
 		if slices.EqualFunc(list, kinds, func(a, b sampleKind) bool { return a.matches(b.metric, b.own, b.more) }) {

@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
-// arrival describes when a scrape arrives. The field at is the arrival time, relative to a full
-// minute. The field age is the age of the samples when the scrape arrives.
+// arrival describes when a scrape arrives. The at field is the arrival time, relative to a full
+// minute. The age field is the age of the samples when the scrape arrives.
 type arrival struct{ at, age time.Duration }
 
 func each(interval, from, to time.Duration) (out []arrival) {

@@ -291,7 +291,7 @@ func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	}
 }
 
-// send sends the rows in batches of limited size. If the parameter all is false, rows that do not
+// send sends the rows in batches of limited size. If the all parameter is false, rows that do not
 // fill a batch are kept for the next call.
 func (p *windowProcessor) send(ctx context.Context, all bool) {
 	rows := p.rows

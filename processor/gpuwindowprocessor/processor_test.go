@@ -254,7 +254,7 @@ func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 	})
 }
 
-// refusing is a consumer that returns an error if the field err is set.
+// refusing is a consumer that returns an error if the err field is set.
 type refusing struct {
 	consumertest.MetricsSink
 	mu  sync.Mutex
@@ -588,7 +588,7 @@ func TestACrashLosesAtMostThirtySecondsAndNoWindowIsSentTwice(t *testing.T) {
 				require.NoError(t, p.Shutdown(t.Context()))
 				require.NoError(t, abandoned.Shutdown(t.Context()))
 
-				// The function windows fails the test if a window was sent twice.
+				// The windows function fails the test if a window was sent twice.
 				xids := windows(t, sink.AllMetrics(), signal.XIDErrors.Name)
 				total := 0.0
 				for _, n := range xids {

@@ -68,7 +68,7 @@ type reader struct {
 	delta     string // name of the first GPU signal with delta temporality, or empty
 }
 
-// The method read adds the points of all metrics to the engine, except metrics that are forwarded
+// The read method adds the points of all metrics to the engine, except metrics that are forwarded
 // unchanged.
 func (r *reader) read(in *window.Ingest, md pmetric.Metrics, now time.Time) {
 	r.now = now

@@ -5,7 +5,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/window"
 )
 
-// defaultRules returns the rules for the windows in the signal table. The parameter threshold is
+// defaultRules returns the rules for the windows in the signal table. The threshold parameter is
 // the threshold for memory pressure.
 func defaultRules(threshold float64) []window.Rule {
 	var out []window.Rule

@@ -39,7 +39,7 @@ type storedClosed struct {
 type stateStore struct {
 	state     *componenthelper.State
 	telemetry *metadata.TelemetryBuilder
-	// interval is the maximum time between two writes of the same node. The field step is the time
+	// interval is the maximum time between two writes of the same node. The step field is the time
 	// between two calls of save.
 	interval, step time.Duration
 	seed           maphash.Seed
@@ -53,7 +53,7 @@ type storedNode struct {
 	size          int
 }
 
-// openStore opens the state store in the configured storage extension. The parameter id is the ID
+// openStore opens the state store in the configured storage extension. The id parameter is the ID
 // of the processor.
 func openStore(
 	ctx context.Context, host component.Host, cfg *Config, id component.ID, logger *zap.Logger, telemetry *metadata.TelemetryBuilder,
@@ -139,8 +139,8 @@ func (s *stateStore) writeInterval(node string, now time.Time) int64 {
 	return (now.UnixNano() + int64(maphash.String(s.seed, node)%uint64(length))) / length
 }
 
-// save stores the nodes whose write interval has changed since their last write. If the parameter
-// all is true, save stores all nodes.
+// save stores the nodes whose write interval has changed since their last write. If the all
+// parameter is true, save stores all nodes.
 func (s *stateStore) save(ctx context.Context, e *window.Engine, now time.Time, all bool) {
 	var due []string
 	current := e.Nodes()

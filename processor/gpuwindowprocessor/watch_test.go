@@ -112,7 +112,7 @@ func TestAnOutageIsNotAnUnsuitableSampleInterval(t *testing.T) {
 	}))
 }
 
-// errorsOf returns the error counters of a device from a collector. The parameter start is the time
+// errorsOf returns the error counters of a device from a collector. The start parameter is the time
 // at which that collector started.
 func errorsOf(device string, start time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()

@@ -48,7 +48,7 @@ func (w *writer) writeBatch(rows []window.Row) (md pmetric.Metrics, n int) {
 	}
 }
 
-// The method write returns the rows as one batch. The batch contains one ResourceMetrics for each
+// The write method returns the rows as one batch. The batch contains one ResourceMetrics for each
 // Resource or, if onResources is set, for each combination of Resource and device. Each
 // ResourceMetrics contains one Metric for each metric name.
 func (w *writer) write(rows []window.Row) pmetric.Metrics {

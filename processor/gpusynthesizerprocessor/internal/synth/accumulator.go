@@ -23,8 +23,8 @@ type accumulator struct {
 	holders []holder
 	// jobs contains the sorted job IDs from the labels.
 	jobs []string
-	// Values of the DCGM_EXP_XID_ERRORS fields, by XID code. The map totals contains counters. The
-	// map counts contains counts over a sliding window.
+	// Values of the DCGM_EXP_XID_ERRORS fields, by XID code. The totals map contains counters. The
+	// counts map contains counts over a sliding window.
 	totals, counts map[int]float64
 	hasTotals      bool
 	hasCounts      bool
@@ -39,8 +39,8 @@ type accumulator struct {
 	events    []event
 	xidSeen   bool
 	// The most recent row. If held is true, the row names a holder. If ambiguous is true, the
-	// holder may be using a different device. The number holder is an index into the list holders,
-	// or -1 if the row names no holder, a reservation pod, or an ambiguous holder.
+	// holder may be using a different device. The value of holder is an index into the holders
+	// slice, or -1 if the row names no holder, a reservation pod, or an ambiguous holder.
 	row             *Row
 	held, ambiguous bool
 	holder          int

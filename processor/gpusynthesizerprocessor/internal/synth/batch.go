@@ -34,7 +34,7 @@ type Batch struct {
 	frames    []*gpudata.Frame // Frames of the current node.
 }
 
-// Begin returns an empty batch. The parameter now is the arrival time of the batch. The arrival
+// Begin returns an empty batch. The now parameter is the arrival time of the batch. The arrival
 // time must be zero or have a monotonic clock reading. If the arrival time is zero, no sample is
 // treated as being in the future, and a sample that is older than another sample is always treated
 // as late.
@@ -91,7 +91,7 @@ func (b *Batch) TakeChanged() []Place {
 	return changed
 }
 
-// Add adds one row to the batch. If the row does not name its source, src is nil. The parameter at
+// Add adds one row to the batch. If the row does not name its source, src is nil. The at parameter
 // is the sample time in nanoseconds since the epoch.
 func (b *Batch) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64, exposed float64) {
 	if row.drop != DropNone {
@@ -163,7 +163,7 @@ func (b *Batch) Flush() []*gpudata.Frame {
 
 // eachNode sorts rows by node. For each node, it sets b.rows to the rows of that node and then
 // calls f. The function f may remove rows from b.rows. Removed rows, and the rows of nodes beyond
-// the limit, are replaced with zero observations in the slice rows.
+// the limit, are replaced with zero observations in the rows slice.
 func (b *Batch) eachNode(rows []observation, f func(*node)) {
 	if b.have.nodes {
 		slices.SortStableFunc(rows, func(x, y observation) int { return cmp.Compare(x.node(), y.node()) })

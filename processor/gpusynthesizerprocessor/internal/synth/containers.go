@@ -102,7 +102,7 @@ func (s *node) containerDevice(r *Row) *Device {
 }
 
 // exposed returns the board that has the given ID and that an exporter exposes on the given node.
-// If a container-level exporter does not name its node, the parameter node is empty, and the row
+// If a container-level exporter does not name its node, the node parameter is empty, and the row
 // has already been assigned to the only node that has the board. In that case, exposed returns the
 // board if exactly one board has the ID.
 func (s *node) exposed(id, node string) *Device {
@@ -150,7 +150,7 @@ func partOf(r *Row) string {
 	return ""
 }
 
-// The method note stores values of the board. The method agrees compares the values of containers
+// The note method stores values of the board. The agrees method compares the values of containers
 // with the stored values.
 func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 	switch {
@@ -166,7 +166,7 @@ func (c *claims) note(m *signal.Metric, own string, at int64, v float64) {
 // budgetSource is the attribute that marks budgets from an exporter.
 var budgetSource = []gpudata.Attr{{Key: signal.BudgetSource, Value: signal.BudgetSourceExporter}}
 
-// The method containers adds the usage and the limits of the holder with the given index.
+// The containers method adds the usage and the limits of the holder with the given index.
 func (e *emitter) containers(holder int, named *gpudata.User) {
 	u := e.to.SameUser(named.Holder)
 	// A row that names a pod but no container shows what a scheduler reserved for the pod.

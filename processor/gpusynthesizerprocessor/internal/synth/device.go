@@ -61,11 +61,11 @@ type Device struct {
 	DRA DRA
 	as  gpudata.Device // the device in frames
 
-	// Number of the instance. The method foldBoard prefers the instance with the lowest number.
+	// Number of the instance. The foldBoard method prefers the instance with the lowest number.
 	number   int
 	instance string // identity of the instance on the board, or empty for a board
 
-	// Claims on the device's board. The field era is the era of the claims in which the device's
+	// Claims on the device's board. The era field is the era of the claims in which the device's
 	// baselines were set.
 	claims *claims
 	era    uint32
@@ -80,11 +80,11 @@ type Device struct {
 	// the last sample time before the restart may be unknown.
 	restored int64
 	// unread is the last sample time at which the driver could not read the device, or 0 if there
-	// is none. The field arrived is the arrival time of the last scrape of the device, by the
+	// is none. The arrived field is the arrival time of the last scrape of the device, by the
 	// Synthesizer's own clock.
 	unread  int64
 	arrived time.Duration
-	// observed is true once the device has had a sample. The field samples is the number of the
+	// observed is true once the device has had a sample. The samples field is the number of the
 	// device's samples in the last scrape.
 	observed bool
 	samples  int
@@ -169,7 +169,7 @@ func (d *Device) counter(i int) *float64 {
 	return &d.counters[i]
 }
 
-// describe updates the description of the device from a row. The slice texts may be nil.
+// describe updates the description of the device from a row. The texts slice may be nil.
 func (d *Device) describe(r *Row, texts []podTexts) {
 	set(&d.Name, r.name)
 	set(&d.Model, r.model)
@@ -207,7 +207,7 @@ func (d *Device) describeBoard(instance *Device) {
 	set(&d.Serial, instance.Serial)
 }
 
-// If the parameter by is not empty, set replaces text with its value.
+// If the by parameter is not empty, set replaces text with its value.
 func set(text *string, by string) {
 	if by != "" {
 		*text = by
@@ -252,7 +252,7 @@ type Row struct {
 	// instance is the GPU instance ID.
 	instance string
 	migUUID  string
-	// The label cut distinguishes fields with the same name. The label part distinguishes parts of
+	// The cut label distinguishes fields with the same name. The part label distinguishes parts of
 	// the device.
 	cut, part string
 	// partitions is the number of partitions of the board, or empty if the number is unknown.
@@ -311,7 +311,7 @@ func isTarget(labels *catalogue.Row, h, target catalogue.Holder) bool {
 	return h.Pod == target.Pod && (target.Namespace == "" || h.Namespace == target.Namespace)
 }
 
-// Row parses the labels of a row. The parameter target is the pod that the Resource names as the
+// Row parses the labels of a row. The target parameter is the pod that the Resource names as the
 // scrape target. The scrape target is never a holder.
 func (*Synthesizer) Row(labels *catalogue.Row, place Place, target catalogue.Holder) *Row {
 	of := labels.Of()

@@ -25,7 +25,7 @@ func (g *diagnosis) begin() {
 	*g = diagnosis{map[exporterAt]*diagnose.Scrape{}, map[*Device]*diagnose.Device{}}
 }
 
-// The method see records a row, together with its value or the reason why the value was dropped.
+// The see method records a row, together with its value or the reason why the value was dropped.
 func (g *diagnosis) see(o *observation, v float64, reason DropReason, held bool) {
 	d := g.device(o.row.device)
 	g.exporters[exporterAt{o.row.device.of, o.row.place}].Clues.Merge(o.row.Clues)
@@ -63,14 +63,14 @@ func (g *diagnosis) device(d *Device) *diagnose.Device {
 	return out
 }
 
-// The method end copies the model names of the devices after all rows have been read.
+// The end method copies the model names of the devices after all rows have been read.
 func (g *diagnosis) end() {
 	for d, out := range g.devices {
 		out.Model = d.Model
 	}
 }
 
-// The method signals adds a gpu.signal.available sample for each signal of the device. If a signal
+// The signals method adds a gpu.signal.available sample for each signal of the device. If a signal
 // is measured on the device's board or on its instances instead, the signal is reported only for
 // those devices. The parameter dropped contains the values that other values contradict, because
 // the diagnosis cannot detect contradicted rates in the rows.

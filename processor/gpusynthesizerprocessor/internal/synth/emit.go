@@ -34,7 +34,7 @@ func (e *emitter) point(m *signal.Metric, own string, start int64, v float64, mo
 	e.to.Samples.Add(gpudata.Sample{Metric: m, Own: own, Start: start, Value: v, More: more})
 }
 
-// The method states adds a sample for each state: 1 for the state with the given number, and 0 for
+// The states method adds a sample for each state: 1 for the state with the given number, and 0 for
 // all other states. If the number is unknown, it is counted as a dropped value.
 func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	known := false
@@ -180,7 +180,7 @@ var xidErrorTypes = func() (names [catalogue.MaxCode + 1]string) {
 	return names
 }()
 
-// The method holders adds the holders that are named in the labels, and their usage of the device.
+// The holders method adds the holders that are named in the labels, and their usage of the device.
 func (e *emitter) holders() {
 	a := e.a
 	holds := !slices.Contains(e.s.disabled, signal.GPUDeviceHolder)

@@ -23,7 +23,7 @@ type health struct {
 
 // readHealth marks the board as failed if the board or one of its instances has an XID error that
 // only a reset clears. After a reset, readHealth removes the mark. The result reports whether the
-// mark changed. The parameter before is the time of the previous scrape of the place. Call
+// mark changed. The before parameter is the time of the previous scrape of the place. Call
 // readHealth before liftXID moves events to the board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of

@@ -59,7 +59,7 @@ func (s *node) resolve() {
 	s.rows = slices.DeleteFunc(s.rows, func(o observation) bool { return o.row == nil })
 }
 
-// The method about returns a row that has the labels of r and describes the device with the given
+// The about method returns a row that has the labels of r and describes the device with the given
 // identity. If the device limit is reached, the result is nil.
 func (s *node) about(r *Row, is *catalogue.Identity) *Row {
 	if is != &r.is && (is.Board != r.is.Board || is.Instance != r.is.Instance) {

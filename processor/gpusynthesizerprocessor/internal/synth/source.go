@@ -163,7 +163,7 @@ type claims struct {
 	// of their rank.
 	list  []claim
 	first int64 // Time of the board's first sample.
-	// The number era is incremented when the rows of a source are kept although earlier rows of
+	// The era number is incremented when the rows of a source are kept although earlier rows of
 	// that source were dropped.
 	era      uint32
 	switched int64 // Sample time at which era was last incremented.
@@ -199,8 +199,7 @@ type claim struct {
 	first, last int64 // Sample times of the first and the last scrape.
 	interval    int64 // Time between the last two scrapes, or 0 before the second scrape.
 	arrived     time.Duration
-	// The set fields contains the fields of the last scrape. The set before contains the fields of
-	// the scrape before that.
+	// The fields of the last scrape (fields), and of the scrape before it (before).
 	fields, before fieldSet
 	dropped        bool // The rows of the last scrape were dropped.
 }
@@ -283,7 +282,7 @@ func rank(a, b claim) int {
 	return cmp.Compare(a.source.id, b.source.id)
 }
 
-// The method there reports whether the claim's source still exposes the board. The parameter by is
+// The there method reports whether the claim's source still exposes the board. The by parameter is
 // another source, which currently has data. After one failed scrape, the source is still considered
 // present, so that the board does not switch to another source and back.
 func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
@@ -359,7 +358,7 @@ func (c *claims) supersedes(x, kept *claim) bool {
 		(x.first-c.first < settling || kept.source.ready)
 }
 
-// The method rises reports whether a sample of a counter may be emitted. After another source takes
+// The rises method reports whether a sample of a counter may be emitted. After another source takes
 // over the board, the counter must not be lower than the last emitted value until the duration
 // catchUp has passed.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {

@@ -407,7 +407,7 @@ func (s *node) accumulator(d *Device) *accumulator {
 	return a
 }
 
-// The method holds reports whether a row names a holder. The labels of an exporter do not name the
+// The holds method reports whether a row names a holder. The labels of an exporter do not name the
 // scrape target, but a Prometheus server may add labels that do. Therefore, a pod that has the name
 // of an exporter is a holder only if a receiver scraped the exporter directly.
 func (s *node) holds(o *observation) bool {

@@ -135,7 +135,7 @@ func (a *accumulator) forgetTotals() bool {
 	return true
 }
 
-// The method moves appends an event for each code whose count increased. If a counter decreased, it
+// The moves method appends an event for each code whose count increased. If a counter decreased, it
 // is assumed to have been reset to 0.
 func (a *accumulator) moves(now, before map[int]float64, counter bool) {
 	for code, v := range now {

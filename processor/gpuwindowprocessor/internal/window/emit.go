@@ -90,7 +90,7 @@ type Emission struct {
 	e        *Engine
 	w        *openWindow
 	nodes    []*node // Nodes whose rows have not been read.
-	places   int     // Number of places whose rows have been read, in the first node of the list nodes.
+	places   int     // Number of places whose rows have been read, in the first node of the nodes slice.
 	shortest int64   // Shortest time between two samples of a device, or 0 if no device has two samples.
 	clamped  uint64
 	sorter   rowSorter
@@ -117,7 +117,7 @@ func (e *Engine) Fetch(upTo time.Time) *Emission {
 // End returns the end of the window.
 func (em *Emission) End() time.Time { return time.Unix(0, em.w.end) }
 
-// Next appends more rows to the slice rows, in the order in which they must be sent. Next appends
+// Next appends more rows to the rows slice, in the order in which they must be sent. Next appends
 // the rows of one complete Resource after another until the slice contains at least n rows. Next
 // locks each node only while it reads the rows of that node. The caller must call Next again as
 // long as the second result is true.

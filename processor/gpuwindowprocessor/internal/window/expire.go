@@ -23,7 +23,7 @@ func (e *Engine) NextExpiry() time.Time {
 
 // Expire ends series that have had no samples for IdleTimeout. If MarkEnd is set, Expire appends
 // rows that mark the ends of the series, in an order in which the rows can be sent. Expire appends
-// the rows of one complete node after another until the slice rows contains at least n rows. If a
+// the rows of one complete node after another until the rows slice contains at least n rows. If a
 // series has a sample in a window that has not been sent, the series ends after that window. The
 // caller must call Expire again as long as the second result is true.
 func (e *Engine) Expire(now time.Time, rows []Row, n int) (_ []Row, more bool) {

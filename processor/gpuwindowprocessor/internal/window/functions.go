@@ -68,7 +68,7 @@ func Functions() []string {
 //	avg_over_time(m[1m])
 type mean struct{ Mean, Samples float64 }
 
-// The method add uses a running mean instead of a sum. As a result, the mean of equal samples is
+// The add method uses a running mean instead of a sum. As a result, the mean of equal samples is
 // exactly the value of these samples, and rounding cannot cause the mean to exceed the maximum.
 func (f *mean) add(o observation, _ float64) bool {
 	f.Samples++

@@ -75,7 +75,7 @@ type PlacedResource struct {
 	info  *Resource // Resource of the place, including these attributes.
 }
 
-// Begin starts a batch. The parameter now is the current wall clock time.
+// Begin starts a batch. The now parameter is the current wall clock time.
 func (e *Engine) Begin(now time.Time) *Ingest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,7 +155,7 @@ func (in *Ingest) SetResource(r *PlacedResource) {
 	}
 }
 
-// The method matches reports whether the series belongs to the Resource r and r has not changed.
+// The matches method reports whether the series belongs to the Resource r and r has not changed.
 func (r *PlacedResource) matches(s *Series) bool {
 	return r.place == s.device.place && r.info == r.place.Info
 }

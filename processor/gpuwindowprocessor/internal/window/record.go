@@ -70,7 +70,7 @@ type moment struct {
 	window *openWindow
 	state  *deviceWindow
 	// position is the index of the sample time in the list of the window's sample times. The index
-	// is set only if counted is true. The flag counted becomes true when a rule consumes a sample
+	// is set only if counted is true. The counted flag becomes true when a rule consumes a sample
 	// with this time.
 	position int
 	counted  bool

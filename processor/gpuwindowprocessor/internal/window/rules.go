@@ -83,7 +83,7 @@ type Settings struct {
 	Disabled []string
 }
 
-// compile returns copies of the rules that are ready for use. The function output returns the
+// compile returns copies of the rules that are ready for use. The output function returns the
 // metric that a rule computes, or nil if the metric is disabled.
 func compile(configured []Rule, output func(Metric) *metric) []*Rule {
 	var rules []*Rule
@@ -149,7 +149,7 @@ func (r *Rule) reads(attrs Attrs) bool {
 	return true
 }
 
-// The method matches reports whether the attribute has an accepted value.
+// The matches method reports whether the attribute has an accepted value.
 func (f *Filter) matches(a Attr) bool {
 	return a.Kind != OpaqueAttr && slices.ContainsFunc(f.Values, func(pattern string) bool {
 		prefix, ok := strings.CutSuffix(pattern, "*")

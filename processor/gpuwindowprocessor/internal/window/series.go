@@ -39,7 +39,7 @@ type Resource struct {
 	SchemaURL string
 }
 
-// The method with returns a Resource that has additional attributes. If an attribute already
+// The with method returns a Resource that has additional attributes. If an attribute already
 // exists, the new value replaces the old value.
 func (r *Resource) with(attrs []byte, schemaURL string) *Resource {
 	if string(r.Attrs) == string(attrs) && r.SchemaURL == schemaURL {
@@ -145,7 +145,7 @@ type lastValue struct {
 // Ended reports whether the series has ended.
 func (s *Series) Ended() bool { return s.ended }
 
-// The method matches reports whether the point has the same device and the same attributes, in the
+// The matches method reports whether the point has the same device and the same attributes, in the
 // same order, as the last sample of the series that was resolved.
 func (s *Series) matches(p *Point) bool {
 	return s.device.ID == p.Device && string(s.shape.attrs) == string(p.Own) && string(s.shape.notes.Attrs) == string(p.Notes) &&
@@ -227,7 +227,7 @@ type inWindow[T any] struct {
 	State  T
 }
 
-// The method in returns the state for the window w. If the second result is true, the state is
+// The in method returns the state for the window w. If the second result is true, the state is
 // either empty or still contains the data of a window that has been sent.
 func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	if p.first.Window == w {
@@ -265,7 +265,7 @@ func (p *perWindow[T]) find(w *openWindow) *T {
 	return nil
 }
 
-// The method open iterates over the states of all windows that have not been sent.
+// The open method iterates over the states of all windows that have not been sent.
 func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
 		if w := p.first.Window; w != nil && !w.sent.Load() && !yield(&p.first) {
@@ -279,7 +279,7 @@ func (p *perWindow[T]) open() iter.Seq[*inWindow[T]] {
 	}
 }
 
-// The method others iterates over all states except the first.
+// The others method iterates over all states except the first.
 func (p *perWindow[T]) others() iter.Seq[*inWindow[T]] {
 	return func(yield func(*inWindow[T]) bool) {
 		if p.more == nil {
@@ -380,9 +380,8 @@ func (dw *deviceWindow) timeIndex(t int64) (int, bool) {
 	return at, true
 }
 
-// The method mark records that the series has a sample at one of the device's sample times. The
-// parameter at is the index of that time. The result reports whether the sample was already
-// recorded.
+// The mark method records that the series has a sample at one of the device's sample times. The at
+// parameter is the index of that time. The result reports whether the sample was already recorded.
 func (sw *seriesWindow) mark(at int) (seen bool) {
 	bits := &sw.Marks
 	if at >= 64 {

@@ -195,7 +195,7 @@ func (e *Engine) shape(key shapeKey) *shape {
 	return sh
 }
 
-// The method plausible returns false if a rule reads the point as a ratio and the value is not a
+// The plausible method returns false if a rule reads the point as a ratio and the value is not a
 // plausible ratio.
 func (sh *shape) plausible(v Number) bool {
 	for _, scale := range sh.ratios {

@@ -167,10 +167,10 @@ func storedWindows[T any](n *node, states *perWindow[T]) (list []storedWindow[T]
 	return list
 }
 
-// Restore returns an engine that continues from the stored states of nodes. The parameter now is
-// the current wall clock time. The time sentUpTo is the end of the newest window that was sent.
-// This window may have been sent after the states were stored. No window that ends at or before
-// sentUpTo is sent again. If a counter was last seen before sentUpTo, the next sample of the
+// Restore returns an engine that continues from the stored states of nodes. The now parameter is
+// the current wall clock time. The sentUpTo parameter is the end of the newest window that was
+// sent. This window may have been sent after the states were stored. No window that ends at or
+// before sentUpTo is sent again. If a counter was last seen before sentUpTo, the next sample of the
 // counter is only a baseline, because the increase up to sentUpTo may already have been sent.
 //
 // Restore always returns a usable engine. If some of the states could not be used, the error
