@@ -1,7 +1,7 @@
 //go:generate mdatagen metadata.yaml
 
 // Package gpuwindowprocessor computes ratios, counts, means, and maxima of samples over aligned
-// time windows. For each window, it also computes the share of time during which a device was
+// time windows. The processor also computes the share of each window during which a device was
 // observed.
 //
 // The processor uses the engine in internal/window. The processor reads metrics and frames, closes

@@ -329,10 +329,10 @@ func (p *windowProcessor) countPoints(ctx context.Context, points int, emitted b
 const shutdownPatience = 5 * time.Second
 
 // shutdown stops the emission loop and sends closed windows. If storage is configured, shutdown
-// stores the open windows. Otherwise, it sends the observed part of the open windows. In a tier,
-// the storage may never be read again. Therefore, windows that have ended are sent even if their
-// grace period is not over. If windows cannot be sent within shutdownPatience, they are dropped and
-// counted.
+// stores the open windows. If storage is not configured, shutdown sends the observed part of the
+// open windows. In a tier, the storage may never be read again. Therefore, windows that have ended
+// are sent even if their grace period is not over. If windows cannot be sent within
+// shutdownPatience, they are dropped and counted.
 func (p *windowProcessor) shutdown(ctx context.Context) error {
 	var err error
 	p.shutOnce.Do(func() {

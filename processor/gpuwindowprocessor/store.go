@@ -86,8 +86,8 @@ func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.
 	s.state.Unusable(ctx, "restore", s.dropChunks(ctx))
 	var closed storedClosed
 	if _, err := s.state.Load(ctx, closedKey, &closed); err != nil {
-		// Without the time up to which windows were sent, windows from the stored nodes could be
-		// sent again.
+		// If it is unknown which windows were sent, windows from the stored nodes could be sent
+		// again.
 		s.state.Unusable(ctx, "read", err)
 		s.readNodes(ctx)
 		return window.New(set, now)

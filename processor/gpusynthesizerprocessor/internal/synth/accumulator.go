@@ -12,7 +12,7 @@ import (
 // accumulator merges the rows that have the same device and sample time.
 type accumulator struct {
 	device *Device
-	fields []cell       // One cell for each field of the exporter's table.
+	fields []cell       // One cell for each field in the exporter's table.
 	first  catalogue.ID // ID of the exporter's first field.
 	// Rates of the counters in the exporter's Rates list.
 	rates []rate

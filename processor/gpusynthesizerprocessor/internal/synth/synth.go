@@ -15,7 +15,8 @@ import (
 // Options configure a Synthesizer.
 type Options struct {
 	// ViolationMicroseconds determines whether *_VIOLATION counters are treated as microseconds.
-	// DCGM uses nanoseconds, but some exporters were patched to convert these counters.
+	// DCGM uses nanoseconds, but some exporters were patched to convert these counters to
+	// microseconds.
 	ViolationMicroseconds bool
 	// MaxDevices limits the number of known devices. It must be positive.
 	MaxDevices int

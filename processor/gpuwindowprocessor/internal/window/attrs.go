@@ -185,7 +185,7 @@ type Number struct {
 // Int returns an integer Number.
 func Int(v int64) Number { return Number{Bits: uint64(v), Integer: true} }
 
-// Double returns a floating-point Number. A NaN represents a point without a value.
+// Double returns a floating-point Number. The value NaN represents a point without a value.
 func Double(v float64) Number { return Number{Bits: math.Float64bits(v)} }
 
 // Float returns the value of an integer or a double as a float64.

@@ -46,7 +46,7 @@ type Ingest struct {
 	now  int64
 	node *node // The locked node, or nil.
 	// The end of the newest window that was closed when the node was locked (closed), and the
-	// window that was last used since then (window). The rows of the last used window cannot be
+	// window that was last used since then (window). The rows of the last-used window cannot be
 	// read until the node is unlocked.
 	closed int64
 	window *openWindow

@@ -137,7 +137,7 @@ func rulesByMetric(rules []*Rule) map[planKey]*plan {
 	return plans
 }
 
-// The method reads reports whether the rule reads a point that has the given attributes.
+// The reads method reports whether the rule reads a point that has the given attributes.
 func (r *Rule) reads(attrs Attrs) bool {
 	for i := range r.Where {
 		f := &r.Where[i]
@@ -161,8 +161,8 @@ func (f *Filter) matches(a Attr) bool {
 func (r *Rule) add(f function, o observation) bool { return f.add(o, r.parameter) }
 
 // result returns the value of the point that the rule computes. The second result is false if a
-// function has no samples, if a rate or a time ratio has no two consecutive samples, or if the
-// point cannot represent the value.
+// function has no samples, if a rate or a time ratio does not have two consecutive samples, or if
+// the point cannot represent the value.
 func (r *Rule) result(f function) (v float64, ok bool) {
 	v, ok = f.result(r.parameter)
 	limit := math.MaxFloat64
