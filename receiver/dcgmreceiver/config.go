@@ -26,18 +26,20 @@ const (
 	defaultPath               = "/metrics"
 	defaultPort               = 9400
 
-	// The limits also reject durations without a unit, which are parsed as nanoseconds.
+	// The minimum durations also reject values without a unit, which are parsed as nanoseconds.
 	minCollectionInterval = 10 * time.Millisecond
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
-	minMemoryLimit        = 16 << 20 // the collector needs more memory than this; a number whose unit (MiB) is missing is smaller
+	// The collector itself needs more than 16 MiB. This minimum also rejects numbers that are in
+	// MiB instead of bytes.
+	minMemoryLimit = 16 << 20
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
 
-// URL is a URL that may contain a user name and a password. Both are hidden when the URL is
-// printed.
+// URL is a URL that may contain a user name and a password. The user name and the password are
+// hidden when the URL is printed.
 type URL string
 
 // String returns the URL with [REDACTED] in place of the user name and the password.
@@ -49,7 +51,7 @@ func (u URL) String() string {
 	return shown
 }
 
-// MarshalText implements encoding.TextMarshaler. Code that prints configurations uses it.
+// MarshalText implements encoding.TextMarshaler. It is called by code that prints configurations.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // Config is the configuration of the dcgm receiver.
@@ -58,43 +60,48 @@ type Config struct {
 	// receiver discovers exporters.
 	Endpoints []URL `mapstructure:"endpoints"`
 
-	// Discovery configures how exporters are discovered. It must not be set together with
-	// endpoints. The defaults are intended for an agent that scrapes the exporter on its own node.
+	// Discovery configures how exporters are discovered. Discovery and Endpoints must not both be
+	// set. The defaults of Discovery are intended for an agent that scrapes the exporter on its own
+	// node.
 	Discovery configoptional.Optional[DiscoveryConfig] `mapstructure:"discovery"`
 
 	// CollectionInterval is the time between scrapes of an endpoint.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
 	// Timeout is the maximum duration of a scrape, from the request to the last byte of the body.
-	// It must not exceed CollectionInterval.
+	// Timeout must not exceed CollectionInterval.
 	Timeout time.Duration `mapstructure:"timeout"`
 
-	// StartJitter is the maximum random delay before the first scrape of each endpoint. The delay
-	// spreads the scrapes over time. The default is CollectionInterval, but at most one hour.
+	// StartJitter is the maximum random delay before the first scrape of each endpoint. The random
+	// delay spreads the scrapes of different endpoints over time. The default of StartJitter is
+	// CollectionInterval, but at most one hour.
 	StartJitter *time.Duration `mapstructure:"start_jitter"`
 
 	// MaxBodySize is the maximum size of a body, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
-	// MemoryLimit is the size of the live heap, in bytes, above which scrapes are skipped. 0 means
-	// 80% of GOMEMLIMIT, or no limit if GOMEMLIMIT is not set.
+	// MemoryLimit is the size of the live heap, in bytes, above which scrapes are skipped. If
+	// MemoryLimit is 0, the limit is 80% of GOMEMLIMIT. If GOMEMLIMIT is not set either, there is
+	// no limit.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
 	// HonorTimestamps makes the receiver use the exporter's timestamps as sample times instead of
-	// the scrape time. The receiver then drops samples with impossible timestamps. This setting is
-	// intended for exporters that repeat old readings with their original timestamps.
+	// the scrape time. With HonorTimestamps, the receiver drops samples whose timestamps are too
+	// old or too far in the future. HonorTimestamps is intended for exporters that repeat old
+	// readings with their original timestamps.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 
-	// Stages run inside the receiver and exchange frames without converting them to pdata. Without
-	// this section, the receiver sends the exporter's own metrics.
+	// Stages are processors that run inside the receiver and exchange frames without converting
+	// them to pdata. If no stages are configured, the receiver sends the exporter's metrics
+	// unchanged.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
-	// NVML reads the processes on this node's GPUs from the driver. Its samples pass through the
-	// same stages as the exporters' samples.
+	// NVML reads the processes on this node's GPUs from the driver. The samples from NVML pass
+	// through the same stages as the samples from the exporters.
 	NVML configoptional.Optional[nvmlreceiver.Config] `mapstructure:"nvml"`
 
 	// HTTP configures the HTTP client for all endpoints, including TLS, authentication, headers,
-	// proxy and connections.
+	// the proxy, and connections.
 	HTTP confighttp.ClientConfig `mapstructure:"http"`
 }
 
@@ -107,11 +114,12 @@ func createDefaultConfig() component.Config {
 	client := confighttp.NewDefaultClientConfig()
 	keepalive := confighttp.NewDefaultKeepaliveClientConfig()
 	// Do not limit the number of idle connections, either in total or per host. If there were more
-	// endpoints than the limit, connections would be closed after each scrape.
+	// endpoints than allowed idle connections, some connections would be closed after each scrape.
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
-	nvml := *nvmlreceiver.NewFactory().CreateDefaultConfig().(*nvmlreceiver.Config) //nolint:forcetypeassert // a factory returns its own Config
-	nvml.ProcessesOnly = true                                                       // each device must have only one source, and its source is the exporter
+	nvml := *nvmlreceiver.NewFactory().CreateDefaultConfig().(*nvmlreceiver.Config) //nolint:forcetypeassert // The factory always returns a Config of this type.
+	// The exporter must be the only source of each device.
+	nvml.ProcessesOnly = true
 	return &Config{
 		CollectionInterval: defaultCollectionInterval,
 		Timeout:            defaultTimeout,
@@ -123,11 +131,12 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. It returns an error if a number does not fit its field.
+// Unmarshal implements confmap.Unmarshaler. Unmarshal returns an error if a number does not fit its
+// field.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values.
+// Validate implements confmap.Validator. Each validation error contains the name of the field, the
+// value, and the allowed values.
 func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(len(cfg.Endpoints) == 0 || !cfg.Discovery.HasValue(),
@@ -166,18 +175,19 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// discovery returns the settings for discovery. Discovery is used if no endpoints are configured.
+// discovery returns the settings for discovery. The receiver uses discovery if no endpoints are
+// configured.
 func (cfg *Config) discovery() DiscoveryConfig {
 	d := cfg.Discovery
 	return *d.GetOrInsertDefault()
 }
 
-// scrapeTimeout returns the time limit of one scrape.
+// scrapeTimeout returns the time limit for a scrape.
 func (cfg *Config) scrapeTimeout() time.Duration {
 	return min(cfg.Timeout, cfg.CollectionInterval)
 }
 
-// startJitter returns the limit of the delay before the first scrape.
+// startJitter returns the maximum delay before the first scrape.
 func (cfg *Config) startJitter() time.Duration {
 	if cfg.StartJitter != nil {
 		return *cfg.StartJitter
@@ -185,8 +195,8 @@ func (cfg *Config) startJitter() time.Duration {
 	return min(cfg.CollectionInterval, maxStartJitter)
 }
 
-// parseEndpoint parses an element of endpoints. Its errors do not contain the element, because the
-// element may include a password.
+// parseEndpoint parses an element of the setting endpoints. The returned errors do not contain the
+// element, because the element may include a password.
 func parseEndpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -213,7 +223,8 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// publicURL returns u without the user name and the password. The result is used in messages.
+// publicURL returns u without the user name and the password. The returned URL is used in messages
+// and metrics.
 func publicURL(u *url.URL) string {
 	public := *u
 	public.User = nil

@@ -22,13 +22,13 @@ import (
 )
 
 // discoveryTimeout is how long the receiver waits at startup for the list of pods from the API
-// server. After this time, it scrapes the fallback.
+// server. If the list has not arrived by then, the receiver scrapes the fallback.
 const discoveryTimeout = 10 * time.Second
 
 // errNoNodeName is the reason why an agent cannot find its exporter.
 var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + componenthelper.NodeNameEnv + " is not set")
 
-// discovery finds the exporters and runs one scrape loop for each of them.
+// discovery finds the exporters and runs one scrape loop for each exporter.
 type discovery struct {
 	cfg      DiscoveryConfig
 	receiver *dcgmReceiver
@@ -36,27 +36,28 @@ type discovery struct {
 
 	// selectors contains cfg.Selectors, followed by the selectors in cfg.Others.
 	selectors []labels.Selector
-	// caches contains one cache for the node's pods or, with scope cluster, one cache per selector.
-	// It is empty if discovery is off.
+	// With scope node, caches contains one cache for all pods on the node. With scope cluster,
+	// caches contains one cache per selector. If discovery is off, caches is empty.
 	caches []*kube.Cache
 
-	mu      sync.Mutex // caches is written only before and after run
+	// protects targets; caches needs no lock, because it is written only before and after run
+	mu      sync.Mutex
 	targets map[scrapeTarget]*scrapeLoop
 }
 
-// scrapeTarget identifies what a loop scrapes, which is either the exporter on a node or the
+// scrapeTarget identifies the target of a scrape loop: either the exporter on a node or the
 // fallback.
 type scrapeTarget struct {
 	url      string // URL of the pod's exporter, or empty for the fallback
 	node     string
 	fallback bool
-	// honorTimestamps is true if the timestamps of the samples are used.
+	// honorTimestamps is true if the receiver uses the exporter's timestamps.
 	honorTimestamps bool
 }
 
 // scrapeLoop scrapes one target.
 type scrapeLoop struct {
-	endpoints []*endpoint // in the order in which the loop tries them
+	endpoints []*endpoint // the endpoints in the order in which the loop tries them
 	stop      context.CancelFunc
 }
 
@@ -64,7 +65,7 @@ func newDiscovery(r *dcgmReceiver, cfg DiscoveryConfig) *discovery {
 	return &discovery{cfg: cfg, receiver: r, acquire: kube.Acquire, targets: map[scrapeTarget]*scrapeLoop{}}
 }
 
-// open acquires the caches. It returns an error if the kubeconfig cannot be used.
+// open acquires the caches. If the kubeconfig cannot be used, open returns an error.
 func (d *discovery) open() error {
 	if d.cfg.Scope == scopeNode && d.cfg.NodeName == "" {
 		return nil
@@ -84,9 +85,9 @@ func (d *discovery) open() error {
 		d.selectors = append(d.selectors, selector)
 	}
 	if d.cfg.Scope == scopeNode {
-		// A node has few pods, and other components of the agent also watch these pods. Therefore,
-		// one watch for all selectors is sufficient. A central collector must not cache all pods in
-		// the cluster.
+		// An agent uses one watch for all pods on its node, because a node has few pods and other
+		// components of the agent also watch these pods. A central collector uses one watch per
+		// selector, because it must not cache all pods in the cluster.
 		o.NodeName, texts = d.cfg.NodeName, []string{""}
 	}
 	for _, text := range texts {
@@ -101,8 +102,8 @@ func (d *discovery) open() error {
 	return nil
 }
 
-// pods returns the pods that match each selector. settled is true if the lists are complete or will
-// not become complete soon.
+// pods returns a list of matching pods for each selector. The result settled is true if the lists
+// are complete, or if waiting longer is not expected to complete them.
 func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	settled = true
 	for _, c := range d.caches {
@@ -136,14 +137,15 @@ func (d *discovery) releaseLocked() {
 	d.caches = nil
 }
 
-// run starts and stops loops when the pods change. It returns when scraping ends.
+// run starts and stops scrape loops when the pods change. When the context scraping ends, run
+// returns.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
 	changed := componenthelper.NewNotice()
 	var unsubscribes []func()
 	for _, c := range d.caches {
 		unsubscribes = append(unsubscribes, c.Subscribe(kube.Pods, changed.Notify))
-		c.Need(kube.Pods) //nolint:contextcheck // the cache may be shared, and it exists until its last user releases it
+		c.Need(kube.Pods) //nolint:contextcheck // The cache may be shared, and exists until its last user releases it.
 	}
 	defer func() {
 		for _, unsubscribe := range unsubscribes {
@@ -166,8 +168,8 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	}
 }
 
-// findTargets returns the current targets. known is false if waiting is true and the lists of pods
-// are still incomplete.
+// findTargets returns the current targets. The result known is false if waiting is true and the
+// lists of pods are still incomplete.
 func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL, known bool) {
 	found, settled := d.pods()
 	if waiting && !settled {
@@ -178,7 +180,8 @@ func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL
 		u := d.cfg.urlOf(pod.Status.PodIP, port)
 		targets[scrapeTarget{url: u.String(), node: pod.Spec.NodeName, honorTimestamps: honorTimestamps}] = u
 	}
-	first := min(len(d.cfg.Selectors), len(found)) // index of the first selector of cfg.Others
+	// the index of the first selector from cfg.Others
+	first := min(len(d.cfg.Selectors), len(found))
 	for _, pod := range exporters(found[:first]) {
 		scrape(pod, d.cfg.portOf(pod), false)
 	}
@@ -204,9 +207,9 @@ func (d *discovery) ownNode() string {
 }
 
 // exporters returns one pod per node, because two exporters on the same node would expose the same
-// devices. For each node, it uses the first selector that matches a pod. If this selector matches
-// several pods, exporters returns the oldest pod, so that the target does not change while a
-// replacement pod starts.
+// devices. For each node, exporters uses the first selector that matches a pod. If several pods on
+// a node match that selector, exporters returns the oldest one, so that the target does not change
+// while a replacement pod starts.
 func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	nodes := map[string]bool{}
 	var chosen []*corev1.Pod
@@ -228,7 +231,7 @@ func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	return chosen
 }
 
-// updateLoops starts and stops loops until there is one loop per target.
+// updateLoops starts and stops scrape loops so that there is one loop per target.
 func (d *discovery) updateLoops(scraping, consuming context.Context, targets map[scrapeTarget]*url.URL) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -259,7 +262,7 @@ func (d *discovery) updateLoops(scraping, consuming context.Context, targets map
 		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
 }
 
-// logFallback logs that the receiver scrapes the fallback, and why.
+// logFallback logs that the receiver scrapes the fallback, and the reason.
 func (d *discovery) logFallback(l *scrapeLoop) {
 	urls := []string{}
 	for _, e := range l.endpoints {
@@ -281,8 +284,8 @@ func (d *discovery) logFallback(l *scrapeLoop) {
 	d.receiver.settings.Logger.Info(message, zap.Strings("fallback", urls), reason)
 }
 
-// endpointsOf returns the endpoints of a target in the order in which they are tried. A central
-// collector does not try localhost.
+// endpointsOf returns the endpoints of a target in the order in which the loop tries them. For a
+// central collector, localhost is not one of the endpoints.
 func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	if !t.fallback {
 		e := newEndpointOn(d.receiver, u, t.node)
@@ -307,8 +310,8 @@ func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	return endpoints
 }
 
-// start starts a loop that scrapes the endpoints of one exporter. If there are no endpoints, the
-// loop does nothing.
+// start starts a scrape loop for the endpoints of one exporter. If there are no endpoints, start
+// returns a loop that does nothing.
 func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *scrapeLoop {
 	ctx, stop := context.WithCancel(scraping)
 	if len(endpoints) > 0 {
@@ -333,9 +336,9 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 	return &scrapeLoop{endpoints: endpoints, stop: stop}
 }
 
-// scrapeFirst tries the endpoints in order and stops at the first one that responds. It then does
-// not report the failures of the other endpoints. If no endpoint responds, it reports the failure
-// of the last one.
+// scrapeFirst tries the endpoints in order and stops at the first one that responds. If an endpoint
+// responds, the failures of the previous endpoints are not reported. If no endpoint responds,
+// scrapeFirst reports only the failure of the last endpoint.
 func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	for i, e := range endpoints {
 		a := e.attempt(ctx)
@@ -357,7 +360,8 @@ func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	}
 }
 
-// cacheSize returns the total cache size of all endpoints. Without discovery, it returns 0.
+// cacheSize returns the total cache size of all endpoints. If there is no discovery, cacheSize
+// returns 0.
 func (d *discovery) cacheSize() (size int64) {
 	if d == nil {
 		return 0
@@ -390,8 +394,8 @@ func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	o.Observe(fallbacks, originFallback)
 }
 
-// observeState records the state of discovery, which is the worst state of all selectors. Without
-// discovery, it records nothing.
+// observeState records the state of discovery, which is the worst state among all selectors. If
+// there is no discovery, observeState records nothing.
 func (d *discovery) observeState(o metric.Int64Observer) {
 	if d != nil {
 		kube.State{Phase: d.phase()}.Observe(o)

@@ -18,8 +18,8 @@ import (
 
 // These are the values of discovery::scope.
 const (
-	scopeNode    = "node"    // for an agent: find the exporter on the agent's node
-	scopeCluster = "cluster" // for a central collector: find the exporters on all nodes
+	scopeNode    = "node"    // For an agent: discover the exporter on the agent's node.
+	scopeCluster = "cluster" // For a central collector: discover the exporters on all nodes.
 )
 
 // DiscoveryConfig configures how exporter pods are found.
@@ -27,12 +27,13 @@ type DiscoveryConfig struct {
 	// Scope is node (default) or cluster.
 	Scope string `mapstructure:"scope"`
 
-	// NodeName is the name of the agent's node. It is used with scope node. The default is the
-	// value of the environment variable NODE_NAME. If there is no node name, the receiver does not
-	// search for pods.
+	// NodeName is the name of the agent's node. NodeName is used only with scope node. The default
+	// of NodeName is the value of the environment variable NODE_NAME. If the node name is unknown,
+	// the receiver does not search for pods.
 	NodeName string `mapstructure:"node_name"`
 
-	// Namespace limits the search. If it is empty, all namespaces are searched.
+	// Namespace limits the search to one namespace. If Namespace is empty, the receiver searches
+	// all namespaces.
 	Namespace string `mapstructure:"namespace"`
 
 	// Selectors are label selectors for exporter pods, in order of preference. On each node, the
@@ -40,19 +41,19 @@ type DiscoveryConfig struct {
 	Selectors []string `mapstructure:"selectors"`
 
 	// PortName is the name of the container port to scrape. If PortName is empty or a pod has no
-	// such port, Port is scraped.
+	// port with that name, the receiver scrapes Port.
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
-	// Others are exporters for devices from other vendors. The receiver scrapes them in addition to
-	// the exporters that match Selectors.
+	// Others are exporters for devices from other vendors. The receiver scrapes these exporters in
+	// addition to those that match Selectors.
 	Others []OtherExporter `mapstructure:"others"`
 
 	// Scheme is the scheme of the pods' URLs: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
 
-	// Fallback is the URL that is scraped if no pod is found, such as the URL of a Service. With
-	// scope node, localhost is tried first.
+	// Fallback is the URL to scrape if no pod is found, such as the URL of a Service. With scope
+	// node, the receiver tries localhost before Fallback.
 	Fallback URL `mapstructure:"fallback"`
 
 	// Kubernetes configures the connection to the API server. With auth_type none, the receiver
@@ -62,14 +63,14 @@ type DiscoveryConfig struct {
 
 // OtherExporter configures how another vendor's exporter pods are found.
 type OtherExporter struct {
-	// Selector is a label selector. A matching pod is used if one of its containers declares the
-	// port number Port. The receiver then scrapes this port. Pods that use the host network do not
-	// have to declare their ports.
+	// Selector is a label selector. The receiver scrapes Port on each matching pod that has a
+	// container that declares this port number. Pods that use the host network do not have to
+	// declare the port.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
 
-	// HonorTimestamps has the same meaning as Config.HonorTimestamps, but applies only to this
-	// exporter.
+	// HonorTimestamps has the same meaning as Config.HonorTimestamps, but applies only to the
+	// exporter that Selector matches.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 }
 
@@ -79,9 +80,9 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
 		NodeName: componenthelper.NodeName(),
-		// The selectors match the exporters of the GPU operator, the exporter's Helm chart, the GPU
-		// operator's exporter for devices that are allocated with DRA (which has this component
-		// label since release 26.7.2), and GKE.
+		// The selectors match the exporters that the following components install: the GPU
+		// operator, the Helm chart of dcgm-exporter, the GPU operator for devices that are
+		// allocated with DRA (which has set this component label since release 26.7.2), and GKE.
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
 			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
@@ -90,13 +91,13 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 		PortName: "metrics",
 		Port:     defaultPort,
 		Others: []OtherExporter{
-			{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}, // AMD's device-metrics-exporter
-			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},               // Google's TPU device plugin
-			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS's neuron-monitor
-			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter
-			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},            // Intel's xpumd
-			// HAMi's vGPU monitor exposes the containers that use boards. Another exporter exposes
-			// these boards.
+			{Selector: "app.kubernetes.io/name=metrics-exporter", Port: 5000}, // AMD's device-metrics-exporter.
+			{Selector: "k8s-app=tpu-device-plugin", Port: 2112},               // Google's TPU device plugin.
+			{Selector: "app=neuron-monitor", Port: 8000},                      // AWS's neuron-monitor.
+			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter.
+			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},            // Intel's xpumd.
+			// HAMi's vGPU monitor exposes metrics of containers that use GPUs. Another exporter
+			// exposes the metrics of the GPUs.
 			{Selector: "app.kubernetes.io/component=hami-device-plugin", Port: 9394},
 		},
 		Scheme:     "http",
@@ -104,8 +105,8 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	}
 }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values.
+// Validate implements confmap.Validator. Each validation error contains the name of the field, the
+// value, and the allowed values.
 func (cfg *DiscoveryConfig) Validate() error {
 	var p componenthelper.Problems
 	p.Check(cfg.Scope == scopeNode || cfg.Scope == scopeCluster, "scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster)
@@ -160,7 +161,7 @@ func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	return cfg.Port
 }
 
-// has reports whether a pod can belong to the exporter.
+// has reports whether a pod may be a pod of the exporter.
 func (o *OtherExporter) has(pod *corev1.Pod) bool {
 	none := true
 	for _, c := range pod.Spec.Containers {

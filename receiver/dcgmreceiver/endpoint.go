@@ -17,28 +17,29 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// obsFormat is the name of the received format in spans and self-metrics.
+// obsFormat is the name of the exposition format in spans and self-metrics.
 const obsFormat = "prometheus_text"
 
 // endpoint represents one exporter. Only the endpoint's scrape loop calls its methods.
 type endpoint struct {
 	receiver        *dcgmReceiver
 	url             *url.URL
-	urlFull         string // without the user name and the password
+	urlFull         string // the URL without the user name and the password
 	logger          *zap.Logger
 	batches         batchBuilder
 	parser          *exposition.Parser
-	honorTimestamps bool // use the timestamps of the samples
+	honorTimestamps bool // whether to use the exporter's timestamps
 
-	// logged contains the outcomes that have been logged since the endpoint started to fail. It is
-	// empty while the endpoint works.
+	// logged contains the outcomes that have been logged since the endpoint started to fail. While
+	// the endpoint works, logged is empty.
 	logged map[outcome]bool
-	// reported is true if gpu.exporter.up has been sent and its series has not ended since.
+	// reported is true if gpu.exporter.up has been sent and its series has not been ended since
+	// then.
 	reported bool
 
-	skipped [exposition.NumReasons]componenthelper.Trouble // lines that were skipped, indexed by reason
+	skipped [exposition.NumReasons]componenthelper.Trouble // skipped lines, indexed by reason
 
-	cacheSize atomic.Int64 // number of series texts in the parser's cache
+	cacheSize atomic.Int64 // the number of series in the parser's cache
 }
 
 // newEndpoint returns an endpoint. The node of the endpoint is unknown unless the URL is a loopback
@@ -57,17 +58,17 @@ func newEndpoint(r *dcgmReceiver, u *url.URL) *endpoint {
 	}
 }
 
-// newEndpointOn returns an endpoint for an exporter on the given node. All Resources get the name
-// of the node.
+// newEndpointOn returns an endpoint for an exporter on the given node. The name of the node is
+// added to all Resources.
 func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 	e := newEndpoint(r, u)
 	e.batches.node, e.batches.nodeOnSamples = node, true
 	return e
 }
 
-// nodeOf returns the Kubernetes node of an exporter, or "" if it is unknown. Without discovery, the
-// node is known only if an agent scrapes its own host. All agents in a cluster then scrape the same
-// URL, and only the node distinguishes their exporters.
+// nodeOf returns the Kubernetes node of an exporter, or "" if the node is unknown. Without
+// discovery, the node is known only if an agent scrapes its own host. In that case, all agents in a
+// cluster scrape the same URL, and only the node distinguishes their exporters.
 func nodeOf(u *url.URL) string {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return componenthelper.NodeName()
@@ -79,18 +80,18 @@ func nodeOf(u *url.URL) string {
 type attempt struct {
 	start    time.Time
 	duration time.Duration
-	scrape   *exposition.Scrape // nil if the scrape failed; valid until the next attempt
+	scrape   *exposition.Scrape // nil if the attempt failed; valid until the next attempt
 	skipped  skippedLines
 	failure  *scrapeError
 }
 
-// skippedLines contains the number of skipped lines for each reason. It is set even if a body
-// contains no samples.
+// skippedLines contains the number of skipped lines for each reason, even if the body contains no
+// samples.
 type skippedLines [exposition.NumReasons]int
 
 // scrape scrapes the endpoint once and sends the batch. If ctx ends, scrape cancels the request and
-// neither sends nor records anything, because the result does not describe the exporter. Shutdown
-// relies on this. scrape passes the context consuming to the next consumer.
+// neither sends nor records anything, because a canceled request does not show whether the exporter
+// works. Shutdown relies on this behavior. The context consuming is passed to the next consumer.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -99,14 +100,15 @@ func (e *endpoint) scrape(ctx, consuming context.Context) {
 }
 
 // These constants define the range of accepted sample timestamps, relative to the time of the
-// scrape. An older sample means that the exporter has stopped reading values. The range is large
-// enough for a clock difference between two machines.
+// scrape. A sample that is too old means that the exporter has stopped reading values. The range
+// allows for clock differences between machines.
 const (
 	oldest = 5 * time.Minute
 	newest = time.Minute
 )
 
-// attempt scrapes the endpoint and does not record anything. It returns nil if ctx has ended.
+// attempt scrapes the endpoint, but does not record anything. If ctx has ended, attempt returns
+// nil.
 func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
 	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
@@ -153,8 +155,8 @@ func (e *endpoint) sendBatch(consuming context.Context, batch pmetric.Metrics, p
 	r.obs.EndMetricsOp(obsCtx, obsFormat, points, err)
 }
 
-// sendEnd ends the series of gpu.exporter.up for an endpoint that is no longer scraped. It does
-// nothing if gpu.exporter.up was never sent.
+// sendEnd ends the series of gpu.exporter.up for an endpoint that is no longer scraped. If
+// gpu.exporter.up was never sent, sendEnd does nothing.
 func (e *endpoint) sendEnd(consuming context.Context) {
 	if e.reported {
 		e.reported = false
@@ -162,11 +164,12 @@ func (e *endpoint) sendEnd(consuming context.Context) {
 	}
 }
 
-// maxBadLinesPerSample is the maximum number of unreadable lines per sample. If a body has more
-// unreadable lines, it does not contain metrics, even if some of its lines can be parsed.
+// maxBadLinesPerSample is the maximum number of unreadable lines per sample. A body that exceeds
+// this maximum is assumed not to contain metrics, even if some of its lines can be parsed.
 const maxBadLinesPerSample = 100
 
-// fetchAndParse fetches and parses a body. The returned scrape is valid until the next call.
+// fetchAndParse fetches and parses a body. The returned scrape is valid until the next call of
+// fetchAndParse.
 func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skippedLines, *scrapeError) {
 	var scrape *exposition.Scrape
 	start, failure := e.receiver.fetcher.fetch(ctx, e.url, func(body io.Reader) (err error) {
@@ -183,8 +186,8 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skipp
 	return scrape, scrape.Skipped, nil
 }
 
-// unusable returns the reason why a body has no usable samples, or nil if it has usable samples.
-// start is the beginning of the body.
+// unusable returns the reason why a body cannot be used, or nil if it can be used. The argument
+// start contains the first bytes of the body.
 func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	bad := scrape.BadLines()
 	reason, most := mostSkipped(scrape)
@@ -204,8 +207,8 @@ func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	}
 }
 
-// mostSkipped returns the most frequent reason for which lines were skipped, and the number of
-// lines with this reason.
+// mostSkipped returns the most frequent reason for skipping lines, and the number of lines that
+// were skipped for this reason.
 func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) {
 	for reason, n := range scrape.Skipped {
 		if n > lines {
@@ -215,9 +218,9 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 	return most, lines
 }
 
-// reportChange writes a log record and reports a status in three cases: the endpoint starts to
-// fail, it fails with an outcome that has not been logged since it started to fail, or it works
-// again.
+// reportChange logs a message and reports a component status in three cases: The endpoint starts to
+// fail. The failing endpoint fails with an outcome that has not been logged since it started to
+// fail. The endpoint works again.
 func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
 		componenthelper.SetScrapeError(e.urlFull, nil)
@@ -240,11 +243,11 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 	}
 }
 
-// logSkipped logs that lines in a body were skipped, once for each reason. It ignores values that
-// are not numbers, because some fields are strings.
+// logSkipped logs that lines in a body were skipped, once for each reason. Lines whose values are
+// not numbers are not logged, because some exporter fields are strings.
 func (e *endpoint) logSkipped(a *attempt) {
 	if a.scrape == nil {
-		return // the failure has already been logged
+		return // the failure of the scrape has already been logged
 	}
 	fields := []zap.Field{zap.Int("samples", a.scrape.Samples)}
 	for reason, n := range a.skipped {

@@ -20,7 +20,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome is the result of a scrape. It is also an attribute value in the self-metrics.
+// outcome is the result of a scrape. The self-metrics contain the outcome as the value of an
+// attribute.
 type outcome string
 
 const (
@@ -45,7 +46,7 @@ var outcomes = []outcome{
 	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit,
 }
 
-// scrapeError is the reason why a scrape failed. Its text contains no credentials. It contains at
+// scrapeError is the reason why a scrape failed. The error text contains no credentials, and at
 // most an excerpt of the exporter's response.
 type scrapeError struct {
 	outcome outcome
@@ -62,8 +63,9 @@ func failed(o outcome, format string, args ...any) *scrapeError {
 const (
 	maxRedirects = 5
 
-	// errorBodySize is the number of bytes of the body that are read if the HTTP status is an
-	// error. A shorter body is read to its end, so that the connection can be reused.
+	// errorBodySize is the maximum number of bytes of the body that are read if the HTTP status is
+	// an error. If the body is shorter, it is read to its end, so that the connection can be
+	// reused.
 	errorBodySize = 4 << 10
 
 	// excerptSize is the maximum number of bytes of the body that are included in a message.
@@ -77,8 +79,9 @@ var (
 	errForeignRedirect  = errors.New("redirect to another host or from https to http")
 )
 
-// checkRedirect rejects redirects to another host and redirects from https to http. Otherwise, the
-// client would send its credentials there, because it sends them with every request.
+// checkRedirect rejects redirects to another host and redirects from https to http. If the client
+// followed such a redirect, it would send its credentials to the redirect target, because every
+// request contains the credentials.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errTooManyRedirects
@@ -90,11 +93,11 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// fetcher fetches bodies. It is safe for concurrent use.
+// fetcher fetches bodies. A fetcher is safe for concurrent use.
 type fetcher struct {
 	client      *http.Client
 	userAgent   string
-	maxBodySize int64 // in bytes after decompression
+	maxBodySize int64 // in bytes, after decompression
 	bodies      sync.Pool
 }
 
@@ -104,10 +107,10 @@ var errTooLarge = errors.New("larger than max_body_size")
 type body struct {
 	source  io.Reader
 	gzip    gzip.Reader
-	maxSize int64 // a body that reaches this size is too large
+	maxSize int64 // larger bodies are rejected
 
-	// These fields describe what has been read so far: the number of bytes, the first bytes and the
-	// last byte.
+	// The following fields describe the data that has been read so far: the number of bytes, the
+	// first bytes, and the last byte.
 	size int64
 	head [excerptSize]byte
 	last byte
@@ -130,16 +133,16 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
-// fetch fetches a body and returns its first bytes. The function read must read the body to its
-// end.
+// fetch fetches a body, passes it to the function read, and returns the first bytes of the body.
+// The function read must read the body to its end.
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, failed(outcomeConnect, "cannot create the request: %w", withoutURL(err))
 	}
 	req.Header.Set("Accept", acceptHeader)
-	// If this header is set, the HTTP client does not decompress the body. This receiver
-	// decompresses the body instead, so that its limits on size and memory apply.
+	// If the request sets this header, the HTTP client does not decompress the body. The receiver
+	// decompresses the body itself, so that it can limit the size of the decompressed body.
 	req.Header.Set("Accept-Encoding", "gzip")
 	req.Header.Set("User-Agent", f.userAgent)
 	resp, err := f.client.Do(req)
@@ -160,7 +163,7 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) er
 	return bytes.Clone(b.start()), nil
 }
 
-// read reads the body of a response with the given function.
+// read reads the body of a response with the function that the caller passes.
 func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error) *scrapeError {
 	encoding := resp.Header.Get("Content-Encoding")
 	compressed := strings.EqualFold(encoding, "gzip")
@@ -171,7 +174,8 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		b.source = &b.gzip
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		// The error is the HTTP status. The body may explain it.
+		// The error message contains the HTTP status and an excerpt of the body, which may explain
+		// the error.
 		_, _ = io.Copy(io.Discard, io.LimitReader(b, errorBodySize))
 		return failed(outcomeHTTPStatus, "HTTP status %s%s", resp.Status, excerpt(b.start()))
 	}
@@ -190,8 +194,8 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 		}
 		return readError(err, compressed)
 	}
-	// If the end of the body is marked only by the end of the connection, the last byte is the only
-	// sign that the body is complete.
+	// If the end of the connection is the only marker for the end of the body, only the last byte
+	// shows whether the body is complete.
 	endedByClose := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !compressed
 	if endedByClose && b.size > 0 && b.last != '\n' {
 		return failed(outcomeTruncated, "the connection ended in the middle of a line")
@@ -245,7 +249,8 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// withoutURL removes the URL that net/http adds to its errors, because it may contain a user name.
+// withoutURL removes the URL that net/http adds to its errors, because the URL may contain a user
+// name.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -253,8 +258,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// excerpt returns the beginning of a body on one line, so that it can be appended to a message. It
-// returns "" if the body is empty.
+// excerpt returns the beginning of a body as a single line that can be appended to a message. If
+// the body is empty, excerpt returns "".
 func excerpt(b []byte) string {
 	if len(b) > excerptSize {
 		b = b[:excerptSize]

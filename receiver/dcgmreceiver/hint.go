@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// hint returns a hint about what to check first after a failure. Errors that are clear without a
-// hint have no hint.
+// hint returns a log field that tells the user what to check first after a failure.
+// Self-explanatory errors have no hint.
 func (e *scrapeError) hint() zap.Field {
 	var (
 		dns       *net.DNSError
@@ -36,7 +36,7 @@ func (e *scrapeError) hint() zap.Field {
 	case strings.HasPrefix(text, "HTTP status 401"), strings.HasPrefix(text, "HTTP status 403"):
 		return hint("Credentials belong in http::auth, or in http::headers.")
 	case strings.Contains(text, "because of label_too_long"), strings.Contains(text, "because of too_many_labels"):
-		return zap.Skip() // The lines are samples, so the port is correct.
+		return zap.Skip() // Samples were received, so the port is correct.
 	case strings.HasPrefix(text, "HTTP status 404"), e.outcome == outcomeNotText:
 		return hint("Is this the exporter's port, and does the path end in /metrics?")
 	case e.outcome == outcomeEmpty:

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// liveHeapMetric is the name of the runtime metric for the size of the objects that survived
-	// the last garbage collection, in bytes.
+	// liveHeapMetric is the name of the runtime metric for the total size, in bytes, of the objects
+	// that survived the last garbage collection.
 	liveHeapMetric = "/gc/heap/live:bytes"
 
 	// collectEvery is the minimum time between two garbage collections that the memory limit
@@ -24,12 +24,12 @@ const (
 
 // memoryLimit determines whether there is enough memory for a scrape. All endpoints share it.
 type memoryLimit struct {
-	limit   int64        // in bytes; 0 means no limit
-	live    func() int64 // returns the heap bytes in use
-	collect func()       // runs a garbage collection
+	limit   int64        // The maximum size of the live heap in bytes; 0 means no limit.
+	live    func() int64 // Returns the size of the live heap in bytes.
+	collect func()       // Runs a garbage collection.
 
 	mu        sync.Mutex
-	collected time.Time // the time at which the limit last triggered a garbage collection
+	collected time.Time // the time of the last garbage collection that the limit triggered
 }
 
 // newMemoryLimit returns a memory limit with the configured value. If the value is 0 and GOMEMLIMIT
@@ -63,7 +63,8 @@ func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	return used, used > m.limit
 }
 
-// liveHeap returns the number of heap bytes that were in use at the last garbage collection.
+// liveHeap returns the total size, in bytes, of the objects that survived the last garbage
+// collection.
 func liveHeap() int64 {
 	sample := []metrics.Sample{{Name: liveHeapMetric}}
 	metrics.Read(sample)

@@ -17,18 +17,18 @@ import (
 
 // batchBuilder converts a scrape to a batch of metrics.
 type batchBuilder struct {
-	version string // the collector's version, which is the version of the scope
-	node    string // the node of the exporter, for gpu.exporter.up; empty if unknown
+	version string // The version of the collector, which is also the version of the scope.
+	node    string // The node of the exporter, or "" if the node is unknown.
 
-	// nodeOnSamples is true if the node is also added to the Resources of the samples. If a
-	// receiver scrapes several nodes, the next component needs this attribute.
+	// nodeOnSamples is true if the node is also added to the Resources of the samples. The next
+	// component needs the node if one receiver scrapes several nodes.
 	nodeOnSamples bool
 }
 
-// exporterBatch returns a batch that contains gpu.exporter.up with the time ts, followed by the
-// exporter's own metrics. If the exporter's node is known, it is in the Resource of
-// gpu.exporter.up. The Resource of the exporter's own metrics describes the exporter's location.
-// The labels of these metrics are on the points.
+// exporterBatch returns a batch that contains gpu.exporter.up, followed by the metrics that
+// describe the exporter itself. All points have the timestamp ts. If the exporter's node is known,
+// the Resource of gpu.exporter.up contains the node. The labels of the exporter's own metrics
+// become point attributes.
 func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	resources := md.ResourceMetrics()
@@ -41,8 +41,8 @@ func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pc
 	return md
 }
 
-// rows returns the device rows, which are all label sets except those that describe the exporter
-// itself.
+// rows returns the label sets that describe devices. Label sets that describe the exporter itself
+// are not returned.
 func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pdatagpu.Rows {
 	rows := &pdatagpu.Rows{Scope: gpudata.NewScope(metadata.ScopeName, b.version), Time: ts}
 	if b.nodeOnSamples {
@@ -57,12 +57,12 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 }
 
 // maxRoundDuration is the maximum time, in nanoseconds, that an exporter needs to read all values
-// of a device once. One such pass is a round.
+// of a device once. Reading all values of a device once is called a round.
 const maxRoundDuration = int64(5 * time.Second)
 
-// joinTimes sets the same time for all samples of a round. The exporter reads values such as the
-// used memory and the memory size one after another. However, values that are combined later must
-// have the same time.
+// joinTimes gives all samples from the same round the same time. The exporter reads values such as
+// the used memory and the memory size one after another. However, values that are combined later
+// must have the same time.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -75,11 +75,12 @@ func joinTimes(times []int64) {
 	}
 }
 
-// clientPrefixes are the prefixes of the metrics with which the Prometheus client library describes
+// clientPrefixes are the prefixes of the metrics that the Prometheus client library exposes about
 // its own process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
-// isExporterOwn reports whether the samples describe the exporter itself and not a device.
+// isExporterOwn reports whether the samples of a label set describe the exporter itself instead of
+// a device.
 func isExporterOwn(set *exposition.LabelSet) bool {
 	for _, s := range set.Samples {
 		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {
@@ -89,9 +90,10 @@ func isExporterOwn(set *exposition.LabelSet) bool {
 	return true
 }
 
-// addExporterMetrics adds the exporter's own metrics. Their Resource describes the exporter's
-// location: the node, if it is known, and the host, if all label sets have the same host. If both
-// are missing, the Resource contains the URL, which distinguishes exporters.
+// addExporterMetrics adds the metrics that describe the exporter itself. The Resource of these
+// metrics contains the exporter's node, if the node is known, and the host, if all label sets have
+// the same host. If both are missing, the Resource contains the URL, so that different exporters
+// have different Resources.
 func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, isExporterOwn) {
 		return
@@ -129,7 +131,7 @@ func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice,
 	}
 }
 
-// hostOf returns the host if all label sets have the same host. Otherwise, it returns "".
+// hostOf returns the host if all label sets have the same host. Otherwise, hostOf returns "".
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {
@@ -145,8 +147,8 @@ func hostOf(scrape *exposition.Scrape) string {
 	return host
 }
 
-// hostOfSet returns the host in a label set. If the set has the label Hostname, the label hostname
-// describes a pod or a scrape target.
+// hostOfSet returns the host in a label set. The label Hostname has precedence over hostname,
+// because hostname may be the name of a pod or a scrape target.
 func hostOfSet(set *exposition.LabelSet) (host string) {
 	for _, l := range set.Labels {
 		if l.Name == "Hostname" && l.Value != "" {
@@ -159,8 +161,9 @@ func hostOfSet(set *exposition.LabelSet) (host string) {
 	return host
 }
 
-// endBatch returns a batch that ends the series of gpu.exporter.up, because the endpoint is no
-// longer scraped. Another endpoint may then expose the same devices.
+// endBatch returns a batch that ends the series of gpu.exporter.up for an endpoint that is no
+// longer scraped. The batch does not end the series of devices, because another endpoint may now
+// expose them.
 func (b batchBuilder) endBatch(url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	b.addExporterUp(md.ResourceMetrics().AppendEmpty(), url, ts).
@@ -183,7 +186,7 @@ func (b batchBuilder) addExporterUp(resource pmetric.ResourceMetrics, url string
 	return point
 }
 
-// scope adds the receiver's scope to a Resource and returns its metrics.
+// scope adds the receiver's scope to a Resource and returns the metrics of this scope.
 func (b batchBuilder) scope(resource pmetric.ResourceMetrics) pmetric.MetricSlice {
 	sm := resource.ScopeMetrics().AppendEmpty()
 	sm.Scope().SetName(metadata.ScopeName)

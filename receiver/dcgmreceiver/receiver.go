@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// dcgmReceiver contains the data that all endpoints share, such as the HTTP client, the self-metrics
-// and the status.
+// dcgmReceiver contains the data that all endpoints share, such as the HTTP client, the
+// self-metrics, and the component status.
 type dcgmReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -38,18 +38,18 @@ type dcgmReceiver struct {
 	obs       *receiverhelper.ObsReport
 	metrics   selfMetrics
 	outputs   receiverstages.Outputs
-	stages    *pdatagpu.Stages // nil if the section is missing
-	nvml      receiver.Metrics // nil if the section is missing
+	stages    *pdatagpu.Stages // Nil if the section "stages" is missing.
+	nvml      receiver.Metrics // Nil if the section "nvml" is missing.
 
-	endpoints     []*endpoint // configured endpoints
-	discovery     *discovery  // nil if there are endpoints
+	endpoints     []*endpoint // The configured endpoints.
+	discovery     *discovery  // Nil if endpoints are configured.
 	fetcher       *fetcher
-	transport     *http.Transport // the transport of the client, without its wrappers
+	transport     *http.Transport // The HTTP client's transport, without wrappers.
 	memory        *memoryLimit
-	memoryWarning componenthelper.Trouble // scrapes that were skipped because of the memory limit
+	memoryWarning componenthelper.Trouble // Scrapes that were skipped because of the memory limit.
 
-	// There are two contexts, because Shutdown cancels requests immediately, while the next
-	// consumer can still receive scraped data until the context of Shutdown ends.
+	// Two contexts are needed, because Shutdown cancels HTTP requests immediately, but allows the
+	// next consumer to receive data until the context of the Shutdown call ends.
 	stopScraping  context.CancelFunc
 	stopConsuming context.CancelFunc
 	loops         sync.WaitGroup
@@ -124,8 +124,8 @@ func (r *dcgmReceiver) registerGauges() error {
 	)
 }
 
-// Start implements component.Component. It returns an error if the client settings refer to files
-// or extensions that cannot be used.
+// Start implements component.Component. Start returns an error if the settings of the HTTP client
+// refer to files or extensions that cannot be used.
 func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 	if err := r.open(ctx, host); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (r *dcgmReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts the stages and the nvml source.
 func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
-	if r.next == nil { // all pipelines are created before Start is called
+	if r.next == nil { // all pipelines have been created before Start is called
 		r.next = r.outputs.MetricsOrDiscard()
 	}
 	set := r.settings
@@ -172,8 +172,8 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	return nil
 }
 
-// send sends metrics and the rows of a scrape to the stages or, if there are no stages, to the next
-// consumer. The rows may be nil.
+// send sends the metrics and rows from a scrape to the stages or, if there are no stages, to the
+// next consumer. The rows may be nil.
 func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
 	if r.stages != nil {
 		return r.stages.Consume(ctx, rows, md)
@@ -184,7 +184,7 @@ func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric
 	return r.next.ConsumeMetrics(ctx, md)
 }
 
-// open creates the client and starts discovery.
+// open creates the HTTP client and starts discovery.
 func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	r.status.Host = host
 	client, transport, err := newClient(ctx, r.cfg.HTTP, host, r.settings.TelemetrySettings)
@@ -203,7 +203,8 @@ func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts the loops. The loops continue after ctx is canceled, which happens when Start returns.
+// run starts the scrape loops. The loops continue after ctx is canceled, because the context of
+// Start may be canceled as soon as Start returns.
 func (r *dcgmReceiver) run(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	scraping, stopScraping := context.WithCancel(ctx)
@@ -225,8 +226,9 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 	}
 }
 
-// hasMemory reports whether there is enough memory for a scrape. If there is not, hasMemory counts
-// the scrape as skipped, and the receiver's status is an error until there is enough memory again.
+// hasMemory reports whether there is enough memory for a scrape. If there is not enough memory,
+// hasMemory counts the scrape as skipped and sets the receiver's status to an error until there is
+// enough memory again.
 func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	now := time.Now()
 	used, exceeded := r.memory.exceeded(now)
@@ -252,8 +254,8 @@ func (r *dcgmReceiver) newSchedule() schedule {
 	return s
 }
 
-// Shutdown implements component.Component. It cancels requests in progress and waits until the
-// loops have ended. If ctx ends first, it returns the error of ctx.
+// Shutdown implements component.Component. Shutdown cancels requests in progress and waits until
+// the scrape loops have ended. If ctx ends before the loops, Shutdown returns the error from ctx.
 func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stopScraping == nil {
@@ -274,7 +276,8 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 		err = ctx.Err()
 		r.stopConsuming()
 	}
-	// Sources stop before the stages, so that the stages can still send the last data.
+	// Stop the sources before the stages, so that the stages can still send the last data from the
+	// sources.
 	if r.nvml != nil {
 		err = errors.Join(err, r.nvml.Shutdown(ctx))
 	}
@@ -284,9 +287,9 @@ func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// newClient returns the client and its underlying transport. The wrappers that confighttp adds for
-// telemetry, headers and authentication do not implement CloseIdleConnections. Therefore, Shutdown
-// uses the transport to close idle connections.
+// newClient returns the HTTP client and its underlying transport. Shutdown closes idle connections
+// through the transport, because the wrappers that confighttp adds for telemetry, headers, and
+// authentication do not implement CloseIdleConnections.
 func newClient(
 	ctx context.Context,
 	cfg confighttp.ClientConfig,
@@ -310,8 +313,8 @@ func newClient(
 	return client, innermost.transport, nil
 }
 
-// transportCatcher is a client middleware that stores the transport that it wraps and does nothing
-// else.
+// transportCatcher is an HTTP client middleware that only stores the transport and does not wrap
+// it.
 type transportCatcher struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -328,8 +331,8 @@ func (c *transportCatcher) GetHTTPRoundTripper(context.Context) (extensionmiddle
 }
 
 // statusReporter reports to the host when the first endpoint fails and when all endpoints work
-// again. The receiver's status has three parts: the endpoints, the stages and NVML. After Host has
-// been set, the zero value is ready to use.
+// again. The receiver's status combines the statuses of the endpoints, the memory limit, the
+// stages, and NVML. The zero value is ready to use after Host has been set.
 type statusReporter struct {
 	componenthelper.Status
 
@@ -337,9 +340,9 @@ type statusReporter struct {
 	failing int
 }
 
-// changed records that an endpoint has started to fail with err. If err is nil, it records that the
-// endpoint works again. changed holds the lock while it reports events, so that the host receives
-// them in the order of the changes.
+// changed records that an endpoint has started to fail with err. If err is nil, changed records
+// that the endpoint works again. The lock is held while changed reports to the host, so that the
+// host receives status events in the correct order.
 func (s *statusReporter) changed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// schedule defines when an endpoint is scraped: for the first time after offset, and then once per
-// interval.
+// schedule defines when an endpoint is scraped: The first scrape happens after the offset. Further
+// scrapes happen once per interval.
 type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls work at fixed times until ctx ends. If a call takes longer than the interval, run skips
-// the times that it missed.
+// run calls the function work after the offset and then once per interval, until ctx ends. If a
+// call takes longer than the interval, the missed calls are skipped.
 func (s schedule) run(ctx context.Context, work func()) {
 	timer := time.NewTimer(s.offset)
 	defer timer.Stop()
@@ -25,7 +25,7 @@ func (s schedule) run(ctx context.Context, work func()) {
 	defer ticker.Stop()
 	for {
 		work()
-		// Discard the tick that occurred during the call.
+		// Discard a tick that occurred during the call.
 		select {
 		case <-ticker.C:
 		default:

@@ -17,7 +17,8 @@ var (
 	originFallback   = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "fallback")))
 )
 
-// selfMetrics records the results of scrapes. It creates attribute sets only once.
+// selfMetrics records the results of scrapes. The attribute sets are created only once, because
+// creating them for each scrape would be expensive.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption
