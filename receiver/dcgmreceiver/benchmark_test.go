@@ -21,11 +21,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// The benchmarks use the reference load: 8 GPUs with 7 MIG instances each and with pod labels. The
-// directory test/bench contains the comparison with the prometheus receiver.
+// The benchmarks in this file scrape 8 GPUs with 7 MIG instances each and with pod labels. The
+// directory test/bench contains benchmarks that compare this receiver with the prometheus receiver.
 
-// BenchmarkScrapeToPdata measures a scrape without network access. It parses the body and builds
-// the batch.
+// BenchmarkScrapeToPdata measures a scrape without network access. A scrape parses the body and
+// builds the batch.
 func BenchmarkScrapeToPdata(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	parser, batches := exposition.NewParser(), batchBuilder{version: "1.2.3"}
@@ -57,15 +57,15 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// staticResponse is a transport that returns a body without a network. The benchmark then measures
-// only the client.
+// staticResponse is an HTTP transport that always returns the same body without network access, so
+// that a test measures only the client.
 type staticResponse []byte
 
 func (a staticResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(a)), Body: io.NopCloser(bytes.NewReader(a))}, nil
 }
 
-// The limit is 10% above the number of allocations at the time when this test was written.
+// The limit is 10% above the number of allocations that was measured when this test was written.
 func TestAllocationsOfAScrapeAreLimited(t *testing.T) {
 	f := opened(t, []string{"http://exporter:9400/metrics"}, nil)
 	f.fetcher.client = &http.Client{Transport: staticResponse(expositiontest.Node(8, 7))}

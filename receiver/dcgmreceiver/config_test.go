@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// load reads a configuration in the same way as the Collector.
+// load reads a configuration in the same way as the Collector does.
 func load(t *testing.T, yaml string) (*Config, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))
@@ -68,7 +68,7 @@ func TestExporterOfTheNodeIsDiscoveredWithoutEndpoints(t *testing.T) {
 	assert.Equal(t, want, cfg.discovery())
 }
 
-// Each endpoint keeps its connection between scrapes, regardless of the number of endpoints.
+// Regardless of the number of endpoints, each endpoint keeps its connection between scrapes.
 func TestIdleConnectionsAreNotLimitedInTotal(t *testing.T) {
 	for _, yaml := range []string{
 		"endpoints: [http://localhost:9400]",

@@ -50,8 +50,8 @@ func exporterPod(name, node, ip string) *corev1.Pod {
 	}
 }
 
-// discovering returns a receiver that uses a fake client to find pods. If client is nil, there is
-// no API server.
+// discovering returns a receiver that finds pods through a fake Kubernetes client. If client is
+// nil, there is no API server.
 func discovering(t *testing.T, client *fake.Clientset, change func(*DiscoveryConfig)) *fixture {
 	t.Helper()
 	f := newFixture(t, nil, func(cfg *Config) {
@@ -72,8 +72,8 @@ func discovering(t *testing.T, client *fake.Clientset, change func(*DiscoveryCon
 	return f
 }
 
-// lastUps returns the exporters in the batches since the given time, keyed by URL. For each
-// exporter, it returns the node and the last value of gpu.exporter.up.
+// lastUps returns the exporters in the batches since the given time, keyed by URL. The value for
+// each exporter contains the node and the last value of gpu.exporter.up.
 func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState {
 	t.Helper()
 	states := map[string]exporterState{}
@@ -100,7 +100,7 @@ func ended(md pmetric.Metrics) bool {
 	return false
 }
 
-// ends returns the sorted URLs of the exporters that are no longer scraped.
+// ends returns the sorted URLs of the exporters whose series of gpu.exporter.up have ended.
 func ends(t *testing.T, f *fixture) []string {
 	t.Helper()
 	var urls []string
@@ -120,8 +120,8 @@ type exporterState struct {
 }
 
 // settle waits in a synctest bubble until each endpoint has been scraped twice, but returns before
-// a third scrape is possible. The result is the earliest possible time of the first scrape. The
-// first scrape can happen later, after the cache has been polled.
+// a third scrape is possible. The returned time is the earliest possible time of the first scrape.
+// The first scrape may happen later, because the receiver waits for the cache.
 func settle() time.Time {
 	since := time.Now()
 	<-time.After(2*defaultCollectionInterval - time.Second)
@@ -129,7 +129,7 @@ func settle() time.Time {
 	return since
 }
 
-// discoveryMessages returns discovery's log messages.
+// discoveryMessages returns the log messages of discovery.
 func discoveryMessages(f *fixture) []string {
 	return slices.DeleteFunc(messages(f.logs), func(m string) bool {
 		return m == "info: Kubernetes objects are current" || m == "warn: Scraping the exporter fails" || m == "warn: Kubernetes objects cannot be read"
@@ -156,7 +156,8 @@ func TestTheExporterOfTheNodeIsFoundAndItsResourcesHaveTheNode(t *testing.T) {
 	})
 }
 
-// Other components of the agent also watch the pods on its node.
+// One watch is sufficient, because other components of the agent also watch the pods on the agent's
+// node.
 func TestAgentUsesOneWatchForAllSelectors(t *testing.T) {
 	for scope, want := range map[string]int{scopeNode: 1, scopeCluster: 6} {
 		t.Run(scope, func(t *testing.T) {
@@ -186,7 +187,7 @@ func TestAgentUsesOneWatchForAllSelectors(t *testing.T) {
 					}
 				}
 				assert.Equal(t, want, watches)
-				if scope == scopeNode { // add the watch of gpu_k8s, which shares the cache
+				if scope == scopeNode { // gpu_k8s uses the same options, so it shares this watch
 					assert.Equal(t, []kube.Options{{Config: kube.NewDefaultConfig(), NodeName: ownNode}}, options)
 				}
 			})
@@ -250,7 +251,8 @@ func TestExporterPods(t *testing.T) {
 }
 
 func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
-	// other returns a pod of another vendor's exporter. If port is 0, the pod declares no port.
+	// other returns an exporter pod of another vendor. If the argument port is 0, the pod declares
+	// no port.
 	other := func(name, label, value, ip string, port int32) *corev1.Pod {
 		p := exporterPod(name, ownNode, ip)
 		p.Labels = map[string]string{label: value}
@@ -283,7 +285,7 @@ func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
 		f.start(t, &n)
 		settle()
 		require.NoError(t, f.Shutdown(t.Context()))
-		scraped := map[string]bool{} // the value is true if the timestamps of the samples are used
+		scraped := map[string]bool{} // the value is true if the receiver uses the exporter's timestamps
 		for _, md := range f.sink.AllMetrics() {
 			_, url := exporterUpOf(t, md)
 			for m, point := range points(md) {
@@ -305,7 +307,7 @@ func TestURLOfAnExporter(t *testing.T) {
 		"http://10.0.0.7:9400/metrics": func(p *corev1.Pod, _ *DiscoveryConfig) { p.Spec.Containers = nil },
 		"http://10.0.0.7:8080/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.PortName = "http" },
 		"http://10.0.0.7:9500/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.PortName, d.Port = "other", 9500 },
-		"http://10.0.0.7:9600/metrics": func(p *corev1.Pod, d *DiscoveryConfig) { // an empty name matches no port
+		"http://10.0.0.7:9600/metrics": func(p *corev1.Pod, d *DiscoveryConfig) { // an empty port name matches no port
 			p.Spec.Containers[0].Ports[0].Name, d.PortName, d.Port = "", "", 9600
 		},
 		"https://10.0.0.7:9401/metrics": func(_ *corev1.Pod, d *DiscoveryConfig) { d.Scheme = "https" },
@@ -347,7 +349,7 @@ func TestPodChangesAreAppliedWithoutARestart(t *testing.T) {
 		<-time.After(time.Second)
 		assert.Equal(t, map[string]exporterState{"http://10.0.0.7:9401/metrics": {true, ownNode}}, lastUps(t, f, settle()))
 
-		// The exporter's pod is deleted. Its replacement has a different address.
+		// Replace the exporter's pod with a pod that has a different address.
 		_, err = pods.Create(t.Context(), exporterPod("second", ownNode, "10.0.0.8"), metav1.CreateOptions{})
 		require.NoError(t, err)
 		require.NoError(t, pods.Delete(t.Context(), "first", metav1.DeleteOptions{}))

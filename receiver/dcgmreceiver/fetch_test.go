@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// raw returns a handler that writes the given bytes to the connection instead of an HTTP response.
-// It then closes the connection.
+// raw returns a handler that writes the given bytes to the connection instead of an HTTP response,
+// and then closes the connection.
 func raw(response string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -207,7 +207,8 @@ func TestScrapesThatFail(t *testing.T) {
 			message: "no line of the body is a sample",
 		},
 		{
-			// One in ten thousand random bodies of 64 KiB contains a line that could be a sample.
+			// About one in ten thousand random 64 KiB bodies contains a line that looks like a
+			// sample.
 			name:    "something else with a line that looks like a sample",
 			handler: serve("q 1\n" + strings.Repeat("\x08\x96\n", 101)),
 			outcome: outcomeNotText,
@@ -248,8 +249,8 @@ func TestScrapesThatFail(t *testing.T) {
 	}
 }
 
-// assertScrapeFails scrapes the only endpoint. It checks the log message. It also checks that the
-// batch contains only gpu.exporter.up with the value 0.
+// assertScrapeFails scrapes the only endpoint and checks that the scrape fails. The log message
+// must be the expected message, and the batch must contain only gpu.exporter.up with the value 0.
 func assertScrapeFails(t *testing.T, f *fixture, o outcome, message string) {
 	t.Helper()
 	md := f.scrape(t, 0)
@@ -441,7 +442,7 @@ func TestRequestsGoThroughTheConfiguredProxy(t *testing.T) {
 	assert.Equal(t, "http://exporter.invalid:9400/metrics", <-asked)
 }
 
-// extensions is a host with the given extensions.
+// extensions is a component host that has the given extensions.
 type extensions map[component.ID]component.Component
 
 func (e extensions) GetExtensions() map[component.ID]component.Component { return e }
@@ -493,7 +494,7 @@ func TestOneConnectionServesAllScrapesOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// A proxy in front of many exporters is a single host for the HTTP client.
+// To the HTTP client, a proxy in front of many exporters looks like a single host.
 func TestEachEndpointOfAHostKeepsAConnection(t *testing.T) {
 	const endpoints = 5
 	var (

@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// hung simulates the exporter on a node with two GPUs that one pod holds. The pod trains for 10
-// scrapes, then hangs, and then continues.
+// hung simulates the exporter on a node with two GPUs that are assigned to one pod. The pod runs a
+// training job that works for 10 scrapes, hangs, and then continues.
 type hung struct{ scrapes int }
 
 func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
@@ -51,14 +51,16 @@ func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(body.Len()), Body: io.NopCloser(&body)}, nil
 }
 
-// playHung returns the output of a receiver with the given stages that scrapes the exporter hung.
+// playHung runs a receiver with the given stages, lets it scrape the simulated exporter of type
+// hung, and returns the output of the receiver.
 func playHung(t *testing.T, stages string) ([]pmetric.Metrics, []plog.Logs) {
 	t.Helper()
 	return playExporter(t, &hung{}, stages, 15*time.Minute, nil)
 }
 
-// playExporter returns the output of a receiver with the given stages that scrapes the given
-// exporter. If change is not nil, playExporter calls it before the receiver starts to scrape.
+// playExporter runs a receiver with the given stages, lets it scrape the given exporter, and
+// returns the output of the receiver. If the argument change is not nil, playExporter calls the
+// function change before the receiver starts to scrape.
 func playExporter(t *testing.T, exporter http.RoundTripper, stages string, length time.Duration, change func(*testing.T, *dcgmReceiver)) (points []pmetric.Metrics, records []plog.Logs) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,8 +127,8 @@ func TestFindingHasARecordWithTheHolderAndASample(t *testing.T) {
 	assert.Zero(t, values["slow_device 0"], "two devices are not enough")
 }
 
-// worn simulates the exporter for a GPU that failed to remap a row. Later, another remap is
-// pending.
+// worn simulates the exporter for a GPU that failed to remap a memory row. Later, the remap of
+// another row is pending.
 type worn struct{ scrapes int }
 
 func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {
@@ -140,7 +142,7 @@ func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// The state in hw.status is failed during the entire test.
+// During the entire test, hw.status reports that the board has failed.
 func TestPendingRowRemapIsFoundOnAFailedBoard(t *testing.T) {
 	_, logs := playExporter(t, &worn{}, "stages: {gpu_findings: {}, "+findingSections+"}", 10*time.Minute, nil)
 	var records []string
@@ -178,10 +180,10 @@ func TestFindingsErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	}
 }
 
-// BenchmarkStages measures the time of a scrape of eight GPUs that passes through the stages, with
-// and without gpu_findings. The ratio of the two results is the cost of the findings. The benchmark
-// does not include gpu_events, because gpu_events stores the samples of one minute, which are
-// thousands of scrapes here.
+// BenchmarkStages measures how long it takes to scrape eight GPUs and to process the samples in the
+// stages, with and without gpu_findings. The ratio of the two results shows the cost of
+// gpu_findings. The benchmark does not include gpu_events, because gpu_events stores the samples
+// from one minute, and this benchmark scrapes thousands of times per minute.
 func BenchmarkStages(b *testing.B) {
 	for name, findings := range map[string]string{"without findings": "", "with findings": "gpu_findings: {}, "} {
 		b.Run(name, func(b *testing.B) {
@@ -221,7 +223,7 @@ func BenchmarkStages(b *testing.B) {
 	}
 }
 
-// replay is an exporter that repeats its responses.
+// replay is a simulated exporter that returns the same responses again and again.
 type replay struct {
 	bodies [][]byte
 	n      int

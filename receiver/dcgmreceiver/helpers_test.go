@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// goodBody is a body that contains a gauge and a counter of one device.
+// goodBody is a body that contains a gauge and a counter for one device.
 const goodBody = "# TYPE DCGM_FI_DEV_GPU_TEMP gauge\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 30\n" +
 	"# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\",UUID=\"GPU-1\"} 4711\n"
 
@@ -36,7 +36,7 @@ func serve(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
-// fixture is a receiver that is open but has no running loops. Tests call scrape instead.
+// fixture is a receiver that is open but has no running scrape loops. Tests call scrape instead.
 type fixture struct {
 	*dcgmReceiver
 	sink      *consumertest.MetricsSink
@@ -45,8 +45,8 @@ type fixture struct {
 	telemetry *componenttest.Telemetry
 }
 
-// newFixture returns a receiver for the endpoints. If change is not nil, it modifies the
-// configuration.
+// newFixture returns a receiver for the endpoints. If the argument change is not nil, newFixture
+// calls it to modify the configuration.
 func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{sink: new(consumertest.MetricsSink), host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
@@ -76,7 +76,7 @@ func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture
 	return f
 }
 
-// opened returns a fixture with an open receiver.
+// opened returns a fixture whose receiver is already open.
 func opened(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
 	f := newFixture(t, endpoints, change)
@@ -101,8 +101,8 @@ func (f *fixture) scrape(t *testing.T, i int) pmetric.Metrics {
 	return batches[before]
 }
 
-// points iterates over the points of a batch and their metrics. Each metric that the receiver
-// creates has one point.
+// points iterates over the metrics in a batch and their points. Each metric that the receiver
+// creates has exactly one point.
 func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoint] {
 	return func(yield func(pmetric.Metric, pmetric.NumberDataPoint) bool) {
 		for _, rm := range md.ResourceMetrics().All() {
@@ -121,7 +121,7 @@ func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoin
 	}
 }
 
-// exporterUpOf returns the value of gpu.exporter.up in a batch and the URL of the exporter.
+// exporterUpOf returns the value of gpu.exporter.up in a batch, and the URL of the exporter.
 func exporterUpOf(t *testing.T, md pmetric.Metrics) (int64, string) {
 	t.Helper()
 	for m, point := range points(md) {
@@ -135,7 +135,7 @@ func exporterUpOf(t *testing.T, md pmetric.Metrics) (int64, string) {
 	return 0, ""
 }
 
-// timestamp returns the time of the first point of a batch.
+// timestamp returns the timestamp of the first point in a batch.
 func timestamp(md pmetric.Metrics) time.Time {
 	for _, point := range points(md) {
 		return point.Timestamp().AsTime()
@@ -143,13 +143,13 @@ func timestamp(md pmetric.Metrics) time.Time {
 	return time.Time{}
 }
 
-// network is an in-memory network of HTTP servers. It is used by tests in a synctest bubble,
-// because the bubble's clock stops while a test waits for a real socket.
+// network is an in-memory network of HTTP servers. Tests in a synctest bubble use this network,
+// because the fake clock of the bubble does not advance while a test waits for a real socket.
 type network struct {
-	servers map[string]*pipeListener // by host and port
+	servers map[string]*pipeListener // keyed by host and port
 }
 
-// listen serves the handler at the address until the test ends.
+// listen starts an HTTP server at the given address, which runs until the test ends.
 func (n *network) listen(t *testing.T, address string, handler http.Handler) {
 	t.Helper()
 	l := &pipeListener{connections: make(chan net.Conn), done: make(chan struct{})}

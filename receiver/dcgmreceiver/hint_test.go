@@ -29,8 +29,8 @@ func TestFailureHasAHint(t *testing.T) {
 		tls     bool
 		scheme  string // replaces the scheme of the server's URL
 		dial    error
-		timeout time.Duration // the default is a minute
-		want    string        // text of the hint, or empty if no hint is expected
+		timeout time.Duration // The default is one minute.
+		want    string        // A part of the expected hint, or empty if no hint is expected.
 	}{
 		"an unknown host name":     {dial: &net.DNSError{Err: "no such host", IsNotFound: true}, want: "Is the host's name correct"},
 		"another authority":        {handler: serve(goodBody), tls: true, want: "http::tls::ca_file"},
@@ -75,8 +75,8 @@ func TestFailureHasAHint(t *testing.T) {
 	})
 }
 
-// hinted scrapes the only endpoint. If the hint in the log contains want, hinted returns want.
-// Otherwise, it returns the hint.
+// hinted scrapes the only endpoint. If the logged hint contains the string want, hinted returns
+// want. Otherwise, hinted returns the logged hint.
 func hinted(t *testing.T, f *fixture, want string) string {
 	t.Helper()
 	f.scrape(t, 0)

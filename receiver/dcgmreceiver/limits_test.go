@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Even if all responses of an exporter are truncated and contain new labels, the memory usage must
-// not grow.
+// The cache must not grow, even if all responses of an exporter are truncated and contain new
+// labels.
 func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 	for name, headers := range map[string]func(http.Header, string){
 		"shorter than the declared length": func(h http.Header, body string) { h.Set("Content-Length", strconv.Itoa(len(body)+1000)) },
@@ -44,8 +44,8 @@ func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 				value, _ := exporterUpOf(t, f.scrape(t, 0))
 				assert.Zero(t, value)
 			}
-			// The part of the body before the end of the connection was parsed. The cache contains
-			// at most two such parts.
+			// If the body ends with the connection, all of its complete lines were parsed. In this
+			// case, the cache may contain the series of a few bodies.
 			most := 0
 			if name == "at the end of the connection" {
 				most = 3 * lines

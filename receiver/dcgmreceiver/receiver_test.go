@@ -41,8 +41,8 @@ var update = flag.Bool("update", false, "write the expected files of golden test
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// TestBatches scrapes testdata/batches/<name>/body.prom and compares the batch with expected.yaml.
-// With the flag -update, it writes expected.yaml.
+// TestBatches scrapes each file testdata/batches/<name>/body.prom and compares the batch with
+// expected.yaml. With the flag -update, TestBatches writes expected.yaml instead.
 func TestBatches(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	dirs, err := filepath.Glob("testdata/batches/*")
@@ -71,7 +71,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// All agents in a cluster scrape the same URL. Only the node distinguishes their exporters.
+// If all agents in a cluster scrape the same URL, such as localhost, only the node distinguishes
+// their exporters.
 func TestExporterUpHasTheNodeOfTheExporter(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "gpu-node-7")
 	for endpoint, want := range map[string]string{
@@ -100,7 +101,7 @@ func TestRecordedOutputsAreComplete(t *testing.T) {
 			first := f.scrape(t, 0)
 			lines := sampleLines(body)
 			if filepath.Base(path) == "intel_xpum1_flex140_issue112.prom" {
-				lines-- // this exporter printed the same series twice
+				lines-- // this file contains a duplicate series
 			}
 			assert.Equal(t, lines+1, first.DataPointCount(), "one point per sample line, and gpu.exporter.up")
 			second := f.scrape(t, 0)
@@ -309,7 +310,7 @@ func TestStartFailsIfTheClientCannotBeCreated(t *testing.T) {
 	require.NoError(t, f.Shutdown(t.Context()))
 }
 
-// start starts the receiver on an in-memory network.
+// start starts the receiver and connects it to an in-memory network.
 func (f *fixture) start(t *testing.T, n *network) {
 	t.Helper()
 	require.NoError(t, f.open(t.Context(), f.host))
@@ -406,8 +407,8 @@ func TestSelfMetrics(t *testing.T) {
 	duration, err := f.telemetry.GetMetric("otelcol_receiver_dcgm_scrape_duration")
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, duration.Data.(metricdata.Histogram[float64]).DataPoints[0].Count)
-	// Two scrapes returned two samples and gpu.exporter.up each. One scrape returned only
-	// gpu.exporter.up.
+	// Each of the two successful scrapes returned gpu.exporter.up and two samples. The failed
+	// scrape returned only gpu.exporter.up.
 	assert.EqualValues(t, 7, sum(t, f.telemetry, "otelcol_receiver_accepted_metric_points"))
 }
 

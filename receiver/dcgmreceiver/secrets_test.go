@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The collector's print-config command and other code may print the configuration.
+// The configuration may be printed, for example by the collector's print-config command.
 func TestAPrintedConfigurationHasNoCredentials(t *testing.T) {
 	for text, shown := range map[string]string{
 		"{endpoints: ['http://user:secret@localhost:9400', 'http://gpu-node-1:9400/metrics'], http: {headers: {X-Key: secret}}}": "http://[REDACTED]@localhost:9400",

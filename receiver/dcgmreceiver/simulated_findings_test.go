@@ -30,7 +30,7 @@ import (
 // simulated is the exporter of a simulated node.
 type simulated struct {
 	sim   *dcgmsim.Simulation
-	begin time.Time // time of the first scrape
+	begin time.Time // the time of the first scrape
 }
 
 func (s *simulated) RoundTrip(*http.Request) (*http.Response, error) {
@@ -41,8 +41,8 @@ func (s *simulated) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// findingEvents returns the finding events in the form "start rule device", and the times at which
-// they occurred.
+// findingEvents returns the finding events in the form "start rule device", and the time of each
+// event.
 func findingEvents(records []plog.Logs) (events []string, at []time.Time) {
 	for _, ld := range records {
 		for _, rl := range ld.ResourceLogs().All() {
@@ -105,8 +105,9 @@ func eachDevice(all []dcgmsim.Device) (ids []string) {
 	return ids
 }
 
-// withKubelet adds a kubelet that reports that no container holds the devices. An exporter's labels
-// cannot prove that a device has no holder.
+// withKubelet adds a fake kubelet that reports that the devices are not assigned to any container.
+// The fake kubelet is needed because the labels from an exporter cannot prove that a device is
+// unassigned.
 func withKubelet(t *testing.T, r *dcgmReceiver) {
 	t.Helper()
 	require.NoError(t, r.stages.Shutdown(t.Context()))

@@ -39,9 +39,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// timeline is an exporter whose response with number n depends only on the seed and n. Random lines
-// are missing, one in 15 scrapes fails, and some metrics do not come from dcgm-exporter or are
-// unknown.
+// timeline is a simulated exporter. Its nth response depends only on the seed and on n. Random
+// lines are missing, one in 15 scrapes fails, and some metrics are unknown or are not metrics of
+// dcgm-exporter.
 type timeline struct {
 	sim  *dcgmsim.Simulation
 	seed uint64
@@ -68,7 +68,8 @@ const (
 	length      = 10 * time.Minute
 )
 
-// sections configures the stages of the test. None of them uses a kubelet or an API server.
+// sections is the configuration of the stages for the test. The configured stages use neither a
+// kubelet nor an API server.
 const sections = `
 gpu_synthesizer: {cluster_name: c}
 gpu_k8s: {node_name: "", kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}, power: {}, budget: {}, usage: {}}
@@ -84,17 +85,18 @@ func section(t *testing.T, text string) *confmap.Conf {
 	return conf
 }
 
-// These are the ways to configure the same pipeline.
+// These are three ways to configure the same pipeline.
 const (
 	asProcessors = "processors"
 	inReceiver   = "stages of dcgm"
 	inProcessor  = "stages of gpu_synthesizer"
 )
 
-// played contains the output of a pipeline: its points and its log records, as sorted text.
+// played contains the points and the log records that a pipeline has sent, as sorted text.
 type played struct{ points, records []string }
 
-// play runs a timeline through the pipeline in one of its forms.
+// play sends the responses of a timeline through the pipeline. The argument form selects how the
+// pipeline is configured.
 func play(t *testing.T, scenario string, seed uint64, form string) (out played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,13 +173,13 @@ func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(compo
 	return p
 }
 
-// inBraces returns the sections in the form of a YAML map in braces, without the braces.
+// inBraces converts sections to the content of a YAML flow mapping, without the enclosing braces.
 func inBraces(text string) string {
 	return string(bytes.ReplaceAll(bytes.TrimSpace([]byte(text)), []byte("\n"), []byte(", ")))
 }
 
-// processors returns a chain of the processors. The chain sends samples to both gpu_window and
-// gpu_events.
+// processors returns the first processor of a chain that is configured by sections. The chain sends
+// samples to both gpu_window and gpu_events.
 func processors(t *testing.T, next consumer.Metrics, logs consumer.Logs, start func(component.Component)) consumer.Metrics {
 	t.Helper()
 	conf := section(t, sections)
@@ -228,7 +230,7 @@ func TestStagesSendTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 				for _, form := range []string{inReceiver, inProcessor} {
 					got := play(t, scenario, seed, form)
 					assert.Empty(t, difference(want.points, got.points), form)
-					if form != inProcessor { // the stages of a processor send no log records
+					if form != inProcessor { // stages inside a processor do not send log records
 						assert.Empty(t, difference(want.records, got.records), form)
 					}
 				}
@@ -237,7 +239,8 @@ func TestStagesSendTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 	}
 }
 
-// difference returns up to six sorted lines that only one of the lists contains.
+// difference compares two sorted lists and returns up to six lines that are in only one of the
+// lists.
 func difference(want, got []string) (out []string) {
 	for len(out) < 6 && (len(want) > 0 || len(got) > 0) {
 		switch {
@@ -252,7 +255,8 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns the number of random cases: quick with the flag -short, and full otherwise.
+// cases returns the number of random test cases to run. With the flag -short, the number is the
+// argument quick. Otherwise, the number is the argument full.
 func cases(quick, full int) int {
 	if testing.Short() {
 		return quick

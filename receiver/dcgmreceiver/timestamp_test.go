@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
 )
 
-// ages maps the samples in one body to their ages according to their timestamps. An age of 0 means
-// that the sample has no timestamp.
+// ages maps each sample in a body to the age that its timestamp indicates. An age of 0 means that
+// the sample has no timestamp.
 var ages = map[string]time.Duration{
 	"none": 0, "fresh": time.Second, "older": 4 * time.Minute, "too_old": 5*time.Minute + time.Second,
 	"ahead": -30 * time.Second, "future": -61 * time.Second,
@@ -60,8 +60,8 @@ func TestSampleTimestampsAreUsedIfHonored(t *testing.T) {
 	}
 }
 
-// Values that an exporter reads one after another get the same time. Values of another device, or
-// of a group that the exporter no longer reads, keep their own times.
+// Values of a device that the exporter reads one after another get the same time. Values of other
+// devices keep their own times. Values that the exporter no longer reads also keep their own times.
 func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, body := time.Now().Truncate(time.Millisecond), ""
@@ -91,8 +91,8 @@ func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	})
 }
 
-// An exporter that has only old readings still responds. It is therefore up, but it provides no
-// samples.
+// An exporter that has only old readings still responds. Therefore, gpu.exporter.up is 1, but the
+// batch contains no samples of devices.
 func TestExporterWithOutdatedSamplesIsUpAndHasNoSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n network
