@@ -401,7 +401,7 @@ func TestLocalhostIsScrapedIfTheAPIServerDoesNotRespond(t *testing.T) {
 	for name, test := range map[string]struct {
 		client *fake.Clientset
 		change func(*DiscoveryConfig)
-		after  time.Duration // time of the first scrape
+		after  time.Duration // the time of the first scrape
 		node   string
 		reason string
 	}{

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 )
 
-// maxBatch is the maximum number of points per batch. A large cluster has a hundred thousand
-// points. Most exporters cannot send so many points in one request.
+// maxBatch is the maximum number of points per batch. A large cluster has about a hundred thousand
+// points, which is more than most exporters can send in one request.
 const maxBatch = 8192
 
 // batches converts points into batches.
@@ -22,9 +22,9 @@ type batches struct {
 	version     string
 }
 
-// build builds a batch from the first points in from, at most maxBatch of them. It returns the
-// batch and the number of points. Points with the same Place and the same metric must be
-// consecutive.
+// build returns a batch of the first points in the slice from, and the number of points in the
+// batch, which is at most maxBatch. In the slice, points with the same Place and the same metric
+// must be consecutive.
 func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
 	n := min(len(from), maxBatch)
@@ -59,7 +59,7 @@ func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, in
 	return md, n
 }
 
-// resource adds a Resource for the place and returns its metrics.
+// resource adds a Resource for the place to a batch and returns the metrics of this Resource.
 func (b *batches) resource(md pmetric.Metrics, place demand.Place) pmetric.MetricSlice {
 	rm := md.ResourceMetrics().AppendEmpty()
 	attributes := rm.Resource().Attributes()

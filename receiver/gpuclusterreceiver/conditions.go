@@ -12,11 +12,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// maxConditions is the maximum number of conditions per node that have a series.
+// maxConditions is the maximum number of conditions that are emitted per node.
 const maxConditions = 32
 
-// defaultConditions returns patterns that match the conditions from the following components: GPU
-// plugins of node-problem-detector (XidCriticalError, GPUMissing, NVLinkStatusInactive,
+// defaultConditions returns patterns that match the conditions that the following components set:
+// GPU plugins for node-problem-detector (XidCriticalError, GPUMissing, NVLinkStatusInactive,
 // UnhealthyNvidiaDevicePlugin), the EKS node monitoring agent (AcceleratedHardwareReady), and
 // NVSentinel (GpuMemWatch, SysLogsXIDError, NVSwitchDown, DCGMError, FabricManagerDown,
 // NVCRECertFailed, and MultipleRemediations, which comes from its analyzer).
@@ -27,10 +27,10 @@ func defaultConditions() []string {
 	}
 }
 
-// conditionPattern matches a valid element of node_conditions.
+// conditionPattern matches the valid elements of the setting node_conditions.
 var conditionPattern = regexp.MustCompile(`^[A-Za-z0-9*._/-]+$`)
 
-// compileConditions returns a regular expression that matches the types of the conditions to emit.
+// compileConditions returns a regular expression that matches the condition types to emit.
 func compileConditions(patterns []string) (*regexp.Regexp, error) {
 	alternatives := make([]string, len(patterns))
 	for i, p := range patterns {
@@ -44,8 +44,8 @@ func compileConditions(patterns []string) (*regexp.Regexp, error) {
 }
 
 // convertConditions returns the conditions to emit, sorted by type, and the number of matching
-// conditions that were dropped. If several conditions have the same type, only the first one is
-// emitted.
+// conditions that were dropped. If several conditions have the same type, convertConditions returns
+// only the first one.
 func convertConditions(all []corev1.NodeCondition, emitted *regexp.Regexp) (_ []demand.Condition, dropped int64) {
 	var out []demand.Condition
 	for _, c := range all {

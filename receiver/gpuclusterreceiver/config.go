@@ -24,33 +24,34 @@ const minCollectionInterval = time.Second
 
 // Config configures the gpu_cluster receiver.
 type Config struct {
-	// CollectionInterval is the time between two emissions.
+	// CollectionInterval is the time between emissions of the metrics.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 	// Kubernetes configures the connection to the API server.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
-	// ClusterName is the value of k8s.cluster.name. If it is empty, the attribute is not set.
+	// ClusterName is the value of k8s.cluster.name. If ClusterName is empty, k8s.cluster.name is
+	// not set.
 	ClusterName string `mapstructure:"cluster_name"`
-	// LeaderElection configures which replica emits points. Receivers with different configurations
-	// must use leases with different names.
+	// LeaderElection configures the election of the replica that emits points. Receivers with
+	// different configurations must use leases with different names.
 	LeaderElection lease.Config `mapstructure:"leader_election"`
-	// Resources are additional names of GPU resources. Each element is a full name or a prefix that
-	// ends in *.
+	// Resources are additional GPU resource names. Each element is a full name, or a prefix
+	// followed by *.
 	Resources []string `mapstructure:"resources"`
 	// DRADrivers are the DRA drivers whose devices are GPUs.
 	DRADrivers []string `mapstructure:"dra_drivers"`
-	// DeviceClasses are the device classes that always count as GPU classes, regardless of their
-	// objects.
+	// DeviceClasses are the names of device classes that always count as GPU classes, regardless of
+	// the content of the DeviceClass objects.
 	DeviceClasses []string `mapstructure:"device_classes"`
-	// NodeConditions are patterns for the types of the node conditions to emit. A * matches any
-	// characters.
+	// NodeConditions are patterns for the types of the node conditions to emit. The wildcard *
+	// matches any sequence of characters.
 	NodeConditions []string `mapstructure:"node_conditions"`
-	// FirstAvailable defines which alternative of a pending request counts as the demand of the
-	// request: the largest alternative (max) or the most preferred alternative (first).
+	// FirstAvailable defines which alternative of a pending firstAvailable request counts as
+	// demand: the largest alternative (max) or the most preferred alternative (first).
 	FirstAvailable string `mapstructure:"first_available"`
-	// Metrics enables or disables individual metrics by name. All are enabled by default.
+	// Metrics enables or disables individual metrics by name. All metrics are enabled by default.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// FlatAttributes copies the attributes of the Resource to each point. It is intended for
-	// backends that store only point attributes.
+	// FlatAttributes makes the receiver copy the Resource attributes to each point. This setting is
+	// intended for backends that store only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
 }
 
@@ -69,8 +70,8 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values. Kubernetes and LeaderElection are validated separately.
+// Validate implements confmap.Validator. Each validation error contains the name of the field, the
+// value, and the allowed values. Kubernetes and LeaderElection have their own Validate methods.
 func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(cfg.CollectionInterval >= minCollectionInterval,
@@ -93,12 +94,12 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// families returns the GPU resource names.
+// families returns the resource names and device classes that count as GPUs.
 func (cfg *Config) families() (gpushare.Families, error) {
 	return gpushare.NewFamilies(cfg.Resources, cfg.DeviceClasses)
 }
 
-// emitted returns the metrics that the receiver emits.
+// emitted returns the metrics that the receiver can emit.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return m.Stage != signal.StageCluster })
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// convertPod returns the fields of a pod that affect the demand. It also uses families to check the
-// rules of the GPU share API.
+// convertPod returns the fields of a pod that affect the demand for GPUs. With the argument
+// families, convertPod also checks which rules of the GPU share API the pod violates.
 func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	out := &demand.Pod{
 		Namespace:   p.Namespace,
@@ -79,7 +79,7 @@ func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	return out
 }
 
-// requestsExtended reports whether a pod requests any extended resource. Most pods do not.
+// requestsExtended reports whether a pod requests any extended resource. Most pods request none.
 func requestsExtended(p *corev1.Pod) bool {
 	lists := []corev1.ResourceList{p.Spec.Overhead}
 	for _, c := range gpushare.Containers(p) {
@@ -95,15 +95,15 @@ func requestsExtended(p *corev1.Pod) bool {
 	})
 }
 
-// convertNode returns a node and the conditions to emit for it.
+// convertNode converts a node and selects the conditions to emit for the node.
 func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	conditions, dropped := convertConditions(n.Status.Conditions, emitted)
 	return &demand.Node{Node: n, Conditions: conditions, LeftOut: dropped}
 }
 
-// convertSlice converts a ResourceSlice and its devices. dropped contains the names of the
-// attributes that were dropped because a value is too long, or because an attribute that must have
-// one value has several values. A name is listed once per device and reason.
+// convertSlice converts a ResourceSlice and its devices. The result dropped contains the names of
+// the attributes that were dropped because a value is too long, or because there are several values
+// for an attribute that must have only one. A name is listed once per device and reason.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {
@@ -114,8 +114,8 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []str
 	return out, dropped
 }
 
-// maxValue is the maximum length of an attribute value in bytes. A single value has at most 64
-// bytes, but a list can be longer.
+// maxValue is the maximum length of an attribute value in bytes. A single value is limited to 64
+// bytes by the API, but a list of values may be longer.
 const maxValue = demand.MaxValue
 
 func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped []string) {
@@ -145,15 +145,15 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 			dropped = append(dropped, string(name))
 			continue
 		}
-		// Share the memory of the keys, because a cluster has tens of thousands of devices with the
-		// same keys.
+		// Store each key only once in memory, because a cluster may have tens of thousands of
+		// devices with the same keys.
 		key := unique.Make(demand.AttributePrefix + shortName(driver, name)).Value()
 		out.Attributes = append(out.Attributes, demand.Attribute{Key: key, Value: value})
 	}
 	slices.SortFunc(out.Attributes, func(a, b demand.Attribute) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
 	})
-	// A name without a domain is equivalent to the same name with the driver's domain.
+	// A name without a domain is equivalent to the name that is qualified with the driver's domain.
 	out.Attributes = slices.CompactFunc(out.Attributes, func(a, b demand.Attribute) bool { return a.Key == b.Key })
 	for name, c := range d.Capacity {
 		out.Capacity = append(out.Capacity, demand.Capacity{Name: shortName(driver, name), Value: c.Value.AsApproximateFloat64()})
@@ -168,13 +168,14 @@ func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, drop
 	return out, dropped
 }
 
-// shortName removes the driver's domain from a name. A name without a domain belongs to the
-// driver's domain.
+// shortName removes the driver's domain from a qualified name. Names without a domain implicitly
+// belong to the driver's domain.
 func shortName(driver string, name resourcev1.QualifiedName) string {
 	return strings.TrimPrefix(string(name), driver+"/")
 }
 
-// attributeText formats a value as a string. Lists are separated by commas.
+// attributeText formats an attribute value as a string. The elements of a list are separated by
+// commas.
 func attributeText(a resourcev1.DeviceAttribute) string {
 	switch {
 	case a.StringValue != nil:
@@ -196,7 +197,7 @@ func attributeText(a resourcev1.DeviceAttribute) string {
 	return strings.Join(list, ",")
 }
 
-// convertTaints returns the taints of a device.
+// convertTaints converts the taints of a device.
 func convertTaints(taints []resourcev1.DeviceTaint) []demand.Taint {
 	var out []demand.Taint
 	for _, t := range taints {

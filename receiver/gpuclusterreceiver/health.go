@@ -11,12 +11,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// claimPrefix is the prefix of the allocated resource names that refer to a claim of the pod.
+// claimPrefix is the prefix of resource names in allocatedResourcesStatus that refer to a claim of
+// the pod.
 const claimPrefix = "claim:"
 
-// convertHealth returns the health that the kubelet reports for the devices of a pod. It also
-// returns the number of devices that were dropped because their ID or resource name is too long for
-// an attribute.
+// convertHealth returns the health that the kubelet reports for the devices of a pod. The result
+// dropped is the number of devices that were dropped because the ID or the resource name is too
+// long for an attribute.
 func convertHealth(p *corev1.Pod) (out []demand.Health, dropped int64) {
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]
@@ -27,7 +28,7 @@ func convertHealth(p *corev1.Pod) (out []demand.Health, dropped int64) {
 			if isClaim {
 				claimRef, _, _ = strings.Cut(claimRef, "/")
 				if claim = kube.ClaimNames(p)[claimRef]; claim == "" {
-					claim = claimRef // the claim was created for an extended resource
+					claim = claimRef // the scheduler created this claim for an extended resource
 				}
 			}
 			for _, r := range status.Resources {
@@ -58,8 +59,8 @@ func healthState(s corev1.ResourceHealthStatus) string {
 	return "unknown"
 }
 
-// pluginIdentity converts the ID from a device plugin to the attributes that identify the device in
-// metrics.
+// pluginIdentity converts a device ID from a device plugin to the attributes that identify the
+// device in metrics.
 func pluginIdentity(id string) []demand.Attribute {
 	d := exporters.PluginID(id)
 	switch {

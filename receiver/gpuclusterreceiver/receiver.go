@@ -26,7 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 )
 
-// clusterReceiver emits the store's points while this replica is the leader.
+// clusterReceiver emits the points of the store while this replica is the leader.
 type clusterReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -36,14 +36,15 @@ type clusterReceiver struct {
 	store     *store
 	batches   batches
 
-	// newCache is kube.Acquire. In tests, it returns a cache with a fake client.
+	// newCache is kube.Acquire, except in tests, where newCache returns a cache that uses a fake
+	// client.
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
-	progress componenthelper.Notice // notifies when objects or states have changed
+	progress componenthelper.Notice // Notifies run when objects or the states of kinds have changed.
 	term     atomic.Pointer[lease.Term]
-	size     int // number of points in the last emission
-	// These fields record whether the last emission dropped pools, devices or conditions.
+	size     int // The number of points in the last emission.
+	// The following fields record whether the last emission dropped pools, devices, or conditions.
 	pools, devices, conditions, claimConditions repeatedDrop
 
 	stopEmitting, stopElection context.CancelFunc
@@ -81,7 +82,7 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*cl
 	return r, err
 }
 
-// demandOptions returns the options of the demand package.
+// demandOptions returns the options for the demand package.
 func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 	opts := demand.Options{
 		IsGPU:    families.IsGPU,
@@ -96,16 +97,16 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 	return opts
 }
 
-// Start implements component.Component. It returns an error if the address of the API server is
-// unknown. This is the case outside a cluster if there is no kubeconfig, or if the kubeconfig
-// cannot be read. Start does not return an error if the API server is unreachable.
+// Start implements component.Component. Start returns an error if the address of the API server is
+// unknown, because the collector runs outside a cluster and the kubeconfig is missing or cannot be
+// read. If the API server is unreachable, Start does not return an error.
 func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
 	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
 	if err != nil {
 		return fmt.Errorf("kubernetes: %w", err)
 	}
-	// Without an API server, all kinds are off, so checking one kind is sufficient.
-	c.Need(kinds...) //nolint:contextcheck // the informers outlive Start
+	// If there is no API server, all kinds are off, so checking one kind is sufficient.
+	c.Need(kinds...) //nolint:contextcheck // The informers must continue to run after Start returns.
 	if state := c.State(kube.Pods); state.Phase == kube.Off {
 		c.Release()
 		return fmt.Errorf("kubernetes: the address of the API server, the only data source, is unknown: %w", state.Err)
@@ -124,7 +125,7 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 	r.stateChanged()
 
-	ctx = context.WithoutCancel(ctx) // The context of Start ends when Start returns.
+	ctx = context.WithoutCancel(ctx) // The context of Start may be canceled when Start returns.
 	emitting, stopEmitting := context.WithCancel(ctx)
 	electing, stopElection := context.WithCancel(ctx)
 	r.stopEmitting, r.stopElection = stopEmitting, stopElection
@@ -134,7 +135,8 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// elect sends the leadership terms of this replica to terms until ctx is done.
+// elect takes part in leader election and sends each leadership term of this replica to the channel
+// terms, until ctx is done.
 func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	client := r.cache.Client()
 	if client == nil { // The cache has no API server.
@@ -160,7 +162,7 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	}
 }
 
-// run emits points during each term until ctx is done.
+// run emits points during each leadership term, until ctx is done.
 func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	for {
 		select {
@@ -172,12 +174,12 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	}
 }
 
-// emitDuringTerm emits points until the term ends or ctx is done. The first emission happens when
-// all kinds are settled. Further emissions happen once per interval.
+// emitDuringTerm emits points until the leadership term ends or ctx is done. The first emission
+// happens when all kinds are settled. After that, points are emitted once per interval.
 func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	termContext, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // the lease ends the term; the caller does not
+	defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // The term ends with the lease, not with the caller's context.
 	r.term.Store(t)
 	defer r.term.Store(nil)
 
@@ -201,7 +203,8 @@ func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	}
 }
 
-// settled reports whether each kind is either known or will not become known soon.
+// settled reports whether waiting longer would not help: Each kind is either known or not expected
+// to become known soon.
 func (r *clusterReceiver) settled() bool {
 	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
 		known, settled := r.kindState(k)
@@ -210,7 +213,8 @@ func (r *clusterReceiver) settled() bool {
 }
 
 // kindState reports whether all objects of a kind are known, and whether waiting for them is
-// unnecessary. If the API server is unavailable, the objects that were last read count as known.
+// unnecessary. If the API server is unavailable, the last objects that were read still count as
+// known.
 func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	switch state := r.cache.State(k); state.Phase {
 	case kube.Synced, kube.Stale:
@@ -221,8 +225,8 @@ func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	}
 }
 
-// observed returns the kinds whose objects are known. Points that depend on an unknown kind are not
-// emitted.
+// observed returns the kinds for which all objects are known. Points that depend on an unknown kind
+// are not emitted.
 func (r *clusterReceiver) observed() demand.Observed {
 	pods, podsSettled := r.kindState(kube.Pods)
 	nodes, nodesSettled := r.kindState(kube.Nodes)
@@ -237,12 +241,13 @@ func (r *clusterReceiver) observed() demand.Observed {
 		Slices:    devices && rulesSettled,
 		Claims:    claims && classesSettled && podsSettled && templatesSettled && devicesSettled,
 		Templates: templates,
-		// If the API server does not serve this API, there are no rules.
+		// If the API server does not serve DeviceTaintRules, it is known that there are none.
 		TaintRules: rules || r.cache.State(kube.DeviceTaintRules).Phase == kube.Absent,
 	}
 }
 
-// emit sends the current points. If the term ends, emit stops early.
+// emit sends the current points. If the leadership term ends, emit does not send the remaining
+// points.
 func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time) {
 	started := time.Now()
 	points, stats := r.store.points(now, r.observed(), make([]demand.Point, 0, r.size))
@@ -286,15 +291,14 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 }
 
-// repeatedDrop records whether the last emission dropped items. A single drop is normal, because a
-// pool is incomplete while its driver replaces the slices.
+// repeatedDrop detects that two consecutive emissions dropped items. A single drop is normal,
+// because a pool is temporarily incomplete while its driver replaces the slices.
 type repeatedDrop struct {
 	componenthelper.Trouble
 	droppedBefore bool // whether the last emission dropped items
 }
 
-// isRepeated records that an emission dropped n items. It reports whether the drop should be
-// logged.
+// isRepeated records that an emission dropped n items, and reports whether to log the drop.
 func (l *repeatedDrop) isRepeated(now time.Time, n int64) bool {
 	repeated := n > 0 && l.droppedBefore
 	l.droppedBefore = n > 0
@@ -314,8 +318,8 @@ func (r *clusterReceiver) registerCallbacks() error {
 	)
 }
 
-// stateChanged reports to the host when some kinds can no longer be read or can be read again. It
-// is not an error if the API server does not serve an API. The cache logs errors.
+// stateChanged reports to the host which kinds currently cannot be read. An API that the API server
+// does not serve is not an error. Errors are logged by the cache.
 func (r *clusterReceiver) stateChanged() {
 	r.progress.Notify()
 	var errs []error
@@ -333,9 +337,9 @@ func (r *clusterReceiver) stateChanged() {
 	r.status.Report("objects", errors.Join(errs...))
 }
 
-// Shutdown implements component.Component. It releases the lease, so that another replica can take
-// over immediately. If ctx is done before all goroutines have stopped, Shutdown returns the error
-// of ctx.
+// Shutdown implements component.Component. Shutdown releases the lease, so that another replica can
+// take over immediately. If ctx is done before all goroutines have stopped, Shutdown returns the
+// error from ctx.
 func (r *clusterReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.cache == nil {

@@ -19,24 +19,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// kinds are the kinds of objects that the receiver reads.
+// kinds are the kinds of Kubernetes objects that the receiver reads.
 var kinds = []kube.Kind{
 	kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates,
 	kube.DeviceTaintRules,
 }
 
-// store keeps a demand.Cluster up to date. It processes every change to an object in the cache.
+// store keeps a demand.Cluster up to date by applying every change to the objects in the cache.
 type store struct {
 	families   gpushare.Families
-	conditions *regexp.Regexp // matches the types of the emitted node conditions
-	changed    func()         // called after every change
+	conditions *regexp.Regexp // Matches the condition types to emit.
+	changed    func()         // Called after every change.
 	logger     *zap.Logger
-	dropped    atomic.Int64            // number of dropped device attributes and dropped device IDs of pods
-	tooLong    componenthelper.Trouble // attributes that were dropped
+	dropped    atomic.Int64            // The number of dropped device attributes and dropped device IDs.
+	tooLong    componenthelper.Trouble // Limits how often dropped attributes are logged.
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
-	stored  map[kube.Kind]int // number of objects from the cache that currently exist
+	stored  map[kube.Kind]int // the number of objects in the store for each kind
 
 	completeKinds map[kube.Kind]bool // also guarded by mu
 }
@@ -90,8 +90,8 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	}
 }
 
-// recordDropped counts the attributes that were dropped from a slice's devices. It logs the first
-// dropped attributes.
+// recordDropped counts the attributes that were dropped from the devices of a slice, and logs the
+// first of them.
 func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
 	if len(attributes) == 0 || !s.tooLong.ShouldLog(time.Now()) {
@@ -103,7 +103,7 @@ func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 		zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 }
 
-// unconverted returns a converter that stores an object without converting it.
+// unconverted returns a function that stores objects of type T without converting them.
 func unconverted[T any](set func(T)) func(T) func() {
 	return func(object T) func() { return func() { set(object) } }
 }
@@ -112,8 +112,9 @@ func clusterScoped(remove func(name string)) func(namespace, name string) {
 	return func(_, name string) { remove(name) }
 }
 
-// handle returns the event handler for the objects of one kind. It calls convert without holding
-// the lock. It holds the lock when it calls remove and the function that convert returns.
+// handle returns the event handler for the objects of one kind. The handler calls the function
+// convert without holding the lock. The handler holds the lock while it calls the function remove,
+// or the function that convert returned.
 func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
 	set := func(object any, delta int) {
 		typed, ok := object.(T)
@@ -144,8 +145,9 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 	}
 }
 
-// isComplete reports whether all n objects in the initial list of the kind have reached the store.
-// Their events arrive shortly after the cache is complete.
+// isComplete reports whether all objects from the initial list of the kind have reached the store.
+// The function n returns the number of these objects. The last events reach the store shortly after
+// the cache is complete.
 func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +157,7 @@ func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	return s.completeKinds[k]
 }
 
-// points appends the points of the observed kinds to out.
+// points appends the points for the observed kinds to out.
 func (s *store) points(now time.Time, seen demand.Observed, out []demand.Point) ([]demand.Point, demand.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

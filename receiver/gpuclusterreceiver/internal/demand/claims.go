@@ -45,11 +45,12 @@ func results(c *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAllocationRe
 	return c.Status.Allocation.Devices.Results
 }
 
-// classTally contains counts for the claims of one device class.
+// classTally contains the numbers of claims and devices for one device class, by claim state.
 type classTally struct{ claims, devices [numClaimStates]int64 }
 
-// addClaims emits two numbers for each class: the number of claims, and the number of devices that
-// these claims request or that are allocated to them.
+// addClaims emits two numbers for each device class and claim state: the number of claims, and the
+// number of devices. Allocated devices count for claims with an allocation, and requested devices
+// for pending claims.
 func (e *emission) addClaims() {
 	tallies := map[string]*classTally{}
 	for className := range e.gpuClasses {
@@ -66,11 +67,12 @@ func (e *emission) addClaims() {
 			t.devices[state] = add(t.devices[state], n)
 		}
 	}
-	byClass := map[string]int64{} // the devices of one claim
+	byClass := map[string]int64{} // the number of devices of one claim for each class
 	for _, c := range e.claims {
 		state := stateOf(c)
 		// The demand for an extended resource is already part of the pod's requests, even if the
-		// scheduler creates a claim for it. A terminating claim that has no devices has no demand.
+		// scheduler creates a claim for it. A terminating claim that has no allocated devices does
+		// not count as demand.
 		extended := c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
 		if extended || state == pending && c.DeletionTimestamp != nil {
 			continue
@@ -113,8 +115,8 @@ func (e *emission) addClaims() {
 	}
 }
 
-// addRequested adds the devices that a claim requests to byClass. It does not count requests for
-// admin access, because they do not take devices away from other claims.
+// addRequested adds the number of devices that a claim requests to byClass. Requests for admin
+// access do not count, because they do not take devices away from other claims.
 func (e *emission) addRequested(spec resourcev1.ResourceClaimSpec, byClass map[string]int64) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
@@ -132,7 +134,7 @@ func (e *emission) addRequested(spec resourcev1.ResourceClaimSpec, byClass map[s
 	}
 }
 
-// alternatives returns the alternatives of a request, with the most preferred alternative first.
+// alternatives returns the alternatives of a request, starting with the most preferred one.
 func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	if r.Exactly == nil {
 		return r.FirstAvailable
@@ -142,8 +144,9 @@ func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	}}
 }
 
-// devices returns the number of devices that an alternative counts as. A request for all matching
-// devices counts as one device, because the number of devices is not known before the allocation.
+// devices returns the number of devices that an alternative requests. A request for all matching
+// devices counts as one device, because the number of matching devices is unknown before the
+// allocation.
 func devices(a *resourcev1.DeviceSubRequest) int64 {
 	if a.AllocationMode == resourcev1.DeviceAllocationModeAll {
 		return 1
@@ -152,10 +155,10 @@ func devices(a *resourcev1.DeviceSubRequest) int64 {
 }
 
 // choose returns the alternative that counts as the demand of the request, or nil if no alternative
-// has a GPU class. It considers only alternatives with a GPU class. By default, it returns the
-// largest alternative. If several alternatives are equally large, it returns the most preferred of
-// them. If the option First is set, choose returns the most preferred alternative regardless of its
-// size.
+// has a GPU class. Only alternatives with a GPU class are considered. By default, choose returns
+// the largest alternative. If several alternatives are equally large, choose returns the most
+// preferred one. If the option First is set, choose returns the most preferred alternative
+// regardless of its size.
 func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev1.DeviceSubRequest {
 	var chosen *resourcev1.DeviceSubRequest
 	for i := range alternatives {
@@ -173,8 +176,8 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 	return chosen
 }
 
-// addAllocated adds the devices that were allocated to a claim to byClass. Shares of the same
-// device count separately only if their share IDs differ.
+// addAllocated adds the number of devices that are allocated to a claim to byClass. Several shares
+// of the same device count separately only if their share IDs differ.
 func (e *emission) addAllocated(c *resourcev1.ResourceClaim, byClass map[string]int64) {
 	allocations := results(c)
 	for i := range allocations {
@@ -186,13 +189,13 @@ func (e *emission) addAllocated(c *resourcev1.ResourceClaim, byClass map[string]
 	}
 }
 
-// gpuResult reports whether a result allocates a GPU.
+// gpuResult reports whether an allocation result allocates a GPU.
 func (e *emission) gpuResult(r *resourcev1.DeviceRequestAllocationResult, className string) bool {
 	return !ptr.Deref(r.AdminAccess, false) && (slices.Contains(e.opts.Drivers, r.Driver) || e.isGPUClass(className))
 }
 
-// isDuplicate reports whether the result with index i has the same share of the same device as an
-// earlier result.
+// isDuplicate reports whether results[i] allocates the same share of the same device as an earlier
+// result.
 func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool {
 	r := &results[i]
 	return slices.ContainsFunc(results[:i], func(before resourcev1.DeviceRequestAllocationResult) bool {
@@ -200,10 +203,10 @@ func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool
 	})
 }
 
-// addClaimDevices emits one point for each combination of a device and a pod that reserves it. It
-// also emits one point for each condition of a device.
+// addClaimDevices emits one point for each combination of an allocated device and a pod for which
+// the claim is reserved. It also emits one point for each condition of an allocated device.
 func (e *emission) addClaimDevices() {
-	var devices, conditions []Point // devices of one claim; the points have no pod yet
+	var devices, conditions []Point // points for the devices of one claim; the pod is added later
 	withConditions := !e.opts.Disabled[signal.K8sResourceClaimDeviceCondition]
 	for _, c := range e.claims {
 		devices = devices[:0]
@@ -234,8 +237,9 @@ func (e *emission) addClaimDevices() {
 	e.out = append(e.out, conditions...)
 }
 
-// podsOf returns the pods for which a claim is reserved. A claim can be reserved for a pod, or for a
-// PodGroup whose pods reference the claim. Only the names and UIDs of the returned pods are set.
+// podsOf returns the pods for which a claim is reserved. A claim may be reserved for individual
+// pods, or for a PodGroup whose pods reference the claim. Only the names and UIDs of the returned
+// pods are set.
 func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
 	for i := range c.Status.ReservedFor {
 		switch r := &c.Status.ReservedFor[i]; gpushare.ConsumerOf(r) {
@@ -247,13 +251,13 @@ func (e *emission) podsOf(c *resourcev1.ResourceClaim) (pods []Pod) {
 					pods = append(pods, Pod{Name: p.Name, UID: p.UID})
 				}
 			}
-		case gpushare.OtherConsumer: // the pods of this consumer are unknown
+		case gpushare.OtherConsumer: // the pods of other kinds of consumers are unknown
 		}
 	}
 	return pods
 }
 
-// podsOfGroup returns the pods that belong to a PodGroup and reference a claim.
+// podsOfGroup returns the pods that belong to the given PodGroup and reference the claim.
 func (e *emission) podsOfGroup(c *resourcev1.ResourceClaim, group string) []*Pod {
 	if e.byClaim == nil {
 		e.byClaim = map[claimOfGroup][]*Pod{}

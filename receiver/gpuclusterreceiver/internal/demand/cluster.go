@@ -16,24 +16,25 @@ import (
 
 // Options configures a [Cluster].
 type Options struct {
-	// IsGPU reports whether a resource name is the name of a GPU resource. The resources of GPU
-	// classes also count as GPU resources.
+	// IsGPU reports whether a resource name is a GPU resource. In addition, the extended resources
+	// of GPU classes always count as GPU resources.
 	IsGPU func(resource string) bool
 	// Rules are the names of all rules that a pod can violate.
 	Rules []string
 	// Drivers are the DRA drivers whose devices are GPUs.
 	Drivers []string
-	// Classes are the device classes that always count as GPU classes, regardless of their objects.
+	// Classes are the names of device classes that always count as GPU classes, regardless of the
+	// content of the DeviceClass objects.
 	Classes []string
-	// First makes the first alternative of a firstAvailable request count as the demand of the
-	// request. By default, the largest alternative counts.
+	// First is true if the most preferred alternative of a firstAvailable request counts as demand.
+	// Otherwise, the largest alternative counts.
 	First bool
-	// Disabled metrics are not emitted.
+	// Disabled contains the metrics that are not emitted.
 	Disabled map[*signal.Metric]bool
 }
 
-// Observed contains the kinds whose objects are known. Metrics that depend on an unknown kind are
-// not emitted.
+// Observed records for which kinds all objects are known. Metrics that depend on an unknown kind
+// are not emitted.
 type Observed struct {
 	Pods, Nodes, Slices, Claims, Templates bool
 	// TaintRules is also true if the API server does not serve DeviceTaintRules.
@@ -45,28 +46,29 @@ type Stats struct {
 	// AllModeRequests is the number of requests in pending claims that request all matching
 	// devices. Each of these requests counts as one device.
 	AllModeRequests int64
-	// IncompletePools is the number of pools of allowed drivers that are not emitted, because
-	// slices with the highest generation are missing or contradict each other.
+	// IncompletePools is the number of pools that are not emitted, because slices of the highest
+	// generation are missing or inconsistent.
 	IncompletePools int64
-	// IncompletePool is one of the incomplete pools, in the form driver/pool.
+	// IncompletePool is an example of an incomplete pool, in the form driver/pool.
 	IncompletePool string
-	// UnknownDevices is the number of allocated devices that are not in any complete pool. They
-	// cannot be joined with telemetry.
+	// UnknownDevices is the number of allocated devices that are not in any complete pool. Devices
+	// that are not in a complete pool cannot be joined with telemetry.
 	UnknownDevices int64
-	// UnknownDevice is one of the unknown devices, in the form driver/pool/device.
+	// UnknownDevice is an example of an unknown device, in the form driver/pool/device.
 	UnknownDevice string
 	// ConditionsLeftOut is the number of node conditions that were dropped.
 	ConditionsLeftOut int64
-	// ConditionsNode is a node for which conditions were dropped.
+	// ConditionsNode is an example of a node for which conditions were dropped.
 	ConditionsNode string
 	// ClaimConditionsLeftOut is the number of conditions of allocated devices that were dropped
-	// because the condition type is too long.
+	// because their type is too long.
 	ClaimConditionsLeftOut int64
-	// ConditionsClaim is a claim for which conditions were dropped, in the form namespace/name.
+	// ConditionsClaim is an example of a claim for which conditions were dropped, in the form
+	// namespace/name.
 	ConditionsClaim string
 }
 
-// Cluster stores the objects of a cluster. It is not safe for concurrent use.
+// Cluster stores the objects of a Kubernetes cluster. A Cluster is not safe for concurrent use.
 type Cluster struct {
 	opts      Options
 	selectors []*regexp.Regexp
@@ -74,7 +76,7 @@ type Cluster struct {
 	pods          map[objectName]*Pod
 	nodes         map[string]*Node
 	claims        map[objectName]*resourcev1.ResourceClaim
-	createdClaims map[claimEntry]int // number of claims that were created for an entry of a pod or a PodGroup
+	createdClaims map[claimEntry]int // the number of existing claims for each entry
 	templates     map[objectName]*resourcev1.ResourceClaimTemplate
 	classes       map[string]*resourcev1.DeviceClass
 	slices        map[string]*Slice
@@ -86,8 +88,8 @@ type Cluster struct {
 type objectName struct{ namespace, objectName string }
 
 // claimEntry identifies an entry in spec.resourceClaims of a pod or a PodGroup. Either podUID or
-// group is set. The pods of a PodGroup contain the same entry and share the claim that is created
-// for it.
+// group is set. All pods of a PodGroup contain the entries of the group, and share the claims that
+// are created for these entries.
 type claimEntry struct {
 	podUID string
 	group  objectName
@@ -116,7 +118,8 @@ func New(opts Options) *Cluster {
 	return c
 }
 
-// SetPod adds or replaces a pod. If the pod does not affect any metric, SetPod deletes it.
+// SetPod adds or replaces a pod. If the new pod does not affect any metric, SetPod deletes the
+// stored pod instead.
 func (c *Cluster) SetPod(p *Pod) {
 	if p.isIrrelevant() {
 		c.DeletePod(p.Namespace, p.Name)
@@ -145,8 +148,8 @@ func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// entryOf returns the entry for which a claim was created. It returns the zero value if the claim
-// was not created from a template.
+// entryOf returns the entry in spec.resourceClaims for which a claim was created. If the claim was
+// not created from a template, entryOf returns the zero value.
 func entryOf(claim *resourcev1.ResourceClaim) claimEntry {
 	owner := metav1.GetControllerOfNoCopy(claim)
 	entry := claim.Annotations[resourcev1.PodResourceClaimAnnotation]
@@ -160,7 +163,7 @@ func entryOf(claim *resourcev1.ResourceClaim) claimEntry {
 	return claimEntry{}
 }
 
-// isCreated reports whether the claim for an entry of the pod exists.
+// isCreated reports whether a claim exists for the given entry of a pod.
 func (c *Cluster) isCreated(p *Pod, entry string) bool {
 	return c.createdClaims[claimEntry{podUID: p.UID, entry: entry}] > 0 ||
 		p.Group != "" && c.createdClaims[claimEntry{group: objectName{p.Namespace, p.Group}, entry: entry}] > 0
@@ -197,7 +200,7 @@ func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name
 // DeleteClass deletes a device class.
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
-// Points appends the points of all observed kinds to out. Points that have the same Place and the
+// Points appends the points for all observed kinds to out. Points that have the same Place and the
 // same metric are consecutive.
 func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point, Stats) {
 	e := &emission{Cluster: c, now: now, observed: observed, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
@@ -222,7 +225,7 @@ func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point
 	return e.out, e.stats
 }
 
-// emission contains the state of one call of Points.
+// emission contains the state of a single call of Points.
 type emission struct {
 	*Cluster
 	now      time.Time
@@ -230,12 +233,12 @@ type emission struct {
 	out      []Point
 	stats    Stats
 
-	gpuClasses   map[string]bool         // classes that are GPU classes because of their objects
-	gpuResources map[string]bool         // cached results of the method isGPU
-	byClaim      map[claimOfGroup][]*Pod // the pods that reference a claim; nil until a claim is reserved for a PodGroup
+	gpuClasses   map[string]bool         // The classes that are GPU classes because of the content of their objects.
+	gpuResources map[string]bool         // The cached results of the method isGPU.
+	byClaim      map[claimOfGroup][]*Pod // The pods that reference a claim; nil until it is needed for a PodGroup.
 }
 
-// claimOfGroup identifies the pods of a PodGroup that reference a claim.
+// claimOfGroup identifies a claim and a PodGroup whose pods may reference the claim.
 type claimOfGroup struct {
 	claim objectName
 	group string
@@ -253,7 +256,8 @@ func (e *emission) double(m *signal.Metric, place Place, v float64, attrs ...Att
 	}
 }
 
-// findGPUClasses finds the class objects that are GPU classes, and their extended resource names.
+// findGPUClasses finds the DeviceClass objects that are GPU classes, and the extended resource
+// names of these classes.
 func (e *emission) findGPUClasses() {
 	for className, class := range e.classes {
 		resource := ptr.Deref(class.Spec.ExtendedResourceName, "")
@@ -268,7 +272,8 @@ func (e *emission) findGPUClasses() {
 	}
 }
 
-// deviceClassResource is the prefix of the implicit extended resource of a device class.
+// deviceClassResource is the prefix of the extended resource names that Kubernetes implicitly
+// defines for device classes.
 const deviceClassResource = "deviceclass.resource.kubernetes.io/"
 
 // namedGPUClass reports whether a class is a GPU class because of its name.
@@ -280,8 +285,8 @@ func (c *Cluster) selectsGPU(s resourcev1.DeviceSelector) bool {
 	return s.CEL != nil && slices.ContainsFunc(c.selectors, func(r *regexp.Regexp) bool { return r.MatchString(s.CEL.Expression) })
 }
 
-// isGPUClass reports whether a requested class is a GPU class. The object of the class may be
-// unknown.
+// isGPUClass reports whether a requested device class is a GPU class. The DeviceClass object may be
+// missing.
 func (e *emission) isGPUClass(className string) bool {
 	return e.gpuClasses[className] || e.namedGPUClass(className)
 }
@@ -297,7 +302,7 @@ func (e *emission) isGPU(resource string) bool {
 	return gpu
 }
 
-// add returns a + b for non-negative amounts, or the largest int64 if the sum overflows.
+// add returns the sum of two non-negative amounts, or the largest int64 if the sum overflows.
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

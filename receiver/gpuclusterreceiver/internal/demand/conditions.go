@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// MaxValue is the maximum length of an attribute value in bytes. Other components may set longer
-// values.
+// MaxValue is the maximum length of an attribute value in bytes. Longer values that other
+// components set are dropped.
 const MaxValue = 256
 
 // These are the values of dra.condition.role.
@@ -22,9 +22,9 @@ const (
 )
 
 // addClaimConditions appends one point to out for each condition of an allocated device. The
-// attributes of the argument on describe the device. As in Kubernetes, the status of a binding
-// condition that has not been reported is unknown, because the scheduler still waits for the
-// condition.
+// argument on is a point whose attributes describe the device. As in Kubernetes, a binding
+// condition that has not been reported has the status unknown, because the scheduler still waits
+// for the condition.
 func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, on Point) []Point {
 	var conditions []metav1.Condition
 	for i := range c.Status.Devices {
@@ -58,7 +58,7 @@ func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, 
 	return out
 }
 
-// statusOf reports whether a device status describes an allocated device.
+// statusOf reports whether a device status belongs to an allocated device.
 func statusOf(s *resourcev1.AllocatedDeviceStatus, r *resourcev1.DeviceRequestAllocationResult) bool {
 	return s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device && ptr.Deref(s.ShareID, "") == string(ptr.Deref(r.ShareID, ""))
 }

@@ -33,8 +33,8 @@ func (e *emission) addHealth() {
 	}
 }
 
-// claimed reports whether the device of a claim is a GPU. It also returns the telemetry attributes
-// of the device.
+// claimed reports whether a device of a claim is a GPU, and returns the attributes that identify
+// the device in telemetry.
 func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	var given []resourcev1.DeviceRequestAllocationResult
 	c := e.claims[objectName{p.Namespace, h.Claim}]
@@ -45,7 +45,7 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 		driver, _, _ := strings.Cut(h.ID, "/")
 		return nil, slices.Contains(e.opts.Drivers, driver)
 	}
-	// A CDI ID does not show which of the claim's devices it identifies.
+	// A CDI ID does not show which device of the claim it belongs to.
 	gpu = true
 	for i := range given {
 		r := &given[i]
@@ -61,7 +61,8 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	return identity, gpu
 }
 
-// identity returns the telemetry attributes of an allocated device, or nil if they are unknown.
+// identity returns the attributes that identify an allocated device in telemetry, or nil if these
+// attributes are unknown.
 func (e *emission) identity(r *resourcev1.DeviceRequestAllocationResult) []Attribute {
 	if !e.observed.Slices {
 		return nil

@@ -5,12 +5,12 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// Pod contains the fields of a pod that affect its demand.
+// Pod contains the fields of a pod that affect the demand for GPUs.
 type Pod struct {
 	Namespace, Name, UID string
-	// Node is spec.nodeName. It is empty until the pod is bound.
+	// Node is spec.nodeName. Node is empty until the pod is bound to a node.
 	Node string
-	// Phase is status.phase. A pod whose phase is unknown may still hold its devices.
+	// Phase is status.phase. A pod in the phase Unknown may still hold its devices.
 	Phase corev1.PodPhase
 	// Created is metadata.creationTimestamp in seconds since the epoch.
 	Created int64
@@ -18,18 +18,20 @@ type Pod struct {
 	Terminating bool
 	// Gated is true if scheduling gates prevent the scheduler from processing the pod.
 	Gated bool
-	// Unschedulable is true if the scheduler found no node for the pod or reported an error.
+	// Unschedulable is true if the scheduler could not find a node for the pod, or reported an
+	// error.
 	Unschedulable bool
-	// Requests are the pod's requests for extended resources, without duplicates.
+	// Requests are the pod's requests for extended resources, with one element per resource.
 	Requests []Request
-	// TemplateClaims are the claims that are created from templates for this pod.
+	// TemplateClaims are the entries in spec.resourceClaims whose claims are created from
+	// templates.
 	TemplateClaims []TemplateClaim
-	// Claims are the names of the pod's ResourceClaims. If a claim is reserved for a PodGroup,
-	// Claims shows which pods of the group use the claim.
+	// Claims are the names of the pod's ResourceClaims. Claims is needed to determine which pods of
+	// a PodGroup use a claim that is reserved for the group.
 	Claims []string
-	// Group is the name of the pod's PodGroup, or "" if there is none.
+	// Group is the name of the pod's PodGroup, or "" if the pod does not belong to a group.
 	Group string
-	// Health is the health that the kubelet reports for the devices of the pod's containers.
+	// Health is the health of the devices of the pod's containers, as reported by the kubelet.
 	Health []Health
 	// LeftOut is the number of devices that were omitted from Health.
 	LeftOut int64
@@ -40,38 +42,41 @@ type Pod struct {
 // Ended reports whether the pod has finished and holds no resources.
 func (p *Pod) Ended() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
-// Request is a pod's request for a resource, in the resource's own unit.
+// Request is a pod's request for an extended resource, in the unit of the resource.
 type Request struct {
 	Resource string
-	// Effective is the amount that the scheduler reserves. It includes init containers, sidecar
-	// containers and the pod overhead.
+	// Effective is the amount that the scheduler reserves. This amount takes init containers,
+	// sidecar containers, and the pod overhead into account.
 	Effective int64
-	// Regular is the sum over the regular containers only. OpenCost uses this amount.
+	// Regular is the sum of the requests of regular containers only. OpenCost uses this amount.
 	Regular float64
 }
 
-// TemplateClaim is an entry in spec.resourceClaims that references a template.
+// TemplateClaim is an entry in spec.resourceClaims that references a ResourceClaimTemplate.
 type TemplateClaim struct {
-	// Name is the entry's name. Template is the name of the ResourceClaimTemplate.
+	// Name is the name of the entry. Template is the name of the ResourceClaimTemplate.
 	Name, Template string
-	// Made is true if the pod's status contains the name of the claim or states that no claim is
-	// needed.
+	// Made is true if the pod's status contains the name of the created claim, or states that no
+	// claim is needed.
 	Made bool
 }
 
 // Health is the health of a device, as reported by the kubelet.
 type Health struct {
 	Container string
-	// Resource is the name of the resource as reported by the kubelet. For a device of a claim, it
-	// has the form claim:<name of the claim in the pod>, optionally followed by /<request>.
+	// Resource is the name of the resource, as reported by the kubelet. For a device of a claim,
+	// Resource has the form claim:<name of the claim in the pod>, optionally followed by
+	// /<request>.
 	Resource string
-	// Claim is the name of the ResourceClaim. It is empty if the device belongs to a device plugin.
+	// Claim is the name of the ResourceClaim. If the device was allocated by a device plugin, Claim
+	// is empty.
 	Claim string
-	// ID is the ID from the device plugin, an ID of the form <driver>/<pool>/<device>, or a CDI ID.
+	// ID is the device ID from a device plugin, an ID of the form <driver>/<pool>/<device>, or a
+	// CDI ID.
 	ID string
 	// State is healthy, unhealthy, or unknown.
 	State string
-	// Identity contains the attributes that are encoded in the ID from a device plugin.
+	// Identity contains the attributes that are encoded in the device ID from a device plugin.
 	Identity []Attribute
 }
 
@@ -80,15 +85,16 @@ type Node struct {
 	*corev1.Node
 	// Conditions are the conditions to emit, with at most one condition per type.
 	Conditions []Condition
-	// LeftOut is the number of conditions that were dropped because of a limit.
+	// LeftOut is the number of conditions that were dropped because of the limits on their number
+	// and length.
 	LeftOut int64
 }
 
-// Condition is a condition of a node. Its status is true, false, or unknown.
+// Condition is a condition of a node. Status is true, false, or unknown.
 type Condition struct{ Type, Status string }
 
-// Slice is a ResourceSlice and the devices that are emitted for it. The slice and the objects that
-// it references must not be modified after the call of SetSlice.
+// Slice is a ResourceSlice and the devices that are emitted for it. After SetSlice has been called,
+// the Slice and the objects that it references must not be modified.
 type Slice struct {
 	*resourcev1.ResourceSlice
 	Devices []Device
@@ -97,39 +103,41 @@ type Slice struct {
 // Device is a device in a ResourceSlice.
 type Device struct {
 	Name string
-	// Type is the device type that the driver publishes: gpu, mig or vfio. It is empty if the
-	// driver does not publish a type.
+	// Type is the device type that the driver publishes: gpu, mig, or vfio. If the driver does not
+	// publish a type, Type is empty.
 	Type string
-	// UUID is the device's UUID, or empty if the driver does not publish it.
+	// UUID is the UUID of the device. If the driver does not publish a UUID, UUID is empty.
 	UUID string
-	// ParentUUID is the UUID of the board of a MIG device. Profile is the profile of a MIG device.
+	// ParentUUID is the UUID of the board to which a MIG device belongs. Profile is the profile of
+	// a MIG device.
 	ParentUUID, Profile string
-	// PCIAddress is the PCI address of the device. ParentPCIAddress is the PCI address of the
-	// device's board. Both have the driver's format. Both are empty if the driver does not publish
-	// them.
+	// PCIAddress is the PCI address of the device. ParentPCIAddress is the PCI address of the board
+	// to which the device belongs. Both addresses have the format that the driver uses. An address
+	// that the driver does not publish is empty.
 	PCIAddress, ParentPCIAddress string
-	// Model is the product name.
+	// Model is the product name of the device.
 	Model string
-	// Node overrides the node of the slice.
+	// Node is the node of the device. It overrides the node of the slice.
 	Node string
-	// Taints are the taints that the driver set.
+	// Taints are the taints that the driver has set.
 	Taints []Taint
 	// Attributes are additional attributes for the device's point.
 	Attributes []Attribute
-	// Capacity contains the capacities that the device advertises, in the unit of each quantity.
+	// Capacity contains the capacities that the driver advertises for the device. Each value has
+	// the unit of the advertised quantity.
 	Capacity []Capacity
 	// Shared is true if the device can be allocated more than once at the same time.
 	Shared bool
-	// CounterSets are the names of the counter sets from which the device consumes.
+	// CounterSets are the names of the shared counter sets from which the device consumes counters.
 	CounterSets []string
 }
 
-// Taint is a taint of a device. Its value may be empty.
+// Taint is a taint of a device. The Value of a taint may be empty.
 type Taint struct {
 	Key, Value, Effect string
 }
 
-// Capacity is an advertised amount of a resource.
+// Capacity is an amount that a device advertises, such as its memory size.
 type Capacity struct {
 	Name  string
 	Value float64

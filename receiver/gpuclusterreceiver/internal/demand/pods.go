@@ -35,8 +35,8 @@ var podStates = [numPodStates]Attribute{
 	running:       {signal.State, "running"},
 }
 
-// state returns the state of the pod. If a terminating pod is bound to a node, it still holds its
-// resources. Otherwise, it no longer waits for resources.
+// state returns the state of the pod. A terminating pod that is bound to a node still holds its
+// resources. A terminating pod that is not bound to a node no longer waits for resources.
 func (p *Pod) state() podState {
 	switch {
 	case p.Node != "" && p.Phase == corev1.PodRunning:
@@ -53,9 +53,10 @@ func (p *Pod) state() podState {
 	return queued
 }
 
-// isIrrelevant reports whether the pod does not affect any metric. This is the case if the pod has
-// ended. It is also the case if the pod requests nothing, references no claim, has no device with a
-// reported health, and does not wait for a claim to be created.
+// isIrrelevant reports whether the pod does not affect any metric. A pod that has ended is
+// irrelevant. A pod is also irrelevant if it requests no extended resources, references no claims,
+// waits for no claims to be created, has no devices with a reported health, and violates no rules
+// of the GPU share API.
 func (p *Pod) isIrrelevant() bool {
 	if p.Ended() {
 		return true
@@ -64,15 +65,15 @@ func (p *Pod) isIrrelevant() bool {
 	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && len(p.Health) == 0 && len(p.Claims) == 0 && !waitsForTemplateClaim
 }
 
-// waiting reports whether the scheduler has not yet found a node for a pod in this state.
+// waiting reports whether pods in this state are still waiting for the scheduler to find a node.
 func (s podState) waiting() bool { return s == gated || s == unschedulable || s == queued }
 
-// tally contains the counts and sums for one resource.
+// tally contains the numbers of pods and requested units for one resource.
 type tally struct {
-	pods, units [numPodStates]int64 // units are not emitted for resources that are amounts, such as MiB of memory
-	oldest      int64               // creation time of the oldest waiting pod, or 0
+	pods, units [numPodStates]int64 // Units are not emitted for resources that are amounts, such as MiB of memory.
+	oldest      int64               // The creation time of the oldest waiting pod, or 0.
 
-	// These fields are the sums as OpenCost defines them.
+	// The following fields are computed by OpenCost's definitions.
 	openCost       bool // whether OpenCost counts the resource
 	pendingPods    int64
 	pendingUnits   float64
@@ -85,7 +86,7 @@ func openCostCounts(resource string) bool {
 	return resource == "nvidia.com/gpu" || resource == "nvidia.com/gpu.shared" || strings.HasPrefix(resource, "nvidia.com/mig-")
 }
 
-// addPods emits the requests of pods, including the metrics that OpenCost defines.
+// addPods emits the metrics for the requests of pods, including the metrics that OpenCost defines.
 func (e *emission) addPods() {
 	tallies := map[string]*tally{}
 	tallyOf := func(resource string) *tally {
@@ -163,7 +164,7 @@ func (e *emission) addPods() {
 	}
 }
 
-// toInt64 converts a sum from OpenCost's metrics to an integer, because the metric is an integer.
+// toInt64 converts a sum that OpenCost computes as a float to the integer value of the metric.
 func toInt64(units float64) int64 {
 	if units >= math.MaxInt64 {
 		return math.MaxInt64
@@ -204,7 +205,7 @@ func (e *emission) addBrokenRules() {
 	}
 }
 
-// A node has one of the following states. A node that is both not ready and cordoned has the state
+// These are the states of a node. A node that is both not ready and cordoned has the state
 // not_ready.
 var (
 	schedulable = Attribute{signal.State, "schedulable"}
@@ -225,8 +226,8 @@ func (n *Node) state() Attribute {
 	return schedulable
 }
 
-// addNodes emits the resources of each node. It emits a point for every state, so that no old value
-// remains when the state of a node changes.
+// addNodes emits the GPU resources of each node. For every possible state of the node, addNodes
+// emits a point, so that no outdated point remains when the state changes.
 func (e *emission) addNodes() {
 	attributes := map[string][][]Attribute{} // keyed by resource, with one element for each state
 	states := []Attribute{schedulable, cordoned, notReady}
@@ -263,7 +264,7 @@ func (e *emission) addNodes() {
 	}
 }
 
-// addConditions emits the current status of a node's conditions.
+// addConditions emits the current statuses of a node's conditions.
 func (e *emission) addConditions(n *Node) {
 	if e.opts.Disabled[signal.K8sNodeGPUCondition] {
 		return

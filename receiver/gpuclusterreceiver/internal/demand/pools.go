@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// These are the device types for which telemetry exists.
+// These are the device types that have telemetry.
 const (
 	typeGPU = "gpu"
 	typeMIG = "mig"
@@ -24,33 +24,33 @@ type poolID struct{ driver, name string }
 // deviceID identifies a device in the cluster.
 type deviceID struct{ driver, pool, device string }
 
-// pool contains the slices of a pool. After a change, the results are recomputed when they are
-// needed next.
+// pool contains the slices of a DRA pool and the results that are computed from them. After a slice
+// changes, the results are recomputed the next time that they are needed.
 type pool struct {
 	id     poolID
 	slices map[string]*Slice
-	rules  map[string]*resourcev1.DeviceTaintRule // the rules of the cluster
+	rules  map[string]*resourcev1.DeviceTaintRule // all DeviceTaintRules in the cluster
 
-	fresh    bool // whether the following fields are up to date
+	fresh    bool // Whether the following fields are up to date.
 	complete bool
 	devices  map[string]*device
-	order    []*device // sorted by name
-	counts   []Point   // k8s.resourceslice.devices
-	capacity []Point   // k8s.resourceslice.capacity
+	order    []*device // The devices, sorted by name.
+	counts   []Point   // The points of k8s.resourceslice.devices.
+	capacity []Point   // The points of k8s.resourceslice.capacity.
 }
 
 // device is a device of a complete pool.
 type device struct {
 	*Device
 	node       string
-	taints     []Taint     // from the driver and from DeviceTaintRules
-	effect     string      // the strongest effect of the taints, or empty
-	attributes []Attribute // attributes of the device's k8s.resourceslice.device point, without the driver's attributes
-	identity   []Attribute // the elements of attributes that identify the device in telemetry
-	cutOf      []string    // counter sets and UUID that the device shares with other devices
+	taints     []Taint     // The taints from the driver and from DeviceTaintRules.
+	effect     string      // The strongest effect of the taints, or "".
+	attributes []Attribute // The attributes of the k8s.resourceslice.device point, except those that the driver publishes.
+	identity   []Attribute // The part of attributes that identifies the device in telemetry.
+	cutOf      []string    // The counter sets and the UUID that the device shares with other devices.
 }
 
-// SetSlice adds or replaces a slice. It ignores slices of drivers that are not allowed.
+// SetSlice adds or replaces a slice. Slices of drivers that are not allowed are ignored.
 func (c *Cluster) SetSlice(s *Slice) {
 	c.DeleteSlice(s.Name)
 	if !slices.Contains(c.opts.Drivers, s.Spec.Driver) {
@@ -85,7 +85,7 @@ func (c *Cluster) DeleteSlice(sliceName string) {
 	}
 }
 
-// device returns a device of a complete pool, or nil.
+// device returns the device with the given ID, or nil if no complete pool contains the device.
 func (c *Cluster) device(id deviceID) *device {
 	p, ok := c.pools[poolID{id.driver, id.pool}]
 	if !ok {
@@ -95,7 +95,7 @@ func (c *Cluster) device(id deviceID) *device {
 	return p.devices[id.device]
 }
 
-// refresh recomputes the results from the slices of the pool.
+// refresh recomputes the results from the slices of the pool if they are out of date.
 func (p *pool) refresh() {
 	if p.fresh {
 		return
@@ -142,8 +142,8 @@ func (p *pool) newDevice(s *Slice, d *Device) *device {
 }
 
 // appendIdentity appends the attributes that identify the device in telemetry. If a device has no
-// type, its UUID is assumed to be the UUID of a board. Devices of other types have no telemetry. An
-// example is a board that is passed through to a virtual machine.
+// type, its UUID is assumed to be the UUID of a board. Devices of other types, such as a board that
+// is passed through to a virtual machine, have no telemetry.
 func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	switch d.Type {
 	case typeMIG:
@@ -156,7 +156,7 @@ func appendIdentity(attrs []Attribute, d *Device) []Attribute {
 	return appendSet(attrs, signal.HardwareModel, d.Model)
 }
 
-// appendSet appends an attribute if its value is not empty.
+// appendSet appends an attribute unless its value is empty.
 func appendSet(attrs []Attribute, key, value string) []Attribute {
 	if value == "" {
 		return attrs
@@ -164,13 +164,14 @@ func appendSet(attrs []Attribute, key, value string) []Attribute {
 	return append(attrs, Attribute{key, value})
 }
 
-// labels returns the attributes that all sums of the pool have in common.
+// labels returns the attributes of a point that describes the pool or the pool's devices of one
+// type.
 func (p *pool) labels(deviceType string, more ...Attribute) []Attribute {
 	attrs := []Attribute{{signal.DRADriver, p.id.driver}, {signal.DRAPool, p.id.name}}
 	return append(appendSet(attrs, signal.DRADeviceType, deviceType), more...)
 }
 
-// count counts the devices of each type.
+// count counts the devices of the pool by type.
 func (p *pool) count() {
 	counts := map[string]int64{}
 	for _, d := range p.order {
@@ -181,12 +182,12 @@ func (p *pool) count() {
 	}
 }
 
-// sum adds up capacities without counting hardware twice:
-//   - Devices that share a counter set or a UUID are different partitionings of the same hardware,
-//     such as a board and its partitions. Only the largest value of each capacity counts, under the
-//     type of the device that has it.
-//   - A device's capacity does not count if the device is part of another listed device that has
-//     the same capacity.
+// sum adds up the capacities of the pool's devices without counting any hardware twice:
+//   - Devices that share a counter set or a UUID represent the same hardware, for example a board
+//     and its partitions. Of these devices, only the one with the largest value of a capacity
+//     counts, and the value is added to the sum for the type of that device.
+//   - A capacity of a device does not count if the device is a part of another listed device that
+//     also has this capacity.
 func (p *pool) sum() {
 	type key struct{ deviceType, capacity string }
 	type cut struct{ board, capacity string }
@@ -225,8 +226,8 @@ func (p *pool) sum() {
 	}
 }
 
-// boards groups counter sets and UUIDs by hardware. If they have a device in common, they belong to
-// the same hardware.
+// boards groups counter sets and UUIDs by hardware. Counter sets and UUIDs of the same device
+// belong to the same hardware.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {
@@ -242,7 +243,7 @@ func (d *device) has(capacity string) bool {
 	return slices.ContainsFunc(d.Capacity, func(c Capacity) bool { return c.Name == capacity })
 }
 
-// identified contains the devices of a pool, keyed by UUID and by PCI address.
+// identified contains two maps of the devices of a pool: one by UUID, and one by PCI address.
 type identified struct{ uuids, addresses map[string]*device }
 
 func (p *pool) byIdentity() identified {
@@ -253,7 +254,7 @@ func (p *pool) byIdentity() identified {
 	return found
 }
 
-// parent returns the listed device that contains d, or nil.
+// parent returns the listed device that contains d, or nil if there is no such device.
 func (i identified) parent(d *device) *device {
 	var parent *device
 	switch {
@@ -311,7 +312,7 @@ func (e *emission) addPools() {
 	}
 }
 
-// addDevices emits a pool's devices.
+// addDevices emits one point for each device of a pool.
 func (e *emission) addDevices(p *pool) {
 	for _, d := range p.order {
 		e.out = append(e.out, Point{
@@ -320,7 +321,7 @@ func (e *emission) addDevices(p *pool) {
 	}
 }
 
-// addTaints emits the taints of a pool's devices.
+// addTaints emits the taints of the devices of a pool.
 func (e *emission) addTaints(p *pool) {
 	for _, d := range p.order {
 		for _, t := range d.taints {

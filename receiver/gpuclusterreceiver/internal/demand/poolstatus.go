@@ -6,8 +6,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addPoolStatus emits the numbers of allocated, unavailable and available devices in the pools. If
-// the devices of a pool depend on each other, the number of available devices is unknown.
+// addPoolStatus emits the numbers of allocated, unavailable, and available devices for each pool.
+// If the devices of a pool depend on each other, the number of available devices is unknown and is
+// not emitted.
 func (e *emission) addPoolStatus(pools []*pool) {
 	taken := map[deviceID]bool{}
 	for _, c := range e.claims {
@@ -40,9 +41,9 @@ func (e *emission) addPoolStatus(pools []*pool) {
 	}
 }
 
-// independent reports whether each device of the pool can be allocated once, regardless of which
-// other devices are allocated. This is the case if no device can be shared and no two devices
-// contain the same hardware.
+// independent reports whether every device of the pool can be allocated exactly once, regardless of
+// which other devices are allocated. The devices are independent if none of them can be shared and
+// no two of them contain the same hardware.
 func (p *pool) independent() bool {
 	boards, listed := p.boards(), p.byIdentity()
 	seen := map[string]bool{}

@@ -25,8 +25,8 @@ func (c *Cluster) taintsChanged() {
 	}
 }
 
-// taints returns the taints of a device from the driver and from DeviceTaintRules. The result is
-// sorted and contains no duplicates.
+// taints returns the taints that the driver and DeviceTaintRules set on a device. The returned
+// taints are sorted and contain no duplicates.
 func (p *pool) taints(d *Device) []Taint {
 	out := slices.Clone(d.Taints)
 	for _, r := range p.rules {
@@ -48,8 +48,8 @@ func selects(s *resourcev1.DeviceTaintSelector, of poolID, deviceName string) bo
 	return s != nil && matches(s.Driver, of.driver) && matches(s.Pool, of.name) && matches(s.Device, deviceName)
 }
 
-// strongest returns the strongest effect of the taints: NoExecute, NoSchedule, or "" if there is
-// neither.
+// strongest returns the strongest effect among the taints, which is NoExecute, NoSchedule, or ""
+// (none).
 func strongest(taints []Taint) string {
 	effect := ""
 	for _, t := range taints {
