@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// These constants define the large cluster. Half of the nodes allocate their GPUs with the device
-// plugin. The other half use DRA.
+// These constants define the size of the large cluster. Half of the nodes allocate GPUs with the
+// device plugin, and the other half with DRA.
 const (
 	largeNodes  = 5_000
 	draNodes    = largeNodes / 2
@@ -37,10 +37,10 @@ const (
 	nodeGPUs    = 8
 )
 
-// BenchmarkLargeCluster builds a large cluster in the informers' caches, as the receiver does at
-// startup, and then measures an emission. It also reports the memory usage of the receiver and its
-// caches, and the time from Start to the end of the first emission. This time includes the list
-// calls of the fake API server, because the server runs in the same process.
+// BenchmarkLargeCluster starts a receiver for a large cluster and then measures an emission. It
+// also reports the memory usage of the receiver and its caches, and the time from Start to the end
+// of the first emission. This time includes the list calls to the fake API server, because the fake
+// API server runs in the same process.
 func BenchmarkLargeCluster(b *testing.B) {
 	client := largeCluster(b)
 	before := liveHeap()
@@ -92,8 +92,8 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// largeCluster returns an API server whose lists are decoded from bytes, as in production. The
-// decoded objects share no strings with the objects in the test.
+// largeCluster returns a fake API server whose lists are decoded from protobuf, as in production.
+// Therefore, the decoded objects do not share strings with the objects in the test.
 func largeCluster(b *testing.B) *fake.Clientset {
 	b.Helper()
 	client := kubetest.NewClient(&resourcev1.DeviceClass{
@@ -117,7 +117,7 @@ func fill[T any](n int, item func(int) T) []T {
 	return out
 }
 
-// wireList is a list of API objects in protobuf.
+// wireList is a list of API objects that can be encoded as protobuf.
 type wireList[T any] interface {
 	*T
 	apiruntime.Object
@@ -137,8 +137,8 @@ func serve[T any, P wireList[T]](b *testing.B, client *fake.Clientset, resourceN
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-node-%04d.cluster.example.com", i) }
 
-// largeConditions are the conditions from the kubelet and from node-problem-detector with GPU
-// plugins. Five of them have a series.
+// largeConditions are node conditions from the kubelet, and from node-problem-detector with GPU
+// plugins. Five of the conditions match the default patterns.
 var largeConditions = func() []corev1.NodeCondition {
 	conditions := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	for _, healthy := range []corev1.NodeConditionType{
@@ -203,7 +203,8 @@ func gpuUUID(node, device int) string {
 	return fmt.Sprintf("GPU-%08d-0000-4000-8000-%012d", node, device)
 }
 
-// largeClaim returns a reserved claim. For every tenth i, it returns a pending claim.
+// largeClaim returns a pending claim if the argument i is a multiple of ten. Otherwise, largeClaim
+// returns a reserved claim.
 func largeClaim(i int) resourcev1.ResourceClaim {
 	pod := fmt.Sprintf("trainer-%d", i)
 	c := resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -222,7 +223,7 @@ func largeClaim(i int) resourcev1.ResourceClaim {
 	return c
 }
 
-// largePod returns a pod that has either a claim, a GPU from the device plugin, or neither.
+// largePod returns a pod that has a claim, requests a GPU from the device plugin, or uses no GPU.
 func largePod(i int) corev1.Pod {
 	name := fmt.Sprintf("trainer-%d", i)
 	p := corev1.Pod{

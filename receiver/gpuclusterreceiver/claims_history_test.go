@@ -19,10 +19,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/dratest"
 )
 
-// The receiver must report the same numbers of claims and devices as an independent count of the
-// same objects. The tests of gpu_k8s use the same histories.
+// After every change, the receiver must report the same numbers of claims and devices as an
+// independent count of the same objects. The tests of gpu_k8s use the same random histories.
 func TestClaimsAndDevicesAreCountedAfterEveryChange(test *testing.T) {
-	rounds := 20 // rapid runs 100 histories per round, or 20 with -short
+	rounds := 20 // each round runs 100 random histories, or 20 with -short
 	if testing.Short() {
 		rounds = 5
 	}
@@ -41,11 +41,11 @@ func TestClaimsAndDevicesAreCountedAfterEveryChange(test *testing.T) {
 	}
 }
 
-// follower applies the changes in a history to a cluster.
+// follower applies the changes from a history to a cluster.
 type follower struct {
 	cluster  *demand.Cluster
 	families gpushare.Families
-	// These fields contain the objects that currently exist.
+	// The following fields contain the objects that currently exist.
 	pods   map[name]*corev1.Pod
 	claims map[name]*resourcev1.ResourceClaim
 	slices map[name]*resourcev1.ResourceSlice
@@ -76,8 +76,9 @@ func (f *follower) follow(t *rapid.T, w *dratest.World) {
 	}, func(n name) { c.DeleteSlice(n.name) })
 }
 
-// replace sets the objects that have changed and removes the objects that no longer exist. It
-// returns all objects.
+// replace compares the given objects with the objects before the change. It calls the function set
+// for each new or changed object, and the function remove for each object that no longer exists. It
+// returns the given objects, keyed by name.
 func replace[T metav1.Object](before map[name]T, objects []T, set func(T), remove func(name)) map[name]T {
 	after := map[name]T{}
 	for _, o := range objects {
@@ -103,7 +104,7 @@ func checkCounts(t *rapid.T, c *demand.Cluster, w *dratest.World, now time.Time)
 	var reserved []dratest.Reserved
 	var conditions []dratest.Condition
 	var taints []dratest.Taint
-	tainted := map[string]int64{} // the number of devices by the strongest effect
+	tainted := map[string]int64{} // the number of devices, keyed by the strongest effect
 	var listed int64
 	for i := range points {
 		p := &points[i]

@@ -91,7 +91,7 @@ func TestConditionsOfClaimsWithLongTypesAreCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// When the status changes, the series must be updated and not duplicated.
+// When the status of a condition changes, there must be no point with the previous status.
 func TestAConditionHasOnlyItsCurrentStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := gpuNode("a")

@@ -24,8 +24,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// Objects in the cache are shared. The code that applies default limits must therefore not modify
-// them.
+// The code that applies default requests must not modify objects in the cache, because they are
+// shared.
 func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
 	limits := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
 	p := &corev1.Pod{
@@ -48,7 +48,8 @@ func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
 	}, got.Requests)
 }
 
-// Impossible amounts count as 2^50, so that sums over all objects in a cluster do not overflow.
+// Impossibly large amounts count as 2^50, so that sums over all objects in a cluster do not
+// overflow.
 func TestQuantitiesAreRoundedToUnits(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1": 1, "5k": 5000, "4Gi": 4 << 30, "100m": 1, "0": 0, "-1": 0,
@@ -58,7 +59,7 @@ func TestQuantitiesAreRoundedToUnits(t *testing.T) {
 		c := demand.New(demand.Options{IsGPU: gpushare.IsGPU})
 		c.SetNode(convertNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: amount, Capacity: amount}}, nil))
 		points, _ := c.Points(time.Now(), demand.Observed{Nodes: true}, nil)
-		sums := map[string]int64{} // summed over the states; a node has only one state
+		sums := map[string]int64{} // sums over all states of the node
 		for _, p := range points {
 			sums[p.Metric.Name] += p.Int
 		}
@@ -162,8 +163,8 @@ func TestRepeatedlyDroppedPoolsAndDevicesAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// The devices of these claims are not in any pool. Therefore, their points have no attributes that
-// identify the device in telemetry.
+// The devices that are allocated to the claims in this test are not in any pool. Therefore, their
+// points have no attributes that identify the device in telemetry.
 func TestTenThousandClaimsAreCountedAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient()
@@ -204,7 +205,7 @@ func TestTenThousandClaimsAreCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// A missing field must not cause an error.
+// Missing fields must not cause an error.
 func TestEmptyObjectsHaveNoPoints(t *testing.T) {
 	assert.Empty(t, convertPod(&corev1.Pod{}, gpushare.Families{}).Requests)
 	empty, _ := convertSlice(&resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{}}}})

@@ -19,15 +19,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// now is the time of emission for the golden clusters.
+// now is the emission time for the golden clusters.
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// all is the Observed value for a cluster in which all kinds of objects can be read.
+// all is the Observed value if all kinds of objects can be read.
 var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
-// TestGolden reads the directories in testdata/golden. The name of each directory is a sentence.
-// cluster.yaml contains the objects of a cluster. output.txt contains the expected points, with one
-// point per line. If config.yaml exists, it is the configuration of the receiver.
+// TestGolden runs one test for each directory in testdata/golden. The name of each directory is a
+// sentence that describes the test. The file cluster.yaml contains the objects of a cluster. The
+// file output.txt contains the expected points, with one point per line. The optional file
+// config.yaml contains the configuration of the receiver.
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// readStore returns batches that contain all points of a store.
+// readStore returns all points of a store, in batches.
 func readStore(s *store, cfg *Config) []pmetric.Metrics {
 	points, _ := s.points(now, all, nil)
 	b := batches{clusterName: cfg.ClusterName}
@@ -63,8 +64,8 @@ func readStore(s *store, cfg *Config) []pmetric.Metrics {
 	return out
 }
 
-// readConfig reads the configuration of the receiver. If the file does not exist, readConfig
-// returns the default configuration.
+// readConfig reads the configuration of the receiver from a file. If the file does not exist,
+// readConfig returns the default configuration.
 func readConfig(t *testing.T, file string) *Config {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)

@@ -23,7 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// readObjects reads the API objects in a YAML file. The test fails if a field is unknown.
+// readObjects reads the API objects in a YAML file. The test fails if an object contains an unknown
+// field.
 func readObjects(t *testing.T, file string) []runtime.Object {
 	t.Helper()
 	text, err := os.Open(file)
@@ -47,7 +48,7 @@ func readObjects(t *testing.T, file string) []runtime.Object {
 	}
 }
 
-// storeObject adds an object to the store in the same way as the cache.
+// storeObject adds an object to the store in the same way as the cache does.
 func storeObject(t *testing.T, s *store, object runtime.Object) {
 	t.Helper()
 	switch o := object.(type) {
@@ -71,8 +72,9 @@ func storeObject(t *testing.T, s *store, object runtime.Object) {
 	}
 }
 
-// render returns one sorted line per point: Resource, metric, attributes, value. It omits rules
-// without violations.
+// render returns the points in the batches as sorted lines. Each line contains the Resource, the
+// metric, the attributes, and the value of a point. Points for rules without violations are
+// omitted.
 func render(t *testing.T, batches ...pmetric.Metrics) string {
 	t.Helper()
 	var lines []string

@@ -44,7 +44,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// replica is a receiver with a fake API server.
+// replica is a receiver that uses a fake API server.
 type replica struct {
 	*clusterReceiver
 	t    *testing.T
@@ -52,8 +52,8 @@ type replica struct {
 	host *statustest.Host
 }
 
-// startReplica starts a receiver that sends its batches to next. If next is nil, the receiver sends
-// them to the sink.
+// startReplica starts a receiver that sends its batches to the consumer next. If next is nil, the
+// receiver sends its batches to the sink of the replica.
 func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), set receiver.Settings, next consumer.Metrics) *replica {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -79,7 +79,8 @@ func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), se
 
 func (r *replica) stop() { require.NoError(r.t, r.Shutdown(context.WithoutCancel(r.t.Context()))) }
 
-// emittedPoints returns the points that were emitted since the last call, with one point per line.
+// emittedPoints returns the points that were emitted since the last call of emittedPoints, with one
+// point per line.
 func (r *replica) emittedPoints() []string {
 	batches := r.sink.AllMetrics()
 	r.sink.Reset()
@@ -89,7 +90,8 @@ func (r *replica) emittedPoints() []string {
 	return strings.Split(strings.TrimSpace(render(r.t, batches...)), "\n")
 }
 
-// emitted returns the names of the metrics that were emitted since the last call.
+// emitted returns the names of the metrics that were emitted since the last call of emitted or
+// emittedPoints.
 func (r *replica) emitted() []string {
 	var names []string
 	for _, md := range r.sink.AllMetrics() {
@@ -164,7 +166,7 @@ func TestFirstEmissionWaitsForAllKinds(t *testing.T) {
 	})
 }
 
-// refuse makes the fake API server reject requests while the returned flag is true.
+// refuse makes the fake API server reject requests for a resource while the returned flag is true.
 func refuse(client *fake.Clientset, resourceName string, err error) (refusing *atomic.Bool) {
 	refusing = &atomic.Bool{}
 	client.PrependReactor("*", resourceName, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -201,7 +203,7 @@ func TestForbiddenKindHasNoPointsButOthersDo(t *testing.T) {
 	})
 }
 
-// cacheState returns the state of a kind, as reported in the self-metric.
+// cacheState returns the state of a kind that the self-metric for cache states reports.
 func cacheState(t *testing.T, telemetry *componenttest.Telemetry, kind string) string {
 	t.Helper()
 	m, err := telemetry.GetMetric("otelcol_receiver_gpu_cluster_cache_state")
@@ -231,8 +233,8 @@ func TestServerWithoutDRAIsNotAnError(t *testing.T) {
 	})
 }
 
-// Without permission to read DeviceTaintRules, it is unknown which devices are available. If the
-// API server does not serve DeviceTaintRules, there are no rules.
+// If the receiver is not permitted to read DeviceTaintRules, it is unknown which devices are
+// available. If the API server does not serve DeviceTaintRules, no rules exist.
 func TestDevicesAreCountedAsAvailableOnlyIfTheirTaintsAreKnown(t *testing.T) {
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "a", ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}},
@@ -267,7 +269,8 @@ func TestDevicesAreCountedAsAvailableOnlyIfTheirTaintsAreKnown(t *testing.T) {
 	}
 }
 
-// While a kind is still loading, only the points that depend on it are omitted.
+// While the objects of a kind are still loading, only the points that depend on this kind are
+// omitted.
 func TestMissingKindDelaysDependentPoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))
@@ -371,7 +374,7 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		next, err := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error {
-			<-release // ignores its context
+			<-release // ignores the context
 			return nil
 		})
 		require.NoError(t, err)
@@ -424,7 +427,7 @@ func TestReplicaWithoutRenewalStopsBeforeAnotherStarts(t *testing.T) {
 		after(time.Minute)
 		assert.NotEmpty(t, r.emittedPoints())
 		refusing.Store(true)
-		after(15 * time.Second) // another replica can take over when the lease has expired
+		after(15 * time.Second) // the lease has expired, so another replica can take over
 		r.emittedPoints()
 		after(time.Minute)
 		assert.Empty(t, r.emittedPoints())
@@ -436,8 +439,8 @@ func TestReplicaWithoutRenewalStopsBeforeAnotherStarts(t *testing.T) {
 	})
 }
 
-// A leader that cannot renew its lease sends two kinds of requests per attempt. Both fail with the
-// same error.
+// For each attempt to renew its lease, the leader sends two kinds of requests. In this test, both
+// requests fail with the same error.
 func TestUnavailableAPIServerIsLoggedOnceByTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"))

@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// metricsOf returns the set of metrics that have a point.
+// metricsOf returns the set of metrics that have at least one point.
 func metricsOf(points []Point) map[*signal.Metric]bool {
 	seen := map[*signal.Metric]bool{}
 	for _, p := range points {
@@ -24,7 +24,7 @@ func metricsOf(points []Point) map[*signal.Metric]bool {
 	return seen
 }
 
-// busy returns a cluster in which every metric has a point.
+// busy returns a cluster in which every metric has at least one point.
 func busy() *Cluster {
 	opts := options()
 	opts.Rules = []string{"gpu_zero"}
@@ -57,7 +57,7 @@ func busy() *Cluster {
 	return c
 }
 
-// nodeOf returns a node that has the given amount of a resource.
+// nodeOf returns a node that provides the given amount of a resource.
 func nodeOf(name string, ready bool, resourceName string, amount int64) *Node {
 	amounts := corev1.ResourceList{corev1.ResourceName(resourceName): *resource.NewQuantity(amount, resource.DecimalSI)}
 	n := &Node{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
@@ -83,7 +83,7 @@ func allocatedClaim(name string, results ...resourcev1.DeviceRequestAllocationRe
 	return c
 }
 
-// A missing field must not cause an error.
+// Missing fields must not cause an error.
 func TestEmptyObjectsHaveNoPoints(t *testing.T) {
 	c := New(options())
 	c.SetNode(&Node{Node: &corev1.Node{}})
@@ -106,8 +106,8 @@ func TestABusyClusterHasEveryMetric(t *testing.T) {
 	}
 }
 
-// An unknown value must not be emitted as zero. If a kind cannot be read, the metrics that depend
-// on it are absent. All other metrics are emitted.
+// A value that is unknown must not be emitted as zero. If a kind of objects cannot be read, the
+// metrics that depend on this kind must be absent, and all other metrics must be emitted.
 func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	pods := []*signal.Metric{
 		signal.ClusterPendingPodCount, signal.ClusterPendingRequestTotal, signal.K8sGPUPods, signal.K8sGPURequested,
@@ -116,7 +116,7 @@ func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity, signal.K8sNodeGPUCondition}
 	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}
 	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice, signal.K8sResourceClaimDeviceCondition}
-	status := []*signal.Metric{signal.K8sResourceSlicePoolDevices} // these metrics depend on slices, claims and taint rules
+	status := []*signal.Metric{signal.K8sResourceSlicePoolDevices} // depends on slices, claims, and taint rules
 	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}
 
 	for name, tt := range map[string]struct {
@@ -161,8 +161,8 @@ func TestWithoutTemplatesOnlyClaimsCount(t *testing.T) {
 	assert.InDelta(t, 0, values(c, seen, signal.K8sResourceClaimRequested)[pending], 0)
 }
 
-// The claim controller first creates the claim of a PodGroup, and then writes the name of the claim
-// to the status of each pod.
+// The ResourceClaim controller first creates the claim of a PodGroup, and later writes the name of
+// the claim to the status of each pod.
 func TestAPodGroupsClaimFromATemplateCountsOnce(t *testing.T) {
 	ownedBy := func(apiVersion string) *resourcev1.ResourceClaim {
 		claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -174,8 +174,11 @@ func TestAPodGroupsClaimFromATemplateCountsOnce(t *testing.T) {
 		return claim
 	}
 	for owner, want := range map[*resourcev1.ResourceClaim]float64{
-		ownedBy("scheduling.k8s.io/v1alpha2"):           1 + 1, // the claim, and one claim for the pod outside the group
-		ownedBy("scheduling.volcano.sh/v1beta1"):        1 + 3, // this is not a claim of the pods' PodGroup
+		// The claim of the group, and one claim for the pod outside the group.
+		ownedBy("scheduling.k8s.io/v1alpha2"): 1 + 1,
+		// The claim belongs to another kind of PodGroup, so each of the three pods waits for a
+		// claim.
+		ownedBy("scheduling.volcano.sh/v1beta1"):        1 + 3,
 		{ObjectMeta: metav1.ObjectMeta{Name: "absent"}}: 3,
 	} {
 		c := New(options())
@@ -199,7 +202,7 @@ func TestAPodGroupsClaimFromATemplateCountsOnce(t *testing.T) {
 func TestATaintRuleAppliesToTheDevicesThatItsSelectorMatches(t *testing.T) {
 	for name, tt := range map[string]struct {
 		selector *resourcev1.DeviceTaintSelector
-		want     float64 // the number of unavailable devices
+		want     float64 // the expected number of unavailable devices
 	}{
 		"no selector":      {nil, 0},
 		"an empty one":     {&resourcev1.DeviceTaintSelector{}, 3},
@@ -287,8 +290,8 @@ func TestStatsCountDroppedItems(t *testing.T) {
 	}, stats)
 }
 
-// While a driver replaces the slices of a pool, the pool is incomplete, in whatever order the
-// changes arrive.
+// While a driver replaces the slices of a pool, the pool is incomplete, regardless of the order in
+// which the changes arrive.
 func TestAPoolIsCompleteIfItsNewestGenerationIsComplete(t *testing.T) {
 	c := New(options())
 	slice := func(name string, generation, count int64, device string) *Slice {
@@ -323,7 +326,7 @@ func TestAPoolIsCompleteIfItsNewestGenerationIsComplete(t *testing.T) {
 	assert.Empty(t, c.pools, "a pool without slices has no points")
 }
 
-// If slices of the same generation have different slice counts, the pool is incomplete.
+// If slices of the same generation disagree about the number of slices, the pool is incomplete.
 func TestAPoolWithContradictorySlicesIsIncomplete(t *testing.T) {
 	c := New(options())
 	c.SetSlice(sliceOf("s1", "gpu.nvidia.com", "a", 1, 2, Device{Name: "gpu-0"}))
@@ -332,8 +335,8 @@ func TestAPoolWithContradictorySlicesIsIncomplete(t *testing.T) {
 	assert.EqualValues(t, 1, stats.IncompletePools)
 }
 
-// A device can consume counters from two counter sets. In that case, the device belongs to both
-// boards.
+// If a device consumes counters from two counter sets, both counter sets are treated as the same
+// hardware.
 func TestCounterSetsJoinedByADeviceAreOneBoard(t *testing.T) {
 	c := New(options())
 	memory := func(name string, gib float64, sets ...string) Device {
@@ -364,7 +367,7 @@ func TestSlowClockCausesNoNegativeAge(t *testing.T) {
 	assert.Equal(t, map[string]float64{gpu: 0}, values(c, everything, signal.K8sGPUPendingOldestAge))
 }
 
-// A pod replaces an earlier pod that had the same name.
+// A new pod replaces an earlier pod with the same name.
 func TestReusedPodNameIsOnePod(t *testing.T) {
 	c := New(options())
 	c.SetPod(&Pod{Name: "job", UID: "u1", Phase: corev1.PodRunning, Node: "a", Requests: []Request{{gpu, 1, 1}}})

@@ -16,17 +16,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// now is the time of emission.
+// now is the emission time in the tests.
 var now = time.Unix(1_800_000_000, 0)
 
-// everything is the Observed value for a cluster in which all kinds of objects can be read.
+// everything is the Observed value if all kinds of objects can be read.
 var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 func options() Options {
 	return Options{IsGPU: gpushare.IsGPU, Drivers: []string{"gpu.nvidia.com"}}
 }
 
-// pointLines returns one sorted line for each point of a cluster.
+// pointLines returns the points of a cluster as sorted lines, with one line per point.
 func pointLines(c *Cluster, observed Observed) []string {
 	points, _ := c.Points(now, observed, nil)
 	var lines []string
@@ -46,7 +46,8 @@ func pointLines(c *Cluster, observed Observed) []string {
 	return lines
 }
 
-// values returns the values of a metric's cluster-wide points, keyed by attribute values.
+// values returns the values of the points that a metric has for the whole cluster, keyed by
+// attribute values.
 func values(c *Cluster, observed Observed, m *signal.Metric) map[string]float64 {
 	out := map[string]float64{}
 	points, _ := c.Points(now, observed, nil)

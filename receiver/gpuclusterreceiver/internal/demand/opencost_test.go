@@ -15,7 +15,7 @@ const (
 	shared = "nvidia.com/gpu.shared"
 )
 
-// requests returns a pod whose regular containers request the given units.
+// requests returns a pod whose regular containers request the given number of units of a resource.
 func requests(phase corev1.PodPhase, resource string, units int64) *Pod {
 	p := &Pod{Phase: phase, Requests: []Request{{Resource: resource, Effective: units, Regular: float64(units)}}}
 	if phase == corev1.PodRunning {
@@ -31,7 +31,8 @@ func cordonedNode(n *Node) *Node {
 	return n
 }
 
-// The cases come from OpenCost's own tests. Additional cases are derived from OpenCost's code.
+// Some test cases come from OpenCost's own tests. The other test cases are derived from OpenCost's
+// code.
 func TestOpenCostMetricsFollowOpenCostsDefinition(t *testing.T) {
 	type want struct{ pods, units, ratio map[string]float64 }
 	of := func(resource string, v float64) map[string]float64 { return map[string]float64{resource: v} }

@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// There are only a few names, so that objects are likely to refer to each other.
+// Only a few names are used, so that the generated objects are likely to refer to each other.
 var (
 	genName     = rapid.SampledFrom([]string{"a", "b", "c"})
 	genResource = rapid.SampledFrom([]string{gpu, shared, "nvidia.com/mig-1g.10gb", "amd.com/gpu", "example.com/fpga", "example.com/gpu"})
@@ -101,7 +101,7 @@ func genSlice(t *rapid.T) *Slice {
 	var devices []Device
 	for _, n := range rapid.SliceOfNDistinct(genName, 0, 3, rapid.ID[string]).Draw(t, "devices") {
 		d := Device{Name: n, Type: rapid.SampledFrom([]string{"gpu", "mig"}).Draw(t, "type"), UUID: "GPU-" + n}
-		// Use integers, because their sums do not depend on the order.
+		// Use integers, because the sum of integers does not depend on the order of addition.
 		d.Capacity = []Capacity{{"memory", float64(rapid.IntRange(1, 80).Draw(t, "memory"))}}
 		d.CounterSets = rapid.SliceOfNDistinct(genName, 0, 2, rapid.ID[string]).Draw(t, "sets")
 		devices = append(devices, d)
@@ -112,10 +112,11 @@ func genSlice(t *rapid.T) *Slice {
 	return s
 }
 
-// world is the state of the API server. It contains the last state of every object.
+// world is the state of the API server. The value for each object is a function that stores the
+// object in a cluster.
 type world map[string]func(*Cluster)
 
-// change draws a random change, applies it to the cluster, and records it in the world.
+// change generates a random change, applies it to the cluster, and records it in the world.
 func (w world) change(t *rapid.T, c *Cluster) {
 	deleted := rapid.IntRange(0, 3).Draw(t, "delete") == 0
 	var key string
@@ -163,7 +164,7 @@ func TestIncrementalChangesEqualARebuildInAnyOrder(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "changes") {
 			w.change(t, changed)
 			if rapid.IntRange(0, 3).Draw(t, "emit") == 0 {
-				pointLines(changed, everything) // the results that are cached here must not affect later results
+				pointLines(changed, everything) // results that are cached by this call must not affect later results
 			}
 		}
 		rebuilt := New(options())
