@@ -10,15 +10,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/collect"
 )
 
-// frameOf returns the frame of a collection, and the number of processes for each kind of owner.
+// frameOf returns a frame that contains the points of a collection, and the number of processes for
+// each kind of owner.
 func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner func(pid uint32) cgroup.Owner) (*gpudata.Frame, [cgroup.NumKinds]int64) {
 	f := &gpudata.Frame{Place: place, Host: place.Node, Time: at.UnixNano()}
-	owners := map[uint32]cgroup.Owner{} // determine the owner of a process only once, even if the process uses several devices
+	owners := map[uint32]cgroup.Owner{} // caches the owner of each process, because a process may use several devices
 	var kinds [cgroup.NumKinds]int64
 	for i := range collected {
 		p := &collected[i]
 		d := f.Device(p.Device.ID)
-		if !d.Observed { // The points of a device that was lost during the collection are at the end of the list.
+		if !d.Observed { // the last points in the list may belong to a device that was lost and has been added already
 			d.Observed, d.Description, d.FailurePredicted = true, p.Device.Description, p.Device.FailurePredicted
 		}
 		switch {

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// retryInterval is the time between two attempts if the device, the library or the driver is
+	// retryInterval is the time between attempts while the device, the library, or the driver is
 	// missing.
 	retryInterval = time.Minute
 
-	// maxRetryInterval is the maximum time between two attempts to load a library that crashed.
+	// maxRetryInterval is the maximum time between attempts to load a library that crashed.
 	maxRetryInterval = 16 * time.Minute
 
-	// This limit also rejects a duration without a unit, which is parsed as nanoseconds.
+	// The minimum interval also rejects durations without a unit, which are parsed as nanoseconds.
 	minInterval = time.Second
 )
 
-// These are the values of hold. They define how long the library stays loaded: until the driver is
-// lost, until a call fails, or for one collection.
+// These are the values of the setting hold, which defines when the library is unloaded: when the
+// driver is lost, when a call fails, or after every collection.
 const (
 	HoldAlways          = "always"
 	HoldBetweenFailures = "between_failures"
@@ -41,45 +41,48 @@ var holdModes = []string{HoldAlways, HoldBetweenFailures, HoldNever}
 
 // Config is the configuration of the nvml receiver.
 type Config struct {
-	// CollectionInterval is the time between two collections.
+	// CollectionInterval is the time between collections.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
-	// LibraryPath is the path of the NVML library file. If it is empty, the receiver searches for
-	// libnvidia-ml.so.1 on the loader's path and in the directories that drivers usually use.
+	// LibraryPath is the path of the NVML library file. If LibraryPath is empty, the receiver
+	// searches for libnvidia-ml.so.1 on the loader's search path and in common driver directories.
 	LibraryPath string `mapstructure:"library_path"`
 
-	// ProcessesOnly disables device samples, for example because another receiver collects them.
+	// ProcessesOnly disables the samples of devices, for example because another receiver collects
+	// these samples.
 	ProcessesOnly bool `mapstructure:"processes_only"`
 
-	// ProcRoot is the path of the host's proc file system. The collector must run in the host's PID
-	// namespace. Otherwise, NVML does not list processes.
+	// ProcRoot is the path of the host's proc file system. NVML lists all processes only if the
+	// collector runs in the host's PID namespace.
 	ProcRoot string `mapstructure:"proc_root"`
 
 	// SysRoot is the path of the sys file system.
 	SysRoot string `mapstructure:"sys_root"`
 
-	// Hold is HoldAlways, HoldBetweenFailures or HoldNever. With ProcessesOnly, the default is
-	// HoldNever. Otherwise, the default is HoldBetweenFailures.
+	// Hold is HoldAlways, HoldBetweenFailures, or HoldNever. The default of Hold is HoldNever with
+	// ProcessesOnly, and HoldBetweenFailures without ProcessesOnly.
 	Hold string `mapstructure:"hold"`
 
-	// NodeName is the value of k8s.node.name and host.name. The default is the value of the
-	// environment variable NODE_NAME. If the variable is not set, the default is the host name.
+	// NodeName is the value of k8s.node.name and host.name. The default of NodeName is the value of
+	// the environment variable NODE_NAME or, if the variable is not set, the host name.
 	NodeName string `mapstructure:"node_name"`
 
-	// ClusterName is the value of k8s.cluster.name. If it is empty, the attribute is not set.
+	// ClusterName is the value of k8s.cluster.name. If ClusterName is empty, k8s.cluster.name is
+	// not set.
 	ClusterName string `mapstructure:"cluster_name"`
 
-	// Stages run inside the receiver and exchange frames without converting them to pdata.
+	// Stages are processors that run inside the receiver and exchange frames without converting
+	// them to pdata.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
-	// Metrics enables or disables individual metrics by name. All are enabled by default.
+	// Metrics enables or disables individual metrics by name. All metrics are enabled by default.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 }
 
 func createDefaultConfig() component.Config {
 	node := componenthelper.NodeName()
 	if node == "" {
-		// If there is no name, the attributes are not set.
+		// If the host name is unknown, k8s.node.name and host.name are not set.
 		node, _ = os.Hostname()
 	}
 	return &Config{
@@ -94,8 +97,8 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values.
+// Validate implements confmap.Validator. Each validation error contains the name of the field, the
+// value, and the allowed values.
 func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(cfg.CollectionInterval >= minInterval,
@@ -111,7 +114,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// holdMode returns the configured value of Hold, or the default value if Hold is not configured.
+// holdMode returns the value of Hold, or the default if Hold is not configured.
 func (cfg *Config) holdMode() string {
 	switch {
 	case cfg.Hold != "":
@@ -122,14 +125,14 @@ func (cfg *Config) holdMode() string {
 	return HoldBetweenFailures
 }
 
-// processes reports whether any process metric is enabled. Otherwise, the receiver does not list
-// processes.
+// processes reports whether any process metric is enabled. If no process metric is enabled, the
+// receiver does not list processes.
 func (cfg *Config) processes() bool {
 	return len(cfg.Metrics.Disabled(processMetrics)) < len(processMetrics)
 }
 
-// processMetrics are the metrics that are computed from process lists.
+// processMetrics contains the metrics that are computed from process lists.
 var processMetrics = collect.ProcessMetrics()
 
-// emitted are the metrics that the receiver can emit.
+// emitted contains the metrics that the receiver can emit.
 var emitted = slices.Concat(collect.DeviceMetrics(), processMetrics)

@@ -12,7 +12,7 @@ import (
 )
 
 // NewFactory returns the factory of the nvml receiver. In a build without the NVML binding, the
-// receiver can be configured but fails to start.
+// receiver can be configured, but fails to start.
 func NewFactory() receiver.Factory {
 	return receiver.NewFactory(
 		metadata.Type,
@@ -22,8 +22,8 @@ func NewFactory() receiver.Factory {
 	)
 }
 
-// sharing contains the receivers that are in use. A receiver may be in a metrics pipeline, a logs
-// pipeline, or both.
+// sharing contains the receivers that are in use. A metrics pipeline and a logs pipeline may share
+// a receiver.
 var sharing receiverstages.Sharing[*nvmlReceiver]
 
 func createMetrics(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {

@@ -2,5 +2,5 @@
 
 package nvmlreceiver
 
-// openLibrary is nil if the build has no binding.
+// openLibrary is nil because this build does not contain the NVML binding.
 var openLibrary func(path string) (library, error)

@@ -29,10 +29,11 @@ import (
 )
 
 const (
-	// stuckAfter is the duration after which the receiver logs that NVML does not respond to a
-	// collection. Calls that access faulty GPUs can take minutes.
+	// stuckAfter is the duration of a collection after which the receiver logs a warning that NVML
+	// does not respond. Calls that access faulty GPUs may take minutes.
 	stuckAfter = 30 * time.Second
-	// shutdownWait is how long Shutdown waits for a call to return. A call cannot be interrupted.
+	// shutdownWait is how long Shutdown waits for a library call to return, because library calls
+	// cannot be interrupted.
 	shutdownWait = 5 * time.Second
 
 	nvidiaVendor = "0x10de"
@@ -46,9 +47,9 @@ type library interface {
 
 // outcome is the result of a collection.
 type outcome struct {
-	// name is the value in self-metrics. text is the log message.
+	// name is the attribute value in self-metrics. The field text is the log message.
 	name, text string
-	// waits is true if the next collection starts only after the retry interval.
+	// waits is true if the receiver waits for the retry interval before the next collection.
 	waits bool
 }
 
@@ -66,8 +67,8 @@ var (
 	}
 )
 
-// nvmlReceiver collects in one goroutine. Only this goroutine calls the library. Therefore,
-// collections never overlap, and a call that does not return blocks only this receiver.
+// nvmlReceiver calls the library in a single goroutine. Therefore, collections never overlap, and a
+// call that does not return blocks only this receiver.
 type nvmlReceiver struct {
 	cfg       *Config
 	settings  receiver.Settings
@@ -77,8 +78,8 @@ type nvmlReceiver struct {
 	metrics   selfMetrics
 	host      component.Host
 	outputs   receiverstages.Outputs
-	status    componenthelper.Status // status of the receiver and its stages
-	stages    *pdatagpu.Stages       // nil without the section
+	status    componenthelper.Status // The status of the receiver and its stages.
+	stages    *pdatagpu.Stages       // Nil if the section "stages" is missing.
 
 	open      func(path string) (library, error)
 	collector *collect.Collector
@@ -87,12 +88,12 @@ type nvmlReceiver struct {
 
 	allProcesses bool // whether NVML lists all processes
 
-	openLib     library // nil while no library is open
-	deviceFound bool    // whether an NVIDIA device was found
-	lastOutcome outcome // the last outcome that was logged
+	openLib     library // Nil while no library is open.
+	deviceFound bool    // Whether an NVIDIA device has been found.
+	lastOutcome outcome // The last outcome that was logged.
 
-	// There are two contexts, because Shutdown stops the loop immediately, while the next consumer
-	// can still receive collected data until Shutdown stops waiting.
+	// Two contexts are needed, because Shutdown stops the collection loop immediately, but allows
+	// the next consumer to receive data until Shutdown stops waiting.
 	stop          context.CancelFunc
 	stopConsuming context.CancelFunc
 	done          chan struct{}
@@ -136,8 +137,9 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 	}, nil
 }
 
-// Start implements component.Component. It returns an error if the build has no binding. It does
-// not return an error if the machine has no device, library or driver.
+// Start implements component.Component. If the build does not contain the NVML binding, Start
+// returns an error. If the machine has no device, library, or driver, Start does not return an
+// error.
 func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	if r.open == nil {
 		return nvml.ErrNoBinding
@@ -150,7 +152,8 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 		r.settings.Logger.Warn("NVML lists all processes only in the host's PID namespace. This is a different one, so gpu.process.count is absent. Set hostPID.",
 			zap.String("proc_root", r.cfg.ProcRoot))
 	}
-	// The loop continues after ctx is canceled, which happens when Start returns.
+	// The collection loop continues after ctx is canceled, because the context of Start may be
+	// canceled as soon as Start returns.
 	ctx = context.WithoutCancel(ctx)
 	running, stop := context.WithCancel(ctx)
 	consuming, stopConsuming := context.WithCancel(ctx)
@@ -158,7 +161,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	go func() {
 		defer close(r.done)
 		r.run(running, consuming)
-		_ = r.release() // An error cannot be handled at this point.
+		_ = r.release() // The error cannot be handled.
 	}()
 	return nil
 }
@@ -168,7 +171,7 @@ func (r *nvmlReceiver) Outputs() *receiverstages.Outputs { return &r.outputs }
 
 // startStages starts the stages.
 func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (err error) {
-	if r.next == nil { // All pipelines have been created.
+	if r.next == nil { // all pipelines have been created before Start is called
 		r.next = r.outputs.MetricsOrDiscard()
 	}
 	set := r.settings
@@ -186,9 +189,9 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 	return r.stages.Start(ctx, r.status.Part("stages"))
 }
 
-// Shutdown implements component.Component. It waits for the collection in progress until ctx is
-// done, but at most 5 s. A call that has not returned by then is abandoned, and Shutdown returns an
-// error.
+// Shutdown implements component.Component. Shutdown waits for the collection in progress until ctx
+// is done, but at most 5 s. If the collection has not ended by then, it is abandoned, and Shutdown
+// returns an error.
 func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stop == nil {
@@ -205,19 +208,20 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("a collection is still running and was abandoned: %w", waiting.Err())
 		r.stopConsuming()
 	}
-	if r.stages != nil { // stages stop after their source, so that they can send its last data
+	if r.stages != nil { // stop the stages after the collection loop, so that they can still send the last data
 		err = errors.Join(err, r.stages.Shutdown(ctx))
 	}
 	return err
 }
 
-// run collects until running is done. If a collection takes longer than the interval, run skips the
-// collections that it missed. The next collection starts at a multiple of the interval.
+// run makes collections until the context running is done. If a collection takes longer than the
+// interval, the missed collections are skipped, and the next collection starts at the next multiple
+// of the interval.
 func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := time.Now()
-	retry := retryInterval // the wait after the next crash
+	retry := retryInterval // how long to wait after the next crash
 	for {
 		select {
 		case <-running.Done():
@@ -238,22 +242,22 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 	}
 }
 
-// collect makes one collection and sends its result.
+// collect makes one collection and sends the collected points.
 func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	started := time.Now()
 	stuck := time.AfterFunc(stuckAfter, func() {
 		if ctx.Err() != nil {
-			return // Shutdown has reported the hanging call.
+			return // Shutdown has already reported the call that does not return.
 		}
 		r.settings.Logger.Warn("NVML does not respond. Collections continue when it does.", zap.Duration("after", stuckAfter))
 		componenthelper.ReportStatus(r.host, errors.New("NVML does not respond"))
 	})
 	points, result, err := r.read()
 	if !stuck.Stop() {
-		r.lastOutcome = outcome{} // The next outcome must be logged.
+		r.lastOutcome = outcome{} // Log the outcome even if it is the same as before.
 	}
 	if ctx.Err() != nil {
-		return result // Shutdown has abandoned this call.
+		return result // Shutdown has abandoned this collection.
 	}
 	r.metrics.collected(ctx, result, time.Since(started), r.collector.Stats())
 	r.reportOutcome(result, err)
@@ -270,8 +274,8 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	return result
 }
 
-// read reads all devices. Unless the Hold setting keeps the library loaded, neither the file of the
-// library nor the driver is in use after read returns.
+// read reads all devices. Unless the setting Hold keeps the library loaded, read closes the library
+// before it returns, so that neither the library file nor the driver remains in use.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	if r.deviceFound = r.deviceFound || hasDevice(r.cfg.SysRoot); !r.deviceFound {
 		return nil, outcomeNoDevice, nil
@@ -301,7 +305,7 @@ func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	return points, outcomeOK, nil
 }
 
-// openOutcome returns the outcome for an error from opening a library.
+// openOutcome returns the outcome of a collection that could not open the library.
 func openOutcome(err error) outcome {
 	switch {
 	case errors.Is(err, nvml.ErrNoLibrary):
@@ -312,7 +316,7 @@ func openOutcome(err error) outcome {
 	return outcomeInitFailed
 }
 
-// release closes the library, if it is open.
+// release closes the library if it is open.
 func (r *nvmlReceiver) release() error {
 	if r.openLib == nil {
 		return nil
@@ -326,26 +330,26 @@ func (r *nvmlReceiver) release() error {
 // hasDevice reports whether the machine has an NVIDIA PCI device.
 func hasDevice(sysRoot string) bool {
 	sys := os.DirFS(sysRoot)
-	devices, _ := fs.Glob(sys, "bus/pci/devices/*") // Glob only fails for a malformed pattern.
+	devices, _ := fs.Glob(sys, "bus/pci/devices/*") // Glob returns an error only if the pattern is malformed.
 	return slices.ContainsFunc(devices, func(device string) bool {
 		vendor, err := fs.ReadFile(sys, device+"/vendor")
 		return err == nil && strings.TrimSpace(string(vendor)) == nvidiaVendor
 	})
 }
 
-// hostPIDNamespace is the target of the link to the initial PID namespace. It is the same on every
-// Linux system. The inode number is PROC_PID_INIT_INO.
+// hostPIDNamespace is the target of the symbolic link to the initial PID namespace. The target is
+// the same on every Linux system, because the inode number is the constant PROC_PID_INIT_INO.
 const hostPIDNamespace = "pid:[4026531836]"
 
-// inHostPIDNamespace reports whether this process is in the host's PID namespace. Otherwise, NVML's
-// process lists are incomplete.
+// inHostPIDNamespace reports whether this process is in the host's PID namespace. In other PID
+// namespaces, NVML's process lists are incomplete.
 func inHostPIDNamespace(procRoot string) bool {
 	link, err := os.Readlink(filepath.Join(procRoot, "self", "ns", "pid"))
 	return err == nil && link == hostPIDNamespace
 }
 
-// reportOutcome logs the outcome and reports the component status if the outcome differs from the
-// last one.
+// reportOutcome logs an outcome and reports the component status, but only if the outcome differs
+// from the last logged outcome.
 func (r *nvmlReceiver) reportOutcome(result outcome, err error) {
 	if result == r.lastOutcome {
 		return

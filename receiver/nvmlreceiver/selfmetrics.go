@@ -12,7 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 )
 
-// selfMetrics records the self-metrics of collections. It creates attribute sets only once.
+// selfMetrics records the self-metrics of collections. The attribute sets are created only once,
+// because creating them for each collection would be expensive.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption
@@ -43,7 +44,7 @@ func (m *selfMetrics) collected(ctx context.Context, o outcome, took time.Durati
 	m.telemetry.ReceiverNvmlRatiosClamped.Add(ctx, stats.RatiosClamped)
 }
 
-// processes records the number of processes by kind of owner.
+// processes records the number of processes for each kind of owner.
 func (m *selfMetrics) processes(ctx context.Context, owners [cgroup.NumKinds]int64) {
 	for k, n := range owners {
 		m.telemetry.ReceiverNvmlProcesses.Record(ctx, n, m.owners[k])

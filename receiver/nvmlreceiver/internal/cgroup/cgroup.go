@@ -10,50 +10,52 @@ import (
 	"strings"
 )
 
-// Kind is the kind of a process's owner.
+// Kind is the kind of owner of a process.
 type Kind uint8
 
 const (
-	// Unknown processes have no readable control group.
+	// Unknown means that the control group of the process cannot be read.
 	Unknown Kind = iota
-	// Host processes are neither in a container nor in a batch job. They are system services and
-	// sessions.
+	// Host processes, such as system services and user sessions, are neither in a container nor in
+	// a batch job.
 	Host
-	// Container processes run in a container.
+	// Container processes are in a container or a pod.
 	Container
-	// Job processes run in a batch job.
+	// Job processes are in a batch job.
 	Job
 	// NumKinds is one more than the highest Kind.
 	NumKinds
 )
 
-// String returns the name of the kind in the self-metrics.
+// String returns the name of the kind that is used in self-metrics.
 func (k Kind) String() string { return [...]string{"unknown", "host", "container", "job"}[k] }
 
 // Owner identifies the owner of a process.
 type Owner struct {
 	Kind Kind
-	// ContainerID is the container runtime's ID, which has 64 hexadecimal digits. It is empty if a
-	// process of a pod is not in any of the pod's containers.
+	// ContainerID is the ID that the container runtime assigned to the container, with 64
+	// hexadecimal digits. If the process is in a pod but not in any of the pod's containers,
+	// ContainerID is empty.
 	ContainerID string
-	// PodUID is the UID of the pod in the API server. For a static pod, it is the hash that the
-	// kubelet computes, without dashes. It is empty outside Kubernetes.
+	// PodUID is the UID of the pod in the API server. For a static pod, PodUID is a hash without
+	// dashes that the kubelet computes. Outside Kubernetes, PodUID is empty.
 	PodUID string
-	// Alone is true if the container is certainly not part of a pod. This is the case if the path
-	// is complete and the runtime did not create the container for a kubelet.
+	// Alone is true if the container is certainly not part of a pod, because the path is complete
+	// and the container was not created for a kubelet.
 	Alone bool
-	// Job is the number of a Slurm job.
+	// Job is the ID of the Slurm job.
 	Job string
-	// Service is the systemd unit of a Host process that belongs to a system service, such as
+	// Service is the systemd unit of the system service to which a Host process belongs, such as
 	// ollama.service.
 	Service string
 }
 
-// Of returns the owner of a process. pid is the ID of the process in the PID namespace of procRoot.
-// procRoot is a proc file system, such as /proc. If the process cannot be read, for example because
-// it has ended, the kind of the owner is Unknown.
+// Of returns the owner of the process with the given PID. The argument procRoot is the path of a
+// proc file system, such as /proc. The argument pid is the PID in the PID namespace of this proc
+// file system. If the process cannot be read, for example because it has ended, the kind of the
+// owner is Unknown.
 func Of(procRoot string, pid uint32) Owner {
-	text, err := os.ReadFile(filepath.Join(procRoot, strconv.FormatUint(uint64(pid), 10), "cgroup")) //nolint:gosec // a number in a directory that is configured
+	text, err := os.ReadFile(filepath.Join(procRoot, strconv.FormatUint(uint64(pid), 10), "cgroup")) //nolint:gosec // The path consists of a configured directory and a number.
 	if err != nil {
 		return Owner{}
 	}
@@ -61,8 +63,8 @@ func Of(procRoot string, pid uint32) Owner {
 }
 
 // Parse parses the content of /proc/<pid>/cgroup and returns the most specific owner. Each line has
-// the form "hierarchy:controllers:path". With cgroup v1, there is one line per hierarchy, and the
-// container runtime may not manage all hierarchies.
+// the form "hierarchy:controllers:path". With cgroup v1, there is one line per hierarchy, but the
+// container runtime does not necessarily manage all hierarchies.
 func Parse(text string) Owner {
 	var best Owner
 	for line := range strings.Lines(text) {
@@ -77,7 +79,7 @@ func Parse(text string) Owner {
 	return best
 }
 
-// rank returns a number that is higher for more specific owners.
+// rank returns a number that is higher the more specific the owner is.
 func (o Owner) rank() int {
 	rank := int(o.Kind)
 	if o.ContainerID != "" || o.Service != "" {
@@ -89,24 +91,25 @@ func (o Owner) rank() int {
 	return rank
 }
 
-// parsePath parses a path. A container may run another container runtime, for example a kind node
-// or an image builder. Therefore, only the outermost pod and the container directly below it belong
-// to the kubelet on this machine. If the path contains no pod, parsePath uses the outermost
-// container. Containers, batch jobs and user sessions can choose the names of the groups below
-// them. Therefore, parsePath ignores pods in these groups.
+// parsePath returns the owner that the path of a control group indicates. A container may run
+// another container runtime, as a kind node or an image builder does. Therefore, only the outermost
+// pod and the container directly below it belong to the kubelet on this machine. If the path
+// contains no pod, parsePath uses the outermost container. Containers, batch jobs, and user
+// sessions can choose the names of their child groups. Therefore, parsePath ignores child groups
+// whose names look like pods.
 func parsePath(path string) Owner {
 	if job := jobForm.FindStringSubmatch(path); job != nil {
 		return Owner{Kind: Job, Job: job[1]}
 	}
 	components := strings.Split(path, "/")[1:]
 	o := Owner{Kind: Host}
-	// Only the groups of a kubelet contain pods. In a cgroup namespace, the groups of the kubelet
-	// may be invisible.
+	// Pods are only below the groups of a kubelet. In a cgroup namespace, the path may not show the
+	// groups of the kubelet.
 	kubelet, hidden := false, components[0] == ".."
 	for _, component := range components {
 		kubelet = kubelet || strings.Contains(component, "kubepods")
-		// With the systemd driver of containerd and a cgroupfs path, one path component contains
-		// both the pod and the container: kubepods-pod<uid>.slice:cri-containerd:<id>.
+		// If containerd uses the systemd driver with a cgroupfs path, a single path component
+		// contains both the pod and the container: kubepods-pod<uid>.slice:cri-containerd:<id>.
 		slice, rest, _ := strings.Cut(component, ":")
 		if uid := podForm.FindStringSubmatch(slice); uid != nil && o.PodUID == "" && (kubelet || hidden) && components[0] != "user.slice" {
 			o = Owner{Kind: Container, PodUID: uid[1] + strings.ReplaceAll(uid[2], "_", "-")}
@@ -124,23 +127,25 @@ func parsePath(path string) Owner {
 }
 
 var (
-	// jobForm is the path of a job whose group slurmd created: slurm/uid_<n>/job_<n> (v1) or
-	// system.slice/slurmstepd.scope/job_<n> (v2). If several daemons run on a machine, these groups
-	// are named slurm_<node> and <node>_slurmstepd.scope.
+	// jobForm matches the paths of jobs for which slurmd created the group: slurm/uid_<n>/job_<n>
+	// (cgroup v1) or system.slice/slurmstepd.scope/job_<n> (cgroup v2). If several slurmd daemons
+	// run on a machine, the top groups are named slurm_<node> and <node>_slurmstepd.scope.
 	jobForm = regexp.MustCompile(`^/(?:slurm(?:_[^/]*)?/uid_[0-9]{1,10}|system\.slice/(?:[^/]*_)?slurmstepd\.scope)/job_([0-9]{1,10})(?:/|$)`)
 
-	// serviceForm is the path system.slice/<unit> or system.slice/<slice of a template>/<unit>.
-	// otherOwners are services that run the workloads of other owners, and services of the driver.
+	// serviceForm matches the paths system.slice/<unit> and system.slice/<slice of a
+	// template>/<unit>. The expression otherOwners matches services that run workloads for other
+	// owners, and services of the driver.
 	serviceForm = regexp.MustCompile(`^/system\.slice/(?:[^/]*\.slice/)?([^/]*\.service)(?:/|$)`)
 	otherOwners = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)
 
-	// podForm is pod<uid> (cgroupfs driver) or kubepods-burstable-pod<uid>.slice (systemd driver,
-	// which replaces - by _). The UID of a static pod is a hash.
+	// podForm matches pod<uid> (cgroupfs driver) and kubepods-burstable-pod<uid>.slice (systemd
+	// driver, which replaces - with _). The UID of a static pod is a hash.
 	podForm = regexp.MustCompile(`^(?:pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})` +
 		`|.*kubepods.*-pod([0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}|[0-9a-f]{32})\.slice)$`)
 
-	// containerForm is <id> (cgroupfs driver), <runtime>-<id>.scope (systemd driver:
-	// cri-containerd, crio, docker, libpod, nerdctl) or <slice>:<runtime>:<id>. crio-conmon-<id>
-	// and libpod-conmon-<id> contain the container's monitor process.
+	// containerForm matches <id> (cgroupfs driver), <runtime>-<id>.scope (systemd driver), and
+	// <slice>:<runtime>:<id>. The runtime is cri-containerd, crio, docker, libpod, or nerdctl. The
+	// groups crio-conmon-<id> and libpod-conmon-<id> contain the process that monitors the
+	// container.
 	containerForm = regexp.MustCompile(`^(?:(.*)[-:])?([0-9a-f]{64})(?:\.scope)?$`)
 )

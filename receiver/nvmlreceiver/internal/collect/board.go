@@ -10,14 +10,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// numbers are the samples that each require a separate query. Utilization is not measured while a
-// board is in MIG mode.
+// numbers lists the samples that each require a separate query. While a board is in MIG mode, the
+// driver does not measure its utilization.
 var numbers = [...]struct {
 	query     nvml.Query
 	metric    *signal.Metric
 	attribute string
 	unit      catalogue.Unit
-	factor    float64 // converts from NVML's unit to the unit of the metric
+	factor    float64 // converts the value from NVML's unit to the unit of the metric
 	noMIG     bool
 }{
 	{nvml.GPUUtilization, signal.HwGPUUtilization, signal.TaskGeneral, catalogue.Percent, 1, true},
@@ -40,11 +40,11 @@ type output struct {
 // noQuery means that no query returns the same value as the field.
 const noQuery nvml.Query = 0
 
-// fields are the samples that are computed from field values. One call reads all these values. If a
-// driver does not support a field, the query may return the value instead.
+// fields lists the samples that are computed from field values. One call reads all field values. If
+// a driver does not support a field, the query in the same row may return the value instead.
 //
 // Policy counters are in nanoseconds. The counters for power and sync boost are also used for the
-// corresponding clock event reasons.
+// clock event reasons of the same name.
 var fields = [...]struct {
 	id       nvml.FieldID
 	unit     catalogue.Unit
@@ -74,20 +74,20 @@ var fields = [...]struct {
 	{nvml.FieldRecoveryAction, catalogue.None, noQuery, nil},
 }
 
-// healths contains functions that convert the value of a field to the health of the board.
+// healths contains the functions that derive the health of a board from field values.
 var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRemapFailure:   catalogue.Flagged(catalogue.HealthFailed),
 	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthPredictedFailure),
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
 }
 
-// linkErrors are the types of NVLink errors on a board.
+// linkErrors lists the types of NVLink errors and the fields that count them.
 var linkErrors = [...]struct {
 	attribute string
-	// total lists fields that cover all links. Their values are added. Boards since Hopper have no
-	// values for these fields.
+	// total lists the fields that cover all links of a board. The values of these fields are added
+	// up. Hopper and later boards do not support these fields.
 	total []nvml.FieldID
-	// single lists fields that cover a single link, with the newest generation first.
+	// single lists the fields that cover a single link, starting with the newest generation.
 	single []nvml.FieldID
 }{
 	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
@@ -103,12 +103,12 @@ var linkErrors = [...]struct {
 	},
 }
 
-// maxLinks is NVML_NVLINK_MAX_LINKS in driver 610. If a board reports more links, its links are not
-// read.
+// maxLinks is the value of NVML_NVLINK_MAX_LINKS in driver 610. If a board reports more links, the
+// links are not read.
 const maxLinks = 36
 
-// queriedFields are the values that one call reads. They consist of the fields in fields, followed
-// by the totals in linkErrors and the number of links.
+// queriedFields lists the field values that a single call reads: the fields in the variable fields,
+// the totals in linkErrors, and the number of links.
 var queriedFields = func() (values []nvml.FieldValue) {
 	for i := range fields {
 		values = append(values, nvml.FieldValue{ID: fields[i].id})
@@ -121,7 +121,7 @@ var queriedFields = func() (values []nvml.FieldValue) {
 	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
 }()
 
-// derivedMetrics are the metrics that are computed from several queries or fields.
+// derivedMetrics lists the metrics that are computed from several queries or fields.
 var derivedMetrics = []*signal.Metric{
 	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
 	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwStatus, signal.GPURecoveryAction,
@@ -155,7 +155,8 @@ var directions = [...]struct {
 	{nvml.PCIeReceive, signal.DirectionReceive},
 }
 
-// boardSamples reads the values that are measured for the board, even in MIG mode.
+// boardSamples reads the values that the driver measures for the board as a whole, even in MIG
+// mode.
 func (r *reader) boardSamples(handle nvml.Device, m *deviceCache, mig bool) {
 	d := m.device
 	gpm := r.readGPM(handle, m, nvml.NoInstance, mig)
@@ -219,7 +220,7 @@ func (r *reader) fieldSamples(handle nvml.Device, m *deviceCache) {
 		switch {
 		case !v.OK:
 		case f.id == nvml.FieldMemoryTemperature && v.Value == 0:
-			// The board has no sensor.
+			// The board does not have this temperature sensor.
 		default:
 			for _, o := range f.outputs {
 				r.sample(o.metric, m.device, o.attribute, f.unit, v.Value)
@@ -243,8 +244,8 @@ func (r *reader) fieldSamples(handle nvml.Device, m *deviceCache) {
 	r.linkErrorSamples(handle, m, r.values[len(fields):])
 }
 
-// recoveryAction adds the samples for the recovery action that the driver recommends. If the driver
-// recommends an unknown action, the samples of all known actions are 0.
+// recoveryAction adds a sample for each known recovery action. The sample is 1 for the action that
+// the driver recommends. If the driver recommends an unknown action, all samples are 0.
 func (r *reader) recoveryAction(d *Device, number float64) {
 	actions, action := signal.Values(signal.RecoveryAction), ""
 	if number >= 0 && number < float64(len(actions)) {
@@ -255,8 +256,8 @@ func (r *reader) recoveryAction(d *Device, number float64) {
 	r.states(signal.GPURecoveryAction, d, signal.RecoveryAction, action)
 }
 
-// states adds a sample for each value of a metric's own attribute. The sample is 1 for the current
-// value and 0 for all other values.
+// states adds a sample for each possible value of an attribute. The sample is 1 for the current
+// value of the attribute and 0 for all other values.
 func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	for _, state := range signal.Values(attribute) {
 		is := 0.0
@@ -267,8 +268,8 @@ func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	}
 }
 
-// linkErrorSamples adds a sample for each type of NVLink error that the board counts. values
-// contains the totals and the number of links.
+// linkErrorSamples adds a sample for each type of NVLink error that the board counts. The argument
+// values contains the totals and the number of links.
 func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []nvml.FieldValue) {
 	links := values[len(values)-1]
 	if links.OK && links.Value > maxLinks {
@@ -293,9 +294,9 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []n
 	}
 }
 
-// linkSum returns the sum of a field over all links. If a link no longer responds, for example
-// because it failed, linkSum uses the last value of the link, because a decreasing sum would look
-// like a reset. linkSum returns false if no link responds.
+// linkSum returns the sum of a field over all links. If a link has no value, for example because it
+// failed, linkSum uses the last value of the link, because a decreasing sum would look like a
+// counter reset. If no link has a value, linkSum returns false.
 func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, links int) (sum float64, ok bool) {
 	if r.lost {
 		return 0, false
@@ -326,7 +327,7 @@ func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, li
 }
 
 // pcieSamples reads the throughput of the PCIe link. The driver measures each direction for 20 ms,
-// and the call blocks for that time.
+// and the call blocks during the measurement.
 func (r *reader) pcieSamples(handle nvml.Device, m *deviceCache) {
 	if !r.isEnabled(signal.GPUPCIeThroughput) && !r.isEnabled(signal.GPUPCIeUtilization) {
 		return
@@ -338,7 +339,8 @@ func (r *reader) pcieSamples(handle nvml.Device, m *deviceCache) {
 	}
 }
 
-// pcieCapacity returns the capacity of the board's PCIe link in By/s, or 0 if it is unknown.
+// pcieCapacity returns the capacity of the board's PCIe link in bytes per second, or 0 if the
+// capacity is unknown.
 func (r *reader) pcieCapacity(handle nvml.Device, m *deviceCache) float64 {
 	if m.capacity == 0 {
 		generation, _ := r.query(handle, nvml.MaxPCIeLinkGeneration)

@@ -1,5 +1,5 @@
-// Package collect converts the data that NVML provides about the GPUs of a machine to samples. It
-// calls the library through an interface. It does not send the samples.
+// Package collect converts the data that NVML provides about the GPUs of a machine to samples. The
+// package calls the library through an interface, and does not send the samples.
 package collect
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// Library is an initialized NVML library. nvml.Library implements this interface.
+// Library is an initialized NVML library. The type nvml.Library implements this interface.
 type Library interface {
 	DeviceCount() (int, error)
 	Device(index int) (nvml.Device, error)
@@ -40,16 +40,15 @@ type Library interface {
 	NextXID(s nvml.EventSet) (nvml.XIDEvent, error)
 }
 
-// Device contains the identity and the description of a board or a GPU instance. The points of all
-// collections share the same Device until its ID or its Description changes. In that case, a new
-// Device is created.
+// Device contains the identity and the description of a board or a GPU instance. Points of
+// different collections share the same Device as long as its fields do not change. If a field
+// changes, a new Device is created.
 type Device struct {
 	// ID is the hw.id of the device: GPU-<uuid> for a board or GPU-<uuid>/gi<id> for an instance.
 	ID string
-	// Description has no MIGUUID if several compute instances share the GPU instance.
+	// If several compute instances share the GPU instance, the MIGUUID in Description is empty.
 	gpudata.Description
-	// FailurePredicted is true if the last collection found that a failure of the board is
-	// predicted.
+	// FailurePredicted is true if, in the last collection, a failure of the board was predicted.
 	FailurePredicted bool
 }
 
@@ -57,75 +56,77 @@ type Device struct {
 type Point struct {
 	gpudata.Sample
 	Device *Device
-	// PID is the process of the sample, or 0 for the device itself.
+	// PID is the ID of the process that the sample describes, or 0 if the sample describes the
+	// device itself.
 	PID uint32
 }
 
-// Stats counts failed calls and dropped or clamped values.
+// Stats counts failed calls, skipped instances, and dropped or clamped values.
 type Stats struct {
-	// CallsFailed is the number of failed calls. It does not include calls that failed because the
-	// device does not have the value.
+	// CallsFailed is the number of failed calls. Calls that failed because the device does not have
+	// the requested value are not counted.
 	CallsFailed int64
-	// InstancesSkipped is the number of idle instances that were skipped because their calls are
+	// InstancesSkipped is the number of idle instances that were skipped because calls for them are
 	// slow.
 	InstancesSkipped int64
-	// ValuesDropped is the number of implausible values.
+	// ValuesDropped is the number of values that were dropped because they are implausible.
 	ValuesDropped int64
-	// RatiosClamped is the number of ratios that were slightly outside [0, 1].
+	// RatiosClamped is the number of ratios that were clamped because they were slightly outside
+	// [0, 1].
 	RatiosClamped int64
 }
 
-// Options selects what the Collector collects.
+// Options configures which samples the Collector collects.
 type Options struct {
 	// Devices enables the samples of boards and instances.
 	Devices bool
 	// Processes enables the samples of processes.
 	Processes bool
-	// AllProcesses is true if NVML lists every process. If the caller is not in the host's PID
-	// namespace, the lists may be incomplete.
+	// AllProcesses is true if NVML lists all processes. Outside the host's PID namespace, NVML's
+	// process lists may be incomplete.
 	AllProcesses bool
-	// Hold is true if the library stays loaded between collections. Otherwise, the library cannot
-	// provide data about the time between collections.
+	// Hold is true if the library stays loaded between collections. If the library is unloaded, it
+	// cannot provide data about the time between collections.
 	Hold bool
-	// Disabled contains the metrics that are not collected. Calls that only these metrics need are
-	// skipped.
+	// Disabled contains the metrics that are not collected. Calls that are needed only for disabled
+	// metrics are skipped.
 	Disabled map[*signal.Metric]bool
-	// Now returns the current time. It is used to measure the duration of calls.
+	// Now returns the current time. The Collector uses Now to measure the duration of calls.
 	Now func() time.Time
 }
 
-// Collector collects samples repeatedly. It is not safe for concurrent use.
+// Collector collects samples repeatedly. A Collector is not safe for concurrent use.
 type Collector struct {
 	options  Options
-	monitors bool // read performance counters if the board has them
-	events   bool // count XID errors if the driver reports them
+	monitors bool // Whether to read performance counters (GPM) if the board has them.
+	events   bool // Whether to count XID errors if the driver reports them.
 
-	// eventSet receives the events of the watched boards. It is 0 if there is no event set. watched
-	// maps the handles of these boards to their IDs.
+	// eventSet receives the events of the watched boards, or is 0 if there is no event set. The map
+	// watched contains the ID of each watched board, keyed by handle.
 	eventSet nvml.EventSet
 	watched  map[nvml.Device]string
-	// collectionStart is the start time of the current collection. collectionEnd is the end time of
-	// the last collection.
+	// collectionStart is the start time of the current collection. The field collectionEnd is the
+	// end time of the last collection.
 	collectionStart, collectionEnd time.Time
 
 	points  []Point
 	stats   Stats
-	problem error // first problem in the collection
+	problem error // the first unexpected error in the collection
 
-	// State is kept between collections in two generations. After a collection, the state that the
-	// collection did not use is deleted.
+	// These maps contain the state that the last collection used, and the state that the current
+	// collection has used so far. State that a collection did not use is deleted after the
+	// collection.
 	previous, current map[string]*deviceCache
 	collections       uint64
 
-	// The following memory is reused.
+	// The following fields are buffers that are reused in every collection.
 	values    []nvml.FieldValue
 	gpmValues []nvml.GPMValue
 	links     []nvml.FieldValue
 	processes []nvml.Process
 	samples   []nvml.ProcessSample
-	usage     map[uint32]usage // by PID
-	// sampleTimes contains the times of the driver's samples that this collection has read for a
-	// board.
+	usage     map[uint32]usage // Keyed by PID.
+	// The times of the utilization samples that the current collection has read for a board.
 	sampleTimes map[uint64]bool
 	migs        []migDevice
 	instances   []instance
@@ -134,9 +135,10 @@ type Collector struct {
 // deviceCache is the cached state of a board or an instance.
 type deviceCache struct {
 	device *Device
-	// sampled is the time of the last utilization sample that was read, by the driver's clock.
+	// sampled is the driver's timestamp of the last utilization sample that was read.
 	sampled uint64
-	// capacity is the capacity of the board's PCIe link in By/s, or 0 if it is unknown.
+	// capacity is the capacity of the board's PCIe link in bytes per second, or 0 if the capacity
+	// is unknown.
 	capacity float64
 	// mig is true if the board was in MIG mode in the last collection.
 	mig bool
@@ -146,21 +148,21 @@ type deviceCache struct {
 	// links contains the last field values of each NVLink, indexed by link number.
 	links map[nvml.FieldID][maxLinks]float64
 
-	// migs are the MIG devices of a board, or nil if not all of them were identified. slow is true
-	// if the calls for the board's idle instances take long.
+	// migs are the MIG devices of a board, or nil if not all of them were identified. The field
+	// slow is true if calls for idle instances of the board are slow.
 	migs []migDevice
 	slow bool
 
-	// lastRead is the number of the collection in which an instance was last read, or 0. limit is
-	// the memory size of the instance in bytes, or 0 if it is unknown.
+	// lastRead is the number of the last collection that read the instance, or 0. The field limit
+	// is the memory size of the instance in bytes, or 0 if the size is unknown.
 	lastRead uint64
 	limit    float64
 }
 
-// usage contains the utilization of a process in the driver's samples.
+// usage contains the utilization of a process according to the driver's utilization samples.
 type usage struct {
-	sum     float64 // sum of the utilization at each sample time
-	unknown int     // number of sample times for which all entries are invalid
+	sum     float64 // The sum of the utilization over all sample times.
+	unknown int     // The number of sample times for which all entries are invalid.
 }
 
 // New returns a Collector.
@@ -179,9 +181,9 @@ func New(options Options) *Collector {
 	return c
 }
 
-// Collect reads all devices. The returned points are valid until the next call. If the library has
-// lost the driver, Collect returns an error and no points. If only a part of the collection failed,
-// the method Problem returns the reason.
+// Collect reads all devices. The returned points are valid until the next call of Collect. If the
+// library has lost the driver, Collect returns an error and no points. If only a part of the
+// collection failed, Collect returns no error, but the method Problem returns the reason.
 func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
 	c.previous, c.current = c.current, map[string]*deviceCache{}
@@ -225,7 +227,8 @@ func (c *Collector) Problem() error { return c.problem }
 
 func (c *Collector) isEnabled(m *signal.Metric) bool { return !c.options.Disabled[m] }
 
-// cached returns the cached state for a key. If the key is new, the state is empty.
+// cached returns the cached state for a key. If there is no cached state, cached creates an empty
+// one.
 func (c *Collector) cached(key string) *deviceCache {
 	m := c.previous[key]
 	if m == nil {
@@ -235,8 +238,8 @@ func (c *Collector) cached(key string) *deviceCache {
 	return m
 }
 
-// describe sets the current description of the device. If the description has changed, describe
-// clears the cached state.
+// describe sets the current description of a device. If the description has changed, describe
+// clears the cached state of the device.
 func (m *deviceCache) describe(d Device) {
 	if m.device.ID != d.ID || m.device.Description != d.Description {
 		m.device, m.lastRead, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil
@@ -248,14 +251,14 @@ type reader struct {
 	*Collector
 	lib     Library
 	subject string
-	gpm     bool  // the board has performance counters
-	lost    bool  // the board was lost, so the remaining calls are skipped
-	fatal   error // set if the driver was lost
-	// found is true if all MIG devices of the board were found. fromCache is true if the identities
-	// of these MIG devices come from the cache.
+	gpm     bool  // Whether the board has performance counters (GPM).
+	lost    bool  // True if the board was lost; the remaining calls are skipped.
+	fatal   error // Set if the driver was lost.
+	// The field found is true if all MIG devices of the board were found. The field fromCache is
+	// true if the identities of these MIG devices come from the cache.
 	found, fromCache bool
-	// boardProcesses is the number of processes on the board. It is negative if the number is
-	// unknown.
+	// The field boardProcesses is the number of processes on the board, or negative if the number
+	// is unknown.
 	boardProcesses int
 }
 
@@ -265,8 +268,8 @@ func absent(err error) bool {
 		errors.Is(err, nvml.ErrDeprecated)
 }
 
-// failed reports whether a call returned no value. It records the error, unless the error means
-// that the value does not exist.
+// failed reports whether a call failed. Unless the error means that the value does not exist,
+// failed also records the error.
 func (r *reader) failed(err error) bool {
 	if err == nil || absent(err) {
 		return err != nil
@@ -285,7 +288,7 @@ func (r *reader) failed(err error) bool {
 	return true
 }
 
-// query reads a number. It returns false if the board has no such value.
+// query reads a number from a device. If the number cannot be read, query returns false.
 func (r *reader) query(d nvml.Device, q nvml.Query) (float64, bool) {
 	if r.lost {
 		return 0, false
@@ -305,7 +308,7 @@ func (r *reader) board(index int) {
 		return
 	}
 	if uuid == "" || r.current[uuid] != nil {
-		// Without a unique identity, it is unknown which board the points belong to.
+		// If the identity is not unique, it is unknown which board the points belong to.
 		r.stats.ValuesDropped++
 		return
 	}
@@ -318,13 +321,14 @@ func (r *reader) board(index int) {
 	if minor, ok := r.query(handle, nvml.MinorNumber); ok {
 		board.Name = "nvidia" + strconv.Itoa(int(minor))
 	}
-	// The serial number is only descriptive, so it may be missing.
+	// The serial number only describes the board, so it may be missing.
 	if serial, err := r.lib.Serial(handle); err == nil {
 		board.Serial = serial
 	}
 	m.describe(board)
 
-	// If a board may have instances, it must not be treated as a board that is not partitioned.
+	// If it is unknown whether a board has instances, the board must not be treated as
+	// unpartitioned.
 	mode, err := r.lib.Query(handle, nvml.MIGMode)
 	if r.failed(err) && !absent(err) {
 		m.migs = nil
@@ -372,7 +376,7 @@ func (c *Collector) processPoint(d *Device, pid uint32, s gpudata.Sample) {
 	}
 }
 
-// sample adds a sample from a value in NVML's unit.
+// sample converts a value from NVML's unit to the unit of the metric and adds a sample.
 func (r *reader) sample(m *signal.Metric, d *Device, attribute string, u catalogue.Unit, raw float64) {
 	v, verdict := u.Value(raw)
 	if verdict != catalogue.Valid {
@@ -386,7 +390,7 @@ func (r *reader) sample(m *signal.Metric, d *Device, attribute string, u catalog
 	r.point(d, gpudata.Sample{Metric: m, Own: attribute, Value: v})
 }
 
-// ratio clamps a ratio to [0, 1] and adds a sample. It drops an implausible ratio.
+// ratio clamps a ratio to [0, 1] and adds a sample. Ratios that are implausible are dropped.
 func (r *reader) ratio(m *signal.Metric, d *Device, attribute string, v float64) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {

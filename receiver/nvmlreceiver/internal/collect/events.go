@@ -11,26 +11,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// maxEvents is the maximum number of events that one collection reads. The next collection reads
-// the remaining events.
+// maxEvents is the maximum number of events that are read per collection. Remaining events are read
+// in the next collection.
 const maxEvents = 1000
 
-// countedEvents is the attribute of XID errors from a source that counts every event.
+// countedEvents is the attribute that marks XID errors whose source counts every event.
 var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.EventSourceCounter}}
 
-// xidState contains the state of the XID errors of a board or an instance.
+// xidState contains the XID errors of a board or an instance that have been counted so far.
 type xidState struct {
-	// since is the time at which the driver started to record the events of a board, or zero if the
-	// driver does not record them. refused is true if the driver does not support recording them.
+	// since is the time when the driver started to record the events of a board, or zero if the
+	// driver does not record events. The field refused is true if the driver does not support
+	// recording events.
 	since   time.Time
 	refused bool
-	// xids contains the number of errors for each code. hasNew is true if the current collection
-	// read a new error.
+	// xids contains the number of errors for each XID code. The field hasNew is true if the current
+	// collection has read a new error.
 	xids   map[uint64]xidCount
 	hasNew bool
 }
 
-// xidCount is the number of errors with one code since start.
+// xidCount is the number of errors with the same XID code since the time start.
 type xidCount struct {
 	start time.Time
 	n     float64
@@ -49,7 +50,7 @@ func (r *reader) watchXIDs(board nvml.Device, m *deviceCache) {
 		}
 		r.eventSet = set
 	}
-	if r.watched[board] != m.device.ID { // The board is new, or it was lost in the meantime.
+	if r.watched[board] != m.device.ID { // The board is new, or was lost in the meantime.
 		err := r.lib.WatchXIDs(board, r.eventSet)
 		if r.failedOptional(err) {
 			m.watch.refused = true
@@ -62,12 +63,13 @@ func (r *reader) watchXIDs(board nvml.Device, m *deviceCache) {
 	m.watch.since, r.watched[board] = r.options.Now(), m.device.ID
 }
 
-// endEvents frees the event set. The next collection watches the boards again.
+// endEvents frees the event set. The next collection creates a new event set and watches the boards
+// again.
 func (c *Collector) endEvents(lib Library) {
 	if c.eventSet == 0 {
 		return
 	}
-	_ = lib.FreeEventSet(c.eventSet) // An error here cannot be handled.
+	_ = lib.FreeEventSet(c.eventSet) // The error cannot be handled.
 	c.eventSet = 0
 	clear(c.watched)
 	for _, generation := range []map[string]*deviceCache{c.previous, c.current} {
@@ -109,8 +111,9 @@ func (c *Collector) readEvents(lib Library) {
 	}
 }
 
-// eventDevice returns the cached state of the device on which an event occurred. This is the
-// instance or, if there is none, the board. A board that is lost may no longer return its UUID.
+// eventDevice returns the cached state of the device on which an event occurred, which is the
+// instance or, if the instance is unknown, the board. If a lost board no longer returns its UUID,
+// eventDevice uses the UUID that was known when the board was first watched.
 func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	id, err := lib.UUID(e.Device)
 	if err != nil {
@@ -129,12 +132,12 @@ func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	return board
 }
 
-// xidSamples adds the XID errors of a watched board and its instances. If there were no errors, it
-// adds a sample of 0.
+// xidSamples adds the XID error samples of a watched board and its instances. For a device without
+// errors, xidSamples adds a sample with the value 0.
 func (r *reader) xidSamples(m *deviceCache) {
 	since := m.watch.since
 	if since.IsZero() || since.After(r.collectionStart) || since.Equal(r.collectionStart) {
-		return // nothing has been observed yet
+		return // no events have been observed yet
 	}
 	add := func(m *deviceCache) {
 		if len(m.watch.xids) == 0 {
@@ -148,7 +151,7 @@ func (r *reader) xidSamples(m *deviceCache) {
 	}
 }
 
-// xids adds the XID errors of a device.
+// xids adds a sample for each XID code that occurred on a device.
 func (c *Collector) xids(m *deviceCache) {
 	m.watch.hasNew = false
 	for code, count := range m.watch.xids {
@@ -159,7 +162,8 @@ func (c *Collector) xids(m *deviceCache) {
 	}
 }
 
-// lostDeviceXIDs adds the XID errors of a device that was lost after the errors occurred.
+// lostDeviceXIDs adds the XID error samples of a device that was lost after new errors occurred on
+// it.
 func (c *Collector) lostDeviceXIDs(m *deviceCache) {
 	if m.watch.hasNew {
 		c.xids(m)

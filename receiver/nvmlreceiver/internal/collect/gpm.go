@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// gpm are the samples that are computed from GPM values. Percentages are read for instances, and
-// for boards that are not in MIG mode. Link rates are read for boards, in MiB/s.
+// gpm lists the samples that are computed from GPM values. Percentages are used for instances, and
+// for boards that are not in MIG mode. Link rates, in MiB/s, are used only for boards.
 var gpm = [...]struct {
 	id      uint32
 	outputs []output
@@ -37,29 +37,31 @@ var gpm = [...]struct {
 
 const mebibyte = 1 << 20
 
-// gpmInterval is the minimum time between two samples. The driver updates the counters every 100
-// ms, and a call may be delayed.
+// gpmInterval is the minimum time between two readings of the counters. The minimum is longer than
+// the driver's update interval of 100 ms, because a call may be delayed.
 const gpmInterval = 200 * time.Millisecond
 
-// gpmState contains the performance counters of a device. They are kept between collections.
+// gpmState contains the readings of a device's performance counters. The readings are kept between
+// collections.
 type gpmState struct {
-	// last is the last reading. at is the time of the last reading, or zero before the first
-	// reading. spare is the memory for the next reading.
+	// last is the last reading. The field at is the time of the last reading, or zero before the
+	// first reading. The field spare is the memory for the next reading.
 	last, spare nvml.GPMSample
 	at          time.Time
 }
 
-// free frees the samples.
+// free frees the memory of the readings.
 func (m *gpmState) free(lib Library) {
 	for _, s := range []nvml.GPMSample{m.last, m.spare} {
 		if s != 0 {
-			_ = lib.FreeGPMSample(s) // An error here cannot be handled.
+			_ = lib.FreeGPMSample(s) // The error cannot be handled.
 		}
 	}
 	*m = gpmState{}
 }
 
-// Release frees the objects of the library. Call it before you close the library.
+// Release frees all objects that the Collector has created in the library. The caller must call
+// Release before closing the library.
 func (c *Collector) Release(lib Library) {
 	c.endEvents(lib)
 	for _, generation := range []map[string]*deviceCache{c.previous, c.current} {
@@ -69,8 +71,8 @@ func (c *Collector) Release(lib Library) {
 	}
 }
 
-// readGPM reads the counters of a board or an instance. It adds the samples for the time since the
-// last reading and returns the metrics that have a sample.
+// readGPM reads the performance counters of a board or an instance. It adds samples that cover the
+// time since the last reading, and returns the set of metrics that have a sample.
 func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig bool) (measured map[*signal.Metric]bool) {
 	now := r.options.Now()
 	if !r.gpm || r.lost || !m.gpm.at.IsZero() && now.Sub(m.gpm.at) < gpmInterval {
@@ -110,9 +112,9 @@ func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig
 	return measured
 }
 
-// failedOptional reports whether a call for GPM or events failed, and counts the failure. The
-// failure is not a problem of the collection, unless the board is lost. If it were, the library
-// would be initialized again. This would not help, and the other devices would lose samples.
+// failedOptional reports whether a call for GPM or events failed, and counts the failure. Unless
+// the board is lost, the failure is not recorded as a problem. A problem would cause the library to
+// be initialized again, which would not fix the failure but would cost the other devices samples.
 func (r *reader) failedOptional(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)
@@ -122,8 +124,8 @@ func (r *reader) failedOptional(err error) bool {
 	return failed
 }
 
-// linkSample adds the samples for the rate of a link: the throughput and, if the capacity of the
-// link is known, the utilization.
+// linkSample adds samples for a link: the throughput and, if the capacity of the link is known, the
+// utilization.
 func (r *reader) linkSample(board nvml.Device, o output, m *deviceCache, bytesPerSecond float64) {
 	rate, verdict := catalogue.BytePerSecond.Value(bytesPerSecond)
 	if verdict != catalogue.Valid {

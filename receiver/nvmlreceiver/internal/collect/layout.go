@@ -12,35 +12,36 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// slowAfter is the maximum duration of the calls for an instance. If the calls take longer, idle
-// instances are not read in every collection.
+// slowAfter is the duration from which the calls for an instance count as slow. On boards with slow
+// calls, idle instances are not read in every collection.
 const slowAfter = 40 * time.Millisecond
 
-// migDevice is a MIG device of a board, which is a compute instance.
+// migDevice is a MIG device of a board. Each MIG device is a compute instance.
 type migDevice struct {
 	index  int
-	handle nvml.Device // valid only in this collection
+	handle nvml.Device // valid only during the current collection
 	identity
 }
 
-// identity is the identity of a MIG device. It does not change as long as the device exists.
+// identity identifies a MIG device. The identity does not change during the lifetime of the device.
 type identity struct {
-	id      uint32 // the ID of the GPU instance of the MIG device
+	id      uint32 // the ID of the GPU instance to which the MIG device belongs
 	uuid    string
-	named   bool // whether the name was read; the name contains the profile
+	named   bool // whether the name, which contains the profile, was read
 	profile string
 }
 
-// instance is a GPU instance of the current board. It has the identity of its first compute
-// instance, but no UUID if there are several compute instances.
+// instance is a GPU instance of the current board. The identity is that of the first compute
+// instance. If there are several compute instances, the UUID is empty.
 type instance struct {
 	identity
-	handle nvml.Device // the handle of the first compute instance
-	// listed is true if its process list is complete. processes is the number of its processes.
+	handle nvml.Device // The handle of the first compute instance.
+	// The field listed is true if the process list of the instance is complete. The field processes
+	// is the number of processes on the instance.
 	listed    bool
 	processes int
-	// skipped is true if the instance is not read in this collection. elapsed is the duration of
-	// the calls for the instance.
+	// The field skipped is true if the instance is not read in the current collection. The field
+	// elapsed is the total duration of the calls for the instance.
 	skipped bool
 	elapsed time.Duration
 	*deviceCache
@@ -48,8 +49,8 @@ type instance struct {
 
 func (in *instance) idle() bool { return in.listed && in.processes == 0 }
 
-// readLayout finds the instances and processes of a board. In MIG mode, it always lists the
-// processes, because they show which instances are idle.
+// readLayout finds the instances and processes of a board. In MIG mode, readLayout always lists
+// processes, because the processes show which instances are idle.
 func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 	r.instances, r.processes, r.boardProcesses = r.instances[:0], r.processes[:0], -1
 	if !mig {
@@ -74,9 +75,9 @@ func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 }
 
 // findInstances finds the GPU instances of a board through the board's MIG devices, which are
-// compute instances. The indexes of MIG devices can have gaps. If the calls for instances are slow,
-// MIG devices with the same indexes are assumed to be unchanged. The method unchanged verifies this
-// assumption.
+// compute instances. The indexes of MIG devices may have gaps. If calls for instances are slow and
+// the indexes have not changed, findInstances assumes that the MIG devices have not changed either.
+// The method unchanged verifies this assumption.
 func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	r.instances, r.migs = r.instances[:0], r.migs[:0]
 	maxDevices, complete := r.query(handle, nvml.MaxMIGDevices)
@@ -127,8 +128,8 @@ func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	}
 }
 
-// identify reads the identity of a MIG device and adds the duration of the calls to elapsed. It
-// returns false if the device does not return its identity.
+// identify reads the identity of a MIG device and adds the duration of the calls to elapsed. If the
+// identity cannot be read, identify returns false.
 func (r *reader) identify(handle nvml.Device, to *identity, elapsed *time.Duration) bool {
 	defer r.clock(elapsed)()
 	id, ok := r.query(handle, nvml.GPUInstanceID)
@@ -146,15 +147,17 @@ func (r *reader) identify(handle nvml.Device, to *identity, elapsed *time.Durati
 	return true
 }
 
-// clock returns a function that adds the time since the call of clock to elapsed.
+// clock starts a measurement. The returned function ends the measurement and adds the measured time
+// to elapsed.
 func (r *reader) clock(elapsed *time.Duration) func() {
 	started := r.options.Now()
 	return func() { *elapsed += r.options.Now().Sub(started) }
 }
 
-// skipIdle selects the instances to skip. On boards with slow calls, it skips all idle instances
-// that have been read before, except for the instance that was read longest ago. Therefore, each
-// instance is read from time to time, and the receiver detects when the calls become faster.
+// skipIdle selects the instances to skip in this collection. On boards with slow calls, all idle
+// instances that have been read before are skipped, except for the least recently read one.
+// Therefore, every instance is read occasionally, and the receiver notices when calls become
+// faster.
 func (r *reader) skipIdle(m *deviceCache) {
 	var next *instance
 	for i := range r.instances {
@@ -169,10 +172,10 @@ func (r *reader) skipIdle(m *deviceCache) {
 	}
 }
 
-// unchanged reads the identities of the instances that are not skipped. It returns false if an
-// identity has changed or if a process is on an unknown instance. Each collection reads the
-// instance that was read longest ago. Therefore, with n instances, unchanged detects within n
-// collections that an idle instance was replaced.
+// unchanged reads the identities of the instances that are not skipped. If an identity has changed,
+// or if a process is on an unknown instance, unchanged returns false. Each collection reads the
+// least recently read instance. Therefore, on a board with n instances, it takes at most n
+// collections to detect that an idle instance was replaced.
 func (r *reader) unchanged() bool {
 	for _, known := range r.migs {
 		in := r.instance(known.id)
@@ -187,7 +190,7 @@ func (r *reader) unchanged() bool {
 	return !slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return r.instance(p.GPUInstance) == nil })
 }
 
-// instance returns the GPU instance with the given id, or nil if it is unknown.
+// instance returns the GPU instance with the given ID, or nil if the instance is unknown.
 func (r *reader) instance(id uint32) *instance {
 	if i := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == id }); i >= 0 {
 		return &r.instances[i]
@@ -202,7 +205,7 @@ func instanceOf(board *Device, id uint32) Device {
 	}}
 }
 
-// readInstances reads the instances of a board.
+// readInstances reads the values of the instances that are not skipped.
 func (r *reader) readInstances(board nvml.Device, m *deviceCache) {
 	var idle, slow bool
 	for i := range r.instances {
@@ -212,7 +215,7 @@ func (r *reader) readInstances(board nvml.Device, m *deviceCache) {
 			return
 		case in.skipped:
 			r.stats.InstancesSkipped++
-			// The size of an instance never changes, so the cached value is still valid.
+			// The memory size of an instance never changes, so the cached size is still valid.
 			if r.options.Devices && in.limit > 0 {
 				r.point(in.device, gpudata.Sample{Metric: signal.HwGPUMemoryLimit, Value: in.limit})
 			}
@@ -234,9 +237,9 @@ func (r *reader) readInstances(board nvml.Device, m *deviceCache) {
 	}
 }
 
-// profile extracts the profile from the name of a MIG device. The name ends in a text such as "MIG
-// 1g.10gb". If the compute instance is only a part of its GPU instance, the name ends in a text
-// such as "MIG 1c.3g.40gb".
+// profile extracts the profile from the name of a MIG device. The name ends in "MIG " and the
+// profile, for example "MIG 1g.10gb". If the compute instance is only a part of its GPU instance,
+// the name ends, for example, in "MIG 1c.3g.40gb".
 func profile(name string) string {
 	_, text, _ := strings.Cut(name, "MIG ")
 	if compute, rest, ok := strings.Cut(text, "c."); ok && len(compute) == 1 {

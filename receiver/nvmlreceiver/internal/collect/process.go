@@ -17,7 +17,7 @@ func ProcessMetrics() []*signal.Metric {
 }
 
 // listProcesses lists the processes of a board, with one entry per process and instance. It also
-// records which devices have a complete list.
+// records for which devices the list is complete.
 func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	r.processes, r.boardProcesses = r.processes[:0], -1
 	some, all := r.appendLists(board, mig)
@@ -46,11 +46,11 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	}
 }
 
-// listByInstance lists the processes of each instance by listing the processes of the instance's
-// compute instances. It is used if the caller is not permitted to list the processes of a board,
-// and for old libraries whose lists for boards do not contain instances. If a MIG device could not
-// be identified, no instance has a complete list, because the MIG device may belong to any
-// instance.
+// listByInstance lists the processes of each instance by listing the processes of its compute
+// instances. This method is needed if the caller is not permitted to list the processes of a board,
+// or if the library is so old that the board's list does not contain instance IDs. If a MIG device
+// could not be identified, no instance has a complete list, because the MIG device may belong to
+// any instance.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
 	for i := range r.instances {
@@ -70,7 +70,7 @@ func (r *reader) listByInstance() {
 	}
 }
 
-// countProcesses returns the number of listed processes. It counts each process once.
+// countProcesses returns the number of distinct processes in the list.
 func (r *reader) countProcesses() int {
 	pids := map[uint32]bool{}
 	for _, p := range r.processes {
@@ -79,17 +79,18 @@ func (r *reader) countProcesses() int {
 	return len(pids)
 }
 
-// setInstance sets the GPU instance of all processes from index first onward.
+// setInstance sets the GPU instance of all processes that are listed at the index first or later.
 func (r *reader) setInstance(first int, id uint32) {
 	for i := range r.processes[first:] {
 		r.processes[first+i].GPUInstance = id
 	}
 }
 
-// appendLists appends the processes of all kinds. some is true if at least one kind was listed. all
-// is true if the list is complete, which means that it contains the compute processes and all other
-// kinds that the library supports. For a board in MIG mode, a missing permission to list processes
-// is not a failure, because the processes of the board's instances can be listed.
+// appendLists appends the processes of all kinds to the list. The result some is true if at least
+// one kind was listed. The result all is true if the list is complete: It must contain the compute
+// processes and all other kinds of processes that the library supports. For a board in MIG mode, a
+// missing permission to list processes is not a failure, because the processes can be listed by
+// instance instead.
 func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	all = r.options.AllProcesses
 	for kind := range nvml.NumProcessKinds {
@@ -111,8 +112,8 @@ func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 }
 
 // mergeProcesses keeps one entry per process and instance. A process with both compute and graphics
-// contexts is in two lists, usually with the same memory usage. One of the two entries may lack the
-// memory usage.
+// contexts has an entry in two lists, usually with the same memory usage. If one of the entries has
+// no memory usage, mergeProcesses keeps the other one.
 func (r *reader) mergeProcesses() {
 	slices.SortFunc(r.processes, func(a, b nvml.Process) int {
 		return cmp.Or(
@@ -123,7 +124,8 @@ func (r *reader) mergeProcesses() {
 	r.processes = slices.CompactFunc(r.processes, func(a, b nvml.Process) bool { return a.PID == b.PID && a.GPUInstance == b.GPUInstance })
 }
 
-// processSamples adds the samples of the listed processes, and the number of processes.
+// processSamples adds the samples of the listed processes and the samples for the number of
+// processes.
 func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 	r.counts(m)
 	measured := !mig && len(r.processes) > 0 && r.isEnabled(signal.ProcessGPUUtilization) && r.readUtilization(board, m)
@@ -132,7 +134,7 @@ func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 		if p.GPUInstance != nvml.NoInstance {
 			d = r.instanceDevice(d, p.GPUInstance)
 		}
-		// A process without a memory value has no memory sample.
+		// If the memory usage of a process is unknown, the process has no memory sample.
 		if p.Memory != nvml.NoValue {
 			if v, verdict := catalogue.Byte.Value(float64(p.Memory)); verdict == catalogue.Valid {
 				r.processPoint(d, p.PID, gpudata.Sample{Metric: signal.ProcessGPUMemoryUsage, Value: v})
@@ -146,7 +148,8 @@ func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 	}
 }
 
-// counts adds the number of processes on the board and on each instance, if the list is complete.
+// counts adds samples for the number of processes on the board and on each instance whose process
+// list is complete.
 func (r *reader) counts(m *deviceCache) {
 	if r.boardProcesses >= 0 {
 		r.point(m.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(r.boardProcesses)})
@@ -158,8 +161,8 @@ func (r *reader) counts(m *deviceCache) {
 	}
 }
 
-// instanceDevice returns the device of a GPU instance. This also works if the instance was created
-// after the instances were listed.
+// instanceDevice returns the device for a GPU instance, even if the instance was created after the
+// instances were listed.
 func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 	if in := r.instance(id); in != nil {
 		return in.device
@@ -169,8 +172,8 @@ func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 	return &d
 }
 
-// readUtilization reads the samples that the driver has taken since the last collection. It returns
-// false if the utilization is not measured.
+// readUtilization reads the utilization samples of processes that the driver has taken since the
+// last collection. If the driver does not measure the utilization, readUtilization returns false.
 func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	clear(r.usage)
 	clear(r.sampleTimes)
@@ -190,7 +193,7 @@ func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	})
 	for i := 0; i < len(samples); {
 		pid, t := samples[i].PID, samples[i].Time
-		highest, known := uint32(0), false // among the entries for this process and time
+		highest, known := uint32(0), false // the highest utilization in the entries for this process and time
 		for ; i < len(samples) && samples[i].PID == pid && samples[i].Time == t; i++ {
 			// Some drivers write invalid entries.
 			if samples[i].SM > 100 {
@@ -212,9 +215,10 @@ func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	return true
 }
 
-// utilization returns the mean utilization of a process over the sample times of the process's
-// device. The driver writes no entry for an idle process. Therefore, a time without an entry counts
-// as 0. Times for which all entries are invalid are skipped. known is false if no time remains.
+// utilization returns the mean utilization of a process over all sample times of its device. The
+// driver writes no entry for an idle process. Therefore, if a process has no entry for a sample
+// time, its utilization at that time counts as 0. Sample times for which all entries of the process
+// are invalid are ignored. If all sample times are ignored, the result known is false.
 func (r *reader) utilization(pid uint32) (mean float64, known bool) {
 	u := r.usage[pid]
 	times := len(r.sampleTimes) - u.unknown

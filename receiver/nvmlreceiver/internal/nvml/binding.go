@@ -18,9 +18,9 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// These constants are buffer sizes. Names and UUIDs have at most 96 bytes. A list has room for
-// listStart entries at first, which is nearly always sufficient. Reading fails if a library
-// requests more than listMax entries.
+// These constants are buffer sizes. Names and UUIDs have at most 96 bytes. A list initially has
+// space for listStart entries, which is nearly always sufficient. If a library needs space for more
+// than listMax entries, reading the list fails.
 const (
 	textSize    = 96
 	listStart   = 64
@@ -28,8 +28,8 @@ const (
 	listRetries = 4
 )
 
-// searched are the directories in which distributions, GKE, and the GPU operator's driver container
-// install the library.
+// searched contains the directories in which Linux distributions, GKE, and the driver container of
+// the GPU operator install the library.
 var searched = []string{
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
@@ -45,19 +45,21 @@ var searched = []string{
 
 const libraryName = "libnvidia-ml.so.1"
 
-// Library is the initialized library. It is not safe for concurrent use.
+// Library is the initialized NVML library. A Library is not safe for concurrent use.
 type Library struct {
 	handle  uintptr
 	symbols []uintptr
 	queries []uintptr
-	// driver is the version of the driver, or "" if it is unknown.
+	// driver is the version of the driver, or "" if the version is unknown.
 	driver string
-	// reason is the field number that the driver uses for FieldReasonSWThermal, or 0.
+	// reason is the field number that the driver uses for FieldReasonSWThermal, or 0 if the number
+	// is unknown.
 	reason FieldID
-	// links is true if the driver has error counters for each NVLink.
+	// links is true if the driver supports reading the error counters of a single NVLink.
 	links bool
 
-	// The library writes to this memory. It must be on the heap, because Go may move a stack.
+	// The library writes to the following fields. They must be on the heap, because Go may move
+	// stacks.
 	out     [2]uint64
 	count   uint32
 	text    [textSize]byte
@@ -74,10 +76,10 @@ type Library struct {
 	info    dlInfo
 }
 
-// Open loads and initializes the library. If path is empty, Open tries the loader's path and the
-// usual directories. It uses the first library that can be initialized. The error is ErrNoLibrary
-// if no library can be loaded, ErrCrashed if the trial in a child process crashed, or the
-// ResultError from the initialization.
+// Open loads and initializes the library. If the argument path is empty, Open tries the libraries
+// on the loader's search path and in the usual directories, and uses the first one that can be
+// initialized. The error is ErrNoLibrary if no library can be loaded, ErrCrashed if a library
+// crashes the child process that tries it, or the ResultError from the initialization.
 func Open(path string) (*Library, error) {
 	candidates := []string{path}
 	if path == "" {
@@ -93,18 +95,19 @@ func Open(path string) (*Library, error) {
 	l, _, err := first(candidates, func(string) {})
 	if err != nil {
 		if path == "" {
-			forget(path) // The next call may find another library.
+			forget(path) // The next call of Open may find another library.
 		}
 		return nil, err
 	}
-	// If the version is unknown, fields that depend on it are not read.
+	// If the driver version is unknown, fields that depend on the version are not read.
 	if driver, err := l.string(symDriverVersion); err == nil {
 		l.driver, l.reason, l.links = driver, firstReason(driver), hasLinkCounters(driver)
 	}
 	return l, nil
 }
 
-// found returns the library on the loader's path and the libraries in the searched directories.
+// found returns the name of the library, for the loader's search path, and the paths of the
+// libraries in the searched directories.
 func found() []string {
 	candidates := []string{libraryName}
 	for _, dir := range searched {
@@ -116,8 +119,9 @@ func found() []string {
 	return candidates
 }
 
-// first loads and initializes the candidates in order until one succeeds. It calls trying before
-// each candidate. file is the loaded file, even if the initialization of the library failed.
+// first tries to load and initialize the candidates in order, and returns the first library that is
+// initialized. Before each candidate, first calls the function trying. The result file is the file
+// that was loaded, even if the initialization of the library failed.
 func first(candidates []string, trying func(candidate string)) (l *Library, file string, err error) {
 	for _, candidate := range candidates {
 		trying(candidate)
@@ -125,8 +129,8 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 		if refusal == nil {
 			return l, f, nil
 		}
-		// An error from a library is more informative than the error that another library is
-		// missing.
+		// An error from a library that was loaded is more informative than the error that another
+		// library is missing.
 		if err == nil || errors.Is(err, ErrNoLibrary) && !errors.Is(refusal, ErrNoLibrary) {
 			file, err = f, refusal
 		}
@@ -134,9 +138,9 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 	return nil, file, err
 }
 
-// load loads and initializes a library. It returns the file that the loader used.
+// load loads and initializes a library, and returns the library and the file that was loaded.
 func load(path string) (*Library, string, error) {
-	// The loader's error text is specific to the calling thread.
+	// The loader stores its error text per thread.
 	runtime.LockOSThread()
 	handle, err := purego.Dlopen(path, purego.RTLD_LAZY|purego.RTLD_LOCAL)
 	runtime.UnlockOSThread()
@@ -162,7 +166,8 @@ func load(path string) (*Library, string, error) {
 	return l, path, nil
 }
 
-// lookup returns the address of the first of the given names that the library exports, or 0.
+// lookup returns the address of the first given name that the library exports, or 0 if the library
+// exports none of them.
 func (l *Library) lookup(names []string) uintptr {
 	for _, name := range names {
 		if address, err := purego.Dlsym(l.handle, name); err == nil {
@@ -172,12 +177,12 @@ func (l *Library) lookup(names []string) uintptr {
 	return 0
 }
 
-// Close shuts down the library and unloads it. The Library must not be used afterwards.
+// Close shuts down and unloads the library. The Library must not be used after Close.
 func (l *Library) Close() error {
 	return errors.Join(l.call(l.symbols[symShutdown]), purego.Dlclose(l.handle))
 }
 
-// call calls a function of the library. Pointer arguments must point to memory of the Library.
+// call calls a function of the library. Pointer arguments must point to fields of the Library.
 func (l *Library) call(fn uintptr, args ...uintptr) error {
 	if fn == 0 {
 		return ErrFunctionNotFound
@@ -190,10 +195,11 @@ func (l *Library) call(fn uintptr, args ...uintptr) error {
 	return nil
 }
 
-// address returns the address of a field of a Library. The garbage collector does not move heap
-// memory, and call keeps it alive.
+// address returns the address of a field of a Library as an integer. The address remains valid,
+// because the garbage collector does not move heap memory, and the method call keeps the Library
+// alive.
 func address[T any](p *T) uintptr {
-	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C takes addresses.
+	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C functions take addresses.
 }
 
 // DeviceCount returns the number of boards.
@@ -202,37 +208,39 @@ func (l *Library) DeviceCount() (int, error) {
 	return int(l.count), err
 }
 
-// Device returns the handle of the board with the given index, which must be less than DeviceCount.
+// Device returns the handle of the board with the given index. The index must be less than
+// DeviceCount.
 func (l *Library) Device(index int) (Device, error) {
 	l.out = [2]uint64{}
 	err := l.call(l.symbols[symDeviceByIndex], uintptr(index), address(&l.out))
 	return Device(l.out[0]), err
 }
 
-// MIGDevice returns the handle of a board's MIG device. The index must be less than MaxMIGDevices.
-// The error is ErrNotFound if there is no MIG device with that index.
+// MIGDevice returns the handle of the MIG device with the given index on a board. The index must be
+// less than the value of the query MaxMIGDevices. If there is no MIG device with this index, the
+// error is ErrNotFound.
 func (l *Library) MIGDevice(board Device, index int) (Device, error) {
 	l.out = [2]uint64{}
 	err := l.call(l.symbols[symMIGDeviceByIndex], uintptr(board), uintptr(index), address(&l.out))
 	return Device(l.out[0]), err
 }
 
-// UUID returns the UUID of a device. It starts with GPU- for a board and with MIG- for a MIG
-// device.
+// UUID returns the UUID of a device. The UUID of a board starts with GPU-, and the UUID of a MIG
+// device starts with MIG-.
 func (l *Library) UUID(d Device) (string, error) { return l.string(symUUID, uintptr(d)) }
 
-// Name returns the model of a board. For a MIG device, the name ends in "MIG " followed by the
-// profile.
+// Name returns the name of a device. For a board, the name is the model. For a MIG device, the name
+// ends in "MIG " followed by the profile.
 func (l *Library) Name(d Device) (string, error) { return l.string(symName, uintptr(d)) }
 
-// Driver returns the driver's version, such as 580.95.05, or "" if the library does not return it.
+// Driver returns the version of the driver, such as 580.95.05, or "" if the version is unknown.
 func (l *Library) Driver() string { return l.driver }
 
-// Serial returns the serial number that is printed on the board's label.
+// Serial returns the serial number of the board, which is also printed on the board's label.
 func (l *Library) Serial(board Device) (string, error) { return l.string(symSerial, uintptr(board)) }
 
-// string calls a function with the signature f(of…, buffer, size) and returns the text in the
-// buffer.
+// string calls a function with the signature f(of…, buffer, size) and returns the text that the
+// function wrote to the buffer.
 func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 	if err := l.call(l.symbols[s], append(of, address(&l.text), textSize)...); err != nil {
 		return "", err
@@ -241,8 +249,8 @@ func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 	return strings.ToValidUTF8(string(text), "?"), nil
 }
 
-// Query returns a number. The error is ErrNotSupported if NVML has no value
-// (NVML_VALUE_NOT_AVAILABLE, all ones).
+// Query returns the value of a query for a device. If NVML has no value (NVML_VALUE_NOT_AVAILABLE,
+// all bits set), the error is ErrNotSupported.
 func (l *Library) Query(d Device, q Query) (uint64, error) {
 	if q == FabricHealth {
 		return l.fabricHealth(d)
@@ -256,8 +264,8 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	case secondResult:
 		v = l.out[1]
 	case uint32Result:
-		// The value is in the first half of the memory.
-		v, none = uint64(*(*uint32)(unsafe.Pointer(&l.out))), math.MaxUint32 //nolint:gosec // The value as written by C.
+		// The value is in the first 4 bytes of the first element.
+		v, none = uint64(*(*uint32)(unsafe.Pointer(&l.out))), math.MaxUint32 //nolint:gosec // The C function wrote a uint32 to this address.
 	}
 	if err == nil && v == none {
 		return 0, ErrNotSupported
@@ -268,13 +276,13 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	return v, err
 }
 
-// temperature calls the function that replaces nvmlDeviceGetTemperature, which CUDA 14 removes.
-// Drivers have it since R565.
+// temperature calls the function that replaces nvmlDeviceGetTemperature, which CUDA 14 removes. The
+// new function was added in R565.
 func (l *Library) temperature(d Device) (uint64, error) {
 	l.degrees = temperatureV1{version: temperatureV1Version}
 	err := l.call(l.symbols[symTemperatureV], uintptr(d), address(&l.degrees))
 	if err == nil && l.degrees.celsius < 0 {
-		return 0, ErrNotSupported // -1 means N/A; no die in use is that cold
+		return 0, ErrNotSupported // a negative value means that the temperature is not available
 	}
 	return uint64(max(l.degrees.celsius, 0)), err
 }
@@ -282,7 +290,8 @@ func (l *Library) temperature(d Device) (uint64, error) {
 // fabricJoined is NVML_GPU_FABRIC_STATE_COMPLETED.
 const fabricJoined = 3
 
-// fabricHealth reads the health with the newest version of the structure that the driver supports.
+// fabricHealth reads the health of the NVLink fabric with the newest version of the structure that
+// the driver supports.
 func (l *Library) fabricHealth(d Device) (uint64, error) {
 	err := error(ErrArgumentVersion)
 	for _, version := range []uint32{fabricInfoV3Version, fabricInfoV2Version} {
@@ -293,15 +302,15 @@ func (l *Library) fabricHealth(d Device) (uint64, error) {
 	}
 	switch {
 	case errors.Is(err, ErrArgumentVersion):
-		return 0, ErrNotSupported // the driver supports neither version
+		return 0, ErrNotSupported // the driver supports neither version of the structure
 	case err == nil && (l.fabric.state != fabricJoined || l.fabric.nvmlReturn != 0):
 		return 0, ErrNotSupported
 	}
 	return uint64(l.fabric.health), err
 }
 
-// Memory returns the memory of a board or a MIG device. The error is ErrNotSupported if NVML does
-// not provide all values.
+// Memory returns the memory of a board or a MIG device. If NVML does not provide all values, the
+// error is ErrNotSupported.
 func (l *Library) Memory(d Device) (Memory, error) {
 	l.memory2 = memoryV2{version: memoryV2Version}
 	err := l.call(l.symbols[symMemoryV2], uintptr(d), address(&l.memory2))
@@ -319,14 +328,15 @@ func (l *Library) Memory(d Device) (Memory, error) {
 	return m, nil
 }
 
-// FieldValues reads the fields whose IDs are set in values. The error applies to the whole call. If
-// a field has no value, its OK is false.
+// FieldValues reads the fields whose IDs are in the argument values, and stores the results in the
+// same slice. If the whole call fails, FieldValues returns an error. If only a single field has no
+// value, OK is false for this field.
 func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	l.fields = l.fields[:0]
 	for i := range values {
 		values[i].Value, values[i].OK = 0, false
 		if id, ok := l.number(values[i].ID); ok {
-			// If the library does not write an entry, the entry must count as failed.
+			// These initial values make an entry that the library does not write count as failed.
 			l.fields = append(l.fields, fieldValue{fieldID: id, scopeID: values[i].Link, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
 		}
 	}
@@ -352,8 +362,8 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	return nil
 }
 
-// number returns the number of the field in this driver. It returns false if the driver does not
-// have the field.
+// number returns the number that the driver uses for a field, or false if the driver does not
+// support the field.
 func (l *Library) number(id FieldID) (uint32, bool) {
 	switch id {
 	case FieldReasonSWThermal, FieldReasonHWThermal, FieldReasonHWPowerBrake:
@@ -364,8 +374,8 @@ func (l *Library) number(id FieldID) (uint32, bool) {
 	return uint32(id), true
 }
 
-// decode reads the union according to its type. An integer with all bits set means
-// NVML_VALUE_NOT_AVAILABLE.
+// decode converts the union to a number according to its type. If all bits of an integer are set,
+// there is no value (NVML_VALUE_NOT_AVAILABLE).
 func (f *fieldValue) decode() (float64, bool) {
 	word := binary.NativeEndian.Uint64(f.value[:])
 	half := binary.NativeEndian.Uint32(f.value[:])
@@ -395,16 +405,18 @@ func (f *fieldValue) decode() (float64, bool) {
 	}
 }
 
-// unwritten fills lists before the library writes to them.
+// unwritten is the byte with which a list is filled before the library writes to the list.
 const unwritten = "Z"
 
-// Processes appends the processes of one kind to the list. In MIG mode a board's list contains the
-// processes of all its instances. Callers without permission to list them get ErrNoPermission.
+// Processes appends the processes of one kind on a device to the list. If the board is in MIG mode,
+// the library lists the processes of all instances of the board. If the caller is not permitted to
+// list these processes, the error is ErrNoPermission.
 //
-// An entry has one of three layouts. Neither the function's name nor the driver's version reliably
-// determines which layout is used, because R535 changed the layout of _v3 and later reverted the
-// change. The buffer therefore has the size for the largest layout, and the number of written bytes
-// determines the layout. If the layout is ambiguous, Processes returns an error.
+// The entries that the library writes have one of three layouts. Neither the name of the function
+// nor the version of the driver reliably determines the layout, because R535 changed the layout of
+// the _v3 function and later reverted the change. Therefore, the buffer is large enough for the
+// largest layout, and the number of bytes that the library writes determines the layout. If this
+// number matches none of the layouts, Processes returns an error.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
 	n, err := l.fill(len(l.list)/processInfoMaxSize, func(entries int) error {
 		if size := entries * processInfoMaxSize; len(l.list) < size {
@@ -421,8 +433,9 @@ func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Proce
 	return appendProcesses(list, l.list, n)
 }
 
-// fill calls a function that fills a list. It starts with at least the given number of entries, and
-// enlarges the list until all entries fit. It returns the number of entries.
+// fill calls a function that fills a list and returns the number of entries in the list. The list
+// initially has space for at least the given number of entries. Until all entries fit, fill repeats
+// the call with a larger list.
 func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 	entries = max(entries, listStart)
 	for range listRetries {
@@ -431,7 +444,7 @@ func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 		if !errors.Is(err, ErrInsufficientSize) {
 			return min(int(l.count), entries), err
 		}
-		// There may be more entries when the function is called again.
+		// Allocate more space than needed, because there may be more entries during the next call.
 		if entries = max(2*entries, int(l.count)+listStart); entries > listMax {
 			break
 		}
@@ -439,16 +452,17 @@ func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 	return 0, ErrInsufficientSize
 }
 
-// errProcessLayout is returned if the entries of a process list have none of the known sizes.
+// errProcessLayout means that the entries of a process list have none of the known sizes.
 var errProcessLayout = errors.New("the library's process list has an unknown layout")
 
-// appendProcesses parses n entries from the bytes that the library has written.
+// appendProcesses parses n entries from the buffer to which the library has written, and appends
+// them to the list.
 func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	if n == 0 {
 		return list, nil
 	}
-	// Each layout ends in a field, without padding. The last byte of that field is 0, or 0xff for
-	// "none".
+	// The written bytes can be counted, because each layout ends with a field, not with padding,
+	// and the last byte of this field is 0 or 0xff ("none").
 	var stride int
 	switch len(bytes.TrimRight(written, unwritten)) {
 	case n * processInfoV1Size:
@@ -475,24 +489,25 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 	return list, nil
 }
 
-// ProcessUtilization appends the driver's samples of a board's processes that are newer than the
-// given time. The time is in microseconds of the driver's clock; 0 means all available samples. The
-// error is ErrNotFound without samples, for example because all processes are idle, and
-// ErrNotSupported in MIG mode.
+// ProcessUtilization appends the driver's utilization samples for the processes on a board. Only
+// samples that are newer than the argument after are appended. This time is in microseconds of the
+// driver's clock, and 0 selects all available samples. If there are no samples, for example because
+// all processes are idle, the error is ErrNotFound. If the board is in MIG mode, the error is
+// ErrNotSupported.
 func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
 	n, err := l.fill(len(l.samples), func(entries int) error {
 		if len(l.samples) < entries {
 			l.samples = make([]processSample, entries)
 		}
 		clear(l.samples)
-		// NVML only exists on platforms on which a 64-bit argument is one register.
+		// On all platforms that NVML supports, a 64-bit argument fits into one register.
 		return l.call(l.symbols[symProcessUtilization], uintptr(d), address(&l.samples[0]), address(&l.count), uintptr(after))
 	})
 	if err != nil {
 		return list, err
 	}
 	for _, s := range l.samples[:n] {
-		// An entry of the driver's ring buffer that contains no sample has the timestamp 0.
+		// Unused entries in the driver's ring buffer have the timestamp 0.
 		if s.timestamp != 0 {
 			list = append(list, ProcessSample{PID: s.pid, Time: s.timestamp, SM: s.sm})
 		}

@@ -14,7 +14,8 @@ type eventData struct {
 // xidCriticalError is nvmlEventTypeXidCriticalError.
 const xidCriticalError = 8
 
-// NewEventSet creates a set that stores the events of boards until they are read. It must be freed.
+// NewEventSet creates a set that stores the events of boards until they are read. The caller must
+// free the set.
 func (l *Library) NewEventSet() (EventSet, error) {
 	if l.symbols[symEventSetWait] == 0 {
 		return 0, ErrFunctionNotFound
@@ -24,20 +25,20 @@ func (l *Library) NewEventSet() (EventSet, error) {
 	return EventSet(l.out[0]), err
 }
 
-// FreeEventSet frees a set and stops its watches.
+// FreeEventSet frees an event set and stops watching boards for it.
 func (l *Library) FreeEventSet(s EventSet) error {
 	return l.call(l.symbols[symEventSetFree], uintptr(s))
 }
 
-// WatchXIDs makes the driver store the XID errors of a board in a set from now on. After
-// ErrUnknown, the set must be freed.
+// WatchXIDs makes the driver store future XID errors of a board in an event set. If the error is
+// ErrUnknown, the caller must free the set.
 func (l *Library) WatchXIDs(board Device, s EventSet) error {
-	// NVML only exists on platforms on which a 64-bit argument is one register.
+	// On all platforms that NVML supports, a 64-bit argument fits into one register.
 	return l.call(l.symbols[symRegisterEvents], uintptr(board), xidCriticalError, uintptr(s))
 }
 
-// NextXID removes an event from a set. It does not wait: the error is ErrTimeout if there is no
-// event.
+// NextXID removes an event from an event set and returns it. NextXID does not wait for events. If
+// the set contains no event, the error is ErrTimeout.
 func (l *Library) NextXID(s EventSet) (XIDEvent, error) {
 	l.event = eventData{gpuInstance: NoInstance}
 	if err := l.call(l.symbols[symEventSetWait], uintptr(s), address(&l.event), 0); err != nil {

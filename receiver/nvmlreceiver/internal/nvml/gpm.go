@@ -2,9 +2,9 @@
 
 package nvml
 
-// These types are version 1 structures in nvml.h. They are available since R520. The array of
-// metrics grew from 98 to 210 and then to 333 entries without a change of the version. A library
-// uses only the given number of entries.
+// These types are version 1 structures in nvml.h, which were added in R520. The metrics array grew
+// from 98 to 210 and then to 333 entries, but the version did not change. A library uses only as
+// many entries as the field count specifies.
 type (
 	// gpmSupport is nvmlGpmSupport_t.
 	gpmSupport struct {
@@ -32,14 +32,15 @@ const (
 	gpmMetricsVersion = 1
 )
 
-// GPMSupported reports whether a board has performance monitoring (GPM), as Hopper and later do.
+// GPMSupported reports whether a board supports GPU performance monitoring (GPM). Hopper and later
+// boards support GPM.
 func (l *Library) GPMSupported(board Device) (bool, error) {
 	l.support = gpmSupport{version: gpmSupportVersion}
 	err := l.call(l.symbols[symGPMSupport], uintptr(board), address(&l.support))
 	return l.support.supported != 0, err
 }
 
-// NewGPMSample creates an empty sample. It must be freed.
+// NewGPMSample creates an empty sample. The caller must free the sample.
 func (l *Library) NewGPMSample() (GPMSample, error) {
 	l.out = [2]uint64{}
 	err := l.call(l.symbols[symGPMSampleAlloc], address(&l.out))
@@ -51,8 +52,9 @@ func (l *Library) FreeGPMSample(s GPMSample) error {
 	return l.call(l.symbols[symGPMSampleFree], uintptr(s))
 }
 
-// ReadGPMSample reads the counters of a board or, if instance is not NoInstance, of one of its GPU
-// instances.
+// ReadGPMSample copies the current performance counters to a sample. If the argument instance is
+// NoInstance, the counters are those of the board. Otherwise, the counters are those of the given
+// GPU instance on the board.
 func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) error {
 	if instance == NoInstance {
 		return l.call(l.symbols[symGPMSample], uintptr(board), uintptr(s))
@@ -60,13 +62,13 @@ func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) erro
 	return l.call(l.symbols[symGPMInstanceSample], uintptr(board), uintptr(instance), uintptr(s))
 }
 
-// GPMValues reads the metrics whose IDs are set in values, for the time between two samples of a
-// device.
+// GPMValues computes the metrics whose IDs are in the argument values, and stores the results in
+// the same slice. The results cover the time between two samples of a device.
 func (l *Library) GPMValues(first, second GPMSample, values []GPMValue) error {
 	m := &l.gpm
 	m.version, m.count, m.first, m.second = gpmMetricsVersion, uint32(len(values)), uintptr(first), uintptr(second)
 	for i := range values {
-		// If the library does not write an entry, the entry must count as failed.
+		// These initial values make an entry that the library does not write count as failed.
 		m.metrics[i] = gpmMetric{id: values[i].ID, nvmlReturn: uint32(ErrUnknown)}
 	}
 	if err := l.call(l.symbols[symGPMMetrics], address(m)); err != nil {

@@ -6,31 +6,34 @@ import (
 	"strings"
 )
 
-// These constants are the first of three consecutive field numbers. A driver uses the three numbers
-// for FieldReasonSWThermal, FieldReasonHWThermal and FieldReasonHWPowerBrake.
+// Each of these constants is the first of three consecutive field numbers. Depending on its
+// version, a driver uses one of these sets of three numbers for FieldReasonSWThermal,
+// FieldReasonHWThermal, and FieldReasonHWPowerBrake.
 const (
 	firstReasonR575 = 251
 	firstReasonR580 = 269
 )
 
-// firstReason returns the number of FieldReasonSWThermal in the given driver version, or 0 if it is
-// unknown.
+// firstReason returns the field number of FieldReasonSWThermal in the given driver version, or 0 if
+// the number is unknown.
 //
-// NVIDIA renumbered fields 251 to 273 twice. Each numbering uses the other numbering's three
-// numbers for power smoothing (enablements, percentages, mW/s):
+// NVIDIA renumbered the fields 251 to 273 twice. If a driver version uses three numbers for the
+// slowdown counters, other versions use the same numbers for power smoothing (enablements,
+// percentages, mW/s):
 //
 //	up to R570           no such counters, power smoothing is 251 to 268
 //	R575 to 580.76.05    251 to 253, power smoothing is 256 to 273
 //	580.82.07 and later  269 to 271, power smoothing is 251 to 268
 //
-// The sources are the known issues of the NVML API reference (fields 251 to 273 "have changed
-// between 13.0 and 13.0U1/v580TRD2") and the nvml.h of each driver. NVIDIA publishes this header as
-// src/nvml.h of nvidia-settings, tagged with the driver's version (185 of them, 410.57 to
-// 610.43.03). All other fields that are read here have the same number in all of these headers.
+// The sources are the known issues in the NVML API reference (fields 251 to 273 "have changed
+// between 13.0 and 13.0U1/v580TRD2") and the header nvml.h of each driver version. NVIDIA publishes
+// the header as src/nvml.h in the nvidia-settings repository, with a tag for each driver version
+// (185 tags from 410.57 to 610.43.03). All other fields that this package reads have the same
+// numbers in all of these headers.
 //
-// Drivers for systems other than Linux (WSL's 580.97, Jetson's 580.00) number the releases of R580
-// differently. Versions of that branch are therefore only accepted if they have three parts. There
-// are no Linux drivers between R580 and R590.
+// Drivers for systems other than Linux, such as 580.97 for WSL and 580.00 for Jetson, number the
+// R580 releases differently. Therefore, firstReason accepts an R580 version only if it has three
+// parts. There are no Linux driver branches between R580 and R590.
 func firstReason(driver string) FieldID {
 	version := parseVersion(driver)
 	if version == nil {
@@ -49,23 +52,25 @@ func firstReason(driver string) FieldID {
 	return 0
 }
 
-// firstLinkCounters is the first driver version whose nvml.h documents how to read the NVLink
-// fields.
+// firstLinkCounters is the first driver version whose nvml.h documents how to read the NVLink error
+// counters of a single link.
 var firstLinkCounters = []int{570, 133, 7}
 
-// hasLinkCounters reports whether the given driver version has error counters per NVLink, with the
-// link in the scope of the field.
+// hasLinkCounters reports whether the given driver version supports reading the error counters of a
+// single NVLink, with the link number as the scope of the field.
 //
-// The headers contain FieldNVLinkErrorReplay to FieldNVLinkErrorCRC since 520.56.06, and
-// FieldNVLinkRecoveryEvents since 560.28.03. These numbers were not used before. nvml.h defines the
-// scope for them since 570.133.07: "Link ID needs to be specified in the scopeId field". In earlier
-// versions, a value could be for one link or for all links, so it is not read.
+// FieldNVLinkErrorReplay to FieldNVLinkErrorCRC were added to nvml.h in 520.56.06, and
+// FieldNVLinkRecoveryEvents in 560.28.03. Earlier headers do not use these field numbers. The
+// meaning of the scope was added to nvml.h in 570.133.07: "Link ID needs to be specified in the
+// scopeId field". In earlier versions, it is unknown whether a value covers one link or all links,
+// so these fields are not read.
 func hasLinkCounters(driver string) bool {
 	version := parseVersion(driver)
 	return version != nil && slices.Compare(version, firstLinkCounters) >= 0
 }
 
-// parseVersion splits a driver version into numbers, or returns nil if it is invalid.
+// parseVersion splits a driver version into numbers. If the version is invalid, parseVersion
+// returns nil.
 func parseVersion(driver string) (version []int) {
 	for part := range strings.SplitSeq(driver, ".") {
 		n, err := strconv.Atoi(part)

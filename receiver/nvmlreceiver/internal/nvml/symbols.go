@@ -2,12 +2,12 @@
 
 package nvml
 
-// symbol identifies a function of the library. It is an index into symbolNames.
+// symbol identifies a function of the library. A symbol is an index into symbolNames.
 type symbol int
 
-// symbolNames are the names of each function, newest first. Functions are alternatives only if they
-// have the same parameters, or if the binding can determine the layout of the result, as for
-// process lists.
+// symbolNames contains the alternative names of each function, starting with the newest name.
+// Functions can be alternatives only if they have the same parameters and the same result layout,
+// or if the binding can determine the layout of the result, as it does for process lists.
 var symbolNames [][]string
 
 // named adds a symbol with the given names.
@@ -48,10 +48,10 @@ var (
 	symEventSetCreate     = named("nvmlEventSetCreate")
 	symEventSetFree       = named("nvmlEventSetFree")
 	symRegisterEvents     = named("nvmlDeviceRegisterEvents")
-	symEventSetWait       = named("nvmlEventSetWait_v2") // version 2 returns the instance
+	symEventSetWait       = named("nvmlEventSetWait_v2") // version 2 also returns the GPU instance
 )
 
-// These types are structures in nvml.h, with the padding that C adds.
+// These types are structures from nvml.h, including the padding that C compilers add.
 type (
 	// memoryV1 is nvmlMemory_t.
 	memoryV1 struct {
@@ -68,7 +68,8 @@ type (
 		used     uint64
 	}
 
-	// fieldValue is nvmlFieldValue_t. The value is a union whose type is valueType.
+	// fieldValue is nvmlFieldValue_t. The field value is a union, and valueType defines how to
+	// interpret it.
 	fieldValue struct {
 		fieldID    uint32
 		scopeID    uint32
@@ -85,7 +86,7 @@ type (
 		celsius         int32
 	}
 
-	// fabricInfo is nvmlGpuFabricInfo_v3_t. Version 2 ends after the health.
+	// fabricInfo is nvmlGpuFabricInfo_v3_t. Version 2 of the structure ends after the health.
 	fabricInfo struct {
 		version    uint32
 		_          [16]byte
@@ -108,8 +109,9 @@ type (
 	}
 )
 
-// These are the sizes and offsets of three structures: nvmlProcessInfo_v1_t; _v2_t, which adds
-// instances; and nvmlProcessInfo_t in R535 before 535.98, which has another field.
+// These constants are sizes and field offsets in three structures: nvmlProcessInfo_v1_t,
+// nvmlProcessInfo_v2_t (which also contains instance IDs), and nvmlProcessInfo_t in R535 versions
+// before 535.98 (which contains yet another field).
 const (
 	processInfoV1Size      = 16
 	processInfoV2Size      = 24
@@ -118,9 +120,9 @@ const (
 	processInfoGPUInstance = 16
 )
 
-// These are the values of NVML_STRUCT_VERSION for Memory (version 2), Temperature (1), and
-// GpuFabricInfo (3 and 2). Each value is the size of the structure, with the version in the highest
-// byte.
+// These constants are the values of the macro NVML_STRUCT_VERSION for Memory (version 2),
+// Temperature (version 1), and GpuFabricInfo (versions 3 and 2). Each value contains the version in
+// the highest byte and the size of the structure in the other bytes.
 const (
 	memoryV2Version      = 40 | 2<<24
 	temperatureV1Version = 12 | 1<<24

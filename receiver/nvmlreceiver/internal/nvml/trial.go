@@ -21,28 +21,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// If a library crashes during its initialization, it crashes the process that loaded it. Therefore,
-// this program runs itself as a child process that only tries the library. It does this before it
-// loads the library for the first time, and again after the file of the library has changed.
+// A library that crashes during its initialization also crashes the process that has loaded it.
+// Therefore, this program runs a trial before it loads a library for the first time or after the
+// library file has changed. A trial is a child process that runs the same program, but only loads
+// and initializes the library.
 
-// trialName is the argv[0] that tells a process that it is a trial. The parent process sets
-// argv[0], so it cannot come from the environment or the configuration. The arguments of the child
-// process are the candidates.
+// trialName is the value of argv[0] for a trial. Only the parent process sets argv[0], so neither
+// the environment nor the configuration can turn a process into a trial. The arguments of the child
+// process are the library candidates.
 const trialName = "libnvidia-ml-trial"
 
-// A child process prints a line for each candidate before it loads the candidate, and then a line
-// with the result.
+// Before the child process loads a candidate, it prints a line with the candidate. At the end, it
+// prints a line with the result.
 const (
 	resultTrying    = "trying"
-	resultReturned  = "answered" // followed by the file name, regardless of the result of nvmlInit
-	resultNotLoaded = "none"     // no candidate could be loaded
+	resultReturned  = "answered" // Followed by the file name; nvmlInit returned, either with success or with an error.
+	resultNotLoaded = "none"     // Followed by the error; no candidate could be loaded.
 )
 
-// trialLimit is the time limit of a trial. A driver may need seconds per GPU.
+// trialLimit is the time limit for a trial. The initialization may take several seconds per GPU.
 var trialLimit = 2 * time.Minute
 
-// trialProgram is the program that is currently running, even if its file was replaced in the
-// meantime.
+// trialProgram is the path of the program that this process runs, even if the program file was
+// replaced in the meantime.
 var trialProgram = "/proc/self/exe"
 
 func init() {
@@ -52,30 +53,30 @@ func init() {
 	say := func(what, of string) { fmt.Printf("\n%s %s\n", what, strings.ReplaceAll(of, "\n", ": ")) }
 	l, file, err := first(os.Args[1:], func(candidate string) { say(resultTrying, candidate) })
 	if err == nil {
-		_ = l.Close() // The same error occurs when the library is used.
+		_ = l.Close() // Ignore the error, because it will occur again when the parent process uses the library.
 	}
 	if file != "" {
 		say(resultReturned, file)
 	} else {
 		say(resultNotLoaded, err.Error())
 	}
-	syscall.Exit(0) // immediately, because os.Exit takes a second with the race detector
+	syscall.Exit(0) // exits immediately; os.Exit takes a second with the race detector
 }
 
-// trials contains the files that were tried, keyed by the configured path.
+// trials contains the library files that passed a trial, keyed by the configured path.
 var trials = struct {
 	sync.Mutex
 	files map[string]triedFile
 }{files: map[string]triedFile{}}
 
-// triedFile is a library whose initialization returned. It contains the state of the file at that
-// time.
+// triedFile is a library file that passed a trial, which means that its initialization returned.
+// The field info describes the file at the time of the trial.
 type triedFile struct {
 	name string
 	info os.FileInfo
 }
 
-// same reports whether the file is unchanged.
+// same reports whether the file has not changed since the trial.
 func (f triedFile) same() bool {
 	now, err := os.Stat(f.name)
 	return err == nil && os.SameFile(f.info, now) && f.info.Size() == now.Size() && f.info.ModTime().Equal(now.ModTime())
@@ -87,8 +88,9 @@ func forget(path string) {
 	delete(trials.files, path)
 }
 
-// tried returns the first candidate whose initialization is known to return. If no child process can
-// be run, the library is untested, and tried returns "".
+// tried returns the library file that passed a trial. If the file has not changed since the last
+// trial, tried does not run another trial. If no child process can be run, tried returns "", and
+// the library is used without a trial.
 func tried(path string, candidates []string) (string, error) {
 	trials.Lock()
 	defer trials.Unlock()
@@ -108,18 +110,19 @@ func tried(path string, candidates []string) (string, error) {
 	return file, nil
 }
 
-// signalName matches the signal in the output of Go's runtime when a signal ends the process.
+// signalName matches the name of the signal that the Go runtime prints when a signal ends the
+// process.
 var signalName = regexp.MustCompile(`SIG[A-Z]+`)
 
-// try runs a child and returns the file whose initialization returned.
+// try runs a child process and returns the library file whose initialization returned.
 func try(candidates []string) (string, error) {
-	// The kernel kills the child when the thread that created the child ends, which is also the
-	// case when this process ends.
+	// Pdeathsig makes the kernel kill the child process when the thread that created it ends, so
+	// the goroutine must stay on this thread. The thread also ends when this process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithTimeout(context.Background(), trialLimit)
 	defer cancel()
-	child := exec.CommandContext(ctx, trialProgram, candidates...) //nolint:gosec // It is this program.
+	child := exec.CommandContext(ctx, trialProgram, candidates...) //nolint:gosec // The command is this program.
 	child.Args[0] = trialName
 	child.Env = append(os.Environ(), "GOTRACEBACK=none")
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -152,7 +155,8 @@ type dlInfo struct {
 	_    [3]uintptr
 }
 
-// file returns the file of a library that was loaded with the given name, or the name itself.
+// file returns the path of the file from which the library with the given name was loaded. If the
+// path is unknown, file returns the name.
 func (l *Library) file(name string) string {
 	dladdr, err := purego.Dlsym(purego.RTLD_DEFAULT, "dladdr")
 	if err != nil {

@@ -5,19 +5,20 @@ import (
 	"fmt"
 )
 
-// ErrNoLibrary is returned if no library could be loaded.
+// ErrNoLibrary means that no library could be loaded.
 var ErrNoLibrary = errors.New("libnvidia-ml.so.1 cannot be loaded")
 
-// ErrCrashed is returned if a library's initialization crashed the child process that tried it.
+// ErrCrashed means that the initialization of a library crashed the child process that tried the
+// library.
 var ErrCrashed = errors.New("libnvidia-ml crashed during its initialization")
 
-// ErrNoBinding is returned by builds without the binding.
+// ErrNoBinding means that the build does not contain the NVML binding.
 var ErrNoBinding = errors.New("this build cannot call NVML: it was built with the tag otelcol_gpu_no_nvml or for a system other than Linux")
 
-// ResultError is an NVML return code (nvmlReturn_t) other than success.
+// ResultError is an NVML return code (nvmlReturn_t) other than NVML_SUCCESS.
 type ResultError uint32
 
-// These are the codes that callers distinguish.
+// These are the return codes that callers distinguish.
 const (
 	ErrUninitialized    ResultError = 1
 	ErrInvalidArgument  ResultError = 2
@@ -62,16 +63,17 @@ func (e ResultError) Error() string {
 	return fmt.Sprintf("nvml: error %d", uint32(e))
 }
 
-// Device is the handle of a board or a MIG device. It is valid while the Library that returned it
-// is open.
+// Device is the handle of a board or a MIG device. The handle is valid while the Library that
+// returned it is open.
 type Device uintptr
 
-// FieldID identifies a field of nvmlDeviceGetFieldValues (NVML_FI_DEV_…). It is the number of the
-// field in nvml.h. If the number depends on the driver, it is one of the constants below.
+// FieldID identifies a field that nvmlDeviceGetFieldValues can read (NVML_FI_DEV_…). Usually, a
+// FieldID is the number of the field in nvml.h. If the field number depends on the driver, the
+// FieldID is one of the constants that start with FieldReason.
 type FieldID uint32
 
-// These are the fields that are read. Durations are in nanoseconds, energies in millijoules, and
-// temperatures in degrees Celsius.
+// These are the fields that the collector reads. Durations are in nanoseconds, energies in
+// millijoules, and temperatures in degrees Celsius.
 const (
 	FieldECCSingleBitVolatile FieldID = 3
 	FieldECCDoubleBitVolatile FieldID = 4
@@ -94,9 +96,9 @@ const (
 	FieldRecoveryAction       FieldID = 230
 )
 
-// These are the error counters for each NVLink. They have no value unless the driver is known to
-// support reading them for a single link. The first three counters exist on Hopper. The last
-// counter exists on Blackwell, and counts the recoveries of a link.
+// These fields are the error counters of a single NVLink. Unless the driver is known to support
+// reading these counters for a single link, they have no value. Hopper boards have the first three
+// counters. Blackwell boards have the last counter, which counts the recoveries of a link.
 const (
 	FieldNVLinkErrorReplay    FieldID = 161
 	FieldNVLinkErrorRecovery  FieldID = 162
@@ -104,37 +106,38 @@ const (
 	FieldNVLinkRecoveryEvents FieldID = 215
 )
 
-// These are the slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. Their field
-// numbers depend on the driver. If the numbers are unknown, the counters have no value.
+// These fields are the slowdown counters (NVML_FI_DEV_CLOCKS_EVENT_REASON_…), in nanoseconds. The
+// field numbers of the slowdown counters depend on the driver. If the field numbers are unknown,
+// the counters have no value.
 const (
 	FieldReasonSWThermal FieldID = 1<<31 + iota
 	FieldReasonHWThermal
 	FieldReasonHWPowerBrake
 )
 
-// FieldValue is a field's value, if there is one.
+// FieldValue is a field and its value. OK is true if the field has a value.
 type FieldValue struct {
 	ID    FieldID
 	Value float64
 	OK    bool
-	// Link is the number of the NVLink. It is used for fields that exist for each link.
+	// Link is the number of an NVLink. Link is used only for fields that cover a single link.
 	Link uint32
 }
 
-// Memory is the memory of a device in bytes. Used does not include the memory that the driver and
-// the firmware reserve. On drivers older than R510, Used includes the reserved memory, because
-// nvmlMemory_t counts it as used, and only nvmlMemory_v2_t has a separate field for it.
+// Memory contains the total, free, and used memory of a device in bytes. Since R510, Used does not
+// include the memory that the driver and the firmware reserve. With older drivers, Used includes
+// the reserved memory, because nvmlMemory_t does not contain a separate field for reserved memory.
 type Memory struct {
 	Total, Free, Used uint64
 }
 
-// ProcessKind is one of NVML's process lists.
+// ProcessKind identifies one of NVML's process lists.
 type ProcessKind uint8
 
 const (
-	// Compute processes have a compute context.
+	// Compute processes have a compute context on the device.
 	Compute ProcessKind = iota
-	// Graphics processes have a graphics context.
+	// Graphics processes have a graphics context on the device.
 	Graphics
 	// MPSCompute processes use an MPS server.
 	MPSCompute
@@ -142,45 +145,46 @@ const (
 	NumProcessKinds
 )
 
-// NoValue is NVML's value for memory that is not available ("N/A").
+// NoValue is the value that NVML returns if an amount of memory is unknown ("N/A").
 const NoValue = ^uint64(0)
 
-// NoInstance is the GPU instance ID of a process that does not use MIG. It is also the ID if this
-// version of the library does not return the instance of a process.
+// NoInstance means that there is no GPU instance, or that the library is too old to return the ID
+// of the GPU instance.
 const NoInstance = ^uint32(0)
 
-// Process is a process with a context on a device.
+// Process is a process that has a context on a device.
 type Process struct {
 	PID         uint32
-	Memory      uint64 // bytes, or NoValue
-	GPUInstance uint32 // or NoInstance
+	Memory      uint64 // In bytes, or NoValue if unknown.
+	GPUInstance uint32 // The ID of the GPU instance, or NoInstance.
 }
 
-// ProcessSample is a process's utilization during one sample period of the driver. Idle processes
-// have no samples.
+// ProcessSample is the utilization of a process during one sample period of the driver. The driver
+// does not create samples for idle processes.
 type ProcessSample struct {
 	PID  uint32
-	Time uint64 // microseconds of the driver's clock
-	SM   uint32 // percent
+	Time uint64 // In microseconds, according to the driver's clock.
+	SM   uint32 // In percent.
 }
 
-// GPMSample is a copy of a device's performance counters in the library's memory.
+// GPMSample is the handle of a copy of a device's performance counters. The library owns the memory
+// of the copy.
 type GPMSample uintptr
 
-// GPMValue is the value of a GPM metric, if there is one. ID is the number of the metric in nvml.h
-// (NVML_GPM_METRIC_…).
+// GPMValue is a GPM metric and its value. ID is the number of the metric in nvml.h
+// (NVML_GPM_METRIC_…). OK is true if the metric has a value.
 type GPMValue struct {
 	ID    uint32
 	Value float64
 	OK    bool
 }
 
-// EventSet is a set of events in the library's memory.
+// EventSet is the handle of a set of events. The library owns the memory of the set.
 type EventSet uintptr
 
-// XIDEvent is an XID error of a board.
+// XIDEvent is an XID error that occurred on a board.
 type XIDEvent struct {
 	Device   Device
-	Instance uint32 // the GPU instance, or NoInstance
+	Instance uint32 // the ID of the GPU instance, or NoInstance
 	Code     uint64
 }
