@@ -27,11 +27,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// TestGolden reads the directories in testdata/golden. The name of each directory is a sentence.
-// script contains the responses of the stub library. proc contains the control groups of processes.
-// If config.yaml exists, it is the configuration. output.txt contains the expected points of the
-// last collection, with one point per line. Comments in a script specify the compiler flags, the
-// outcome (default: ok) and the number of collections (default: one).
+// TestGolden runs one test for each directory in testdata/golden. The name of each directory is a
+// sentence that describes the test. The file script contains the responses of the stub library. The
+// directory proc contains the control groups of processes. The optional file config.yaml contains
+// the configuration. The file output.txt contains the expected points of the last collection, with
+// one point per line. Comments in a script specify the compiler flags for the stub library, the
+// expected outcome (default: ok), and the number of collections (default: one).
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -65,7 +66,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// comment returns the rest of a comment line that starts with the given word.
+// comment finds the comment line in a script that starts with the given word, and returns the rest
+// of the line.
 func comment(script []byte, word string) string {
 	m := regexp.MustCompile(`(?m)^# ` + word + ` (.*)$`).FindSubmatch(script)
 	if m == nil {
@@ -79,7 +81,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// render returns one sorted line for each point of a batch.
+// render returns the points in a batch as sorted lines, with one line per point.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for _, rm := range md.ResourceMetrics().All() {

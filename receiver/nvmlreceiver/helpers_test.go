@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// fixture is a receiver on a machine with an NVIDIA device. A test either starts the receiver or
-// calls collect.
+// fixture is a receiver on a simulated machine with an NVIDIA device. A test either starts the
+// receiver or calls the method collect.
 type fixture struct {
 	*nvmlReceiver
 	sink      *consumertest.MetricsSink
@@ -30,7 +30,7 @@ type fixture struct {
 	telemetry *componenttest.Telemetry
 }
 
-// newFixture returns a receiver. change modifies its configuration.
+// newFixture returns a receiver whose configuration was modified by the function change.
 func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	tb.Helper()
 	f := &fixture{sink: new(consumertest.MetricsSink), host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
@@ -39,7 +39,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	cfg := createDefaultConfig().(*Config)
 	cfg.SysRoot = sysRoot(tb, "0x8086", nvidiaVendor)
 	cfg.ProcRoot = procRoot(tb)
-	cfg.Hold = HoldNever // Tests of the hold setting override this.
+	cfg.Hold = HoldNever // Tests of the setting hold override this value.
 	change(cfg)
 	require.NoError(tb, cfg.Validate())
 	set := receivertest.NewNopSettings(metadata.Type)
@@ -53,7 +53,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	return f
 }
 
-// sysRoot creates a sys file system with one PCI device for each vendor.
+// sysRoot creates a fake sys file system with one PCI device for each given vendor.
 func sysRoot(tb testing.TB, vendors ...string) string {
 	tb.Helper()
 	root := tb.TempDir()
@@ -63,8 +63,8 @@ func sysRoot(tb testing.TB, vendors ...string) string {
 	return root
 }
 
-// procRoot creates the proc file system of a host that has no processes. The file system is the one
-// that processes in the host's PID namespace see.
+// procRoot creates the fake proc file system of a host without processes. The proc file system
+// looks as it does in the host's PID namespace.
 func procRoot(tb testing.TB) string {
 	tb.Helper()
 	root := tb.TempDir()
@@ -73,7 +73,7 @@ func procRoot(tb testing.TB) string {
 	return root
 }
 
-// plug adds a PCI device to a sys file system.
+// plug adds a PCI device to a fake sys file system.
 func plug(tb testing.TB, root, device, vendor string) {
 	tb.Helper()
 	dir := filepath.Join(root, "bus", "pci", "devices", device)
@@ -90,7 +90,8 @@ func messages(logs *observer.ObservedLogs) []string {
 	return list
 }
 
-// numberPoints returns the points of a metric and the metric's kind.
+// numberPoints returns the points of a metric and a text that describes whether the metric is a sum
+// or a gauge.
 func numberPoints(m pmetric.Metric) (points pmetric.NumberDataPointSlice, kind string) {
 	if m.Type() == pmetric.MetricTypeSum {
 		return m.Sum().DataPoints(), fmt.Sprintf("sum(%s, monotonic=%t)", m.Sum().AggregationTemporality(), m.Sum().IsMonotonic())
@@ -98,7 +99,7 @@ func numberPoints(m pmetric.Metric) (points pmetric.NumberDataPointSlice, kind s
 	return m.Gauge().DataPoints(), "gauge"
 }
 
-// numberPointsOf returns the points and the kind of the first metric in a batch.
+// numberPointsOf returns the result of numberPoints for the first metric in a batch.
 func numberPointsOf(md pmetric.Metrics) (points pmetric.NumberDataPointSlice, kind string) {
 	return numberPoints(md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0))
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// fakeLibrary is an NVML library with one board that uses 100 W.
+// fakeLibrary is a fake NVML library for a machine with one board that uses 100 W.
 type fakeLibrary struct {
 	mu     sync.Mutex
 	script script
@@ -37,7 +37,7 @@ type script struct {
 	reading                    func() // called during a collection
 }
 
-// set changes how the library behaves.
+// set changes how the fake library behaves.
 func (l *fakeLibrary) set(s script) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +117,8 @@ func (*fakeLibrary) NextXID(nvml.EventSet) (nvml.XIDEvent, error) {
 
 func (l *fakeLibrary) Close() error { return l.get().closing }
 
-// started starts a receiver that opens libraries with open, and shuts it down at the end of the
-// test. It must be called in a synctest bubble.
+// started starts a receiver that opens libraries with the function open. At the end of the test,
+// the receiver is shut down. The caller must be in a synctest bubble.
 func started(t *testing.T, change func(*Config), open func(string) (library, error)) *fixture {
 	t.Helper()
 	f := newFixture(t, change)
@@ -137,7 +137,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// outcomeCounts returns the number of collections so far, by outcome.
+// outcomeCounts returns the number of collections so far for each outcome.
 func (f *fixture) outcomeCounts(t *testing.T) map[string]int64 {
 	t.Helper()
 	m, err := f.telemetry.GetMetric("otelcol_receiver_nvml_collections")
@@ -235,7 +235,7 @@ func TestCrashingLibraryIsRetriedLessOften(t *testing.T) {
 	})
 }
 
-// closeCounter is a library that records whether it is open.
+// closeCounter is a fake library that counts how often it was opened and closed.
 type closeCounter struct {
 	*fakeLibrary
 	opened, closed atomic.Int64
@@ -284,7 +284,7 @@ func TestMissedCollectionsAreSkipped(t *testing.T) {
 		metadatatest.AssertEqualReceiverNvmlCollectionsSkipped(t, f.telemetry,
 			[]metricdata.DataPoint[int64]{{Value: 12}}, metricdatatest.IgnoreTimestamp())
 		lib.set(script{})
-		pass(40 * time.Second) // Shutdown waits for the collection in progress.
+		pass(40 * time.Second) // Advance the clock, because Shutdown waits for the collection in progress.
 	})
 }
 

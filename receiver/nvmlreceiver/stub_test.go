@@ -36,7 +36,7 @@ func onStub(tb testing.TB, stub *nvmltest.Stub, script string) *fixture {
 	return newFixture(tb, func(cfg *Config) { cfg.LibraryPath = stub.Path })
 }
 
-// names counts the points in the last batch by metric.
+// names returns the number of points in the last batch for each metric.
 func (f *fixture) names() map[string]int {
 	all := f.sink.AllMetrics()
 	names := map[string]int{}
@@ -49,7 +49,7 @@ func (f *fixture) names() map[string]int {
 	return names
 }
 
-// One receiver runs on a machine that has no driver at first. The driver is then installed,
+// The receiver runs on a machine that initially has no driver. Then the driver is installed,
 // upgraded, and finally removed.
 func TestOutcomesFromAMachineWithoutADriverToAnUpgrade(t *testing.T) {
 	stub := nvmltest.Build(t)
@@ -83,7 +83,7 @@ func TestOutcomesFromAMachineWithoutADriverToAnUpgrade(t *testing.T) {
 	assert.Len(t, f.sink.AllMetrics(), 3, "nothing is logged without a driver")
 }
 
-// Only the child process that tries the library crashes.
+// The receiver keeps running, because only the child process that tries the library crashes.
 func TestCrashingLibraryMakesTheReceiverDormant(t *testing.T) {
 	for _, hold := range holdModes {
 		for _, how := range []string{"segv", "abort"} {
@@ -101,7 +101,7 @@ func TestCrashingLibraryMakesTheReceiverDormant(t *testing.T) {
 	}
 }
 
-// counted returns the number of calls of each function since the call of Record.
+// counted returns the number of calls of each library function since the call of Record.
 func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
 	t.Helper()
 	calls := map[string]int{}
@@ -152,7 +152,8 @@ func TestShutdownClosesTheLibraryThatIsHeld(t *testing.T) {
 	assert.Less(t, count(t, "/proc/self/fd"), fds)
 }
 
-// The counters of a device are copied once per collection and compared with the previous copy.
+// In each collection, the performance counters of a device are copied once and compared with the
+// previous copy.
 func TestGPMCalls(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, "gpu uuid=GPU-1\ngpm id=2 value=50\ngpu uuid=GPU-2\n")
@@ -165,7 +166,7 @@ func TestGPMCalls(t *testing.T) {
 		}, 5*time.Second, time.Millisecond, "the driver updates its counters periodically")
 		return counted(t, stub)
 	}
-	compared() // the two samples are created here
+	compared() // the first two collections create the two samples
 	calls := compared()
 	for fn, want := range map[string]int{"nvmlGpmSampleAlloc": 0, "nvmlGpmSampleGet": 1, "nvmlGpmMetricsGet": 1} {
 		assert.Equal(t, want, calls[fn], fn)
@@ -232,8 +233,8 @@ func TestSlowCallsOfIdleInstancesAreSkipped(t *testing.T) {
 		[]metricdata.DataPoint[int64]{{Value: 3 * 5}}, metricdatatest.IgnoreTimestamp())
 }
 
-// Outside the host's PID namespace, NVML's process lists are incomplete, so an empty list has no
-// meaning.
+// Outside the host's PID namespace, NVML's process lists are incomplete, so an empty list does not
+// mean that there are no processes.
 func TestOutsideTheHostsPIDNamespaceProcessesAreNotCounted(t *testing.T) {
 	for name, link := range map[string]string{"another namespace": "pid:[4026532281]", "unknown": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -282,8 +283,8 @@ func TestSelfMetrics(t *testing.T) {
 	assert.EqualValues(t, 1, owners["host"])
 }
 
-// node returns a script with boards, instances, and processes, and the proc file system of these
-// processes.
+// node returns a script for a machine with the given numbers of boards, instances, and processes,
+// and a fake proc file system that contains these processes.
 func node(tb testing.TB, boards, instances, processes int) (script, proc string) {
 	tb.Helper()
 	proc = procRoot(tb)
@@ -312,7 +313,8 @@ func node(tb testing.TB, boards, instances, processes int) (script, proc string)
 	return b.String(), proc
 }
 
-// Opened files and allocated memory are released after each collection, even if it fails.
+// After each collection, all files must be closed and all allocated memory must be released, even
+// if the collection fails.
 func TestTenThousandCollectionsDoNotLeakMemory(t *testing.T) {
 	script, proc := node(t, 1, 2, 3)
 	stub := nvmltest.Build(t)
@@ -327,10 +329,10 @@ func TestTenThousandCollectionsDoNotLeakMemory(t *testing.T) {
 			f.sink.Reset()
 			f.logs.TakeAll()
 			f.host.Reset()
-			f.telemetry.SpanRecorder.Reset() // the recorder stores a span per batch
+			f.telemetry.SpanRecorder.Reset() // the recorder stores one span per batch
 		}
 	}
-	collect(500) // Allocators and caches have a stable size after 500 collections.
+	collect(500) // After 500 collections, the sizes of allocators and caches are stable.
 	fds, goroutines, resident := count(t, "/proc/self/fd"), runtime.NumGoroutine(), residentBytes(t)
 	collections := 10_000
 	if testing.Short() {
@@ -350,7 +352,7 @@ func count(t *testing.T, dir string) int {
 	return len(entries)
 }
 
-// residentBytes returns the resident memory of the process after a garbage collection.
+// residentBytes runs a garbage collection and returns the resident memory of this process in bytes.
 func residentBytes(t *testing.T) int64 {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -362,8 +364,8 @@ func residentBytes(t *testing.T) int64 {
 }
 
 // BenchmarkCollection measures a complete collection of 8 boards with 7 MIG instances each and 200
-// processes: loading, reading, unloading, control groups, and the batch. It includes the time of
-// the stub library.
+// processes: loading, reading, unloading, control groups, and the batch. The measured time includes
+// the time that the stub library takes.
 func BenchmarkCollection(b *testing.B) {
 	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)
@@ -384,9 +386,9 @@ func BenchmarkCollection(b *testing.B) {
 	cpu.Report(b, samples)
 }
 
-// BenchmarkHold measures a collection of 8 boards, both with and without holding the library. It
-// uses several durations for the initialization of the library, which takes 20 ms with persistence
-// mode and 2 s without it.
+// BenchmarkHold measures a collection of 8 boards, both with and without keeping the library
+// loaded. The benchmark simulates several durations for the initialization of the library. On real
+// machines, the initialization takes 20 ms with persistence mode and 2 s without persistence mode.
 func BenchmarkHold(b *testing.B) {
 	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)
@@ -406,7 +408,8 @@ func BenchmarkHold(b *testing.B) {
 	}
 }
 
-// xidPoints returns the XID error points in the last batch, with the start of their counts.
+// xidPoints returns the values of the XID error points in the last batch that have a start
+// timestamp.
 func (f *fixture) xidPoints() map[string]float64 {
 	all := f.sink.AllMetrics()
 	list := map[string]float64{}
@@ -438,15 +441,15 @@ func TestXIDErrorsAreCountedWhileTheLibraryIsHeld(t *testing.T) {
 			}
 			assert.Equal(t, []map[string]float64{{"": 0}, {"xid_31 counter": 2}, {"xid_31 counter": 2}}, got)
 
-			// The board is lost with XID 79.
+			// XID 79 means that the board is lost.
 			assert.Equal(t, map[string]float64{"xid_31 counter": 2, "xid_79 counter": 1}, collect(board+"xid code=79\nrule fn=* gpu=0 rc=15\n"))
 			require.NoError(t, f.release(), "all event sets are freed")
 		})
 	}
 }
 
-// If the call that reads events hangs, it is abandoned like any other call. Shutdown does not wait
-// for the library.
+// If the library call that reads events hangs, Shutdown abandons it like any other call and does
+// not wait for it to return.
 func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, "gpu uuid=GPU-1 power=1000\n")
@@ -459,5 +462,5 @@ func TestShutdownDoesNotWaitForEvents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	require.ErrorContains(t, f.Shutdown(ctx), "abandoned")
-	<-f.done // wait until the stub's directory is not in use
+	<-f.done // wait until the receiver no longer uses the directory of the stub library
 }

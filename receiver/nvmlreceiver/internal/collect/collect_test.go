@@ -17,44 +17,45 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// machine is a Library in memory. A handle is an index in its devices.
+// machine is a fake Library for a simulated machine. A device handle is an index into the field
+// devices.
 type machine struct {
 	boards  []int
 	devices []*device
 	clock   time.Time
 	countRC error
 	driver  string
-	// counters are the GPM samples that have not been freed.
+	// counters contains the GPM samples that have not been freed.
 	counters map[nvml.GPMSample]*counters
-	// mixed is true if two readings were compared that belong to different devices or that were in
-	// the wrong order.
+	// mixed is true if GPMValues was called with two samples of different devices, or in the wrong
+	// order.
 	mixed bool
-	// made counts the created samples and their readings.
+	// made counts how often a GPM sample was created or read.
 	made int
 	events
 }
 
-// events contains the event set of a machine (0 if there is none), the watched boards and the
+// events contains the event set of a machine (0 if there is none), the watched boards, and the
 // pending events.
 type events struct {
-	noEvents error // error that the creation of an event set returns
-	waiting  error // error that the reading of an event returns
+	noEvents error // The error that NewEventSet returns.
+	waiting  error // The error that NextXID returns.
 	set      nvml.EventSet
 	watching []nvml.Device
 	queue    []nvml.XIDEvent
 }
 
-// counters contains the source and the time of a GPM sample.
+// counters contains the source of a GPM sample, and the number of the reading.
 type counters struct {
 	device   string
 	instance uint32
 	read     int
 }
 
-// device is a board or a MIG device of a machine.
+// device is a board or a MIG device of a simulated machine.
 type device struct {
 	uuid, name string
-	serial     string // empty if the library does not return it
+	serial     string // empty if the library does not return a serial number
 	numbers    map[nvml.Query]uint64
 	fields     map[nvml.FieldID]float64 // nil if the library does not support fields
 	links      map[nvml.FieldID]map[uint32]float64
@@ -62,16 +63,16 @@ type device struct {
 	migs       map[int]int // keyed by index
 	processes  [nvml.NumProcessKinds][]nvml.Process
 	samples    []nvml.ProcessSample
-	fails      error                         // error that every call returns
-	failsIn    map[any]error                 // errors that calls return, keyed by Query or ProcessKind
-	slow       time.Duration                 // duration of each call for the identity or the memory
-	asked      int                           // number of calls for the memory
-	identified int                           // number of calls for the GPU instance
-	board      int                           // number of calls for values that only boards have
-	after      []uint64                      // times passed to ProcessUtilization
-	gpmFails   map[uint32]error              // errors that GPM readings return, keyed by instance
-	unwatched  error                         // error that is returned when the device's events are watched
-	gpm        map[uint32]map[uint32]float64 // keyed by instance; nil if the board has none
+	fails      error                         // The error that every call returns.
+	failsIn    map[any]error                 // The errors that calls return, keyed by Query or ProcessKind.
+	slow       time.Duration                 // The duration of each call for the identity or the memory.
+	asked      int                           // The number of calls for the memory.
+	identified int                           // The number of calls for the GPU instance.
+	board      int                           // The number of calls for values that only boards have.
+	after      []uint64                      // The times that were passed to ProcessUtilization.
+	gpmFails   map[uint32]error              // The errors that ReadGPMSample returns, keyed by instance.
+	unwatched  error                         // The error that WatchXIDs returns for the device.
+	gpm        map[uint32]map[uint32]float64 // The GPM values, keyed by instance; nil if the board does not support GPM.
 }
 
 func (m *machine) add(d *device) int {
@@ -79,8 +80,9 @@ func (m *machine) add(d *device) int {
 	return len(m.devices) - 1
 }
 
-// board adds a board. If instances are given, the board is in MIG mode, and each instance has one
-// MIG device. The index of the MIG device is the index of the argument.
+// board adds a board to the machine. If instances are given, the board is in MIG mode, and each
+// instance has one MIG device. The first instance has the MIG device with index 0, the second
+// instance has the MIG device with index 1, and so on.
 func (m *machine) board(uuid string, instances ...uint64) *device {
 	d := &device{uuid: uuid, name: "NVIDIA A100", memory: &nvml.Memory{Total: 100, Free: 50, Used: 40}, numbers: map[nvml.Query]uint64{}}
 	m.boards = append(m.boards, m.add(d))
@@ -99,7 +101,7 @@ func (m *machine) board(uuid string, instances ...uint64) *device {
 	return d
 }
 
-// mig returns a board's MIG device with the given index.
+// mig returns the MIG device with the given index on a board.
 func (m *machine) mig(board *device, index int) *device { return m.devices[board.migs[index]] }
 
 func (m *machine) now() time.Time { return m.clock }
@@ -310,7 +312,7 @@ func collector(m *machine) *Collector {
 	return New(Options{Devices: true, Processes: true, AllProcesses: true, Now: m.now})
 }
 
-// collected makes a collection and renders the points of one metric.
+// collected makes a collection and returns the points of one metric as text.
 func collected(t *testing.T, c *Collector, m *machine, metric *signal.Metric) []string {
 	t.Helper()
 	points, err := c.Collect(m)
@@ -333,8 +335,8 @@ func rendered(points []Point, metric *signal.Metric) []string {
 	return list
 }
 
-// If the query for a board's value uses the handle of a MIG device, the library may return the
-// board's value.
+// Values that only boards have must not be queried for a MIG device, because some libraries then
+// return the value of the board.
 func TestOnlySupportedValuesOfAMIGDeviceAreQueried(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2)
@@ -349,7 +351,8 @@ func TestOnlySupportedValuesOfAMIGDeviceAreQueried(t *testing.T) {
 	assert.Zero(t, board.asked, "memory is measured for the instances")
 }
 
-// The serial number is printed on the board's label. All devices have the same driver.
+// Only boards have a serial number, because it is printed on the board's label. All devices have
+// the same driver.
 func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	m := &machine{driver: "590.48.01"}
 	board := m.board("GPU-1", 7)
@@ -383,7 +386,8 @@ func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	assert.Equal(t, want, devices(), "a library that does not return it")
 }
 
-// errorsOfLinks makes a collection and returns the samples of NVLink errors.
+// errorsOfLinks makes a collection and returns the values of the NVLink error samples, keyed by
+// error type.
 func errorsOfLinks(t *testing.T, c *Collector, m *machine) map[string]float64 {
 	t.Helper()
 	points, err := c.Collect(m)
@@ -438,7 +442,8 @@ func TestNVLinkErrorsAreReadIfTheGenerationSupportsThem(t *testing.T) {
 	}
 }
 
-// If the counter decreased, this would look like a reset, and the value would be counted again.
+// A decrease of the counter would look like a reset, so backends would count the remaining value
+// again.
 func TestNVLinkErrorsDoNotDecreaseWhenALinkFails(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")
@@ -491,7 +496,7 @@ func TestChangedTopologyIsDetected(t *testing.T) {
 	assert.Empty(t, c.current, "the state of missing devices is deleted")
 }
 
-// A driver may or may not assign a new UUID to an instance that is created again.
+// When an instance is deleted and created again, some drivers assign a new UUID and others do not.
 func TestRecreatedInstanceWithTheSameUUIDHasItsNewProfile(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1)
@@ -539,7 +544,7 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 			rendered(c.points, signal.GPUProcessCount))
 	}
 	assert.Equal(t, [][]string{
-		{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4", "GPU-1/gi3 = 4", "GPU-1/gi4 = 4"}, // after each of the instances was read
+		{"GPU-1/gi1 = 4", "GPU-1/gi2 = 4", "GPU-1/gi3 = 4", "GPU-1/gi4 = 4"}, // by then, every instance has been read once
 		{"GPU-1/gi1 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi2 = 4", "GPU-1/gi3 = 4"},
 		{"GPU-1/gi3 = 4", "GPU-1/gi4 = 4"},
@@ -558,9 +563,9 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 	assert.Zero(t, c.Stats().InstancesSkipped)
 }
 
-// If a board with slow calls is repartitioned and has n instances, the old identities must
-// disappear within n collections. This must be true for any partitioning, even if the indexes of
-// the MIG devices do not change.
+// If a board with slow calls is repartitioned into n instances, the old identities must disappear
+// within n collections. This must happen for any partitioning, even if the indexes of the MIG
+// devices do not change.
 func TestRepartitionedBoardIsDetected(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
@@ -839,8 +844,9 @@ func TestUtilizationIsTheMeanOverTheSampleTimesSinceTheLastCollection(t *testing
 		"a time with an invalid entry is skipped only for that process; of two entries for one time, the higher one is used")
 }
 
-// If a process is active in one of ten periods, its utilization is one tenth of the utilization of
-// a process that is always active. Power and time are divided in proportion to the utilization.
+// If a process is active in one of ten sample periods, its utilization must be one tenth of the
+// utilization of a process that is always active. This matters because power and GPU time are
+// divided among processes in proportion to their utilization.
 func TestAProcessThatIsRarelyActiveHasALowUtilization(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
@@ -898,8 +904,8 @@ func TestLostBoardIsNotQueriedFurther(t *testing.T) {
 	require.NoError(t, c.Problem())
 }
 
-// Unknown data is omitted. For example, a board that may be in MIG mode is not treated as a board
-// that is not partitioned.
+// If the topology is unknown, samples are omitted. For example, a board that may be in MIG mode is
+// not treated as unpartitioned.
 func TestUnknownTopologyIsNotAssumed(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1)
@@ -914,8 +920,8 @@ func TestUnknownTopologyIsNotAssumed(t *testing.T) {
 	assert.Empty(t, collected(t, c, m, signal.HwGPUMemoryUsage))
 }
 
-// For any topology and any fault, each series has at most one point, values are in their ranges,
-// and each process is on a device of its board.
+// For any topology and any faults, each series must have at most one point, all values must be in
+// range, and each process must be on a device of the correct board.
 func TestRandomTopologiesAndFaults(t *testing.T) {
 	faults := rapid.SampledFrom([]error{
 		nil, nil, nil, nvml.ErrNotSupported, nvml.ErrNoPermission, nvml.ErrGPULost, nvml.ErrUnknown, nvml.ErrFunctionNotFound,
@@ -923,7 +929,8 @@ func TestRandomTopologiesAndFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
 		for i := range rapid.IntRange(0, 3).Draw(rt, "boards") {
-			ids := rapid.SliceOfN(rapid.Uint64Range(0, 4), 0, 5).Draw(rt, "instances") // equal IDs mean that MIG devices share an instance
+			// MIG devices with the same instance ID share an instance
+			ids := rapid.SliceOfN(rapid.Uint64Range(0, 4), 0, 5).Draw(rt, "instances")
 			b := m.board(fmt.Sprint("GPU-", i), ids...)
 			b.numbers[nvml.GPUUtilization] = rapid.Uint64Range(0, 150).Draw(rt, "utilization")
 			b.numbers[nvml.PowerUsage] = rapid.Uint64().Draw(rt, "power")

@@ -17,8 +17,8 @@ import (
 
 const interval = 15 * time.Second
 
-// xids makes a collection after an interval. It returns the XID errors as text, with the number of
-// seconds since the start of the count.
+// xids makes a collection after one interval and returns the XID error samples as text, including
+// the number of seconds since the start of the count.
 func xids(t *testing.T, c *Collector, m *machine) []string {
 	t.Helper()
 	var list []string
@@ -32,13 +32,13 @@ func xids(t *testing.T, c *Collector, m *machine) []string {
 	return list
 }
 
-// watching returns a Collector that keeps its library loaded.
+// watching returns a Collector that assumes that the library stays loaded.
 func watching(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now})
 }
 
-// happen adds XID errors to a device of the machine.
+// happen simulates XID errors on a board of the machine.
 func (m *machine) happen(board int, codes ...uint64) {
 	for _, code := range codes {
 		m.queue = append(m.queue, nvml.XIDEvent{Device: nvml.Device(m.boards[board]), Instance: nvml.NoInstance, Code: code})
@@ -71,7 +71,7 @@ func TestInstanceErrorIsAttributedToTheInstance(t *testing.T) {
 	}, xids(t, c, m), "the error of an unknown instance belongs to the board")
 }
 
-// XID 79 means that the GPU is no longer accessible. All later calls therefore fail.
+// XID 79 means that the GPU is no longer accessible. Therefore, all later calls for this GPU fail.
 func TestErrorOfALostBoardIsReported(t *testing.T) {
 	m := &machine{}
 	m.board("GPU-1")

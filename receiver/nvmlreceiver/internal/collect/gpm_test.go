@@ -15,13 +15,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// holding returns a Collector that keeps its library loaded and does not count errors.
+// holding returns a Collector that assumes that the library stays loaded, and that does not count
+// errors.
 func holding(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: map[*signal.Metric]bool{signal.HwErrors: true}})
 }
 
-// next makes a collection after the given time.
+// next advances the clock by the given time and makes a collection.
 func next(t *testing.T, c *Collector, m *machine, after time.Duration) []Point {
 	t.Helper()
 	m.clock = m.clock.Add(after)
@@ -30,7 +31,7 @@ func next(t *testing.T, c *Collector, m *machine, after time.Duration) []Point {
 	return slices.Clone(points)
 }
 
-// monitored adds a board with performance counters.
+// monitored adds a board that supports GPM to the machine.
 func monitored(m *machine, values map[uint32]float64, instances ...uint64) *device {
 	board := m.board("GPU-1", instances...)
 	board.name, board.memory = "NVIDIA H100 80GB HBM3", nil
@@ -41,7 +42,7 @@ func monitored(m *machine, values map[uint32]float64, instances ...uint64) *devi
 	return board
 }
 
-// There is one case for each GPM metric. The numbers and units come from nvml.h.
+// There is one test case for each GPM metric. The metric IDs and units are from nvml.h.
 func TestEveryGPMMetricIsConverted(t *testing.T) {
 	for id, want := range map[uint32][]string{
 		1:  {"gpu.engine.active  = 0.25", "hw.gpu.utilization general = 0.25"},
@@ -105,7 +106,7 @@ func TestActivityIsMeasuredForInstancesAndLinksForBoards(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1 = 1.048576e+06"}, rendered(points, signal.GPUPCIeThroughput))
 }
 
-// The driver updates the counters every 100 ms. Two readings within a shorter time may therefore
+// The driver updates the counters every 100 ms. Therefore, two readings within less than 100 ms may
 // have the same values.
 func TestReadingsWithinAShortTimeKeepTheLastSample(t *testing.T) {
 	m := &machine{}
@@ -179,8 +180,8 @@ func TestRecreatedInstanceWithTheSameUUIDRestartsItsCounters(t *testing.T) {
 	assert.Len(t, rendered(next(t, c, m, time.Second), signal.GPUSMActive), 1)
 }
 
-// On boards with slow calls, instances are assumed to be unchanged until a change to one of them is
-// detected.
+// On boards with slow calls, all instances are assumed to be unchanged until a change to one of
+// them is detected.
 func TestInstanceMissingForACollectionRestartsItsCounters(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, nil, 7, 9, 10)
@@ -204,7 +205,7 @@ func TestInstanceMissingForACollectionRestartsItsCounters(t *testing.T) {
 	assert.Equal(t, []string{"GPU-1/gi7 = 0.5"}, rendered(next(t, c, m, time.Second), signal.GPUSMActive))
 }
 
-// A driver may refuse to read the counters of a board in MIG mode.
+// Some drivers refuse to read the performance counters of a board in MIG mode.
 func TestUnreadableCountersDoNotAffectOthers(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{20: 1}, 7)
@@ -232,8 +233,8 @@ func TestMIGModeChangeRestartsTheCounters(t *testing.T) {
 	assert.NotEmpty(t, rendered(next(t, c, m, time.Second), signal.GPUPCIeThroughput))
 }
 
-// Devices appear and disappear. Readings of different devices must never be compared. Missing
-// devices must have no samples. In the end, all samples must be freed.
+// In this test, devices appear and disappear. Readings of different devices must never be compared.
+// Devices that are missing must have no samples. At the end, all GPM samples must have been freed.
 func TestCountersOfChangingDevices(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}

@@ -12,13 +12,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// health returns the sorted samples for a board with the given health state, including the other
-// samples.
+// health returns the given samples and the expected hw.status samples for a board in the given
+// state, sorted.
 func health(state string, others ...string) []string {
 	return slices.Sorted(slices.Values(append(others, states("hw.status", "1", state, "ok", "degraded", "predicted_failure", "failed")...)))
 }
 
-// recovery returns the samples for a recovery action.
+// recovery returns the expected samples if the driver recommends the given recovery action.
 func recovery(action string) []string {
 	return states("gpu.recovery.action", "{state}", action, "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset")
 }
@@ -34,15 +34,15 @@ func states(metric, unit, now string, all ...string) (samples []string) {
 	return samples
 }
 
-// There is one case for each number that NVML returns for a board. A case contains the value in
-// NVML's unit and the expected samples. The units come from nvml.h.
+// There is one test case for each number that NVML returns for a board. Each test case contains the
+// value in NVML's unit and the expected samples. The units are from nvml.h.
 func TestEveryNumberOfABoardIsConverted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query nvml.Query
 		field nvml.FieldID
 		value uint64
 		want  []string
-		// dropped is the number of dropped values.
+		// dropped is the expected number of dropped values.
 		dropped int64
 	}{
 		"utilization in percent":          {query: nvml.GPUUtilization, value: 41, want: []string{"hw.gpu.utilization general = 0.41 1"}},
@@ -121,7 +121,7 @@ func TestEveryNumberOfABoardIsConverted(t *testing.T) {
 	}
 }
 
-// hw.status shows only the worst state.
+// The metric hw.status shows only the worst state of the board.
 func TestAPendingRemappingPredictsAFailureOfAFailedBoard(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
 )
 
-// open opens a stub library with a script.
+// open opens a stub library that follows the given script.
 func open(t *testing.T, stub *nvmltest.Stub, script string) *Library {
 	t.Helper()
 	stub.Script(t, script)
@@ -27,7 +27,8 @@ func open(t *testing.T, stub *nvmltest.Stub, script string) *Library {
 	return l
 }
 
-// board opens a stub library and returns its first board.
+// board opens a stub library that follows the given script, and returns the library and its first
+// board.
 func board(t *testing.T, stub *nvmltest.Stub, script string) (*Library, Device) {
 	t.Helper()
 	l := open(t, stub, script)
@@ -201,7 +202,8 @@ mig uuid=MIG-b name=NVIDIA_A100_MIG_2g.10gb index=4 gi=3
 	assert.Equal(t, []string{"MIG-a 7", "MIG-b 3"}, found)
 }
 
-// processes returns a script with n processes, and the expected result of Processes.
+// processes returns a script that contains n processes, and the expected result of the method
+// Processes.
 func processes(n int) (script string, want []Process) {
 	var b strings.Builder
 	b.WriteString("gpu uuid=GPU-1 migmode=1\n")
@@ -226,7 +228,7 @@ func TestXIDErrorsAreReadWithoutWaiting(t *testing.T) {
 	require.ErrorIs(t, err, ErrTimeout)
 
 	stub.Script(t, h100+"xid code=79\nxid code=43 gi=7\n")
-	_, err = l.DeviceCount() // The stub reads its script.
+	_, err = l.DeviceCount() // This call makes the stub read its script.
 	require.NoError(t, err)
 	d, err = l.Device(0)
 	require.NoError(t, err)
@@ -271,7 +273,8 @@ func TestProcessListsOfEveryLayoutAndLength(t *testing.T) {
 	}
 }
 
-// With a wrong stride, the list would contain processes that do not exist.
+// If the entries were parsed with the wrong size, the list would contain processes that do not
+// exist.
 func TestProcessListOfAnUnknownLayoutIsAnError(t *testing.T) {
 	script, _ := processes(4)
 	l, d := board(t, nvmltest.Build(t, "-DSTRANGE"), script)
@@ -305,7 +308,8 @@ func TestProcessUtilization(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
-// An older library lacks some functions. Only the values that need these functions are missing.
+// Older libraries lack some functions. In this case, only the values that need the missing
+// functions must be missing.
 func TestMissingSymbolsOnlyAffectTheirValues(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t, "-DOLD"), h100+"proc pid=4 mem=5\n")
 	for _, q := range []Query{MIGMode, MaxMIGDevices, GPUInstanceID} {
@@ -387,8 +391,8 @@ func TestTheUsualDirectoriesAreSearched(t *testing.T) {
 	require.ErrorIs(t, err, ErrVersionMismatch, "has precedence over a file that is not a library")
 }
 
-// If the library is replaced while it is not loaded, for example during a driver upgrade, the new
-// library is used the next time that it is opened.
+// If the library file is replaced while the library is closed, for example during a driver upgrade,
+// the next call of Open must load the new file.
 func TestAClosedLibraryIsUnloaded(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, h100)
@@ -405,7 +409,7 @@ func TestAClosedLibraryIsUnloaded(t *testing.T) {
 	require.ErrorIs(t, err, ErrFunctionNotFound)
 }
 
-// mapped reports whether the process has mapped the file.
+// mapped reports whether the file is mapped into the memory of this process.
 func mapped(t *testing.T, path string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/maps")

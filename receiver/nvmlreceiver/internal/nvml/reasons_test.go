@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The versions next to a change are from NVIDIA's headers.
+// For each change, the last version before the change and the first version after it are from
+// NVIDIA's headers.
 func TestTheDriverVersionDeterminesTheNumbersOfTheSlowdownCounters(t *testing.T) {
 	for driver, want := range map[string]FieldID{
 		"450.51":      0,
@@ -16,8 +17,8 @@ func TestTheDriverVersionDeterminesTheNumbersOfTheSlowdownCounters(t *testing.T)
 		"570.211.01":  0,
 		"575.51.02":   251,
 		"575.64":      251,
-		"580.65.05":   251, // the version of a vGPU host
-		"580.65.06":   251, // CUDA 13.0
+		"580.65.05":   251, // A vGPU host driver.
+		"580.65.06":   251, // The driver in CUDA 13.0.
 		"580.76.05":   251,
 		"580.82.02":   0, // between two headers
 		"580.82.07":   269,
@@ -28,10 +29,10 @@ func TestTheDriverVersionDeterminesTheNumbersOfTheSlowdownCounters(t *testing.T)
 		"595.80":      269,
 		"610.43.03":   269,
 		"1000.1":      269,
-		"576.02":      0, // a Windows driver, with a lower number than WSL's
-		"580.97":      0, // also Windows: R580 before the change, although the number is above 580.82
+		"576.02":      0, // A Windows driver.
+		"580.97":      0, // A Windows and WSL driver before the change, although its number is higher than 580.82.
 		"581.15":      0,
-		"580.00":      0, // the version of Jetson
+		"580.00":      0, // the driver for Jetson
 		"580":         0,
 		"":            0,
 		"R580":        0,

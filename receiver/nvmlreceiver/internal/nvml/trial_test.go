@@ -33,7 +33,7 @@ func TestReceiverSurvivesALibraryThatCrashes(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// child makes children run a shell script instead of this program.
+// child makes trials run a shell script instead of this program.
 func child(t *testing.T, script string) {
 	t.Helper()
 	before := trialProgram
@@ -42,7 +42,7 @@ func child(t *testing.T, script string) {
 	scripttest.Write(t, trialProgram, "#!/bin/sh\n"+script)
 }
 
-// opened reports whether the library can be opened.
+// opened reports whether the library at the given path can be opened.
 func opened(t *testing.T, path string) bool {
 	t.Helper()
 	l, err := Open(path)
@@ -92,7 +92,7 @@ func TestHangingLibraryIsAbandoned(t *testing.T) {
 	require.EqualError(t, err, "nvmlInit of "+stub.Path+" did not return within 1s")
 }
 
-// If a child cannot run, the library may still work.
+// Even if no child process can run, the library may work.
 func TestLibraryIsLoadedWithoutATrialIfNoChildCanRun(t *testing.T) {
 	stub := nvmltest.Build(t)
 	child(t, "echo usage: something; exit 1")
@@ -103,7 +103,8 @@ func TestLibraryIsLoadedWithoutATrialIfNoChildCanRun(t *testing.T) {
 
 func TestLibraryOnTheLoaderPathIsIdentifiedByItsFile(t *testing.T) {
 	stub := nvmltest.Build(t)
-	t.Setenv("LD_LIBRARY_PATH", stub.Dir) // the loader reads it when its program starts, which is the child here
+	// the loader reads this variable only when a program starts, so only the child process uses it
+	t.Setenv("LD_LIBRARY_PATH", stub.Dir)
 	require.True(t, opened(t, ""))
 	child(t, "echo trying $1; exit 1")
 	require.True(t, opened(t, ""))

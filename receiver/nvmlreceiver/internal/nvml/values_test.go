@@ -42,8 +42,9 @@ field id=9 type=3 value=1 rc=15
 	}, values)
 }
 
-// Field numbers that one driver uses for power smoothing are used for slowdown counters by another
-// driver. The values show which fields were read.
+// Different drivers use the same field numbers for different fields: power smoothing or slowdown
+// counters. In this test, the value of each field is its number, which shows which fields were
+// read.
 func TestSlowdownCountersAreReadWithTheNumbersOfTheDriver(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const both = `gpu uuid=GPU-1
@@ -85,7 +86,8 @@ field id=83 value=83
 	})
 }
 
-// The scope of a field is a link number only in driver versions whose nvml.h documents this.
+// Only driver versions whose nvml.h documents it are known to use the scope of a field as the link
+// number.
 func TestCountersPerLinkAreReadIfTheDriverSupportsThem(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const counters = `gpu uuid=GPU-1
@@ -123,7 +125,7 @@ field id=215 link=1 value=5
 	}
 }
 
-// An integer with all bits set means NVML_VALUE_NOT_AVAILABLE, in the width of the value's type.
+// NVML_VALUE_NOT_AVAILABLE is an integer of the value's type with all bits set.
 func TestAFieldThatIsNotAvailableHasNoValue(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t), `gpu uuid=GPU-1
 field id=1 type=1 value=none
@@ -192,7 +194,7 @@ func TestMemoryOfEveryStructureVersion(t *testing.T) {
 	}
 }
 
-// CUDA 14 will return NVML_ERROR_DEPRECATED for functions that are deprecated in CUDA 13.
+// In CUDA 14, functions that are deprecated in CUDA 13 will return NVML_ERROR_DEPRECATED.
 func TestTemperatureIsReadWithoutTheDeprecatedFunction(t *testing.T) {
 	stub := nvmltest.Build(t, "-DCUDA14")
 	l, d := board(t, stub, h100)
