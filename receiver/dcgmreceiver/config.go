@@ -31,8 +31,8 @@ const (
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
-	// The collector itself needs more than 16 MiB. This minimum also rejects numbers that are in
-	// MiB instead of bytes.
+	// The collector itself needs more than 16 MiB. A minimum of 16 MiB also rejects numbers that
+	// are in MiB instead of bytes.
 	minMemoryLimit = 16 << 20
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
@@ -51,7 +51,8 @@ func (u URL) String() string {
 	return shown
 }
 
-// MarshalText implements encoding.TextMarshaler. It is called by code that prints configurations.
+// MarshalText implements encoding.TextMarshaler. MarshalText is called by code that prints
+// configurations.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // Config is the configuration of the dcgm receiver.
@@ -81,8 +82,8 @@ type Config struct {
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
 	// MemoryLimit is the size of the live heap, in bytes, above which scrapes are skipped. If
-	// MemoryLimit is 0, the limit is 80% of GOMEMLIMIT. If GOMEMLIMIT is not set either, there is
-	// no limit.
+	// MemoryLimit is 0, the limit is 80% of GOMEMLIMIT. If MemoryLimit is 0 and GOMEMLIMIT is not
+	// set, there is no limit.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
 	// HonorTimestamps makes the receiver use the exporter's timestamps as sample times instead of
@@ -118,7 +119,7 @@ func createDefaultConfig() component.Config {
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
 	nvml := *nvmlreceiver.NewFactory().CreateDefaultConfig().(*nvmlreceiver.Config) //nolint:forcetypeassert // The factory always returns a Config of this type.
-	// The exporter must be the only source of each device.
+	// The exporter must be the only source of device samples.
 	nvml.ProcessesOnly = true
 	return &Config{
 		CollectionInterval: defaultCollectionInterval,
@@ -223,7 +224,7 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// publicURL returns u without the user name and the password. The returned URL is used in messages
+// publicURL returns a URL without its user name and password. The returned URL is used in messages
 // and metrics.
 func publicURL(u *url.URL) string {
 	public := *u

@@ -80,7 +80,7 @@ func (d *discovery) open() error {
 	for _, text := range texts {
 		selector, err := labels.Parse(text)
 		if err != nil {
-			return fmt.Errorf("discovery: selector %q: %w", text, err) // not reached: Validate rejects such a selector
+			return fmt.Errorf("discovery: selector %q: %w", text, err) // not reached, because Validate rejects invalid selectors
 		}
 		d.selectors = append(d.selectors, selector)
 	}
@@ -137,8 +137,7 @@ func (d *discovery) releaseLocked() {
 	d.caches = nil
 }
 
-// run starts and stops scrape loops when the pods change. When the context scraping ends, run
-// returns.
+// run starts and stops scrape loops when the pods change. When the first context ends, run returns.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
 	changed := componenthelper.NewNotice()
@@ -198,7 +197,7 @@ func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL
 	return targets, true
 }
 
-// ownNode returns the node that localhost refers to, or "" if it is unknown.
+// ownNode returns the node that localhost refers to, or "" if the node is unknown.
 func (d *discovery) ownNode() string {
 	if d.cfg.Scope == scopeNode {
 		return d.cfg.NodeName
@@ -262,7 +261,7 @@ func (d *discovery) updateLoops(scraping, consuming context.Context, targets map
 		zap.Int("exporters", len(d.targets)), zap.Int("started", started), zap.Int("stopped", stopped))
 }
 
-// logFallback logs that the receiver scrapes the fallback, and the reason.
+// logFallback logs which fallback endpoints the receiver scrapes, and why.
 func (d *discovery) logFallback(l *scrapeLoop) {
 	urls := []string{}
 	for _, e := range l.endpoints {
@@ -310,7 +309,7 @@ func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	return endpoints
 }
 
-// start starts a scrape loop for the endpoints of one exporter. If there are no endpoints, start
+// start runs a new scrape loop for the endpoints of one exporter. If there are no endpoints, start
 // returns a loop that does nothing.
 func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *scrapeLoop {
 	ctx, stop := context.WithCancel(scraping)

@@ -63,8 +63,8 @@ type DiscoveryConfig struct {
 
 // OtherExporter configures how another vendor's exporter pods are found.
 type OtherExporter struct {
-	// Selector is a label selector. The receiver scrapes Port on each matching pod that has a
-	// container that declares this port number. Pods that use the host network do not have to
+	// Selector is a label selector. The receiver scrapes Port on each matching pod that declares
+	// this port number in one of its containers. Pods that use the host network do not have to
 	// declare the port.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
@@ -80,9 +80,9 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
 		NodeName: componenthelper.NodeName(),
-		// The selectors match the exporters that the following components install: the GPU
-		// operator, the Helm chart of dcgm-exporter, the GPU operator for devices that are
-		// allocated with DRA (which has set this component label since release 26.7.2), and GKE.
+		// The selectors match exporters from four sources: the GPU operator, the Helm chart of
+		// dcgm-exporter, the GPU operator's support for DRA, and GKE. The GPU operator has set the
+		// component label on its DRA exporter since release 26.7.2.
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
 			"app=nvidia-dcgm-exporter-dra", "app.kubernetes.io/component=nvidia-dcgm-exporter",
@@ -161,7 +161,7 @@ func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	return cfg.Port
 }
 
-// has reports whether a pod may be a pod of the exporter.
+// has reports whether a pod may belong to the exporter.
 func (o *OtherExporter) has(pod *corev1.Pod) bool {
 	none := true
 	for _, c := range pod.Spec.Containers {

@@ -20,7 +20,7 @@ import (
 // obsFormat is the name of the exposition format in spans and self-metrics.
 const obsFormat = "prometheus_text"
 
-// endpoint represents one exporter. Only the endpoint's scrape loop calls its methods.
+// endpoint represents one exporter. The methods of an endpoint are called only by its scrape loop.
 type endpoint struct {
 	receiver        *dcgmReceiver
 	url             *url.URL
@@ -89,9 +89,10 @@ type attempt struct {
 // samples.
 type skippedLines [exposition.NumReasons]int
 
-// scrape scrapes the endpoint once and sends the batch. If ctx ends, scrape cancels the request and
-// neither sends nor records anything, because a canceled request does not show whether the exporter
-// works. Shutdown relies on this behavior. The context consuming is passed to the next consumer.
+// scrape makes one attempt to scrape the endpoint and sends the resulting batch. If ctx ends,
+// scrape cancels the request and neither sends nor records anything, because a canceled request
+// does not show whether the exporter works. Shutdown relies on this behavior. The second context is
+// passed to the next consumer.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -219,8 +220,7 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 }
 
 // reportChange logs a message and reports a component status in three cases: The endpoint starts to
-// fail. The failing endpoint fails with an outcome that has not been logged since it started to
-// fail. The endpoint works again.
+// fail. An endpoint that is already failing fails with a new outcome. The endpoint works again.
 func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
 		componenthelper.SetScrapeError(e.urlFull, nil)

@@ -133,8 +133,8 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
-// fetch fetches a body, passes it to the function read, and returns the first bytes of the body.
-// The function read must read the body to its end.
+// fetch sends a GET request, passes the body of the response to the function read, and returns the
+// first bytes of the body. The function read must read the body to its end.
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
@@ -163,7 +163,7 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) er
 	return bytes.Clone(b.start()), nil
 }
 
-// read reads the body of a response with the function that the caller passes.
+// read passes the body of a response to the given function.
 func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error) *scrapeError {
 	encoding := resp.Header.Get("Content-Encoding")
 	compressed := strings.EqualFold(encoding, "gzip")

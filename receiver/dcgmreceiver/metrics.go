@@ -60,9 +60,9 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 // of a device once. Reading all values of a device once is called a round.
 const maxRoundDuration = int64(5 * time.Second)
 
-// joinTimes gives all samples from the same round the same time. The exporter reads values such as
-// the used memory and the memory size one after another. However, values that are combined later
-// must have the same time.
+// joinTimes sets the timestamps of all samples from the same round to the same time. The exporter
+// reads values such as the used memory and the memory size one after another. However, values that
+// are combined later must have the same time.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -92,8 +92,8 @@ func isExporterOwn(set *exposition.LabelSet) bool {
 
 // addExporterMetrics adds the metrics that describe the exporter itself. The Resource of these
 // metrics contains the exporter's node, if the node is known, and the host, if all label sets have
-// the same host. If both are missing, the Resource contains the URL, so that different exporters
-// have different Resources.
+// the same host. If neither the node nor the host is known, the Resource contains the URL instead,
+// so that different exporters have different Resources.
 func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, isExporterOwn) {
 		return
@@ -147,8 +147,8 @@ func hostOf(scrape *exposition.Scrape) string {
 	return host
 }
 
-// hostOfSet returns the host in a label set. The label Hostname has precedence over hostname,
-// because hostname may be the name of a pod or a scrape target.
+// hostOfSet returns the name of the host from a label set. The label Hostname has precedence over
+// hostname, because hostname may be the name of a pod or a scrape target.
 func hostOfSet(set *exposition.LabelSet) (host string) {
 	for _, l := range set.Labels {
 		if l.Name == "Hostname" && l.Value != "" {

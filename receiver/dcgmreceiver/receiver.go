@@ -341,8 +341,8 @@ type statusReporter struct {
 }
 
 // changed records that an endpoint has started to fail with err. If err is nil, changed records
-// that the endpoint works again. The lock is held while changed reports to the host, so that the
-// host receives status events in the correct order.
+// that the endpoint works again. The lock is held during reports to the host, so that the host
+// receives status events in the correct order.
 func (s *statusReporter) changed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,9 +22,9 @@ type batches struct {
 	version     string
 }
 
-// build returns a batch of the first points in the slice from, and the number of points in the
-// batch, which is at most maxBatch. In the slice, points with the same Place and the same metric
-// must be consecutive.
+// build returns a batch of up to maxBatch points from the beginning of the given slice, and the
+// number of these points. In the slice, points with the same Place and the same metric must be
+// consecutive.
 func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
 	n := min(len(from), maxBatch)

@@ -41,7 +41,7 @@ type clusterReceiver struct {
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
-	progress componenthelper.Notice // Notifies run when objects or the states of kinds have changed.
+	progress componenthelper.Notice // Signals that objects or the states of kinds have changed.
 	term     atomic.Pointer[lease.Term]
 	size     int // The number of points in the last emission.
 	// The following fields record whether the last emission dropped pools, devices, or conditions.
@@ -135,11 +135,11 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// elect takes part in leader election and sends each leadership term of this replica to the channel
-// terms, until ctx is done.
+// elect takes part in leader election until ctx is done. Each leadership term of this replica is
+// sent to the given channel.
 func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	client := r.cache.Client()
-	if client == nil { // The cache has no API server.
+	if client == nil { // The cache is not connected to an API server.
 		return
 	}
 	report := func(err error) {
@@ -203,8 +203,7 @@ func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	}
 }
 
-// settled reports whether waiting longer would not help: Each kind is either known or not expected
-// to become known soon.
+// settled reports whether each kind is either known or not expected to become known soon.
 func (r *clusterReceiver) settled() bool {
 	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
 		known, settled := r.kindState(k)
@@ -241,7 +240,8 @@ func (r *clusterReceiver) observed() demand.Observed {
 		Slices:    devices && rulesSettled,
 		Claims:    claims && classesSettled && podsSettled && templatesSettled && devicesSettled,
 		Templates: templates,
-		// If the API server does not serve DeviceTaintRules, it is known that there are none.
+		// If the API server does not serve DeviceTaintRules, no rules exist, so the rules count as
+		// known.
 		TaintRules: rules || r.cache.State(kube.DeviceTaintRules).Phase == kube.Absent,
 	}
 }
@@ -291,8 +291,8 @@ func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time
 	}
 }
 
-// repeatedDrop detects that two consecutive emissions dropped items. A single drop is normal,
-// because a pool is temporarily incomplete while its driver replaces the slices.
+// repeatedDrop detects when two consecutive emissions drop items. A single drop is normal, because
+// a pool is temporarily incomplete while its driver replaces the slices.
 type repeatedDrop struct {
 	componenthelper.Trouble
 	droppedBefore bool // whether the last emission dropped items

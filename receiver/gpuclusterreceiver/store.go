@@ -91,7 +91,7 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 }
 
 // recordDropped counts the attributes that were dropped from the devices of a slice, and logs the
-// first of them.
+// first occurrence.
 func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
 	if len(attributes) == 0 || !s.tooLong.ShouldLog(time.Now()) {
@@ -157,7 +157,7 @@ func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	return s.completeKinds[k]
 }
 
-// points appends the points for the observed kinds to out.
+// points appends the points for the observed kinds to the slice out.
 func (s *store) points(now time.Time, seen demand.Observed, out []demand.Point) ([]demand.Point, demand.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,12 +45,13 @@ func results(c *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAllocationRe
 	return c.Status.Allocation.Devices.Results
 }
 
-// classTally contains the numbers of claims and devices for one device class, by claim state.
+// classTally contains, for one device class, the number of claims and the number of devices in each
+// claim state.
 type classTally struct{ claims, devices [numClaimStates]int64 }
 
 // addClaims emits two numbers for each device class and claim state: the number of claims, and the
-// number of devices. Allocated devices count for claims with an allocation, and requested devices
-// for pending claims.
+// number of devices. For pending claims, the requested devices are counted. For all other claims,
+// the allocated devices are counted.
 func (e *emission) addClaims() {
 	tallies := map[string]*classTally{}
 	for className := range e.gpuClasses {
@@ -115,8 +116,8 @@ func (e *emission) addClaims() {
 	}
 }
 
-// addRequested adds the number of devices that a claim requests to byClass. Requests for admin
-// access do not count, because they do not take devices away from other claims.
+// addRequested counts the devices that a claim requests and adds the counts to byClass. Requests
+// for admin access do not count, because they do not take devices away from other claims.
 func (e *emission) addRequested(spec resourcev1.ResourceClaimSpec, byClass map[string]int64) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
@@ -176,8 +177,8 @@ func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev
 	return chosen
 }
 
-// addAllocated adds the number of devices that are allocated to a claim to byClass. Several shares
-// of the same device count separately only if their share IDs differ.
+// addAllocated counts the devices that are allocated to a claim and adds the counts to byClass.
+// Several shares of the same device count separately only if their share IDs differ.
 func (e *emission) addAllocated(c *resourcev1.ResourceClaim, byClass map[string]int64) {
 	allocations := results(c)
 	for i := range allocations {

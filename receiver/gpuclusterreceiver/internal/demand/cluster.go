@@ -200,8 +200,8 @@ func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name
 // DeleteClass deletes a device class.
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
-// Points appends the points for all observed kinds to out. Points that have the same Place and the
-// same metric are consecutive.
+// Points appends the points for all observed kinds to the slice out. Points that have the same
+// Place and the same metric are consecutive.
 func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point, Stats) {
 	e := &emission{Cluster: c, now: now, observed: observed, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
 	e.findGPUClasses()
@@ -235,7 +235,7 @@ type emission struct {
 
 	gpuClasses   map[string]bool         // The classes that are GPU classes because of the content of their objects.
 	gpuResources map[string]bool         // The cached results of the method isGPU.
-	byClaim      map[claimOfGroup][]*Pod // The pods that reference a claim; nil until it is needed for a PodGroup.
+	byClaim      map[claimOfGroup][]*Pod // The pods of a PodGroup that reference a claim; nil until this map is needed.
 }
 
 // claimOfGroup identifies a claim and a PodGroup whose pods may reference the claim.

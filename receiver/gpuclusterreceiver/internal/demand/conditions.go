@@ -21,10 +21,10 @@ const (
 	roleBindingFailure = "binding_failure"
 )
 
-// addClaimConditions appends one point to out for each condition of an allocated device. The
-// argument on is a point whose attributes describe the device. As in Kubernetes, a binding
-// condition that has not been reported has the status unknown, because the scheduler still waits
-// for the condition.
+// addClaimConditions appends one point for each condition of an allocated device to the slice out.
+// The last argument is a point whose attributes describe the device. As in Kubernetes, a binding
+// condition that has not been reported has the status unknown, because the scheduler is still
+// waiting for the condition.
 func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, on Point) []Point {
 	var conditions []metav1.Condition
 	for i := range c.Status.Devices {

@@ -182,12 +182,14 @@ func (p *pool) count() {
 	}
 }
 
-// sum adds up the capacities of the pool's devices without counting any hardware twice:
-//   - Devices that share a counter set or a UUID represent the same hardware, for example a board
-//     and its partitions. Of these devices, only the one with the largest value of a capacity
-//     counts, and the value is added to the sum for the type of that device.
-//   - A capacity of a device does not count if the device is a part of another listed device that
-//     also has this capacity.
+// sum adds up the capacities of the pool's devices without counting any hardware twice.
+//
+// Devices that share a counter set or a UUID represent the same hardware, for example a board and
+// its partitions. Of these devices, only the one with the largest value of a capacity counts, and
+// the value is added to the sum for the type of that device.
+//
+// A capacity of a device does not count if the device is a part of another listed device that also
+// has this capacity.
 func (p *pool) sum() {
 	type key struct{ deviceType, capacity string }
 	type cut struct{ board, capacity string }

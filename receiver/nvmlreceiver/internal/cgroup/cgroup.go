@@ -79,7 +79,8 @@ func Parse(text string) Owner {
 	return best
 }
 
-// rank returns a number that is higher the more specific the owner is.
+// rank returns a number that indicates how specific an owner is, with higher numbers for more
+// specific owners.
 func (o Owner) rank() int {
 	rank := int(o.Kind)
 	if o.ContainerID != "" || o.Service != "" {
@@ -103,8 +104,8 @@ func parsePath(path string) Owner {
 	}
 	components := strings.Split(path, "/")[1:]
 	o := Owner{Kind: Host}
-	// Pods are only below the groups of a kubelet. In a cgroup namespace, the path may not show the
-	// groups of the kubelet.
+	// Pods exist only below the groups of a kubelet. In a cgroup namespace, the path may not show
+	// the groups of the kubelet.
 	kubelet, hidden := false, components[0] == ".."
 	for _, component := range components {
 		kubelet = kubelet || strings.Contains(component, "kubepods")

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// numbers lists the samples that each require a separate query. While a board is in MIG mode, the
-// driver does not measure its utilization.
+// numbers is the list of samples that each require a separate query. While a board is in MIG mode,
+// the driver does not measure its utilization.
 var numbers = [...]struct {
 	query     nvml.Query
 	metric    *signal.Metric
@@ -40,8 +40,9 @@ type output struct {
 // noQuery means that no query returns the same value as the field.
 const noQuery nvml.Query = 0
 
-// fields lists the samples that are computed from field values. One call reads all field values. If
-// a driver does not support a field, the query in the same row may return the value instead.
+// fields is the list of samples that are computed from field values. One call reads all field
+// values. If a driver does not support a field, the query in the same row may return the value
+// instead.
 //
 // Policy counters are in nanoseconds. The counters for power and sync boost are also used for the
 // clock event reasons of the same name.
@@ -81,13 +82,13 @@ var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
 }
 
-// linkErrors lists the types of NVLink errors and the fields that count them.
+// linkErrors is the list of NVLink error types and the fields that count these errors.
 var linkErrors = [...]struct {
 	attribute string
-	// total lists the fields that cover all links of a board. The values of these fields are added
-	// up. Hopper and later boards do not support these fields.
+	// total is the list of fields that cover all links of a board. The values of these fields are
+	// added up. Hopper and later boards do not support these fields.
 	total []nvml.FieldID
-	// single lists the fields that cover a single link, starting with the newest generation.
+	// single is the list of fields that cover a single link, starting with the newest generation.
 	single []nvml.FieldID
 }{
 	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
@@ -107,8 +108,8 @@ var linkErrors = [...]struct {
 // links are not read.
 const maxLinks = 36
 
-// queriedFields lists the field values that a single call reads: the fields in the variable fields,
-// the totals in linkErrors, and the number of links.
+// queriedFields is the list of field values that a single call reads: the fields in the variable
+// fields, the totals in linkErrors, and the number of links.
 var queriedFields = func() (values []nvml.FieldValue) {
 	for i := range fields {
 		values = append(values, nvml.FieldValue{ID: fields[i].id})
@@ -121,7 +122,7 @@ var queriedFields = func() (values []nvml.FieldValue) {
 	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
 }()
 
-// derivedMetrics lists the metrics that are computed from several queries or fields.
+// derivedMetrics is the list of metrics that are computed from several queries or fields.
 var derivedMetrics = []*signal.Metric{
 	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
 	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwStatus, signal.GPURecoveryAction,
@@ -268,8 +269,8 @@ func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	}
 }
 
-// linkErrorSamples adds a sample for each type of NVLink error that the board counts. The argument
-// values contains the totals and the number of links.
+// linkErrorSamples adds a sample for each type of NVLink error that the board counts. The last
+// argument contains the totals and the number of links.
 func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []nvml.FieldValue) {
 	links := values[len(values)-1]
 	if links.OK && links.Value > maxLinks {

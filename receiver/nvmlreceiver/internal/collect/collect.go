@@ -113,9 +113,9 @@ type Collector struct {
 	stats   Stats
 	problem error // the first unexpected error in the collection
 
-	// These maps contain the state that the last collection used, and the state that the current
-	// collection has used so far. State that a collection did not use is deleted after the
-	// collection.
+	// previous contains the state that the last collection used. The map current contains the state
+	// that the current collection has used so far. State that a collection did not use is deleted
+	// after the collection.
 	previous, current map[string]*deviceCache
 	collections       uint64
 
@@ -252,8 +252,8 @@ type reader struct {
 	lib     Library
 	subject string
 	gpm     bool  // Whether the board has performance counters (GPM).
-	lost    bool  // True if the board was lost; the remaining calls are skipped.
-	fatal   error // Set if the driver was lost.
+	lost    bool  // Whether the board was lost; if so, the remaining calls are skipped.
+	fatal   error // The error if the driver was lost, or nil.
 	// The field found is true if all MIG devices of the board were found. The field fromCache is
 	// true if the identities of these MIG devices come from the cache.
 	found, fromCache bool

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// gpm lists the samples that are computed from GPM values. Percentages are used for instances, and
-// for boards that are not in MIG mode. Link rates, in MiB/s, are used only for boards.
+// gpm is the list of samples that are computed from GPM values. Percentages are used for instances,
+// and for boards that are not in MIG mode. Link rates, in MiB/s, are used only for boards.
 var gpm = [...]struct {
 	id      uint32
 	outputs []output
@@ -71,8 +71,8 @@ func (c *Collector) Release(lib Library) {
 	}
 }
 
-// readGPM reads the performance counters of a board or an instance. It adds samples that cover the
-// time since the last reading, and returns the set of metrics that have a sample.
+// readGPM reads the performance counters of a board or an instance. readGPM adds samples that cover
+// the time since the last reading, and returns the set of metrics that have a sample.
 func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig bool) (measured map[*signal.Metric]bool) {
 	now := r.options.Now()
 	if !r.gpm || r.lost || !m.gpm.at.IsZero() && now.Sub(m.gpm.at) < gpmInterval {
@@ -113,8 +113,9 @@ func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig
 }
 
 // failedOptional reports whether a call for GPM or events failed, and counts the failure. Unless
-// the board is lost, the failure is not recorded as a problem. A problem would cause the library to
-// be initialized again, which would not fix the failure but would cost the other devices samples.
+// the board is lost, the failure is not recorded as a problem. After a problem, the library is
+// initialized again. A new initialization would not fix the failure, but samples of other devices
+// would be lost.
 func (r *reader) failedOptional(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// slowAfter is the duration from which the calls for an instance count as slow. On boards with slow
-// calls, idle instances are not read in every collection.
+// slowAfter is the minimum duration of calls for an instance that count as slow. On boards with
+// slow calls, idle instances are not read in every collection.
 const slowAfter = 40 * time.Millisecond
 
 // migDevice is a MIG device of a board. Each MIG device is a compute instance.

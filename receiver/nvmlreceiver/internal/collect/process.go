@@ -16,8 +16,8 @@ func ProcessMetrics() []*signal.Metric {
 	return []*signal.Metric{signal.GPUProcessCount, signal.ProcessGPUMemoryUsage, signal.ProcessGPUUtilization}
 }
 
-// listProcesses lists the processes of a board, with one entry per process and instance. It also
-// records for which devices the list is complete.
+// listProcesses lists the processes of a board, with one entry per process and instance.
+// listProcesses also records for which devices the list is complete.
 func (r *reader) listProcesses(board nvml.Device, mig bool) {
 	r.processes, r.boardProcesses = r.processes[:0], -1
 	some, all := r.appendLists(board, mig)
@@ -47,10 +47,10 @@ func (r *reader) listProcesses(board nvml.Device, mig bool) {
 }
 
 // listByInstance lists the processes of each instance by listing the processes of its compute
-// instances. This method is needed if the caller is not permitted to list the processes of a board,
-// or if the library is so old that the board's list does not contain instance IDs. If a MIG device
-// could not be identified, no instance has a complete list, because the MIG device may belong to
-// any instance.
+// instances. listByInstance is needed if the caller is not permitted to list the processes of a
+// board, or if the library is so old that the board's list does not contain instance IDs. If a MIG
+// device could not be identified, no instance has a complete list, because the MIG device may
+// belong to any instance.
 func (r *reader) listByInstance() {
 	r.processes = r.processes[:0]
 	for i := range r.instances {
@@ -79,18 +79,18 @@ func (r *reader) countProcesses() int {
 	return len(pids)
 }
 
-// setInstance sets the GPU instance of all processes that are listed at the index first or later.
+// setInstance sets the GPU instance of all listed processes whose index is at least first.
 func (r *reader) setInstance(first int, id uint32) {
 	for i := range r.processes[first:] {
 		r.processes[first+i].GPUInstance = id
 	}
 }
 
-// appendLists appends the processes of all kinds to the list. The result some is true if at least
-// one kind was listed. The result all is true if the list is complete: It must contain the compute
-// processes and all other kinds of processes that the library supports. For a board in MIG mode, a
-// missing permission to list processes is not a failure, because the processes can be listed by
-// instance instead.
+// appendLists appends the processes of all kinds to the list. The first result reports whether at
+// least one kind was listed. The second result reports whether the list is complete. A complete
+// list contains the compute processes and all other kinds of processes that the library supports.
+// For a board in MIG mode, a missing permission to list processes is not a failure, because the
+// processes can be listed by instance instead.
 func (r *reader) appendLists(d nvml.Device, boardInMIG bool) (some, all bool) {
 	all = r.options.AllProcesses
 	for kind := range nvml.NumProcessKinds {
@@ -173,7 +173,7 @@ func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 }
 
 // readUtilization reads the utilization samples of processes that the driver has taken since the
-// last collection. If the driver does not measure the utilization, readUtilization returns false.
+// last collection. If the utilization cannot be read, readUtilization returns false.
 func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	clear(r.usage)
 	clear(r.sampleTimes)

@@ -58,8 +58,8 @@ type Library struct {
 	// links is true if the driver supports reading the error counters of a single NVLink.
 	links bool
 
-	// The library writes to the following fields. They must be on the heap, because Go may move
-	// stacks.
+	// The library writes to the following fields. These fields must be on the heap, because Go may
+	// move stacks.
 	out     [2]uint64
 	count   uint32
 	text    [textSize]byte
@@ -106,8 +106,8 @@ func Open(path string) (*Library, error) {
 	return l, nil
 }
 
-// found returns the name of the library, for the loader's search path, and the paths of the
-// libraries in the searched directories.
+// found returns the library candidates: the library name, which the loader searches for, and the
+// paths of the libraries in the searched directories.
 func found() []string {
 	candidates := []string{libraryName}
 	for _, dir := range searched {
@@ -119,9 +119,9 @@ func found() []string {
 	return candidates
 }
 
-// first tries to load and initialize the candidates in order, and returns the first library that is
-// initialized. Before each candidate, first calls the function trying. The result file is the file
-// that was loaded, even if the initialization of the library failed.
+// first returns the first candidate that can be loaded and initialized. The function trying is
+// called before each candidate is loaded. The result file is the path of the loaded file, even if
+// the initialization of the library failed.
 func first(candidates []string, trying func(candidate string)) (l *Library, file string, err error) {
 	for _, candidate := range candidates {
 		trying(candidate)
@@ -490,10 +490,10 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 }
 
 // ProcessUtilization appends the driver's utilization samples for the processes on a board. Only
-// samples that are newer than the argument after are appended. This time is in microseconds of the
-// driver's clock, and 0 selects all available samples. If there are no samples, for example because
-// all processes are idle, the error is ErrNotFound. If the board is in MIG mode, the error is
-// ErrNotSupported.
+// samples that are newer than the argument after are appended. The argument after is in
+// microseconds of the driver's clock, and 0 selects all available samples. If there are no samples,
+// for example because all processes are idle, the error is ErrNotFound. If the board is in MIG
+// mode, the error is ErrNotSupported.
 func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
 	n, err := l.fill(len(l.samples), func(entries int) error {
 		if len(l.samples) < entries {

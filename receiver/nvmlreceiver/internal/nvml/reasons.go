@@ -17,13 +17,12 @@ const (
 // firstReason returns the field number of FieldReasonSWThermal in the given driver version, or 0 if
 // the number is unknown.
 //
-// NVIDIA renumbered the fields 251 to 273 twice. If a driver version uses three numbers for the
-// slowdown counters, other versions use the same numbers for power smoothing (enablements,
-// percentages, mW/s):
+// NVIDIA renumbered the fields 251 to 273 twice, so different drivers use the same numbers for
+// different fields: slowdown counters, or power smoothing (enablements, percentages, mW/s).
 //
-//	up to R570           no such counters, power smoothing is 251 to 268
-//	R575 to 580.76.05    251 to 253, power smoothing is 256 to 273
-//	580.82.07 and later  269 to 271, power smoothing is 251 to 268
+// Drivers up to R570 have no slowdown counters, and use 251 to 268 for power smoothing. Drivers from
+// R575 to 580.76.05 use 251 to 253 for slowdown counters, and 256 to 273 for power smoothing.
+// Drivers since 580.82.07 use 269 to 271 for slowdown counters, and 251 to 268 for power smoothing.
 //
 // The sources are the known issues in the NVML API reference (fields 251 to 273 "have changed
 // between 13.0 and 13.0U1/v580TRD2") and the header nvml.h of each driver version. NVIDIA publishes
