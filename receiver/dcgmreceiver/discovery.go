@@ -102,7 +102,7 @@ func (d *discovery) open() error {
 	return nil
 }
 
-// pods returns a list of matching pods for each selector. The result settled is true if the lists
+// pods returns a list of matching pods for each selector. The second result is true if the lists
 // are complete, or if waiting longer is not expected to complete them.
 func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	settled = true
@@ -167,8 +167,8 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	}
 }
 
-// findTargets returns the current targets. The result known is false if waiting is true and the
-// lists of pods are still incomplete.
+// findTargets returns the current targets. The second result is false if the argument waiting is
+// true and the lists of pods are still incomplete.
 func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL, known bool) {
 	found, settled := d.pods()
 	if waiting && !settled {

@@ -133,8 +133,8 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
-// fetch sends a GET request, passes the body of the response to the function read, and returns the
-// first bytes of the body. The function read must read the body to its end.
+// fetch sends a GET request, passes the body of the response to the given function, and returns the
+// first bytes of the body. The given function must read the body to its end.
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {

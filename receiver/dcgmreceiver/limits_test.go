@@ -44,8 +44,9 @@ func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 				value, _ := exporterUpOf(t, f.scrape(t, 0))
 				assert.Zero(t, value)
 			}
-			// If the body ends with the connection, all of its complete lines were parsed. In this
-			// case, the cache may contain the series of a few bodies.
+			// If the end of the connection marks the end of the body, the complete lines of the
+			// body were parsed. In that case, the cache may contain series from the last few
+			// bodies.
 			most := 0
 			if name == "at the end of the connection" {
 				most = 3 * lines

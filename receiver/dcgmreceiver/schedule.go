@@ -11,7 +11,7 @@ type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls the function work after the offset and then once per interval, until ctx ends. If a
+// run calls the given function after the offset and then once per interval, until ctx ends. If a
 // call takes longer than the interval, the missed calls are skipped.
 func (s schedule) run(ctx context.Context, work func()) {
 	timer := time.NewTimer(s.offset)

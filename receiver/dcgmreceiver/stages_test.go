@@ -39,9 +39,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// timeline is a simulated exporter. Its nth response depends only on the seed and on n. Random
-// lines are missing, one in 15 scrapes fails, and some metrics are unknown or are not metrics of
-// dcgm-exporter.
+// timeline is a simulated exporter. The nth response of the exporter depends only on the seed and
+// on n. Random lines are missing, one in 15 scrapes fails, and some metrics are unknown or are not
+// metrics of dcgm-exporter.
 type timeline struct {
 	sim  *dcgmsim.Simulation
 	seed uint64
@@ -255,8 +255,8 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns the number of random test cases to run. With the flag -short, the number is the
-// argument quick. Otherwise, the number is the argument full.
+// cases returns the number of random test cases to run. With the flag -short, cases returns its
+// first argument. Otherwise, cases returns its second argument.
 func cases(quick, full int) int {
 	if testing.Short() {
 		return quick

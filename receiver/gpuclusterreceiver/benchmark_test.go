@@ -37,10 +37,10 @@ const (
 	nodeGPUs    = 8
 )
 
-// BenchmarkLargeCluster starts a receiver for a large cluster and then measures an emission. It
-// also reports the memory usage of the receiver and its caches, and the time from Start to the end
-// of the first emission. This time includes the list calls to the fake API server, because the fake
-// API server runs in the same process.
+// BenchmarkLargeCluster starts a receiver for a large cluster and then measures an emission.
+// BenchmarkLargeCluster also reports the memory usage of the receiver and its caches, and the time
+// from Start to the end of the first emission. The reported time includes the list calls to the
+// fake API server, because the fake API server runs in the same process.
 func BenchmarkLargeCluster(b *testing.B) {
 	client := largeCluster(b)
 	before := liveHeap()

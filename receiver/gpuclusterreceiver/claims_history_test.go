@@ -76,9 +76,9 @@ func (f *follower) follow(t *rapid.T, w *dratest.World) {
 	}, func(n name) { c.DeleteSlice(n.name) })
 }
 
-// replace compares the given objects with the objects before the change. It calls the function set
-// for each new or changed object, and the function remove for each object that no longer exists. It
-// returns the given objects, keyed by name.
+// replace compares the given objects with the objects before the change. For each new or changed
+// object, replace calls set. For each object that no longer exists, replace calls remove. The
+// returned map contains the given objects, keyed by name.
 func replace[T metav1.Object](before map[name]T, objects []T, set func(T), remove func(name)) map[name]T {
 	after := map[name]T{}
 	for _, o := range objects {

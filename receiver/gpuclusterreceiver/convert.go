@@ -101,7 +101,7 @@ func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 	return &demand.Node{Node: n, Conditions: conditions, LeftOut: dropped}
 }
 
-// convertSlice converts a ResourceSlice and its devices. The result dropped contains the names of
+// convertSlice converts a ResourceSlice and its devices. The second result contains the names of
 // the attributes that were dropped because a value is too long, or because there are several values
 // for an attribute that must have only one. A name is listed once per device and reason.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {

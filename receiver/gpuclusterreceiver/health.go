@@ -15,9 +15,9 @@ import (
 // the pod.
 const claimPrefix = "claim:"
 
-// convertHealth returns the health that the kubelet reports for the devices of a pod. The result
-// dropped is the number of devices that were dropped because the ID or the resource name is too
-// long for an attribute.
+// convertHealth returns the health that the kubelet reports for the devices of a pod. The second
+// result is the number of devices that were dropped because the ID or the resource name is too long
+// for an attribute.
 func convertHealth(p *corev1.Pod) (out []demand.Health, dropped int64) {
 	for i := range p.Status.ContainerStatuses {
 		c := &p.Status.ContainerStatuses[i]

@@ -52,8 +52,8 @@ type replica struct {
 	host *statustest.Host
 }
 
-// startReplica starts a receiver that sends its batches to the consumer next. If next is nil, the
-// receiver sends its batches to the sink of the replica.
+// startReplica starts a receiver that sends its batches to the given consumer. If the consumer is
+// nil, the receiver sends its batches to the sink of the replica.
 func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), set receiver.Settings, next consumer.Metrics) *replica {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)

@@ -45,8 +45,8 @@ func (p *Pod) Ended() bool { return p.Phase == corev1.PodSucceeded || p.Phase ==
 // Request is a pod's request for an extended resource, in the unit of the resource.
 type Request struct {
 	Resource string
-	// Effective is the amount that the scheduler reserves. This amount takes init containers,
-	// sidecar containers, and the pod overhead into account.
+	// Effective is the amount that the scheduler reserves. Effective takes init containers, sidecar
+	// containers, and the pod overhead into account.
 	Effective int64
 	// Regular is the sum of the requests of regular containers only. OpenCost uses this amount.
 	Regular float64
@@ -117,7 +117,7 @@ type Device struct {
 	PCIAddress, ParentPCIAddress string
 	// Model is the product name of the device.
 	Model string
-	// Node is the node of the device. It overrides the node of the slice.
+	// Node is the node of the device. If Node is set, it overrides the node of the slice.
 	Node string
 	// Taints are the taints that the driver has set.
 	Taints []Taint

@@ -73,8 +73,8 @@ type tally struct {
 	pods, units [numPodStates]int64 // Units are not emitted for resources that are amounts, such as MiB of memory.
 	oldest      int64               // The creation time of the oldest waiting pod, or 0.
 
-	// The following fields are computed by OpenCost's definitions.
-	openCost       bool // whether OpenCost counts the resource
+	// The following fields are computed according to OpenCost's definitions.
+	openCost       bool // Whether OpenCost counts the resource.
 	pendingPods    int64
 	pendingUnits   float64
 	requestedUnits float64

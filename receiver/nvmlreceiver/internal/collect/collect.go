@@ -101,8 +101,8 @@ type Collector struct {
 	monitors bool // Whether to read performance counters (GPM) if the board has them.
 	events   bool // Whether to count XID errors if the driver reports them.
 
-	// eventSet receives the events of the watched boards, or is 0 if there is no event set. The map
-	// watched contains the ID of each watched board, keyed by handle.
+	// eventSet receives the events of the watched boards, or is 0 if there is no event set. The IDs
+	// of the watched boards, keyed by handle, are stored in watched.
 	eventSet nvml.EventSet
 	watched  map[nvml.Device]string
 	// collectionStart is the start time of the current collection. The field collectionEnd is the

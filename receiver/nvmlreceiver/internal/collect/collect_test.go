@@ -564,8 +564,8 @@ func TestOneIdleInstancePerCollectionIsReadIfCallsAreSlow(t *testing.T) {
 }
 
 // If a board with slow calls is repartitioned into n instances, the old identities must disappear
-// within n collections. This must happen for any partitioning, even if the indexes of the MIG
-// devices do not change.
+// within n collections. The old identities must disappear for any partitioning, even if the indexes
+// of the MIG devices do not change.
 func TestRepartitionedBoardIsDetected(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}
@@ -845,8 +845,8 @@ func TestUtilizationIsTheMeanOverTheSampleTimesSinceTheLastCollection(t *testing
 }
 
 // If a process is active in one of ten sample periods, its utilization must be one tenth of the
-// utilization of a process that is always active. This matters because power and GPU time are
-// divided among processes in proportion to their utilization.
+// utilization of a process that is always active. The utilization must be accurate, because power
+// and GPU time are divided among processes in proportion to their utilization.
 func TestAProcessThatIsRarelyActiveHasALowUtilization(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{}

@@ -31,7 +31,7 @@ type xidState struct {
 	hasNew bool
 }
 
-// xidCount is the number of errors with the same XID code since the time start.
+// xidCount is the number of errors with one XID code that have occurred since start.
 type xidCount struct {
 	start time.Time
 	n     float64

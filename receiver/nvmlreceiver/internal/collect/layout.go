@@ -36,8 +36,8 @@ type identity struct {
 type instance struct {
 	identity
 	handle nvml.Device // The handle of the first compute instance.
-	// The field listed is true if the process list of the instance is complete. The field processes
-	// is the number of processes on the instance.
+	// The field listed is true if the process list of the instance is complete. The number of
+	// processes on the instance is stored in processes.
 	listed    bool
 	processes int
 	// The field skipped is true if the instance is not read in the current collection. The field

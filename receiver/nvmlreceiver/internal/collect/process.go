@@ -79,7 +79,7 @@ func (r *reader) countProcesses() int {
 	return len(pids)
 }
 
-// setInstance sets the GPU instance of all listed processes whose index is at least first.
+// setInstance sets the GPU instance of all listed processes, starting at the given index.
 func (r *reader) setInstance(first int, id uint32) {
 	for i := range r.processes[first:] {
 		r.processes[first+i].GPUInstance = id
@@ -218,7 +218,7 @@ func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 // utilization returns the mean utilization of a process over all sample times of its device. The
 // driver writes no entry for an idle process. Therefore, if a process has no entry for a sample
 // time, its utilization at that time counts as 0. Sample times for which all entries of the process
-// are invalid are ignored. If all sample times are ignored, the result known is false.
+// are invalid are ignored. If all sample times are ignored, the second result is false.
 func (r *reader) utilization(pid uint32) (mean float64, known bool) {
 	u := r.usage[pid]
 	times := len(r.sampleTimes) - u.unknown

@@ -119,8 +119,8 @@ func found() []string {
 	return candidates
 }
 
-// first returns the first candidate that can be loaded and initialized. The function trying is
-// called before each candidate is loaded. The result file is the path of the loaded file, even if
+// first returns the first candidate that can be loaded and initialized. The given function is
+// called before each candidate is loaded. The returned path is the path of the loaded file, even if
 // the initialization of the library failed.
 func first(candidates []string, trying func(candidate string)) (l *Library, file string, err error) {
 	for _, candidate := range candidates {
@@ -328,8 +328,8 @@ func (l *Library) Memory(d Device) (Memory, error) {
 	return m, nil
 }
 
-// FieldValues reads the fields whose IDs are in the argument values, and stores the results in the
-// same slice. If the whole call fails, FieldValues returns an error. If only a single field has no
+// FieldValues reads the fields whose IDs are in the given slice, and stores the results in the same
+// slice. If the whole call fails, FieldValues returns an error. If only a single field has no
 // value, OK is false for this field.
 func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	l.fields = l.fields[:0]
@@ -490,10 +490,10 @@ func appendProcesses(list []Process, written []byte, n int) ([]Process, error) {
 }
 
 // ProcessUtilization appends the driver's utilization samples for the processes on a board. Only
-// samples that are newer than the argument after are appended. The argument after is in
-// microseconds of the driver's clock, and 0 selects all available samples. If there are no samples,
-// for example because all processes are idle, the error is ErrNotFound. If the board is in MIG
-// mode, the error is ErrNotSupported.
+// samples that are newer than the given time are appended. The given time is in microseconds of the
+// driver's clock, and 0 selects all available samples. If there are no samples, for example because
+// all processes are idle, the error is ErrNotFound. If the board is in MIG mode, the error is
+// ErrNotSupported.
 func (l *Library) ProcessUtilization(d Device, after uint64, list []ProcessSample) ([]ProcessSample, error) {
 	n, err := l.fill(len(l.samples), func(entries int) error {
 		if len(l.samples) < entries {

@@ -4,7 +4,7 @@ package nvml
 
 // These types are version 1 structures in nvml.h, which were added in R520. The metrics array grew
 // from 98 to 210 and then to 333 entries, but the version did not change. A library uses only as
-// many entries as the field count specifies.
+// many entries as the count field specifies.
 type (
 	// gpmSupport is nvmlGpmSupport_t.
 	gpmSupport struct {
@@ -62,8 +62,8 @@ func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) erro
 	return l.call(l.symbols[symGPMInstanceSample], uintptr(board), uintptr(instance), uintptr(s))
 }
 
-// GPMValues computes the metrics whose IDs are in the argument values, and stores the results in
-// the same slice. The results cover the time between two samples of a device.
+// GPMValues computes the metrics whose IDs are in the given slice, and stores the results in the
+// same slice. The results cover the time between two samples of a device.
 func (l *Library) GPMValues(first, second GPMSample, values []GPMValue) error {
 	m := &l.gpm
 	m.version, m.count, m.first, m.second = gpmMetricsVersion, uint32(len(values)), uintptr(first), uintptr(second)
