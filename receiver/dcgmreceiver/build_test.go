@@ -7,8 +7,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// build returns the complete batch for a scrape at the time ts. If scrape is nil, the scrape
-// failed.
+// build returns the complete batch for a scrape, with the timestamp ts. If scrape is nil, the
+// scrape failed.
 func (b batchBuilder) build(scrape *exposition.Scrape, url string, ts pcommon.Timestamp) pmetric.Metrics {
 	md := b.exporterBatch(scrape, url, ts)
 	if scrape != nil {

@@ -251,7 +251,7 @@ func TestExporterPods(t *testing.T) {
 }
 
 func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
-	// other returns an exporter pod of another vendor. If the argument port is 0, the pod declares
+	// other returns a pod of another vendor's exporter. If the argument port is 0, the pod declares
 	// no port.
 	other := func(name, label, value, ip string, port int32) *corev1.Pod {
 		p := exporterPod(name, ownNode, ip)

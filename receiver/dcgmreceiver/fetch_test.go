@@ -249,8 +249,8 @@ func TestScrapesThatFail(t *testing.T) {
 	}
 }
 
-// assertScrapeFails scrapes the only endpoint and checks that the scrape fails. The log message
-// must be the expected message, and the batch must contain only gpu.exporter.up with the value 0.
+// assertScrapeFails scrapes the only endpoint and checks that the scrape fails. The logged error
+// must contain the given message, and the batch must contain only gpu.exporter.up with the value 0.
 func assertScrapeFails(t *testing.T, f *fixture, o outcome, message string) {
 	t.Helper()
 	md := f.scrape(t, 0)

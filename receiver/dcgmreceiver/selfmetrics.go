@@ -17,8 +17,7 @@ var (
 	originFallback   = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "fallback")))
 )
 
-// selfMetrics records the results of scrapes. The attribute sets are created only once, because
-// creating them for each scrape would be expensive.
+// selfMetrics records the results of scrapes. The attribute sets are created only once.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption

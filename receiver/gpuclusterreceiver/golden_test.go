@@ -22,7 +22,7 @@ import (
 // now is the emission time for the golden clusters.
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// all is the Observed value if all kinds of objects can be read.
+// all means that all kinds of objects can be read.
 var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 // TestGolden runs one test for each directory in testdata/golden. The name of each directory is a

@@ -214,7 +214,7 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// run makes collections until the first context is done. If a collection takes longer than the
+// run performs collections until the first context is done. If a collection takes longer than the
 // interval, the missed collections are skipped, and the next collection starts at the next multiple
 // of the interval.
 func (r *nvmlReceiver) run(running, consuming context.Context) {
@@ -242,7 +242,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 	}
 }
 
-// collect makes one collection and sends the collected points.
+// collect performs one collection and sends the collected points.
 func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	started := time.Now()
 	stuck := time.AfterFunc(stuckAfter, func() {

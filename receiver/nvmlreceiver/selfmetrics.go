@@ -12,8 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 )
 
-// selfMetrics records the self-metrics of collections. The attribute sets are created only once,
-// because creating them for each collection would be expensive.
+// selfMetrics records the self-metrics of collections. The attribute sets are created only once.
 type selfMetrics struct {
 	telemetry *metadata.TelemetryBuilder
 	outcomes  map[outcome]metric.AddOption

@@ -14,7 +14,8 @@
 // include only the resource names that OpenCost uses.
 //
 // A class is a GPU class if its name is configured or equals the name of an allowed driver. A class
-// is also a GPU class if its extendedResourceName is a GPU resource. Finally, a class is a GPU class
-// if one of its selectors compares device.driver with an allowed driver, or reads the attributes or
-// the capacity of an allowed driver. Selectors are matched as text, but are not evaluated.
+// is also a GPU class if its extendedResourceName is a GPU resource. Finally, a class is a GPU
+// class if any of its selectors compares device.driver with an allowed driver, or reads the
+// attributes or the capacity of an allowed driver. Selectors are matched as text, but are not
+// evaluated.
 package demand

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // now is the emission time in the tests.
 var now = time.Unix(1_800_000_000, 0)
 
-// everything is the Observed value if all kinds of objects can be read.
+// everything means that all kinds of objects can be read.
 var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 func options() Options {

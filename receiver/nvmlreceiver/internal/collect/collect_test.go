@@ -30,7 +30,7 @@ type machine struct {
 	// mixed is true if GPMValues was called with two samples of different devices, or in the wrong
 	// order.
 	mixed bool
-	// made counts how often a GPM sample was created or read.
+	// made is the number of times that a GPM sample was created or read.
 	made int
 	events
 }
@@ -312,7 +312,7 @@ func collector(m *machine) *Collector {
 	return New(Options{Devices: true, Processes: true, AllProcesses: true, Now: m.now})
 }
 
-// collected makes a collection and returns the points of one metric as text.
+// collected performs a collection and returns the points of one metric as text.
 func collected(t *testing.T, c *Collector, m *machine, metric *signal.Metric) []string {
 	t.Helper()
 	points, err := c.Collect(m)
@@ -386,7 +386,7 @@ func TestDevicesHaveTheirDriverAndBoardsTheirSerialNumber(t *testing.T) {
 	assert.Equal(t, want, devices(), "a library that does not return it")
 }
 
-// errorsOfLinks makes a collection and returns the values of the NVLink error samples, keyed by
+// errorsOfLinks performs a collection and returns the values of the NVLink error samples, keyed by
 // error type.
 func errorsOfLinks(t *testing.T, c *Collector, m *machine) map[string]float64 {
 	t.Helper()

@@ -17,8 +17,8 @@ import (
 
 const interval = 15 * time.Second
 
-// xids makes a collection after one interval and returns the XID error samples as text, including
-// the number of seconds since the start of the count.
+// xids performs a collection after one interval and returns the XID error samples as text,
+// including the number of seconds since the start of the count.
 func xids(t *testing.T, c *Collector, m *machine) []string {
 	t.Helper()
 	var list []string

@@ -44,8 +44,8 @@ const gpmInterval = 200 * time.Millisecond
 // gpmState contains the readings of a device's performance counters. The readings are kept between
 // collections.
 type gpmState struct {
-	// last is the last reading. The time of the last reading, or zero before the first reading, is
-	// stored in at. The field spare is the memory for the next reading.
+	// last contains the most recent reading. The time of the last reading, or zero before the first
+	// reading, is stored in at. The field spare is the memory for the next reading.
 	last, spare nvml.GPMSample
 	at          time.Time
 }

@@ -22,7 +22,7 @@ func holding(m *machine) *Collector {
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: map[*signal.Metric]bool{signal.HwErrors: true}})
 }
 
-// next advances the clock by the given time and makes a collection.
+// next advances the clock by the given time and performs a collection.
 func next(t *testing.T, c *Collector, m *machine, after time.Duration) []Point {
 	t.Helper()
 	m.clock = m.clock.Add(after)

@@ -20,8 +20,8 @@ const (
 // NVIDIA renumbered the fields 251 to 273 twice, so different drivers use the same numbers for
 // different fields: slowdown counters, or power smoothing (enablements, percentages, mW/s).
 //
-// Drivers up to R570 have no slowdown counters, and use 251 to 268 for power smoothing. Drivers from
-// R575 to 580.76.05 use 251 to 253 for slowdown counters, and 256 to 273 for power smoothing.
+// Drivers up to R570 do not have slowdown counters, and use 251 to 268 for power smoothing. Drivers
+// from R575 to 580.76.05 use 251 to 253 for slowdown counters, and 256 to 273 for power smoothing.
 // Drivers since 580.82.07 use 269 to 271 for slowdown counters, and 251 to 268 for power smoothing.
 //
 // The sources are the known issues in the NVML API reference (fields 251 to 273 "have changed
