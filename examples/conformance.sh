@@ -56,8 +56,8 @@ else
 fi
 
 awk -v from="$from" '
-	# The arguments are the requirement, its level, the metrics, and a pattern for the metrics'
-	# Prometheus names.
+	# The arguments are the requirement, its level, the metrics, and a pattern for the Prometheus
+	# names of the metrics.
 	function ask(what, level, names, pattern) { n++; asked[n] = what; must[n] = level; named[n] = names; wanted[n] = pattern }
 	BEGIN {
 		ask("utilization", "MUST", "gpu.utilization.avg, hw.gpu.utilization", "^(gpu_utilization_avg_ratio|hw_gpu_utilization_ratio)$")
