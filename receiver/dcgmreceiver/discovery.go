@@ -320,7 +320,7 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 				if d.receiver.hasMemory(consuming) {
 					scrapeFirst(ctx, consuming, endpoints)
 				}
-			})
+			}, func(n int64) { d.receiver.skip(consuming, n) })
 			for _, e := range endpoints {
 				componenthelper.SetScrapeError(e.urlFull, nil)
 			}

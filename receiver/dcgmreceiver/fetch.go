@@ -39,11 +39,13 @@ const (
 
 	// outcomeMemoryLimit means that the scrape was skipped because of the memory limit.
 	outcomeMemoryLimit outcome = "memory_limit"
+	// outcomeBusy means that the scrape was skipped because the previous scrape was not complete.
+	outcomeBusy outcome = "busy"
 )
 
 var outcomes = []outcome{
 	outcomeOK, outcomeConnect, outcomeTLS, outcomeTimeout, outcomeRedirect, outcomeHTTPStatus,
-	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit,
+	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit, outcomeBusy,
 }
 
 // scrapeError is the reason why a scrape failed. The error text contains no credentials, and at
@@ -110,10 +112,11 @@ type body struct {
 	maxSize int64 // larger bodies are rejected
 
 	// The following fields describe the data that has been read so far: the number of bytes, the
-	// first bytes, and the last byte.
-	size int64
-	head [excerptSize]byte
-	last byte
+	// first bytes, the last byte, and whether the end of the body has been reached.
+	size  int64
+	head  [excerptSize]byte
+	last  byte
+	ended bool
 }
 
 // Read implements io.Reader.
@@ -128,13 +131,14 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.size += int64(n); b.size > b.maxSize {
 		return n, errTooLarge
 	}
+	b.ended = b.ended || errors.Is(err, io.EOF)
 	return n, err
 }
 
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
 // fetch sends a GET request, passes the body of the response to the given function, and returns the
-// first bytes of the body. The given function must read the body to its end.
+// first bytes of the body. The given function may stop before the end of the body.
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
@@ -156,7 +160,7 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) er
 		b = &body{}
 	}
 	defer f.bodies.Put(b)
-	b.source, b.maxSize, b.size = resp.Body, f.maxBodySize, 0
+	b.source, b.maxSize, b.size, b.ended = resp.Body, f.maxBodySize, 0, false
 	if failure := f.read(resp, b, read); failure != nil {
 		return nil, failure
 	}
@@ -197,7 +201,7 @@ func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error)
 	// If the end of the connection is the only marker for the end of the body, only the last byte
 	// shows whether the body is complete.
 	endedByClose := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !compressed
-	if endedByClose && b.size > 0 && b.last != '\n' {
+	if endedByClose && b.ended && b.size > 0 && b.last != '\n' {
 		return failed(outcomeTruncated, "the connection ended in the middle of a line")
 	}
 	return nil

@@ -189,6 +189,12 @@ func TestScrapesThatFail(t *testing.T) {
 			message: "the body contains more than 262144 samples and labels",
 		},
 		{
+			name:    "more samples than a body may hold, and the body ends with the connection",
+			handler: raw("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + manySeries(300_000)),
+			outcome: outcomeTooLarge,
+			message: "the body contains more than 262144 samples and labels",
+		},
+		{
 			name:    "an HTML page",
 			handler: serve("<!DOCTYPE html><html><body>\nsigned_out 1\n</body></html>"),
 			outcome: outcomeNotText,

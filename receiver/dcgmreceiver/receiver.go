@@ -47,6 +47,7 @@ type dcgmReceiver struct {
 	transport     *http.Transport // The HTTP client's transport, without wrappers.
 	memory        *memoryLimit
 	memoryWarning componenthelper.Trouble // Scrapes that were skipped because of the memory limit.
+	busyWarning   componenthelper.Trouble // Scrapes that were skipped because the previous one was not complete.
 
 	// Two contexts are needed, because Shutdown cancels HTTP requests immediately, but allows the
 	// next consumer to receive data until the context of the Shutdown call ends.
@@ -221,7 +222,7 @@ func (r *dcgmReceiver) run(ctx context.Context) {
 				if r.hasMemory(consuming) {
 					e.scrape(scraping, consuming)
 				}
-			})
+			}, func(n int64) { r.skip(consuming, n) })
 		})
 	}
 }
@@ -236,13 +237,22 @@ func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 		r.status.Report("memory", nil)
 		return true
 	}
-	r.metrics.skipped(ctx)
+	r.metrics.skipped(ctx, outcomeMemoryLimit, 1)
 	r.status.Report("memory", fmt.Errorf("the heap is above memory_limit (%d bytes): scrapes are skipped", r.memory.limit))
 	if r.memoryWarning.ShouldLog(now) {
 		r.settings.Logger.Warn("The heap is above memory_limit. Scrapes are skipped until memory is free again.",
 			zap.Int64("memory_limit", r.memory.limit), zap.Int64("used", used))
 	}
 	return false
+}
+
+// skip counts scrapes that were skipped because the previous scrape was not complete.
+func (r *dcgmReceiver) skip(ctx context.Context, n int64) {
+	r.metrics.skipped(ctx, outcomeBusy, n)
+	if r.busyWarning.ShouldLog(time.Now()) {
+		r.settings.Logger.Warn("Scrapes are skipped, because a scrape and the processing of its samples take longer than collection_interval.",
+			zap.Duration("collection_interval", r.cfg.CollectionInterval))
+	}
 }
 
 // newSchedule returns the schedule of one endpoint.

@@ -11,29 +11,24 @@ type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls the given function after the offset and then once per interval, until ctx ends. If a
-// call takes longer than the interval, the missed calls are skipped.
-func (s schedule) run(ctx context.Context, work func()) {
+// run calls work after the offset and then once per interval, until ctx ends. If a call takes longer
+// than the interval, the missed calls are skipped, and run calls skipped with their number.
+func (s schedule) run(ctx context.Context, work func(), skipped func(n int64)) {
 	timer := time.NewTimer(s.offset)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return
-	case <-timer.C:
-	}
-	ticker := time.NewTicker(s.interval)
-	defer ticker.Stop()
+	due := time.Now().Add(s.offset)
 	for {
-		work()
-		// Discard a tick that occurred during the call.
-		select {
-		case <-ticker.C:
-		default:
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		work()
+		missed := int64(time.Since(due) / s.interval)
+		if missed > 0 {
+			skipped(missed)
+		}
+		due = due.Add(time.Duration(missed+1) * s.interval)
+		timer.Reset(time.Until(due))
 	}
 }

@@ -35,9 +35,9 @@ func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	return m
 }
 
-// skipped records a scrape that was skipped because of the memory limit.
-func (m *selfMetrics) skipped(ctx context.Context) {
-	m.telemetry.ReceiverDcgmScrapes.Add(ctx, 1, m.outcomes[outcomeMemoryLimit])
+// skipped records n scrapes that were skipped. The outcome is the reason.
+func (m *selfMetrics) skipped(ctx context.Context, reason outcome, n int64) {
+	m.telemetry.ReceiverDcgmScrapes.Add(ctx, n, m.outcomes[reason])
 }
 
 // scraped records a scrape.
