@@ -2,6 +2,7 @@ package gpuwatchdogexporter
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -137,6 +138,9 @@ func createDefaultConfig() component.Config {
 	}
 }
 
+// kindForm is the form of the kind of a Kubernetes object.
+var kindForm = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+
 // declaredOnly lists the budget sources that are not enforced while a pod is running. HAMi,
 // Koordinator, and MPS are not included, because they enforce their limits on the node. Whole
 // devices are not included, because a pod cannot exceed the size of a device.
@@ -194,9 +198,16 @@ func (cfg *Config) Validate() error {
 	for i, name := range cfg.Namespaces {
 		p.Check(len(validation.IsDNS1123Label(name)) == 0, "namespaces[%d] is %q: must be the full name of a namespace", i, name)
 	}
+	p.Check(len(cfg.OwnerKinds) > 0, "owner_kinds is empty: must list the kinds of controllers whose pods may be evicted, such as StatefulSet")
 	for i, kind := range cfg.OwnerKinds {
-		p.Check(kind != "", "owner_kinds[%d] is empty: must be the kind of a controller, such as StatefulSet", i)
+		p.Check(kindForm.MatchString(kind), "owner_kinds[%d] is %q: must be the kind of a controller, such as StatefulSet", i, kind)
 	}
+	if a := cfg.Budgets.Annotation; a != "" {
+		p.Check(len(validation.IsQualifiedName(a)) == 0, "budgets::annotation is %q: must be the key of an annotation", a)
+	}
+	record, election := cfg.SharedRecord, cfg.LeaderElection
+	p.Check(!record.Enabled || !election.Enabled || record.Name != election.Name || record.Namespace != election.Namespace,
+		"shared_record::name is %q: must be another name than leader_election::name, because both are Leases in the same namespace", record.Name)
 	known := sourceNames(gpushare.BudgetSources())
 	p.Check(len(cfg.Budgets.Sources) > 0, "budgets::sources is empty: must list values of gpu.memory.budget.source; without them, no pod can be over its budget")
 	for i, source := range cfg.Budgets.Sources {

@@ -96,13 +96,19 @@ func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 		"512 MiB":               {func(c *Config) { c.MinOvershoot.Bytes = 512 }, "min_overshoot::bytes is 512: must be 0, or 1Mi to 1Pi, as in 512Mi"},
 		"priority":              {func(c *Config) { c.MaxPriority = 3_000_000_000 }, "max_priority is 3000000000: must be -2147483648 to 2147483647"},
 		"ratio":                 {func(c *Config) { c.MinOvershoot.Ratio = -0.1 }, "min_overshoot::ratio is -0.1: must be 0 or more, as in 0.05"},
-		"a kind":                {func(c *Config) { c.OwnerKinds = []string{""} }, "owner_kinds[0] is empty: must be the kind of a controller, such as StatefulSet"},
-		"a source":              {func(c *Config) { c.Budgets.Sources = []string{"guess"} }, `budgets::sources[0] is "guess": must be one of koordinator_allocation, `},
-		"no source":             {func(c *Config) { c.Budgets.Sources = nil }, "budgets::sources is empty: must list values of gpu.memory.budget.source"},
-		"a record":              {func(c *Config) { c.SharedRecord.Enabled, c.SharedRecord.Name = true, "A B" }, `shared_record: name is "A B"`},
-		"action":                {func(c *Config) { c.Action = "kill" }, `action is "kill": must be evict or delete`},
-		"no API server":         {func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone }, `kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`},
-		"lease":                 {func(c *Config) { c.LeaderElection.Enabled, c.LeaderElection.Name = true, "Watch Dog" }, `leader_election: name is "Watch Dog"`},
+		"a kind":                {func(c *Config) { c.OwnerKinds = []string{""} }, `owner_kinds[0] is "": must be the kind of a controller, such as StatefulSet`},
+		"a kind in lowercase":   {func(c *Config) { c.OwnerKinds = []string{"deployment"} }, `owner_kinds[0] is "deployment": must be the kind of a controller`},
+		"no kinds":              {func(c *Config) { c.OwnerKinds = []string{} }, "owner_kinds is empty: must list the kinds of controllers"},
+		"an annotation":         {func(c *Config) { c.Budgets.Annotation = "bad annot!" }, `budgets::annotation is "bad annot!": must be the key of an annotation`},
+		"one Lease for two uses": {func(c *Config) {
+			c.LeaderElection.Enabled, c.SharedRecord.Enabled, c.SharedRecord.Name = true, true, c.LeaderElection.Name
+		}, `shared_record::name is "otelcol-gpu-watchdog": must be another name than leader_election::name`},
+		"a source":      {func(c *Config) { c.Budgets.Sources = []string{"guess"} }, `budgets::sources[0] is "guess": must be one of koordinator_allocation, `},
+		"no source":     {func(c *Config) { c.Budgets.Sources = nil }, "budgets::sources is empty: must list values of gpu.memory.budget.source"},
+		"a record":      {func(c *Config) { c.SharedRecord.Enabled, c.SharedRecord.Name = true, "A B" }, `shared_record: name is "A B"`},
+		"action":        {func(c *Config) { c.Action = "kill" }, `action is "kill": must be evict or delete`},
+		"no API server": {func(c *Config) { c.Kubernetes.AuthType = kube.AuthNone }, `kubernetes::auth_type is "none": must be serviceAccount or kubeConfig`},
+		"lease":         {func(c *Config) { c.LeaderElection.Enabled, c.LeaderElection.Name = true, "Watch Dog" }, `leader_election: name is "Watch Dog"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := newConfig(tc.change)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configopaque"
 	"go.opentelemetry.io/collector/confmap"
 )
@@ -51,11 +52,13 @@ func unknown(field string, given any, t reflect.Type) []error {
 	switch given := given.(type) {
 	case map[string]any:
 		var fields map[string]reflect.Type
-		switch t.Kind() {
-		case reflect.Struct:
+		switch {
+		case t == reflect.TypeFor[component.ID]():
+			return []error{fmt.Errorf("%s is a map: must be %s", field, form(t))}
+		case t.Kind() == reflect.Struct:
 			fields = map[string]reflect.Type{}
 			addFields(fields, t)
-		case reflect.Map:
+		case t.Kind() == reflect.Map:
 		default:
 			return nil // the type parses its own notation
 		}
@@ -238,6 +241,9 @@ func accepts(t reflect.Type, given any) bool {
 
 // form describes the values that type t accepts.
 func form(t reflect.Type) string {
+	if t == reflect.TypeFor[component.ID]() {
+		return "the ID of a component, as in file_storage/main"
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return "a string in quotes"

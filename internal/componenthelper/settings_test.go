@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configopaque"
 	"go.opentelemetry.io/collector/confmap"
 )
@@ -43,6 +44,7 @@ type config struct {
 	Nested   nested               `mapstructure:"nested"`
 	List     []nested             `mapstructure:"list"`
 	ByName   map[string]nested    `mapstructure:"by_name"`
+	Storage  *component.ID        `mapstructure:"storage"`
 }
 
 func (c *config) Unmarshal(conf *confmap.Conf) error { return Unmarshal(conf, c) }
@@ -88,6 +90,10 @@ func TestAValueOfAnotherTypeIsRefusedWithWhatIsAllowed(t *testing.T) {
 		`list is "much": must be a list`:                                          {"list": "much"},
 		`list[1]::count is "b": must be a whole number of at most 32 bits`:        {"list": []any{section{"count": 1}, section{"count": "b"}}},
 		`by_name is true: must be a map`:                                          {"by_name": true},
+		`storage is 5: must be the ID of a component, as in file_storage/main`:    {"storage": 5},
+		`storage is a list: must be the ID of a component`:                        {"storage": []any{"a"}},
+		`storage is a map: must be the ID of a component`:                         {"storage": section{"a": "b"}},
+		`storage is a map: must be the ID of a component, as in`:                  {"storage": section{}},
 		`by_name::a::count is "b": must be a whole number of at most 32 bits`:     {"by_name": section{"a": section{"count": "b"}}},
 		`range is "far": strconv.ParseInt: parsing "far": invalid syntax`:         {"range": "far"},
 		"enabled is 2: must be true or false, without quotes\nname is 5: must be": {"enabled": 2, "name": 5},

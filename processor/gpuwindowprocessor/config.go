@@ -135,7 +135,8 @@ func (c *Config) Validate() error {
 	p.Check(c.MemoryPressureThreshold > 0 && c.MemoryPressureThreshold <= 1,
 		"memory_pressure_threshold is %v: must be above 0 and at most 1", c.MemoryPressureThreshold)
 	p.Check(c.MaxSeries >= 1 && c.MaxSeries <= maxSeriesLimit, "max_series is %d: must be between 1 and %d", c.MaxSeries, maxSeriesLimit)
-	p.Check(c.IdleTimeout >= minDuration, "idle_timeout is %s: must be at least 100ms; write the unit, as in 90s", c.IdleTimeout)
+	p.Check(c.IdleTimeout >= max(minDuration, c.MaxGap),
+		"idle_timeout is %s: must be at least max_gap, %s, because a series that ends restarts its counters; write the unit, as in 10m", c.IdleTimeout, c.MaxGap)
 	p.Check(c.DeviceAttributes == onPoints || c.DeviceAttributes == onResources,
 		"device_attributes is %q: must be one of point, resource", c.DeviceAttributes)
 	p.Check(c.Passthrough == passthroughLast || c.Passthrough == passthroughAll || c.Passthrough == passthroughNone,

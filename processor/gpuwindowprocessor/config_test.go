@@ -43,7 +43,8 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 		{"a threshold above 1", func(c *Config) { c.MemoryPressureThreshold = 90 }, "memory_pressure_threshold is 90: must be above 0 and at most 1"},
 		{"a threshold that is not a number", func(c *Config) { c.MemoryPressureThreshold = math.NaN() }, "memory_pressure_threshold is NaN: must be above 0 and at most 1"},
 		{"no series", func(c *Config) { c.MaxSeries = 0 }, "max_series is 0: must be between 1 and 100000000"},
-		{"no idle timeout", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least 100ms"},
+		{"no idle timeout", func(c *Config) { c.IdleTimeout = 0 }, "idle_timeout is 0s: must be at least max_gap, 1m30s"},
+		{"series that end between two samples", func(c *Config) { c.IdleTimeout = 89 * time.Second }, "idle_timeout is 1m29s: must be at least max_gap, 1m30s"},
 		{"an unknown passthrough", func(c *Config) { c.Passthrough = "some" }, `passthrough is "some": must be one of last, all, none`},
 		{
 			"flat attributes of windows alone", func(c *Config) { c.FlatAttributes, c.Passthrough = true, passthroughAll },

@@ -62,10 +62,14 @@ func TestExporterOfTheNodeIsDiscoveredWithoutEndpoints(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, cfg.discovery(), yaml)
 	}
-	cfg, err := load(t, "discovery: {scope: cluster, namespace: gpu-operator, selectors: [app=exporter], kubernetes: {auth_type: none}}")
+	cfg, err := load(t, "discovery: {scope: cluster, namespace: gpu-operator, selectors: [app=exporter], kubernetes: {auth_type: kubeConfig}}")
 	require.NoError(t, err)
-	want.Scope, want.Namespace, want.Selectors, want.Kubernetes.AuthType = "cluster", "gpu-operator", []string{"app=exporter"}, kube.AuthNone
+	want.Scope, want.Namespace, want.Selectors, want.Kubernetes.AuthType = "cluster", "gpu-operator", []string{"app=exporter"}, kube.AuthKubeConfig
 	assert.Equal(t, want, cfg.discovery())
+	_, err = load(t, "discovery: {scope: cluster, kubernetes: {auth_type: none}}")
+	require.ErrorContains(t, err, "discovery: kubernetes::auth_type is none: must be serviceAccount or kubeConfig while scope is cluster")
+	_, err = load(t, "discovery: {scope: cluster, kubernetes: {auth_type: none}, fallback: http://exporter:9400}")
+	require.NoError(t, err)
 }
 
 // Regardless of the number of endpoints, each endpoint keeps its connection between scrapes.

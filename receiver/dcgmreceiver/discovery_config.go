@@ -111,6 +111,8 @@ func (cfg *DiscoveryConfig) Validate() error {
 	var p componenthelper.Problems
 	p.Check(cfg.Scope == scopeNode || cfg.Scope == scopeCluster, "scope is %q: must be one of %s, %s", cfg.Scope, scopeNode, scopeCluster)
 	p.Add(componenthelper.CheckNodeName(cfg.NodeName))
+	p.Check(cfg.Scope != scopeCluster || cfg.Kubernetes.AuthType != kube.AuthNone || cfg.Fallback != "",
+		"kubernetes::auth_type is none: must be serviceAccount or kubeConfig while scope is cluster, because no exporter can be found without the API server")
 	p.Check(cfg.Namespace == "" || len(validation.IsDNS1123Label(cfg.Namespace)) == 0,
 		"namespace is %q: must be a namespace, or empty for all", cfg.Namespace)
 	p.Check(len(cfg.Selectors) > 0, "selectors is empty: at least one label selector is required")

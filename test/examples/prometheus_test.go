@@ -131,13 +131,13 @@ func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backe
 	// The series that the test feeds are sent through a separate gpu_window pipeline, with the
 	// settings of the stage.
 	set = join(set, []string{
-		stages + ".gpu_window.idle_timeout=2s",
+		stages + ".gpu_window.idle_timeout=2s", stages + ".gpu_window.max_gap=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,
 		"service.pipelines.metrics/fed.receivers=[otlp]",
 		"service.pipelines.metrics/fed.processors=[gpu_window]",
 		"processors.gpu_window.window=" + windowLength.String(),
 		"processors.gpu_window.grace=1s",
-		"processors.gpu_window.idle_timeout=2s",
+		"processors.gpu_window.idle_timeout=2s", "processors.gpu_window.max_gap=2s",
 	})
 	env = agentEnv(t, env)
 	env["DCGM_ENDPOINT"] = "http://" + exporter + "/metrics"
