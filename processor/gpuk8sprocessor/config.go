@@ -138,6 +138,9 @@ func (c *Config) Validate() error {
 		"resource_names is []: must have a name while sources::pod_resources is enabled")
 	p.Add(c.ResourceNames.Check("resource_names")...)
 	p.Add(c.OtherResourceNames.Check("other_resource_names")...)
+	for i, name := range c.OtherResourceNames {
+		p.Check(!slices.Contains(c.ResourceNames, name), "other_resource_names[%d] is %q: must not also be in resource_names", i, name)
+	}
 	p.Check(!s.DRA.Enabled || len(s.DRA.Drivers) > 0, "sources::dra::drivers is []: must have a driver's name while sources::dra is enabled")
 	for i, name := range s.DRA.Drivers {
 		p.Check(len(validation.IsDNS1123Subdomain(name)) == 0, "sources::dra::drivers[%d] is %q: must be a driver's name, such as gpu.nvidia.com", i, name)

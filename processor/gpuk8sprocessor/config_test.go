@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budgetstage"
 )
@@ -63,6 +64,7 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 		want   string
 	}{
 		{"a relative directory", func(c *Config) { c.Sources.JobMappingDir = "jobs" }, `sources::hpc_job_mapping_dir is "jobs": must be an absolute path, or empty for none`},
+		{"a resource that is a GPU and is none", func(c *Config) { c.OtherResourceNames = gpushare.Names{"nvidia.com/gpu"} }, `other_resource_names[0] is "nvidia.com/gpu": must not also be in resource_names`},
 		{"no jobs", func(c *Config) { c.MaxJobs = 0 }, "max_jobs is 0: must be above 0"},
 		{"no processes", func(c *Config) { c.MaxProcesses = 0 }, "max_processes is 0: must be above 0"},
 		{"no resource names", func(c *Config) { c.ResourceNames = nil }, "resource_names is []: must have a name while sources::pod_resources is enabled"},

@@ -72,7 +72,8 @@ func (w *conflictDetector) check(of *window.ResourceKey, energy bool, p *window.
 		w.counters[id] = &counterStarts{current: p.Start, newest: p.Time, value: p.Value.Float()}
 	} else if c.isConflict(energy, p) && w.trouble.ShouldLog(now) {
 		w.logger.Warn("Two collectors send samples of one GPU. The samples are mixed, so the windows of the GPU are wrong: errors are missed, and counters "+
-			"decrease. Scrape each exporter from only one collector. If two exporters expose the GPU, scrape both from the same collector, which keeps only one of them.",
+			"decrease. Scrape each exporter from only one collector. If two exporters expose the GPU, scrape both from the same collector, which keeps only one of them. "+
+			"If only one collector scrapes the GPU, its exporter's counter is faulty.",
 			zap.String("node", of.Place.Node), zap.String("device", p.Device))
 	}
 }
