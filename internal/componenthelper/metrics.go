@@ -9,14 +9,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Metrics is the section metrics of a component's configuration. It enables or disables individual
-// metrics by name:
+// Metrics is the "metrics" section of a component's configuration. It enables or disables
+// individual metrics by name:
 //
 //	metrics:
 //	  hw.energy:
 //	    enabled: false
 //
-// An entry without enabled ({}, or nothing) keeps the metric's default.
+// If an entry does not set enabled (it is {} or empty), the metric's default applies.
 type Metrics map[string]MetricSwitch
 
 // MetricSwitch enables or disables a metric.
@@ -28,8 +28,8 @@ type MetricSwitch struct {
 	_ struct{}
 }
 
-// Check returns an error for each entry that is not in names, in alphabetical order. names contains
-// the component's metrics and must not be empty.
+// Check returns an error for each metric in m that is not in the list names, in alphabetical order.
+// The list contains the component's metrics and must not be empty.
 func (m Metrics) Check(names []string) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -41,7 +41,7 @@ func (m Metrics) Check(names []string) []error {
 	return errs
 }
 
-// Enabled reports whether a metric is enabled. byDefault is the metric's default.
+// Enabled reports whether a metric is enabled. The argument byDefault is the metric's default.
 func (m Metrics) Enabled(name string, byDefault bool) bool {
 	if enabled := m[name].Enabled; enabled != nil {
 		return *enabled

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// load parses the section like a component's configuration.
+// load parses the section in the same way as a component's configuration.
 func load(t *testing.T, yaml string) (Metrics, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))

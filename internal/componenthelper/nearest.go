@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Similar returns the name that a misspelled name was probably meant to be, or "" if there is no
-// similar name.
+// Similar returns the known name that is most similar to a misspelled name, or "" if no known name
+// is similar.
 func Similar(name string, names []string) string {
 	if len(names) == 0 {
 		return ""

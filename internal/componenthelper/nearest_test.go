@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The distance is a metric: it is zero between equal names, it is symmetric, and it satisfies the
-// triangle inequality.
+// The edit distance is zero between equal names, is symmetric, and satisfies the triangle
+// inequality.
 func TestTheDistanceIsAMetric(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

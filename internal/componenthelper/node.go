@@ -7,7 +7,7 @@ import (
 )
 
 // NodeNameEnv is the environment variable that contains the name of the Kubernetes node. The
-// agents' manifests set it through the downward API.
+// manifests of the agents use the downward API to set this variable.
 const NodeNameEnv = "NODE_NAME"
 
 // NodeName returns the name of the node on which the process runs, or "" if it is unknown.
@@ -27,6 +27,6 @@ const maxObjectName = 253
 
 var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// IsObjectName reports whether name is allowed for an API object. It must be a DNS subdomain as
-// defined in RFC 1123.
+// IsObjectName reports whether a string is a valid name for an API object. A valid name is a DNS
+// subdomain as defined in RFC 1123.
 func IsObjectName(name string) bool { return len(name) <= maxObjectName && subdomain.MatchString(name) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// noticeGap is the minimum time between two calls of a subscriber. It ensures that thousands of
-// objects that arrive one by one result in only a few calls.
+// noticeGap is the minimum time between two calls to the same subscriber. If thousands of objects
+// arrive one by one, this gap reduces them to a few calls.
 const noticeGap = 100 * time.Millisecond
 
 // Notice is a channel that signals a change. It holds at most one signal.
@@ -38,9 +38,9 @@ func (n *Notices) Notify() {
 	}
 }
 
-// Subscribe calls f in a separate goroutine after changes. All changes during a call or shortly
-// after it together result in one more call. unsubscribe waits until f has returned, so f must not
-// call unsubscribe.
+// Subscribe calls f in a separate goroutine after changes. If several changes occur during a call
+// to f or shortly after it, f is called only once more for all of them. The returned function
+// unsubscribe waits until f has returned, so f must not call unsubscribe.
 func (n *Notices) Subscribe(f func()) (unsubscribe func()) {
 	changed, stop, stopped := NewNotice(), make(chan struct{}), make(chan struct{})
 	n.mu.Lock()
@@ -62,7 +62,7 @@ func (n *Notices) Subscribe(f func()) (unsubscribe func()) {
 	})
 }
 
-// deliver calls f at most once per noticeGap.
+// deliver calls the function f after changes, at most once per noticeGap.
 func deliver(changed Notice, stop <-chan struct{}, f func()) {
 	gap := time.NewTimer(0)
 	defer gap.Stop()

@@ -29,7 +29,7 @@ func TestASubscriberIsCalledOnceForManyNotices(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int64{2, 2}, calls())
 		end()
-		end() // it may be called again
+		end() // unsubscribe may be called more than once
 		notices.Notify()
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int64{2, 3}, calls())

@@ -15,9 +15,9 @@ const releaseEvery = time.Minute
 var pagesReleased atomic.Int64 // time of the last release, as Unix time in nanoseconds
 
 // ReleasePages releases memory pages of the program's own executable file to the kernel, at most
-// once a minute per process. Receivers call it after each scrape. Most of these pages are needed
-// only when the program starts. The kernel keeps them in the page cache while there is enough
-// memory, and maps them again when they are needed.
+// once a minute per process. Receivers call ReleasePages after each scrape. Most of these pages are
+// needed only when the program starts. The kernel keeps released pages in the page cache while
+// there is enough memory, and maps them again when they are needed.
 func ReleasePages(now time.Time) {
 	last := pagesReleased.Load()
 	if now.UnixNano()-last < int64(releaseEvery) || !pagesReleased.CompareAndSwap(last, now.UnixNano()) {
@@ -25,7 +25,7 @@ func ReleasePages(now time.Time) {
 	}
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
-		return // without /proc, the pages stay mapped
+		return // without /proc, the executable's pages stay mapped
 	}
 	smaps, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -33,15 +33,17 @@ func ReleasePages(now time.Time) {
 	}
 	defer smaps.Close()
 	for _, m := range cleanMappings(bufio.NewScanner(smaps), program) {
-		// If the system call fails, the pages stay mapped, which only costs memory.
+		// If madvise fails, the pages stay mapped, and the only effect is that the process uses
+		// more memory.
 		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
 	}
 }
 
 type mapping struct{ start, end uintptr }
 
-// cleanMappings returns a file's read-only mappings that were never written to. This excludes pages
-// with relocations, because the kernel cannot restore them from the file.
+// cleanMappings returns a file's read-only mappings that were never written to. Mappings that
+// contain relocated pages are excluded, because the kernel cannot restore those pages from the
+// file.
 func cleanMappings(smaps *bufio.Scanner, file string) []mapping {
 	var clean []mapping
 	var current mapping

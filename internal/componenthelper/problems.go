@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Problems collects the errors in a component's settings. The zero value is empty.
+// Problems collects the errors in a component's settings. The zero value contains no errors.
 type Problems struct{ errs []error }
 
-// Check adds an error unless ok is true. The error text contains the setting, its value, and the
-// allowed values.
+// Check adds an error unless ok is true. The format and its arguments must state the setting, its
+// value, and the allowed values.
 func (p *Problems) Check(ok bool, format string, args ...any) {
 	if !ok {
 		p.errs = append(p.errs, fmt.Errorf(format, args...))
@@ -27,7 +27,7 @@ func Between[V cmp.Ordered](p *Problems, setting string, value, low, high V) {
 // MaxSeries adds an error unless n is a valid value of max_series.
 func (p *Problems) MaxSeries(n int) { Between(p, "max_series", n, 1, 10_000_000) }
 
-// Add adds the errors that are not nil.
+// Add adds all errors in the list that are not nil.
 func (p *Problems) Add(errs ...error) {
 	for _, err := range errs {
 		if err != nil {

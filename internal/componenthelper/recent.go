@@ -2,14 +2,15 @@ package componenthelper
 
 import "time"
 
-// RecentAge is the minimum time that a [Recent] keeps unused values. The maximum is twice that
-// time.
+// RecentAge is the minimum time for which a [Recent] keeps an unused value. The maximum is twice
+// RecentAge.
 const RecentAge = 10 * time.Minute
 
-// Recent is a cache that keeps values for a while after their last use. It is used for values that
-// are derived from labels, which repeat from scrape to scrape, while each new job adds labels.
+// Recent is a cache that keeps values for a while after their last use. Recent is intended for
+// values that are derived from labels. Most labels repeat from scrape to scrape, but each new job
+// adds labels.
 type Recent[K comparable, V any] struct {
-	recent, old map[K]V // recent was used since begun, old was used before
+	recent, old map[K]V // values used since the time begun, and values last used before it
 	begun       time.Time
 	limit       int // maximum number of values in each map
 }

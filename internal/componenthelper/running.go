@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// EveryTick calls f once per interval until ctx is done. The first call is after one interval.
+// EveryTick calls f once per interval until ctx is done. The first call to f happens after one
+// interval.
 func EveryTick(ctx context.Context, interval time.Duration, f func(now time.Time)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -28,8 +29,8 @@ type Ending struct {
 	err  error
 }
 
-// Run calls end the first time that it is called, and returns the error of that call every time. If
-// ctx is done first, Run returns ctx's error while end continues in the background.
+// The first call to Run calls the function end. Every call to Run returns the error from end. If
+// ctx is done first, Run returns ctx's error, and end continues in the background.
 func (e *Ending) Run(ctx context.Context, end func() error) error {
 	e.once.Do(func() {
 		e.done = make(chan struct{})

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// With returns an option that adds an attribute to a self-metric's value.
+// With returns an option that adds an attribute to a value of a self-metric.
 func With(key, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
@@ -21,7 +21,8 @@ func Observed(value func() int64) metric.Int64Callback {
 	}
 }
 
-// CountBy adds counts to a self-metric, with one count for each value of an attribute.
+// CountBy adds counts to a self-metric that has one attribute. The index of a count is the value of
+// that attribute.
 func CountBy[V interface {
 	~int | ~uint8
 	fmt.Stringer

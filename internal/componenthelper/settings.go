@@ -22,12 +22,13 @@ type Config interface {
 	confmap.Validator
 }
 
-// Unmarshal decodes conf into cfg. cfg's own Unmarshal method calls it. Decoding alone would
-// truncate fractions to integers, wrap numbers that are too large, and ignore misspelled settings
-// of confighttp, such as auth and tls. Unmarshal returns an error for each of these and for values
-// of the wrong type. The error contains the field, its value, and the allowed values. The error for
-// an unknown key suggests the most similar key. Numbers that decoding moves to other fields are not
-// checked. This affects only the keepalive settings of confighttp.
+// Unmarshal decodes conf into cfg. The Unmarshal method of cfg's type calls it. By itself, decoding
+// with confmap would truncate fractions to integers, wrap numbers that are too large, and ignore
+// misspelled settings of confighttp, such as auth and tls. Unmarshal returns an error for each such
+// setting and for each value of the wrong type. The error message includes the field's name, its
+// value, and the allowed values. The error for an unknown key suggests the most similar key.
+// Unmarshal does not check numbers that decoding moves to other fields. The only such numbers are
+// the keepalive settings of confighttp.
 func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)
@@ -60,7 +61,7 @@ func unknown(field string, given any, t reflect.Type) []error {
 			addFields(fields, t)
 		case t.Kind() == reflect.Map:
 		default:
-			return nil // the type parses its own notation
+			return nil // the type t parses its own notation
 		}
 		for _, key := range slices.Sorted(maps.Keys(given)) {
 			inner := join(field, key)
@@ -84,7 +85,8 @@ func unknown(field string, given any, t reflect.Type) []error {
 	return errs
 }
 
-// suggest returns the key that the user probably meant, or all keys if no key is similar.
+// suggest describes the key that the user probably meant, or lists all valid keys if no key is
+// similar.
 func suggest(field, key string, keys []string) string {
 	if known := Similar(key, keys); known != "" {
 		return fmt.Sprintf("did you mean %q?", join(field, known))
@@ -92,8 +94,9 @@ func suggest(field, key string, keys []string) string {
 	return "must be one of " + strings.Join(keys, ", ")
 }
 
-// settings returns the type that contains a field's settings: the target type of a pointer, the
-// value type of an Optional, or the type itself.
+// settings returns the type that contains a field's settings. For a pointer, this is the type that
+// it points to; for an Optional, it is the type of the value; for all other types, it is the type
+// itself.
 func settings(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -149,9 +152,9 @@ func changed(field string, given, decoded any) []error {
 	return errs
 }
 
-// mistyped returns an error for each value that a setting of type t does not accept. It is called
-// after decoding has failed, because the errors from decoding contain Go types instead of the
-// allowed values.
+// mistyped returns an error for each value that a setting of type t does not accept. Unmarshal
+// calls mistyped after decoding has failed, because the errors from decoding contain Go types
+// instead of the allowed values.
 func mistyped(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // MapList accepts a list or a map
@@ -203,8 +206,8 @@ func mistyped(field string, given any, t reflect.Type) []error {
 }
 
 // shown formats a value of the wrong type for an error message. If the value may contain a secret,
-// shown returns a description of the value instead. This applies to secret settings and to strings
-// that may contain a password.
+// shown returns a description of the value instead. Secret settings and strings that may contain a
+// password are described in this way.
 func shown(given any, t reflect.Type) string {
 	text, isText := given.(string)
 	switch {
@@ -218,7 +221,7 @@ func shown(given any, t reflect.Type) string {
 	return fmt.Sprint(given)
 }
 
-// accepts reports whether decoding accepts a string, a number, or a boolean for type t.
+// accepts reports whether a string, a number, or a boolean can be decoded to type t.
 func accepts(t reflect.Type, given any) bool {
 	text, isText := given.(string)
 	_, isNumber := number(given)
@@ -261,8 +264,8 @@ func form(t reflect.Type) string {
 	return allowed(reflect.Zero(t).Interface())
 }
 
-// number returns the value of a number of any type. Large integers are rounded. The rounding is
-// much smaller than the change that an overflow in decoding would cause.
+// number converts a number of any type to a float64. Large integers are rounded. The rounding error
+// is much smaller than the difference that an overflow during decoding would cause.
 func number(value any) (float64, bool) {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():
@@ -275,8 +278,8 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// allowed describes the numbers that the type of value accepts. A type with its own notation
-// describes the notation in its method Notation. Floats accept all numbers except NaN.
+// allowed describes the numbers that are valid for the type of the given value. A type with its own
+// notation describes that notation in its Notation method.
 func allowed(value any) string {
 	switch value := value.(type) {
 	case interface{ Notation() string }:

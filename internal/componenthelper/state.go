@@ -19,42 +19,44 @@ import (
 )
 
 var (
-	// ErrDamaged means that a stored value differs from what was stored under its key.
+	// ErrDamaged means that the value that was read from storage is not the value that was written
+	// under the same key.
 	ErrDamaged = errors.New("the stored value is damaged")
-	// ErrVersion means that a stored value has a different version.
+	// ErrVersion means that a stored value has a version that the component does not read.
 	ErrVersion = errors.New("the stored value is not of this version")
 )
 
-// StateOptions defines how a component stores its state, and the log messages.
+// StateOptions defines how a component stores its state, and which messages it logs.
 type StateOptions struct {
-	// Version is the version of the stored JSON, which contains it in the field "version". Values
-	// with a different version are not used.
+	// Version is the version of the stored JSON. The JSON contains it in the field "version".
+	// Stored values with a different version are not used.
 	Version int
-	// Key is the storage key of a component that stores only one value. Other components store one
-	// value for each place. A place is the name of a node.
+	// Key is the storage key of a component that stores only one value. If Key is empty, the
+	// component stores one value for each place. A place is identified by the name of a node.
 	Key string
 	// Unusable is the log message for stored values that cannot be used.
 	Unusable string
-	// Failure logs when writes start to fail and when they succeed again.
+	// Failure logs a message when writes start to fail and when they succeed again.
 	Failure Failure
 	// Count counts a failed operation, such as "read" or "write", in a self-metric.
 	Count func(ctx context.Context, operation string)
 }
 
-// State is the state that a component keeps in a storage extension, by key, so that it survives a
-// restart. Without a storage extension, the State is nil and stores nothing. [State.Changed] and
-// [State.Save] are safe for concurrent use. Only one goroutine may use the other methods at a time.
+// State is the state that a component keeps in a storage extension, so that the state survives a
+// restart. The state consists of values with keys. If no storage extension is configured, the State
+// is nil and stores nothing. [State.Changed] and [State.Save] are safe for concurrent use. Only one
+// goroutine may use the other methods at a time.
 //
 // Each stored value ends with a CRC-32 of the key and the value, so that damaged values are
-// detected. The key for the value of a place is place/<name>. A storage extension cannot list its
-// keys, so the key "places" contains a list of the places' names.
+// detected. The storage key for the value of a place is place/<name>. A storage extension cannot
+// list its keys, so the key "places" contains a list of the places' names.
 type State struct {
 	client  storage.Client // nil if the State is closed
 	release func()
 	options StateOptions
 
 	saving sync.Mutex
-	listed map[string]bool // places in the list in the storage
+	listed map[string]bool // places in the stored list of places
 
 	mu      sync.Mutex
 	changed map[string]bool // keys that must be written
@@ -68,8 +70,8 @@ type storedPlaces struct {
 }
 
 // OpenState returns the state of a component in the storage extension ext, or nil if ext is nil.
-// kind and owner identify the component. Errors contain the extension and the problem. A component
-// must close its State before it opens it again.
+// The parameters kind and owner identify the component. Errors name the extension and describe the
+// problem. A component must close its State before it calls OpenState again.
 func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind component.Kind, owner component.ID, o StateOptions) (*State, error) {
 	if ext == nil {
 		return nil, nil
@@ -95,7 +97,7 @@ func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind
 }
 
 // users contains the components that have an open state. If a component is in several pipelines,
-// its instances have the same name. They would overwrite each other's values.
+// its instances have the same ID and would overwrite each other's values in storage.
 var users sync.Map
 
 type user struct {
@@ -104,9 +106,10 @@ type user struct {
 	id      component.ID
 }
 
-// take registers a user until release is called. free is false if the user is already registered.
+// take registers a user until the returned function release is called. The result free is false if
+// the user is already registered.
 func take(u user) (release func(), free bool) {
-	if !reflect.ValueOf(u.storage).Comparable() { // storage of this type cannot be a map key
+	if !reflect.ValueOf(u.storage).Comparable() { // values of this storage type cannot be map keys
 		return func() {}, true
 	}
 	_, taken := users.LoadOrStore(u, nil)
@@ -115,7 +118,7 @@ func take(u user) (release func(), free bool) {
 
 func (s *State) open() bool { return s != nil && s.client != nil }
 
-// Close closes the state. It may be called more than once.
+// Close closes the state. Close may be called more than once.
 func (s *State) Close(ctx context.Context) error {
 	if !s.open() {
 		return nil
@@ -126,9 +129,9 @@ func (s *State) Close(ctx context.Context) error {
 	return client.Close(ctx)
 }
 
-// Restore calls use with each stored value: the component's only value, or the value of each place.
-// Values that cannot be read or that use rejects are counted and logged in one line. The next
-// [State.Save] replaces or deletes them.
+// Restore passes each stored value to the function use: either the component's only value, or the
+// value of each place. Values that cannot be read, or for which use returns an error, are counted
+// and logged in one line. The next [State.Save] replaces or deletes these values.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
 	if !s.open() {
 		return
@@ -172,9 +175,10 @@ func (s *State) Changed(key string) {
 	}
 }
 
-// SaveEvery saves changes in the background, once per interval, until stop is called. The values
-// that value returns must not be modified afterward, so that slow storage does not delay the
-// component; see [stage.Nodes.Stored]. stop waits for a write that has started.
+// SaveEvery saves changes in the background, once per interval, until the returned function stop is
+// called. The component must not modify anything that the function value has returned, because
+// SaveEvery writes it to storage without holding the component's locks; see [stage.Nodes.Stored].
+// If a write has started, stop waits until the write has ended.
 //
 // [stage.Nodes.Stored]: github.com/otelcol-gpu/otelcol-gpu/internal/stage
 func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value func(key string) any) (stop func()) {
@@ -194,10 +198,11 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value fun
 	}
 }
 
-// Save writes the values of the keys in changed, and of all other keys that have changed since the
-// last successful Save, in one batch. value returns the value to store. If it returns nil, the
-// place no longer exists, and Save deletes the place's value. If changed is not empty, Save waits
-// until these values are written, even if another call writes them.
+// Save writes the values of the given changed keys, and of all other keys that have changed since
+// the last successful Save, in one batch. The function value returns the value to store for a key.
+// If the function returns nil, the place no longer exists, and Save deletes the place's stored
+// value. If changed keys are given, Save waits until their values are written, even if another call
+// to Save writes them.
 func (s *State) Save(ctx context.Context, value func(key string) any, changed ...string) error {
 	if !s.open() || len(changed) == 0 && !s.hasChanges() {
 		return nil
@@ -216,13 +221,13 @@ func (s *State) hasChanges() bool {
 	return len(s.changed) > 0
 }
 
-// pending is a write that is ready to be sent to the storage extension. It shares no memory with
-// the component's values.
+// pending is a write that is ready to be sent to the storage extension. A pending write shares no
+// memory with the component's values.
 type pending struct {
 	changed    map[string]bool
-	listed     map[string]bool // places in the list in the storage after the write
+	listed     map[string]bool // places in the stored list of places after the write
 	operations []*storage.Operation
-	err        error // error about values that are not written
+	err        error // error about values that could not be encoded and are not written
 }
 
 // prepare returns the write for the pending changes, or nil if there are none.
@@ -268,7 +273,7 @@ func (s *State) write(ctx context.Context, w *pending) error {
 	return err
 }
 
-// at returns the storage key for a key of the State.
+// at converts a key of the State to a storage key.
 func (s *State) at(key string) string {
 	if s.options.Key != "" {
 		return key
@@ -276,8 +281,9 @@ func (s *State) at(key string) string {
 	return "place/" + key
 }
 
-// Load reads the value of a storage key. If value is a *[]byte, Load stores the bytes in it.
-// Otherwise, it decodes JSON. found is false if there is no value or if there is an error.
+// Load reads the value of a storage key. If the argument value is a *[]byte, Load stores the bytes
+// in it. Otherwise, Load decodes JSON into it. The result found is false if storage does not
+// contain the key or if there is an error.
 func (s *State) Load(ctx context.Context, key string, value any) (found bool, err error) {
 	sealed, err := s.client.Get(ctx, key)
 	if err != nil || sealed == nil {
@@ -306,15 +312,16 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 	return true, nil
 }
 
-// Write stores values under storage keys and deletes the keys in gone, in one batch. It stores a
-// []byte unchanged and encodes other values as JSON. If JSON cannot represent a value, Write omits
-// the value and reports it in the error.
+// Write stores the values in the map set under their storage keys and deletes the keys in the list
+// gone, in one batch. Write stores a []byte unchanged and encodes other values as JSON. If JSON
+// cannot represent a value, Write omits the value and reports it in the error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	operations, err := encode(set, gone)
 	return errors.Join(err, s.client.Batch(ctx, operations...))
 }
 
-// encode returns the operations of a batch. The error lists the omitted values.
+// encode returns the storage operations of a batch. The error lists the values that cannot be
+// encoded and are omitted.
 func encode(set map[string]any, gone []string) (ops []*storage.Operation, err error) {
 	var errs []error
 	for key, value := range set {
@@ -334,8 +341,8 @@ func encode(set map[string]any, gone []string) (ops []*storage.Operation, err er
 	return ops, errors.Join(errs...)
 }
 
-// Done counts a failed operation. It logs when operations start to fail and when they succeed
-// again.
+// Done counts the operation if it failed. Done logs a message when operations start to fail and
+// when they succeed again.
 func (s *State) Done(ctx context.Context, operation string, err error) {
 	if err != nil {
 		s.options.Count(ctx, operation)
@@ -343,8 +350,8 @@ func (s *State) Done(ctx context.Context, operation string, err error) {
 	s.options.Failure.Result(err, zap.String("operation", operation))
 }
 
-// Unusable counts stored values that cannot be used, and logs them in one line. It ignores nil
-// errors.
+// Unusable counts stored values that cannot be used, and logs them in one line. Unusable ignores
+// nil errors.
 func (s *State) Unusable(ctx context.Context, operation string, errs ...error) {
 	err := errors.Join(errs...)
 	if err == nil {
@@ -360,7 +367,8 @@ func (s *State) Unusable(ctx context.Context, operation string, errs ...error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum includes the key, so that a value that was stored under a different key is rejected.
+// checksum computes the checksum of a key and a value. Including the key ensures that a value that
+// was stored under a different key is rejected.
 func checksum(key string, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
@@ -371,8 +379,8 @@ func Seal(key string, value []byte) []byte {
 	return binary.LittleEndian.AppendUint32(sealed, checksum(key, value))
 }
 
-// Unseal returns the value without its checksum. It returns [ErrDamaged] if the checksum does not
-// match.
+// Unseal returns the value without its checksum. If the checksum does not match, Unseal returns
+// [ErrDamaged].
 func Unseal(key string, sealed []byte) ([]byte, error) {
 	size := len(sealed) - crc32.Size
 	if size < 0 || checksum(key, sealed[:size]) != binary.LittleEndian.Uint32(sealed[size:]) {

@@ -10,7 +10,8 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 )
 
-// ReportStatus reports a component's problem to the host. A nil problem means that there is none.
+// ReportStatus reports a component's problem to the host. If the problem is nil, ReportStatus
+// reports OK.
 func ReportStatus(host component.Host, problem error) {
 	event := componentstatus.NewEvent(componentstatus.StatusOK)
 	if problem != nil {
@@ -19,8 +20,8 @@ func ReportStatus(host component.Host, problem error) {
 	componentstatus.ReportStatus(host, event)
 }
 
-// Status reports the problems of a component's parts to the host, once for each change. It is safe
-// for concurrent use after Host has been set.
+// Status reports the problems of a component's parts to the host, once for each change. Status is
+// safe for concurrent use after Host has been set.
 type Status struct {
 	Host component.Host
 
@@ -28,9 +29,10 @@ type Status struct {
 	problems map[string]error // by part; nil means that the part has no problem
 }
 
-// Report sets the problem of a part; nil means that there is none. changed is true if the problem
-// has changed. ok is true if no part has a problem. Report holds the lock while it reports events,
-// so that they arrive in the order of the changes.
+// Report sets the problem of a part. A nil problem means that the part has no problem. The result
+// changed is true if the problem has changed. The result ok is true if no part has a problem.
+// Report holds the lock while it sends events to the host, so that the events arrive in the order
+// of the changes.
 func (s *Status) Report(part string, problem error) (changed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +57,9 @@ func (s *Status) Report(part string, problem error) (changed, ok bool) {
 }
 
 // Part returns a host for a part of a component. If the part reports OK or a recoverable error, the
-// host combines the event with the problems of the other parts, so that one part's OK does not hide
-// another part's error. It passes all other events to the component's host unchanged.
+// returned host combines the event with the problems of the other parts, so that one part's OK does
+// not hide another part's error. The returned host passes all other events to the component's host
+// unchanged.
 func (s *Status) Part(name string) component.Host { return &partHost{s.Host, s, name} }
 
 type partHost struct {

@@ -24,11 +24,12 @@ const LogAgainAfter = 10 * time.Minute
 // safe for concurrent use.
 type Trouble struct {
 	mu   sync.Mutex
-	last time.Time // when it last occurred; zero if it never occurred
+	last time.Time // when the problem last occurred; zero if it never occurred
 }
 
-// ShouldLog records that the problem has occurred now, and reports whether to log it. It returns
-// true the first time, and again after the problem was absent for [LogAgainAfter].
+// ShouldLog records that the problem has just occurred, and reports whether to log it. ShouldLog
+// returns true when the problem occurs for the first time, and when it occurs again after it was
+// absent for [LogAgainAfter].
 func (t *Trouble) ShouldLog(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,8 +41,8 @@ func (t *Trouble) ShouldLog(now time.Time) bool {
 // lasts reports whether the problem occurred recently. The caller holds the lock.
 func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < LogAgainAfter }
 
-// Limit is the maximum number of items that a component keeps. New items beyond the limit are
-// refused.
+// Limit is the maximum number of items that a component keeps. When the limit is reached, the
+// component refuses new items.
 type Limit struct {
 	Trouble
 	// Component is the ID of the component.
@@ -53,8 +54,8 @@ type Limit struct {
 	What string
 }
 
-// Refused logs that n items were refused, unless it has logged this recently. It does nothing if n
-// is 0.
+// Refused logs that n items were refused, unless it has logged a refusal recently. If n is 0,
+// Refused does nothing.
 func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 	if n == 0 {
 		return
@@ -69,8 +70,8 @@ func (l *Limit) Refused(logger *zap.Logger, now time.Time, n int64) {
 		l.Setting, l.Value, l.What, l.Setting), zap.Int64("refused", n))
 }
 
-// Series counts the time series that a component keeps for all nodes together, up to a limit. It is
-// safe for concurrent use.
+// Series counts the time series that a component keeps for all nodes together, up to a limit.
+// Series is safe for concurrent use.
 type Series struct {
 	Limit
 
@@ -78,12 +79,13 @@ type Series struct {
 	refused atomic.Int64 // number of series refused since the last Report
 }
 
-// NewSeries returns a Series that counts no series yet. The parameters are the fields of its Limit.
+// NewSeries returns a Series whose counts are zero. The parameters are the fields of its Limit.
 func NewSeries(component, setting string, value int, what string) *Series {
 	return &Series{Limit: Limit{Component: component, Setting: setting, Value: value, What: what}, kept: stage.NewLimit(value)}
 }
 
-// Admit reports whether n more series may be kept. It counts them either as kept or as refused.
+// Admit reports whether the component may keep n more series. Admit counts all n series either as
+// kept or as refused.
 func (s *Series) Admit(n int) bool {
 	fits := s.kept.TakeAll(n)
 	if !fits {
@@ -92,10 +94,10 @@ func (s *Series) Admit(n int) bool {
 	return fits
 }
 
-// Free counts n series as no longer kept.
+// Free records that the component no longer keeps n series.
 func (s *Series) Free(n int) { s.kept.Free(n) }
 
-// Refuse counts n series as refused.
+// Refuse records that the component refused n series.
 func (s *Series) Refuse(n int) { s.refused.Add(int64(n)) }
 
 // Report records how many series are kept, and how many were refused since the last Report.
@@ -109,19 +111,20 @@ func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, 
 }
 
 // Failure logs the failures of a repeated operation: one line when the operation starts to fail and
-// one line when it succeeds again. If the lines are empty, it logs nothing. It is not safe for
-// concurrent use.
+// one line when it succeeds again. If the lines are empty, Failure logs nothing. Failure is not
+// safe for concurrent use.
 type Failure struct {
 	Logger *zap.Logger
-	// Fails and Works are the two lines. Fails is a warning unless Level is higher.
+	// Fails is the log line for the first failure, and Works is the log line for the first success
+	// after a failure. Fails is logged as a warning unless Level is higher.
 	Fails, Works string
 	Level        zapcore.Level
 
 	failing bool
 }
 
-// Result records the result of an attempt. A nil err means success. If err is not nil, the log line
-// contains the fields.
+// Result records the result of an attempt. A nil error means that the attempt succeeded. If the
+// error is not nil, the log line contains the given fields.
 func (f *Failure) Result(err error, fields ...zap.Field) {
 	failing := err != nil
 	if failing == f.failing {
@@ -143,7 +146,7 @@ var reached = struct {
 	limits map[*Limit]struct{}
 }{limits: map[*Limit]struct{}{}}
 
-// Forget removes the limit from the result of [Reached]. It is called when the component shuts
+// Forget removes the limit from the result of [Reached]. Components call Forget when they shut
 // down.
 func (l *Limit) Forget() {
 	reached.Lock()

@@ -1,16 +1,16 @@
 package diagnose
 
-// cause is a more specific form of a [Reason]. It describes the evidence in the scrape, and the
-// advice depends on it.
+// cause is a more specific form of a [Reason]. A cause describes the evidence in the scrape and
+// determines the advice for users.
 type cause uint8
 
 const (
 	noCause cause = iota
 	causeNotInCSV
-	causeNoValue // a sentinel of DCGM, NaN, an impossible number, or HELP and TYPE without a row
+	causeNoValue // the value is a DCGM sentinel, NaN, or an impossible number, or there are HELP and TYPE lines but no row
 	causeNoEvent
 	causeNoProfiling
-	causeMIG // not measured on boards with MIG, or not on this instance
+	causeMIG // the field is not measured on boards that use MIG, or not on this instance
 	causeVGPU
 	causeDriver      // the driver does not provide the field on MIG instances
 	causeOldExporter // exporters before 4.x do not support the field
@@ -22,7 +22,7 @@ const (
 	causeUnit // it is unknown whether the value is a ratio or a percentage
 	causeFree
 	causeNoPodLabels
-	causeCopied   // rows name the same holders for several devices
+	causeCopied   // the rows of several devices name the same holders
 	causeReserved // rows name a reservation pod
 	causeNoProcessRows
 	causeUnprofiled // DCGM does not support profiling on this model
@@ -34,8 +34,8 @@ const (
 	numCauses
 )
 
-// causes maps each cause to its reason. It also contains a text if the cause is more specific than
-// the reason.
+// causes maps each cause to its reason. If the cause is more specific than the reason, the entry
+// also contains a text.
 var causes = [numCauses]struct {
 	reason Reason
 	text   string
@@ -74,8 +74,8 @@ func (c cause) text() string {
 	return causes[c].reason.Text()
 }
 
-// lasting reports whether no change to the exporter can remove the cause. For example, if rows name
-// the same holders for several devices, no setting makes the exporter name the holder of each
+// lasting reports whether no change to the exporter can remove the cause. For example, if the rows
+// of several devices name the same holders, no exporter setting adds the holder of each individual
 // device.
 func (c cause) lasting() bool {
 	return causes[c].reason.Lasting() || c == causeCopied || c == causeReserved

@@ -6,17 +6,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Age is the exporter generation that probably wrote the text.
+// Age is the exporter generation that probably produced the text of the scrape.
 type Age uint8
 
 const (
 	// UnknownAge means that the text contains no row about a GPU.
 	UnknownAge Age = iota
-	// Before335 means an exporter before 3.3.7-3.5.0, which added pci_bus_id.
+	// Before335 means that the exporter is older than 3.3.7-3.5.0, the release that added
+	// pci_bus_id.
 	Before335
-	// Since335 means exporter 3.3.7-3.5.0 to 4.5.3-4.8.2.
+	// Since335 means that the exporter version is between 3.3.7-3.5.0 and 4.5.3-4.8.2.
 	Since335
-	// Since483 means exporter 4.6.0-4.8.3 or later, which writes the label hostname in lowercase.
+	// Since483 means that the exporter version is 4.6.0-4.8.3 or later. These versions write the
+	// label hostname in lowercase.
 	Since483
 )
 
@@ -25,14 +27,14 @@ func (a Age) String() string {
 	return [...]string{"", "before 3.3.7-3.5.0", "3.3.7-3.5.0 to 4.5.3-4.8.2", "4.6.0-4.8.3 or later"}[a]
 }
 
-// branchWithoutInstanceMemory is the driver branch that does not provide the memory fields of MIG
-// instances (dcgm-exporter issues 380, 434, 512).
+// branchWithoutInstanceMemory is the driver branch that provides no memory fields for MIG instances
+// (dcgm-exporter issues 380, 434, and 512).
 const branchWithoutInstanceMemory = "535"
 
-// Clues are facts about the scrape that follow from the labels of its rows: the exporter's
-// generation, the driver, and whether pods are mapped. The zero value is empty.
+// Clues contains facts about the scrape that can be derived from the labels of its rows: the
+// exporter's generation, the driver, and whether pods are mapped. The zero value is empty.
 type Clues struct {
-	// Driver is the driver version, if the CSV file contains it as a label.
+	// Driver is the driver version, if the exporter's CSV file adds the driver version as a label.
 	Driver string
 
 	uuid, busID, lowerHost, upperHost bool
@@ -58,7 +60,7 @@ func (c *Clues) Label(name, value string) {
 	case "modelname":
 		c.lowered = true
 	}
-	// An empty pod_uid does not count, because a row that names a pod may have one.
+	// An empty pod_uid does not count, because rows that name a pod may also have an empty pod_uid.
 	if value == "" && (name == "pod" || name == "pod_name") {
 		c.emptyPod = true
 	}
@@ -82,7 +84,7 @@ func (c *Clues) Merge(o Clues) {
 func (c *Clues) Age() Age {
 	switch {
 	case !c.uuid, c.lowered && !c.busID:
-		return UnknownAge // the exporter's spelling of hostname is unknown
+		return UnknownAge // it is unknown whether the exporter wrote hostname in lowercase
 	case c.lowerHost && !c.upperHost && !c.lowered:
 		return Since483
 	case c.busID:

@@ -6,9 +6,9 @@
 // parsed. An [Exposition] parses rows with their labels and returns a [Report] for users, with
 // advice and warnings. gpudoctor prints this report.
 //
-// An exposition often does not show why a signal is missing. Exporters drop fields for which DCGM
-// has no value. If a field is missing, it may not be in the CSV file, may not be supported, or may
-// have no value. If the scrape does not prove the reason, the verdict is marked as likely.
+// An exposition often does not show why a signal is missing. Exporters omit fields for which DCGM
+// has no value. A field may be missing because it is not in the CSV file, is not supported, or has
+// no value. If the scrape does not prove the reason, the verdict is marked as likely.
 //
-// The package does not use pdata, files, or the network.
+// Package diagnose does not use pdata, files, or the network.
 package diagnose

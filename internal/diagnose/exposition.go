@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// Label is one label of a row, as exposed.
+// Label is one label of a row, as the exporter exposes it.
 type Label = exposition.Label
 
 // Exposition collects the rows of one scrape for a [Report]. The zero value is
@@ -24,19 +24,20 @@ type Exposition struct {
 	devices map[deviceKey]*device
 	order   []*device
 	series  map[string]bool
-	// targets are the pods that an intermediate Prometheus server scraped. Rows of devices without
-	// a holder also have the labels of these pods, which look like the labels of a holder.
+	// targets contains the pods that an intermediate Prometheus server scraped. Even the rows of
+	// devices without a holder have labels that name these pods, and these labels look like the
+	// labels of a holder.
 	targets catalogue.Targets
-	// typedCounter lists the rates whose TYPE is counter. microseconds lists the fields whose HELP
-	// contains "(in us)".
+	// typedCounter lists the metrics that are rates but have the TYPE counter. microseconds lists
+	// the metrics whose HELP text contains "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// unresolved contains the rows of an exporter with the Resolve hook. unknown contains those
-	// from which no signal is computed.
+	// Both lists contain rows of an exporter that has the Resolve hook. Signals are computed from
+	// the rows in unresolved, but not from the rows in unknown.
 	unresolved, unknown []unresolvedRow
 }
 
-// tally contains counts and flags. Warnings are derived from them.
+// tally contains the counts and flags that determine which warnings are shown.
 type tally struct {
 	rows, withoutUUID, otherVendor, blanks, duplicates, unresolved int
 	relayed, ownPod, reservation, boardDRA                         bool
@@ -48,25 +49,26 @@ type tally struct {
 	ownPodHosts []string // hosts whose rows name the exporter's own pod as the holder
 }
 
-// memoryUtilRatio is the name of MEM_COPY_UTIL since exporter 4.9.
+// memoryUtilRatio is the name that exporters 4.9 and later use for MEM_COPY_UTIL.
 const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 
-// row is a row of a known field. Rows are stored until all of them have been read, because the
-// scale of a unit may depend on all rows.
+// row is an exposed row with a known field. Exposition stores each row until all rows have been
+// read, because the scale of a value may depend on other rows.
 type row struct {
 	device   *device
 	spelling catalogue.Spelling
 	exposed  float64
-	// holder is the container that the row names. held is true if the container holds the device.
+	// The row's labels name the container in the field holder. The field held is true if that
+	// container holds the device.
 	holder        catalogue.Holder
-	reserved      bool // holder is a reservation pod
+	reserved      bool // true if the named container belongs to a reservation pod
 	held, relayed bool
 	ambiguous     bool // the container may hold a different device instead
 	host          string
-	job           string // the job that the row names, even if it also names a container
+	job           string // the batch job that the row names, even if the row also names a container
 }
 
-// unresolvedRow is a row whose device is determined after all rows have been read.
+// unresolvedRow is a row whose device can be determined only after all rows have been read.
 type unresolvedRow struct {
 	row    row
 	text   *catalogue.Row
@@ -79,7 +81,7 @@ type deviceKey struct {
 	host, board, instance string
 }
 
-// device is a board or an instance with its description.
+// device is a board or a MIG instance, together with its description.
 type device struct {
 	*Device
 	key            deviceKey
@@ -103,7 +105,7 @@ func (e *Exposition) Declare(keyword, name, text string) {
 	}
 }
 
-// add appends one to the list unless the list already contains it.
+// add appends an item to a list unless the list already contains that item.
 func add[T comparable](list []T, one T) []T {
 	if slices.Contains(list, one) {
 		return list
@@ -111,11 +113,11 @@ func add[T comparable](list []T, one T) []T {
 	return append(list, one)
 }
 
-// Rows returns the number of added rows that belong to the exporter.
+// Rows returns how many of the added rows belong to the diagnosed exporter.
 func (e *Exposition) Rows() int { return e.counts.rows }
 
-// Add processes one row. It ignores rows of unknown exporters. It also ignores rows of exporters
-// other than the exporter of the first row.
+// Add processes one row. Add ignores rows from unknown exporters. Add also ignores rows from
+// exporters other than the exporter of the first row.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
 	if of == nil || of.OfContainers { // rows of containers do not describe devices
@@ -180,8 +182,8 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 }
 
-// storeRow stores a row about a device. If the row has no known field, it shows only that the
-// device exists.
+// storeRow stores a row about a device. A row without a known field only proves that the device
+// exists.
 func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row, target string) {
 	r.device = e.device(is, text)
 	if target != "" {
@@ -197,7 +199,8 @@ func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row,
 	}
 }
 
-// resolve determines the devices of rows whose exporter has the Resolve hook.
+// resolve uses the exporter's Resolve hook to determine the device of each row that does not
+// identify its device.
 func (e *Exposition) resolve() {
 	readings := make([]catalogue.Reading, len(e.unresolved))
 	hosts := map[string][]*catalogue.Reading{}
@@ -220,7 +223,7 @@ func (e *Exposition) resolve() {
 		u.row.ambiguous = readings[i].AmbiguousHolder
 		e.storeRow(u.row, *readings[i].Identity, u.text, u.target)
 	}
-	if len(e.order) == 0 { // no signal is computed, but the rows prove that the devices exist
+	if len(e.order) == 0 { // no signal is computed from the unknown rows, but they prove that the devices exist
 		for _, u := range e.unknown {
 			e.storeRow(u.row, u.is, u.text, u.target)
 		}
@@ -284,8 +287,8 @@ func (e *Exposition) findOrAdd(key deviceKey, board *device) *device {
 	return d
 }
 
-// shortContainerID matches a container's default hostname in Docker. A match that consists only of
-// digits may also be the name of a host.
+// shortContainerID matches the default hostname of a Docker container. If the matched name consists
+// only of digits, it may also be the name of a real host.
 var shortContainerID = regexp.MustCompile(`^[0-9a-f]{12}$`)
 
 func (e *Exposition) recordHost(text *catalogue.Row) {
@@ -302,8 +305,8 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 }
 
 // recordHolder records the container that the row names. The exporter's own pod is never a holder.
-// The labels in a federated row may name the scrape target instead of a holder. In this case,
-// recordHolder recognizes the target by the pod's name.
+// The labels in a federated row may name the scrape target instead of a holder. recordHolder
+// recognizes such a scrape target by the name of the pod.
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)
@@ -334,7 +337,7 @@ func (e *Exposition) isTarget(r *row) bool {
 	return !r.relayed && e.targets.Has(r.holder)
 }
 
-// addRows adds the rows to the scrape. It must be called after all rows have been read.
+// addRows adds the stored rows to the scrape. Call addRows only after all rows have been read.
 func (e *Exposition) addRows() {
 	e.resolve()
 	scale := e.scale()
@@ -356,7 +359,7 @@ func (e *Exposition) addRows() {
 	}
 }
 
-// scale determines the scale of the RatioOrPercent values from all rows.
+// scale uses all rows to determine the scale of the RatioOrPercent values.
 func (e *Exposition) scale() catalogue.Scale {
 	settled := catalogue.ScaleUnknown
 	if e.counts.baseUnits {
@@ -373,7 +376,7 @@ func (e *Exposition) scale() catalogue.Scale {
 	return settled
 }
 
-// stateOf returns the state of an exposed value, and the value in base units.
+// stateOf returns the state of an exposed value, and the value converted to base units.
 func stateOf(sp catalogue.Spelling, exposed float64, scale catalogue.Scale) (State, float64) {
 	v, verdict := sp.Unit.Value(exposed)
 	if sp.Unit == catalogue.RatioOrPercent && verdict == catalogue.Valid {

@@ -11,8 +11,9 @@ type FindingReport struct {
 	// Name is the value of gpu.finding. Condition is the rule's condition.
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
-	// Missing lists required signals that no device has. Without them, the rule cannot be
-	// evaluated. Missing excludes holders and idle power, because other stages add them.
+	// Missing lists the required signals that no device has. If a required signal is missing, the
+	// rule cannot be evaluated. Missing does not list holders and idle power, because other stages
+	// add them.
 	Missing []string `json:"missing,omitempty"`
 }
 

@@ -2,8 +2,8 @@ package diagnose
 
 import "slices"
 
-// RecordNames records whom a row names as the holder: the batch job, which may be empty, and
-// whether the row names a container.
+// RecordNames records which holders a row names: the batch job, which may be empty, and whether the
+// row names a container.
 func (d *Device) RecordNames(job string, container bool) {
 	d.container = d.container || container
 	if job != "" && !slices.Contains(d.jobs, job) {
@@ -11,7 +11,8 @@ func (d *Device) RecordNames(job string, container bool) {
 	}
 }
 
-// moveJobsToBoard removes jobs from the holders of the instances if the jobs hold the entire board.
+// moveJobsToBoard stops counting batch jobs as holders of the MIG instances if the jobs hold the
+// entire board.
 func (d *Device) moveJobsToBoard() {
 	if d.scrape.exporter().JobsOfBoard == nil {
 		return

@@ -2,41 +2,45 @@ package diagnose
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
-// Reason is why a signal is missing. Its code is the value of the `reason` attribute of
-// gpu.signal.available. A Verdict's text is more detailed.
+// Reason is why a signal is missing. The code of a Reason is the value of the `reason` attribute of
+// gpu.signal.available. The cause in a Verdict is more specific than its Reason.
 type Reason uint8
 
 const (
-	// None is the reason for signals that are not missing.
+	// None means that the signal is not missing.
 	None Reason = iota
-	// NotInCSV signals need fields that are not in the exporter's CSV file, or that the exporter is
-	// too old to support.
+	// NotInCSV means that the signal requires a field that is not in the exporter's CSV file or
+	// that the exporter is too old to support.
 	NotInCSV
-	// NoValue signals need fields for which the exporter has no value.
+	// NoValue means that the signal requires a field for which the exporter has no value.
 	NoValue
-	// NoEvent signals count XID errors, and there was no error. Exporters 4.x expose the field only
-	// after the first error.
+	// NoEvent means that the signal counts XID errors and no error has occurred. Exporters 4.x
+	// expose the XID field only after the first error.
 	NoEvent
-	// NoProfiling signals need DCGM's profiling, which does not provide any value.
+	// NoProfiling means that the signal requires DCGM's profiling, which does not provide any
+	// values.
 	NoProfiling
-	// Frozen signals are 0 although the device is busy, because the profiler has stopped.
+	// Frozen means that the value is 0 although the device is busy, because the profiler has
+	// stopped.
 	Frozen
-	// Unread signals belong to a board that the driver cannot read.
+	// Unread means that the driver cannot read the board.
 	Unread
-	// Hardware signals do not exist for this model, this partition, or this vendor's exporter.
+	// Hardware means that this model, this partition, or this vendor's exporter does not support
+	// the signal.
 	Hardware
 	// Free means that the device has no holder.
 	Free
-	// NoPodLabels signals need rows that name the pod that holds the device.
+	// NoPodLabels means that no row names the pod that holds the device.
 	NoPodLabels
-	// UnknownScale signals need a scale or a capacity that is unknown.
+	// UnknownScale means that the signal cannot be computed because a scale or a capacity is
+	// unknown.
 	UnknownScale
-	// NumReasons is one more than the highest reason.
+	// NumReasons is the number of reasons, including None.
 	NumReasons
 )
 
-// reasons contains the code and the text of each reason. lasting is true if no change to the
-// exporter can remove the reason.
+// reasons contains the code and the text of each reason. The field lasting is true if no change to
+// the exporter can remove the reason.
 var reasons = [NumReasons]struct {
 	code, text string
 	lasting    bool
@@ -56,11 +60,12 @@ var reasons = [NumReasons]struct {
 // String returns the reason's code, or "" for None.
 func (r Reason) String() string { return reasons[r].code }
 
-// Text describes the reason. It starts with a lowercase letter and has no final period.
+// Text describes the reason. The description starts with a lowercase letter and does not end with a
+// period.
 func (r Reason) Text() string { return reasons[r].text }
 
-// Lasting reports whether no change to the exporter can remove the reason, because the cause is the
-// hardware or the way in which it is used.
+// Lasting reports whether the reason remains regardless of how the exporter is configured, because
+// it is caused by the hardware or by how the hardware is used.
 func (r Reason) Lasting() bool { return reasons[r].lasting }
 
 // ParseReason returns the reason with the given code, or false if there is none.

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Report is the diagnosis of an Exposition for users. Its JSON form is for scripts.
+// Report is the diagnosis of an Exposition for users. Scripts can read the report as JSON.
 type Report struct {
 	Exporter Exporter        `json:"exporter"`
 	Devices  []DeviceInfo    `json:"devices"`
@@ -25,10 +25,10 @@ type Report struct {
 type Exporter struct {
 	// Name is the exporter's common name.
 	Name string `json:"name"`
-	// Version is the range of exporter versions that the text indicates. It is empty if the text
-	// does not indicate a range.
+	// Version is the range of exporter versions that the scraped text indicates. Version is empty
+	// if the text does not indicate a range.
 	Version string `json:"version_looks_like,omitempty"`
-	// Driver is the driver version, if a label contains it.
+	// Driver is the driver version, if it appears in a label.
 	Driver string `json:"driver,omitempty"`
 	// Hosts are the host names in the rows.
 	Hosts []string `json:"hosts,omitempty"`
@@ -48,17 +48,19 @@ type DeviceInfo struct {
 // SignalReport reports which devices provide a signal.
 type SignalReport struct {
 	Signal string `json:"signal"`
-	// Metric and Part are the metric and the part of the Signal.
+	// Metric is the name of the signal's metric, and Part is the part of the metric that the signal
+	// covers.
 	Metric string `json:"metric"`
 	Part   string `json:"part,omitempty"`
-	// Feeds are the window metrics that are computed from the signal.
+	// Feeds lists the window metrics that are computed from the signal.
 	Feeds    []string `json:"feeds,omitempty"`
 	Optional bool     `json:"optional,omitempty"`
 	// NeverGiven is true if the vendor's exporter never provides the signal.
 	NeverGiven bool `json:"never_given,omitempty"`
-	// Kinds counts the devices that provide the signal, for each kind of device.
+	// Kinds contains one entry for each kind of device, with the number of devices that provide the
+	// signal.
 	Kinds []KindCount `json:"kinds"`
-	// Missing has one entry for each kind of device and reason.
+	// Missing has one entry for each combination of a kind of device and a reason.
 	Missing []Missing `json:"missing,omitempty"`
 }
 
@@ -67,25 +69,25 @@ type KindCount struct {
 	Kind      string `json:"kind"`
 	Available int    `json:"available"`
 	Missing   int    `json:"missing"`
-	// Elsewhere counts the devices for which the signal is measured on their board or on their
-	// instances instead.
+	// Elsewhere counts the devices that do not provide the signal because it is measured on their
+	// board or on their MIG instances.
 	Elsewhere int `json:"elsewhere"`
 }
 
-// Missing describes why devices of one kind do not have a signal.
+// Missing describes why devices of one kind do not provide a signal.
 type Missing struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason"`
 	Text   string `json:"text"`
 	// Likely is true if the scrape does not prove the reason.
 	Likely bool `json:"likely"`
-	// CanTurnOn is true if users can enable the signal, because the reason is not the hardware.
+	// CanTurnOn is true if the hardware is not the reason, so users can enable the signal.
 	CanTurnOn bool     `json:"can_turn_on"`
 	Devices   []string `json:"devices"`
 }
 
-// Complete reports whether the devices provide every signal that they support. Optional signals do
-// not count.
+// Complete reports whether the devices provide every signal that they support, except optional
+// signals.
 func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
@@ -100,8 +102,8 @@ func (s *SignalReport) CanTurnOn() bool {
 	return slices.ContainsFunc(s.Missing, func(m Missing) bool { return m.CanTurnOn })
 }
 
-// Report returns the diagnosis of the added rows. It must be called only once, after all rows have
-// been added.
+// Report returns the diagnosis of the added rows. Call Report only once, after all rows have been
+// added.
 func (e *Exposition) Report() *Report {
 	e.addRows()
 	slices.SortStableFunc(e.order, func(a, b *device) int {
@@ -127,7 +129,7 @@ func (e *Exposition) Report() *Report {
 	return r
 }
 
-// version returns the range of exporter versions that the text indicates.
+// version returns the range of exporter versions that the scraped text indicates.
 func (e *Exposition) version() string {
 	if e.scrape.exporter() != dcgm.Exporter {
 		return ""
@@ -145,7 +147,8 @@ func (d *device) id() string {
 	return d.key.board
 }
 
-// signal summarizes which devices provide the signal with index i.
+// signal summarizes which devices provide the given signal. The parameter i is the index of the
+// signal in the verdicts of each device.
 func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverGiven: s.Gap}
 	for _, kind := range []Kind{GPU, Board, Instance} {
@@ -189,17 +192,17 @@ func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 type Advice struct {
 	// CSV contains lines for the exporter's CSV file, grouped by metric.
 	CSV []Lines `json:"csv"`
-	// Newer contains lines with fields that require a newer exporter.
+	// Newer contains CSV lines for fields that only newer exporters support.
 	Newer []Lines `json:"newer_csv"`
-	// Settings describes flags, environment variables, and conditions.
+	// Settings contains advice about flags, environment variables, and conditions.
 	Settings []string `json:"settings"`
 }
 
 // Lines contains the CSV lines for one metric.
 type Lines struct {
-	// For is the metric that the lines enable.
+	// For is the name of the metric that the CSV lines enable.
 	For string `json:"for"`
-	// Feeds are the window metrics that are computed from For.
+	// Feeds lists the window metrics that are computed from the metric For.
 	Feeds []string `json:"feeds,omitempty"`
 	Lines []string `json:"lines"`
 }
@@ -245,10 +248,11 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
-	// The advice contains lines that exporters 3.x do not support, and this exporter may be one of
-	// them.
+	// The advice contains CSV lines that exporters 3.x do not support, and this exporter may be a
+	// 3.x.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
-	// Settings outside the CSV file, and how to pass the file to the exporter.
+	// Advice about settings that are not in the CSV file, and about how to pass the file to the
+	// exporter.
 	for _, setting := range []struct {
 		when bool
 		text string
@@ -271,12 +275,13 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	return out
 }
 
-// line returns the CSV line for a field, with the field's name in this exporter version.
+// line returns the CSV line for a field, with the name that this version of the exporter uses for
+// the field.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
 	name := dcgm.ListedName(f)
 	if e.scrape.Clues.Age() == Before335 {
-		name = f.Name // older exporters do not support the names from DCGM 4.0
+		name = f.Name // exporters this old do not support the field names introduced in DCGM 4.0
 	}
 	return dcgm.Line(f, name)
 }
@@ -286,7 +291,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:
 	case causeNoEvent:
-		// The field of the last error has no row before the first error.
+		// The field that contains the last XID code has no row until the first error occurs.
 		if e.scrape.Clues.Age() >= Since483 {
 			return []catalogue.ID{xidCount, xidTotal}
 		}
@@ -307,7 +312,7 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	return out
 }
 
-// addLine adds a CSV line to the group of the signal's metric.
+// addLine adds a CSV line to the group of lines for the signal's metric.
 func addLine(to *[]Lines, s *Signal, text string) {
 	if n := len(*to); n > 0 && (*to)[n-1].For == s.Metric.Name {
 		(*to)[n-1].Lines = append((*to)[n-1].Lines, text)

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// lines returns the names in all CSV lines that a report recommends.
+// lines returns the field names in all CSV lines that a report recommends.
 func lines(r *Report) []string {
 	var out []string
 	for _, group := range r.TurnOn.CSV {
@@ -81,7 +81,7 @@ func TestAdviceDependsOnTheExporter(t *testing.T) {
 	}
 }
 
-// All other fields are present, so the advice is about this field only.
+// The exporter in this test is too old to support some fields.
 func TestAdviceListsLinesOfNewerVersionsSeparately(t *testing.T) {
 	r := expose(t, "GPU_TEMP 30 UUID=GPU-1 Hostname=n").Report()
 	assert.NotContains(t, lines(r), "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "it does not support the field")
@@ -138,7 +138,8 @@ func TestAFieldWithoutAValueHasAdvice(t *testing.T) {
 	assert.NotContains(t, with("UNCORRECTABLE_REMAPPED_ROWS 0 "+h100), "dcgmi dmon")
 }
 
-// A signal that a board cannot provide is not a reason to change its exporter.
+// If a board cannot provide a signal, there is nothing to change in the configuration of its
+// exporter.
 func TestReportIsCompleteIfTheHardwareDoesNotSupportTheMissingSignals(t *testing.T) {
 	const noNVLink, noProfiling = 1, 2
 	for model, lacks := range map[string]int{
@@ -275,7 +276,7 @@ func TestEmptyListsAreNotNullInJSON(t *testing.T) {
 }
 
 // For any exposition, each device has exactly one verdict for each signal, each missing signal has
-// a reason, and no CSV line requests a field that is present.
+// a reason, and the advice contains no CSV line for a field that is already present.
 func TestVerdictsOfAllSignals(t *testing.T) {
 	fields := dcgm.Exporter.Fields()
 	rapid.Check(t, func(t *rapid.T) {

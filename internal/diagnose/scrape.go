@@ -7,40 +7,43 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// State is what a scrape shows about a field. A higher state contains more information.
+// State describes what a scrape shows about a field. A state with a higher value contains more
+// information.
 type State uint8
 
 const (
 	// Unseen means that the field has no row.
 	Unseen State = iota
-	// Declared means that the field has HELP or TYPE but no row.
+	// Declared means that the field has a HELP or TYPE line but no row.
 	Declared
 	// Blank means that the row contains a sentinel, NaN, or an impossible number instead of a
 	// value.
 	Blank
-	// Ambiguous means that the field has a value whose unit the scrape does not determine.
+	// Ambiguous means that the field has a value but the scrape does not show the unit of the
+	// value.
 	Ambiguous
-	// Stopped means that the field is 0 because the profiler has stopped.
+	// Stopped means that the value is 0 because the profiler has stopped.
 	Stopped
 	// Zero means that the value is 0.
 	Zero
-	// Positive means that the field has any other value.
+	// Positive means that the value is a valid value other than 0.
 	Positive
 )
 
-// Kind is the role of a device in MIG.
+// Kind specifies whether a device is an unpartitioned GPU, a board with MIG instances, or a MIG
+// instance.
 type Kind uint8
 
 const (
 	// GPU is a board that is not partitioned.
 	GPU Kind = iota
-	// Board is a board whose MIG instances have rows.
+	// Board is a board with MIG instances that have their own rows.
 	Board
 	// Instance is a MIG instance.
 	Instance
 )
 
-// String returns the name that JSON uses.
+// String returns the kind's name in JSON reports.
 func (k Kind) String() string { return [...]string{"gpu", "mig_board", "mig_instance"}[k] }
 
 // fieldStates contains a State for each field.
@@ -48,20 +51,20 @@ type fieldStates [catalogue.MaxFields]State
 
 func (s *fieldStates) raise(id catalogue.ID, st State) { s[id] = max(s[id], st) }
 
-// Scrape is what an exporter exposes at one time. The zero value is empty. Add all rows and set all
-// models before you request the first verdict.
+// Scrape contains everything that an exporter exposes at one time. The zero value is empty. Add all
+// rows and set the models of all devices before you request the first verdict.
 type Scrape struct {
-	// Of is the exporter. nil means dcgm-exporter.
+	// Of is the exporter. If Of is nil, the exporter is dcgm-exporter.
 	Of *catalogue.Exporter
-	// Clues are facts about the exporter that follow from the labels of all rows.
+	// Clues contains facts about the exporter that can be derived from the labels of all rows.
 	Clues   Clues
 	devices []*Device
-	// best contains the best state of each field on any device.
+	// best contains the highest state of each field across all devices.
 	best             fieldStates
 	hostsWithHolders map[string]bool // hosts with a row that names a holder
-	// bestByLikeness contains the best state of each field on the devices of one model and kind.
-	// processes is true for a field if pods have rows in addition to the device's own row. The
-	// first verdict computes both.
+	// bestByLikeness contains the highest state of each field across the devices of the same model
+	// and kind. The array processes contains true for a field if pods have rows of the field in
+	// addition to a device's own row. Both are computed when the first verdict is requested.
 	bestByLikeness map[likeness]*fieldStates
 	processes      [catalogue.MaxFields]bool
 }
@@ -70,22 +73,22 @@ type Scrape struct {
 type Device struct {
 	// Model is the exposed model name.
 	Model string
-	// Host is the device's host. If a scrape covers several hosts, the exporters of some hosts may
-	// map pods and others may not.
+	// Host is the device's host. If a scrape covers several hosts, the exporters on some hosts may
+	// map pods to devices while the exporters on other hosts do not.
 	Host string
 
 	scrape                    *Scrape
-	known                     dcgm.Model // properties of Model, for the advice on DCGM fields
+	known                     dcgm.Model // known properties of Model, which determine the advice about DCGM fields
 	parent                    *Device
 	instances                 []*Device
-	withoutHolder, withHolder fieldStates // states of the rows without and with a holder
+	withoutHolder, withHolder fieldStates // states of the fields in rows without and with a holder
 	values                    values      // values of fields that are Positive
 	hostsWithHolders          bool
-	// unread is true if the driver cannot read the board. frozen is true if the profiler has
-	// stopped.
+	// The field unread is true if the driver cannot read the board. The field frozen is true if the
+	// profiler has stopped.
 	unread, frozen bool
-	// jobs are the batch jobs that the device's rows name. container is true if a row names a
-	// container as the holder.
+	// jobs lists the batch jobs that the device's rows name. The field container is true if a row
+	// names a container as the holder.
 	jobs      []string
 	container bool
 	ambiguous bool // a row names a holder that may hold a different device instead
@@ -94,7 +97,8 @@ type Device struct {
 
 func (s *Scrape) exporter() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
 
-// Device adds a device to the scrape. If the device is a MIG instance, parent is its board.
+// Device adds a device to the scrape. The argument parent is the board of a MIG instance, or nil
+// for a board.
 func (s *Scrape) Device(parent *Device) *Device {
 	d := &Device{scrape: s, parent: parent}
 	if parent != nil {
@@ -104,12 +108,13 @@ func (s *Scrape) Device(parent *Device) *Device {
 	return d
 }
 
-// Declare records that a field has HELP or TYPE.
+// Declare records that the scrape contains a HELP or TYPE line for a field.
 func (s *Scrape) Declare(id catalogue.ID) { s.best.raise(id, Declared) }
 
-// RecordRow records a row of the device. The value is in base units and is used only if st is
-// Positive. held is true if the row names a holder. ambiguous is true if the holder may hold a
-// different device instead. reserved is true if the holder is a reservation pod.
+// RecordRow records a row of the device. The value is in base units and is used only if the state
+// is Positive. Set hostsWithHolders to true if the row names a holder, ambiguous to true if that
+// holder may hold a different device instead, and reserved to true if that holder is a reservation
+// pod.
 func (d *Device) RecordRow(id catalogue.ID, st State, value float64, hostsWithHolders, ambiguous, reserved bool) {
 	d.scrape.best.raise(id, st)
 	if st == Positive {
@@ -144,7 +149,8 @@ func (d *Device) RecordHolder() {
 	d.scrape.hostsWithHolders[d.Host] = true
 }
 
-// Kind returns the role of the device in MIG.
+// Kind returns whether the device is an unpartitioned GPU, a board with MIG instances, or a MIG
+// instance.
 func (d *Device) Kind() Kind {
 	switch {
 	case d.parent != nil:
@@ -155,8 +161,9 @@ func (d *Device) Kind() Kind {
 	return GPU
 }
 
-// state returns the state of one of the device's fields. A row without a holder belongs to the
-// device itself. A board's fields are in the rows of its instances.
+// state returns the state of one of the device's fields. Rows without a holder take precedence,
+// because they describe the device itself. Fields that apply to an entire board may appear only in
+// the rows of its instances.
 func (d *Device) state(id catalogue.ID) State {
 	st := d.withoutHolder[id]
 	if st == Unseen {
@@ -170,7 +177,7 @@ func (d *Device) state(id catalogue.ID) State {
 	return st
 }
 
-// likeness is equal for devices that should have the same fields.
+// likeness identifies a group of devices that should all have the same fields.
 type likeness struct {
 	model string
 	kind  Kind
@@ -178,7 +185,8 @@ type likeness struct {
 
 func (d *Device) likeness() likeness { return likeness{d.Model, d.Kind()} }
 
-// aggregate combines the states of all devices.
+// aggregate checks the values of all devices for contradictions and combines the states of the
+// devices.
 func (s *Scrape) aggregate() {
 	if s.bestByLikeness != nil {
 		return
@@ -211,7 +219,8 @@ func (s *Scrape) aggregate() {
 	}
 }
 
-// hasValue reports whether the device has a value of the field from which a signal can be computed.
+// hasValue reports whether the device has a value of the given field that can be used to compute a
+// signal.
 func (d *Device) hasValue(id catalogue.ID) bool {
 	f := catalogue.ByID(id)
 	switch {
@@ -227,7 +236,8 @@ func (d *Device) hasValue(id catalogue.ID) bool {
 	return d.state(id) >= Zero
 }
 
-// hasAnySet reports whether the device has all fields of at least one of the signal's sets.
+// hasAnySet reports whether the device has all fields in at least one of the signal's sets of
+// fields.
 func (d *Device) hasAnySet(s *Signal) bool {
 	for i, set := range s.Sets {
 		if d.hasSet(s, i, set) {
@@ -237,9 +247,9 @@ func (d *Device) hasAnySet(s *Signal) bool {
 	return false
 }
 
-// hasSet reports whether the device has all fields of the signal's set with the given index, and
-// whether the signal can be computed from them. For this check, every positive value is replaced by
-// 1.
+// hasSet reports whether the device has all fields in one of the signal's sets, and whether the
+// signal can be computed from these fields. To check this, hasSet computes the signal with every
+// positive value replaced by 1.
 func (d *Device) hasSet(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {

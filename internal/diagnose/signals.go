@@ -9,20 +9,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Signal is a metric that the distribution emits, or a part of the metric that has its own fields.
+// Signal is a metric that the distribution emits, or a part of such a metric that is computed from
+// its own fields.
 type Signal struct {
 	*catalogue.Signal
-	// Sources are the sets of fields from which the signal can be computed. The usual set comes
-	// first. A signal without sources is derived from labels.
+	// Sources contains the sets of fields from which the signal can be computed. The set that is
+	// usually used comes first. If Sources is empty, the signal is derived from labels.
 	Sources [][]catalogue.ID
-	// Feeds are the window metrics that are computed from the signal.
+	// Feeds lists the window metrics that are computed from the signal.
 	Feeds []*signal.Metric
 	// Gap is true if this exporter never provides the signal although dcgm-exporter does.
 	Gap bool
 }
 
 // Fields returns the fields from which the signal is usually computed, with their names in the CSV
-// file of exporters 4.x. It returns nil for a signal that is derived from labels.
+// file of exporters 4.x. If the signal is derived from labels, Fields returns nil.
 func (s *Signal) Fields() []string {
 	if len(s.Sources) == 0 {
 		return nil
@@ -34,7 +35,8 @@ func (s *Signal) Fields() []string {
 	return out
 }
 
-// scope returns where the signal is measured if the board is partitioned.
+// scope returns whether the signal is measured on the board or on the MIG instances if the board is
+// partitioned.
 func (s *Signal) scope() catalogue.Scope {
 	if len(s.Sources) == 0 {
 		return catalogue.Instance
@@ -42,12 +44,12 @@ func (s *Signal) scope() catalogue.Scope {
 	return catalogue.ByID(s.Sources[0][0]).Scope
 }
 
-// Signals returns every signal that dcgm-exporter can provide, in the order of a report. Callers
-// must not modify the signals.
+// Signals returns every signal that dcgm-exporter can provide, in the order in which reports list
+// them. Callers must not modify the signals.
 func Signals() []*Signal { return slices.Clone(signals) }
 
-// signalsByExporter contains the signals of each exporter, followed by dcgm-exporter's signals that
-// the exporter never provides.
+// signalsByExporter lists, for each exporter, the signals that the exporter provides, followed by
+// the signals that only dcgm-exporter provides.
 var (
 	signalsByExporter = signalsOf(exporters.All)
 	signals           = signalsByExporter[dcgm.Exporter]
@@ -77,7 +79,7 @@ func signalsOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }
 
-// Fields for which there is specific advice.
+// Fields that the code in this package handles individually.
 var (
 	fbReserved = field("DCGM_FI_DEV_FB_RESERVED")
 	gpuUtil    = field("DCGM_FI_DEV_GPU_UTIL")

@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Every sample metric can be diagnosed. The same is true for every window metric, except those
-// about the window itself.
+// Every sample metric can be diagnosed. Every window metric can be diagnosed too, except the
+// metrics that describe the window itself.
 func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 	var told []*signal.Metric
 	names := map[string]bool{}
@@ -19,7 +19,7 @@ func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 		names[s.Name()] = true
 		told = append(append(told, s.Metric), s.Feeds...)
 	}
-	for m := range dcgm.Exporter.Gaps { // metrics that only other vendors provide
+	for m := range dcgm.Exporter.Gaps { // metrics that only other vendors' exporters provide
 		told = append(told, m)
 		for _, w := range m.Windows {
 			told = append(told, w.Metric)

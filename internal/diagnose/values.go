@@ -7,7 +7,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// values contains the highest value of each field, separately for rows without and with a holder.
+// values contains the highest value of each field in rows without a holder, and the highest value
+// in rows with a holder.
 type values [catalogue.MaxFields]struct{ withoutHolder, withHolder float64 }
 
 // value returns the value of a field whose state is Positive.
@@ -25,10 +26,11 @@ func (d *Device) value(id catalogue.ID) float64 {
 	return highest
 }
 
-// checkedDevice is a device whose values are checked for contradictions.
+// checkedDevice provides the values of a device to the code that checks them for contradictions.
 type checkedDevice struct{ *Device }
 
-// Value implements catalogue.Values. A single scrape does not show the rates of counters.
+// Value implements catalogue.Values. The rates of counters are never available, because they cannot
+// be computed from a single scrape.
 func (c checkedDevice) Value(id catalogue.ID, rate bool) (float64, bool) {
 	if rate || !c.hasValue(id) {
 		return 0, false
@@ -48,7 +50,7 @@ func (c checkedDevice) Capacity(s *catalogue.Signal) float64 {
 	return s.Capacity(&capacities, withHolder)
 }
 
-// Drop implements catalogue.Values. It marks the field's value as not observed.
+// Drop implements catalogue.Values. Drop marks the value of the field as not observed.
 func (d *Device) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	d.withoutHolder[id] = Blank
 	if why == catalogue.Frozen {
@@ -56,7 +58,8 @@ func (d *Device) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	}
 }
 
-// isUnread reports whether all vital fields of a board are exposed as 0.
+// isUnread reports whether the device is a board whose vital fields are all 0, which means that the
+// driver cannot read the board.
 func (d *Device) isUnread() bool {
 	vitals := d.scrape.exporter().VitalIDs
 	return d.parent == nil && len(vitals) > 0 &&

@@ -8,19 +8,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Verdict describes whether a device provides a signal.
+// Verdict states whether a device provides a signal and, if it does not, the reason.
 type Verdict struct {
 	Signal *Signal
-	// Available is true if the scrape contains the fields or labels of the signal.
+	// Available is true if the scrape contains the fields or labels from which the signal is
+	// computed.
 	Available bool
-	// Elsewhere is true if the signal is measured on the instance's board, or on the board's
-	// instances, instead of on this device.
+	// Elsewhere is true if the signal is measured on a different device: for a MIG instance, on its
+	// board; for a board, on its MIG instances.
 	Elsewhere bool
-	// cause is why the signal is missing.
+	// cause specifies why the signal is missing.
 	cause cause
 	// Likely is true if the scrape does not prove the reason.
 	Likely bool
-	// Missing lists the fields that would enable the signal.
+	// Missing lists the missing fields that would enable the signal.
 	Missing []catalogue.ID
 }
 
@@ -75,8 +76,8 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true
 		return v
 	}
-	// Usually, the cause for the first source is reported. The cause for another source is reported
-	// only if the first source cannot be enabled and the other source can.
+	// Usually, the verdict contains the cause for the signal's first source. It contains the cause
+	// for another source only if users cannot enable the first source but can enable the other one.
 	for i, set := range s.Sources {
 		missing, cause, likely := d.why(set)
 		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {
@@ -86,8 +87,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 	return v
 }
 
-// checkCapacity marks the signal of a link's utilization as missing if the link's capacity is
-// unknown.
+// checkCapacity marks a link utilization signal as missing if the link's capacity is unknown.
 func (d *Device) checkCapacity(v *Verdict) {
 	sg := v.Signal
 	if sg.Capacity == nil || len(sg.Inputs) > 0 && !slices.ContainsFunc(sg.Inputs, func(id catalogue.ID) bool { return !d.hasValue(id) }) {
@@ -102,7 +102,8 @@ func (d *Device) checkCapacity(v *Verdict) {
 	v.Available, v.cause = false, causeCapacity
 }
 
-// checkHolder checks the labels that name pods.
+// checkHolder determines whether the holder signal is available, based on the labels that name
+// pods.
 func (d *Device) checkHolder(v *Verdict) {
 	switch {
 	case d.unread:
@@ -122,7 +123,8 @@ func (d *Device) checkHolder(v *Verdict) {
 	}
 }
 
-// checkProcesses checks whether pods have rows in addition to the device's own row.
+// checkProcesses determines whether a signal about processes is available, which is the case if
+// pods have rows in addition to the device's own row.
 func (d *Device) checkProcesses(v *Verdict) {
 	id := v.Signal.Sources[0][0]
 	switch {
@@ -143,7 +145,7 @@ func (d *Device) checkProcesses(v *Verdict) {
 	}
 }
 
-// processRows reports whether pods have rows of a field in addition to the device's own row.
+// processRows reports whether the field has rows for pods in addition to the device's own row.
 func (d *Device) processRows(id catalogue.ID) bool {
 	return d.hostsWithHolders && d.withoutHolder[id] != Unseen && d.withHolder[id] >= Zero
 }

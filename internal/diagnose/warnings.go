@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Warning describes why the numbers in the output are easy to misinterpret.
+// Warning describes a reason why users might misinterpret the numbers in the output.
 type Warning struct {
 	// Code identifies the warning in scripts.
 	Code string `json:"code"`
@@ -77,7 +77,7 @@ func (e *Exposition) warnings() []Warning {
 	return out
 }
 
-// copied returns the devices on which the rows of all pods have the same value.
+// copied returns the devices for which the rows of several pods contain the same value.
 func (e *Exposition) copied() []*device {
 	type key struct {
 		device *device
@@ -99,9 +99,9 @@ func (e *Exposition) copied() []*device {
 	return out
 }
 
-// falseZeros returns devices that are busy according to other fields although profiling reports 0:
-// idle contains devices with 0 in all profiling fields, and pcie contains devices with 0 in all
-// PCIe rates.
+// falseZeros returns devices that are busy according to some fields while other fields are 0. The
+// list idle contains the devices whose profiling activity fields are all 0. The list pcie contains
+// the devices whose PCIe rates are 0 in both directions.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	for _, d := range e.order {
 		zeros, positive := 0, 0
@@ -124,13 +124,13 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	return idle, pcie
 }
 
-// activities are fields for which profiling always reports a positive value on a busy GPU.
+// activities lists the profiling fields that are always positive while a GPU is busy.
 var activities = []catalogue.ID{
 	field("DCGM_FI_PROF_GR_ENGINE_ACTIVE"), field("DCGM_FI_PROF_SM_ACTIVE"), field("DCGM_FI_PROF_SM_OCCUPANCY"),
 	field("DCGM_FI_PROF_DRAM_ACTIVE"), field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
 }
 
-// exposedTwice returns the boards that are exposed with two hosts or by two scrape targets.
+// exposedTwice returns the boards that are exposed under two host names or by two scrape targets.
 func (e *Exposition) exposedTwice() []*device {
 	var out []*device
 	boards := map[string]bool{}
@@ -149,7 +149,7 @@ func (e *Exposition) exposedTwice() []*device {
 // mostNames is the maximum number of names in one sentence.
 const mostNames = 4
 
-// list formats the names of the devices for users.
+// list formats the names of devices for display to users.
 func list(devices []*device) string {
 	var names []string
 	for _, d := range devices {
@@ -164,7 +164,7 @@ func list(devices []*device) string {
 	return Some(names)
 }
 
-// short formats the names of the fields without their common prefix.
+// short formats the names of DCGM fields without their common prefix.
 func short(names []string) string {
 	var out []string
 	for _, n := range names {
@@ -173,7 +173,7 @@ func short(names []string) string {
 	return Some(out)
 }
 
-// Some formats the first names and the number of remaining names.
+// Some formats the first few names in the list and the number of remaining names.
 func Some(names []string) string {
 	if len(names) > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
@@ -181,7 +181,7 @@ func Some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// onHosts formats the hosts in parentheses, to be appended to a sentence.
+// onHosts formats host names in parentheses so that they can be appended to a sentence.
 func onHosts(hosts []string) string {
 	if len(hosts) == 0 {
 		return ""

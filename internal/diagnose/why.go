@@ -8,13 +8,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// replaceable reports whether the signal may be available from a second source although this is the
-// cause for the first source.
+// replaceable reports whether users may be able to enable another source of the signal if the first
+// source is missing for this cause.
 func (c cause) replaceable() bool {
 	return c == causeNoProfiling || c == causeUnprofiled || c == causeVGPU || c == causeOldExporter
 }
 
-// canBeListed reports whether there is a CSV line for each field.
+// canBeListed reports whether every field can be added to the exporter's CSV file.
 func canBeListed(ids []catalogue.ID) bool {
 	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return dcgm.AdviceFor(id).Help == "" })
 }
@@ -26,15 +26,15 @@ func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause,
 			missing = append(missing, id)
 		}
 	}
-	if len(missing) == 0 { // no field is missing, but both memory fields are 0
+	if len(missing) == 0 { // no field is missing, but the signal cannot be computed because both memory fields are 0
 		return set, causeNoValue, false
 	}
 	because, likely = d.whyField(missing[0])
 	return missing, because, likely
 }
 
-// whyField returns why the scrape has no value for a field. It first checks the value in the row,
-// then the limits of the hardware, and then the rest of the scrape.
+// whyField returns why the scrape has no value for a field. whyField first checks the field's row,
+// then the limitations of the hardware, and then the rest of the scrape.
 func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	s := d.scrape
 	f, advice := catalogue.ByID(id), dcgm.AdviceFor(id)
@@ -49,7 +49,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	case state == Stopped:
 		return causeFrozen, false
 	case state == Zero && slices.Contains(s.exporter().VitalIDs, id):
-		return causeNoValue, false // every board has this sensor
+		return causeNoValue, false // every board has this sensor, so 0 is not a real value
 	case state == Zero && f.ZeroIsNone && f.Unit == catalogue.Celsius:
 		return causeSensor, false
 	case d.known.Virtual && advice.Absent&dcgm.InGuests != 0:
@@ -69,7 +69,7 @@ func (d *Device) whyField(id catalogue.ID) (because cause, likely bool) {
 	case d.Kind() == Instance && f.Unit == catalogue.MiB && strings.HasPrefix(s.Clues.Driver+".", branchWithoutInstanceMemory+"."):
 		return causeDriver, true
 	case f.Kind == catalogue.Code && s.Clues.Age() >= Since335 && s.best[id] == Positive:
-		return causeNoEvent, true // exporters that omit zeros expose a row only after the first error
+		return causeNoEvent, true // these exporters omit zeros, so the device has a row only after its first error
 	case s.bestByLikeness[d.likeness()][id] >= Zero:
 		return causeNoValue, true
 	case s.best[id] >= Blank && d.Kind() == Instance:
@@ -107,8 +107,8 @@ func (s *Scrape) profilingFails() bool {
 	return listed
 }
 
-// linked reports whether a board of the device's model has nonzero traffic or errors on NVLink.
-// Zeros do not prove a link, because boards without a bridge also report them.
+// linked reports whether any board of the device's model has nonzero NVLink traffic or errors. A
+// value of 0 does not prove that there is a link, because boards without a bridge also report 0.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
 		if dcgm.AdviceFor(catalogue.ID(id)).NVLink && d.scrape.bestByLikeness[d.likeness()][id] == Positive {
@@ -119,8 +119,8 @@ func (d *Device) linked() bool {
 }
 
 // lacksCounter reports whether the field is an NVLink error counter that exists only in a different
-// NVLink generation. It returns false if the model's generation is unknown or the field exists in
-// all generations.
+// NVLink generation. If the model's NVLink generation is unknown or the field exists in all
+// generations, lacksCounter returns false.
 func (d *Device) lacksCounter(field *dcgm.Advice) bool {
 	return field.NVLinkGeneration != 0 && d.known.NVLinkGeneration != 0 && field.NVLinkGeneration != d.known.NVLinkGeneration
 }

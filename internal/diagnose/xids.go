@@ -9,7 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// XIDReport describes an XID code in the exposition, with its entry in NVIDIA's catalog.
+// XIDReport describes an XID code that occurs in the exposition, and what NVIDIA's catalog says
+// about the code.
 type XIDReport struct {
 	Code int `json:"code"`
 	// Meaning, Action, and Advice are empty if the catalog does not contain the code.
@@ -18,8 +19,8 @@ type XIDReport struct {
 	Advice  string `json:"advice,omitempty"`
 	// Fatal is true if only a reset or a reboot clears the error.
 	Fatal bool `json:"fatal"`
-	// Devices are the devices that had the error. The exposition does not show when the error
-	// occurred.
+	// Devices lists the IDs of the devices on which the error occurred. The exposition does not
+	// show when the error occurred.
 	Devices []string `json:"devices"`
 }
 
@@ -39,7 +40,7 @@ func xidCode(sp catalogue.Spelling, exposed float64, label string) int {
 	return 0
 }
 
-// xids returns the XID codes in the rows. Fatal codes come first.
+// xids returns a report for each XID code in the rows, with fatal codes first.
 func (e *Exposition) xids() []XIDReport {
 	var out []XIDReport
 	for _, d := range e.order {

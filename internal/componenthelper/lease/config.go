@@ -13,8 +13,8 @@ import (
 
 const (
 	minRetryPeriod = 100 * time.Millisecond
-	// retryJitter is JitterFactor of client-go, which requires that renew_deadline is longer than
-	// retry_period times this factor.
+	// retryJitter equals client-go's JitterFactor. client-go requires renew_deadline to be longer
+	// than retry_period times this factor.
 	retryJitter = 1.2
 
 	podNamespaceEnv = "POD_NAMESPACE"
@@ -23,20 +23,21 @@ const (
 // namespaceFile contains the namespace of the pod in which the process runs.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Config configures leader election among replicas. It is the section leader_election of a
-// component's configuration.
+// Config configures leader election among replicas. A component's configuration contains it as the
+// section leader_election.
 type Config struct {
-	// Enabled is true if a replica needs the Lease to lead. Otherwise, every replica leads.
+	// Enabled is true if only the replica that holds the Lease leads. Otherwise, every replica
+	// leads.
 	Enabled bool `mapstructure:"enabled"`
 	// Namespace is the namespace of the Lease. The default is the environment variable
 	// POD_NAMESPACE or, if that is unset, the namespace of the service account.
 	Namespace string `mapstructure:"namespace"`
-	// Name is the Lease's name. Replicas with the same name compete.
+	// Name is the Lease's name. Replicas that use the same Lease name compete for leadership.
 	Name string `mapstructure:"name"`
 	// LeaseDuration is how long other replicas wait after the last renewal of the Lease before they
 	// may acquire it.
 	LeaseDuration time.Duration `mapstructure:"lease_duration"`
-	// RenewDeadline is how long the leader tries to renew the Lease before it stops leading.
+	// RenewDeadline is how long the leader keeps trying to renew the Lease before it stops leading.
 	RenewDeadline time.Duration `mapstructure:"renew_deadline"`
 	// RetryPeriod is the time between attempts to acquire or renew the Lease.
 	RetryPeriod time.Duration `mapstructure:"retry_period"`
@@ -55,8 +56,8 @@ func NewDefaultConfig(name string) Config {
 	}
 }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values.
+// Validate implements confmap.Validator. Each error message includes the field's name, its value,
+// and the allowed values.
 func (cfg *Config) Validate() error {
 	if !cfg.Enabled {
 		return nil
@@ -96,5 +97,5 @@ func orOwnNamespace(namespace string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// String returns namespace/name of the Lease, for messages.
+// String returns the Lease's namespace and name as namespace/name, for use in messages.
 func (cfg *Config) String() string { return cfg.namespace() + "/" + cfg.Name }

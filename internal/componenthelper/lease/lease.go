@@ -1,5 +1,6 @@
-// Package lease elects a leader among replicas with a Kubernetes Lease and gives the leader a
-// [Term]. It also contains [Record], a string in a Lease that many processes read and write.
+// Package lease uses a Kubernetes Lease to elect a leader among replicas and gives the leader a
+// [Term]. The package also contains [Record], a string in a Lease that many processes read and
+// write.
 //
 // The service account needs permission to get, create, and update leases (API group
 // coordination.k8s.io) in the Lease's namespace.
@@ -20,20 +21,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Term is a period in which this replica leads. When the term ends, its context is done. The
-// replica leads only while [Term.IsLeading] returns true.
+// Term is a period during which this replica is the leader. When the term ends, its context is
+// canceled. The replica is the leader only while [Term.IsLeading] returns true.
 type Term struct {
 	ctx   context.Context
 	valid func() bool
 }
 
-// Context returns a context that is done when the term ends.
+// Context returns a context that is canceled when the term ends.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// IsLeading reports whether the replica leads now. It returns false for a nil Term.
+// IsLeading reports whether the replica is currently the leader. It returns false for a nil Term.
 func (t *Term) IsLeading() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
-// LeadingValue returns 1 while the replica leads and 0 otherwise. It is for self-metrics.
+// LeadingValue returns 1 while the replica is the leader and 0 otherwise, for use in self-metrics.
 func (t *Term) LeadingValue() int64 {
 	if t.IsLeading() {
 		return 1
@@ -41,12 +42,14 @@ func (t *Term) LeadingValue() int64 {
 	return 0
 }
 
-// Run takes part in the election until ctx is done. At the beginning of each term, it calls lead
-// with the term. At the end, it releases the Lease, so work that needs the term must have ended by
-// then. If leader election is disabled, there is a single term, which ends with ctx.
+// Run takes part in the election until ctx is done. At the beginning of each term, Run calls lead
+// and passes it the term. At the end of each term, Run releases the Lease, so all work that
+// requires leadership must be finished by then. If leader election is disabled, there is a single
+// term, which ends when ctx is done.
 //
-// Run calls result with the error when a request for the Lease fails, and with nil when a later
-// request succeeds or another replica leads. It does not repeat a result that has not changed.
+// When a request for the Lease fails, Run passes the error to the result function. When a later
+// request succeeds or another replica becomes the leader, Run passes nil. Run does not report the
+// same result twice in a row.
 func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func(*Term), result func(error)) error {
 	if !cfg.Enabled {
 		lead(&Term{ctx: ctx, valid: func() bool { return true }})
@@ -58,7 +61,7 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 		return err
 	}
 	namespace, identity := cfg.namespace(), host+"_"+rand.Text()
-	// client-go would write to standard error each time the leader changes.
+	// Without this logger, client-go would write to standard error each time the leader changes.
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, cfg.Name,
 		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
@@ -67,9 +70,10 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	}
 	reported := ""
 	report := func(err error) {
-		// An attempt makes several kinds of requests. The kind of request, the object, and the
-		// connection are part of the error text. Only the reason from the API server, if there is
-		// one, is the same in all of these errors.
+		// An attempt to get or renew the Lease makes several kinds of requests. The error text
+		// contains the kind of request, the object, and the connection, so it differs from request
+		// to request. Only the API server's reason, if there is one, is the same in all of these
+		// errors.
 		problem := ""
 		if err != nil {
 			problem = "error " + string(apierrors.ReasonForError(err))
@@ -96,12 +100,12 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 				OnStartedLeading: func(ctx context.Context) {
 					lead(&Term{
 						ctx: ctx,
-						// If this process was suspended for a while, Check may detect that the
-						// Lease has expired before the elector does.
+						// If this process was suspended for a while, elector.Check may detect that
+						// the Lease has expired before elector.IsLeader does.
 						valid: func() bool { return elector.IsLeader() && elector.Check(0) == nil },
 					})
 				},
-				OnStoppedLeading: func() {}, // the term's context is already done
+				OnStoppedLeading: func() {}, // the term's context has already been canceled
 			},
 		})
 		if err != nil {
@@ -145,7 +149,7 @@ func (l watchedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 
 func (l watchedLock) written(ctx context.Context, err error) {
 	// A conflict means that another replica was faster, or that an earlier request of this process
-	// has written the Lease.
+	// has already written the Lease.
 	if err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		l.result(nil)
 		return

@@ -35,7 +35,7 @@ func config(namespace string, change ...func(*Config)) Config {
 	return cfg
 }
 
-// replica takes part in an election. It stores its term and the reported results, in order.
+// replica is a participant in an election. It stores its term and the reported results, in order.
 type replica struct {
 	stop  func()
 	mu    sync.Mutex
@@ -82,7 +82,7 @@ func (r *replica) newResults() []error {
 	return said
 }
 
-// pass advances the clock of the synctest bubble.
+// pass lets the given time pass in the synctest bubble.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -107,7 +107,8 @@ func TestOneOfTwoLeadsAndTheOtherTakesOverImmediately(t *testing.T) {
 	})
 }
 
-// refusing makes requests for Leases fail. set sets the function that returns the error for a verb.
+// refusing makes requests for Leases fail. The returned function set replaces the function that
+// determines the error for each verb.
 func refusing(client *fake.Clientset) (set func(failure func(verb string) error)) {
 	var mu sync.Mutex
 	fails := func(string) error { return nil }
@@ -130,7 +131,7 @@ func forbidden(verb string) error {
 	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "leader", errors.New("cannot "+verb))
 }
 
-// away returns the error of a request if the API server does not respond.
+// away returns the error that a request gets when the API server does not respond.
 func away(verb string) error {
 	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
 }
@@ -157,7 +158,7 @@ func TestALeaderThatCannotRenewStopsAndReportsWhy(t *testing.T) {
 	})
 }
 
-// Two kinds of requests alternate, and each error contains the kind of request.
+// Two kinds of requests fail alternately, and each error text contains the kind of request.
 func TestAnErrorIsReportedOnceUntilItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
-// conflictBackoff is the delay before a write is retried after a conflict. Many processes may write
-// at the same time. Each conflict means that another process has succeeded.
+// conflictBackoff is the delay before a write is retried after a conflict. Many processes may try
+// to write the Lease at the same time. Each conflict means that another process has written it.
 var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 12, Cap: time.Second}
 
 // RecordConfig configures a [Record].
@@ -24,12 +24,12 @@ type RecordConfig struct {
 	Enabled bool `mapstructure:"enabled"`
 	// Namespace is the namespace of the Lease. It has the same default as [Config.Namespace].
 	Namespace string `mapstructure:"namespace"`
-	// Name is the Lease's name. Processes with the same name share the record.
+	// Name is the Lease's name. Processes that use the same Lease name share the record.
 	Name string `mapstructure:"name"`
 }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values.
+// Validate implements confmap.Validator. Each error message includes the field's name, its value,
+// and the allowed values.
 func (cfg *RecordConfig) Validate() error {
 	if !cfg.Enabled {
 		return nil
@@ -45,8 +45,9 @@ func (cfg *RecordConfig) Validate() error {
 	return p.Err()
 }
 
-// Record is a string that processes share. It is stored in an annotation of a Lease that has no
-// holder. A write succeeds only if no other process has changed the Lease since it was read.
+// Record is a string that processes share. The string is stored in an annotation of a Lease that
+// has no holder. A write succeeds only if no other process has changed the Lease since this process
+// read it.
 type Record struct {
 	client kubernetes.Interface
 	cfg    RecordConfig
@@ -59,7 +60,7 @@ func NewRecord(client kubernetes.Interface, cfg RecordConfig, key string) *Recor
 	return &Record{client: client, cfg: cfg, key: key}
 }
 
-// Get returns the string, or "" if the Lease does not contain one.
+// Get returns the shared string, or "" if the Lease does not contain one.
 func (r *Record) Get(ctx context.Context) (string, error) {
 	l, err := r.client.CoordinationV1().Leases(r.cfg.Namespace).Get(ctx, r.cfg.Name, metav1.GetOptions{})
 	switch {
@@ -71,9 +72,10 @@ func (r *Record) Get(ctx context.Context) (string, error) {
 	return l.Annotations[r.key], nil
 }
 
-// Update replaces the string with the result of change. If another process writes in the meantime,
-// Update calls change again with the new string. If change returns false, Update writes nothing. It
-// creates the Lease if it does not exist.
+// Update passes the shared string to the function change and stores the string that change returns.
+// If another process changes the Lease in the meantime, Update calls change again with the new
+// string. If change returns false, Update writes nothing. If the Lease does not exist, Update
+// creates it.
 func (r *Record) Update(ctx context.Context, change func(text string) (string, bool)) error {
 	leases := r.client.CoordinationV1().Leases(r.cfg.Namespace)
 	var conflict error

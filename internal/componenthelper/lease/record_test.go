@@ -56,7 +56,7 @@ func TestARecordThatIsToStayIsNotWritten(t *testing.T) {
 	assert.Len(t, client.Actions(), 1, "the same text is not written again")
 }
 
-// Annotations that other programs have set on the Lease are kept.
+// Update keeps annotations that other programs have set on the Lease.
 func TestARecordDoesNotChangeTheRestOfTheLease(t *testing.T) {
 	client := fake.NewClientset()
 	kubetest.VersionLeases(client)
