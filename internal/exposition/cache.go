@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// sweepSlack is the minimum number of stale entries for a sweep.
+// sweepSlack is the number of stale cache entries that never cause a sweep.
 const sweepSlack = 64
 
-// series is a parsed series. It is kept small, because a node has thousands of series.
+// series is a parsed series. The struct is kept small, because a node has thousands of series.
 type series struct {
 	metric  *Metric
 	set     *LabelSet
 	variant *variant // nil if the text after the metric name equals the label set's text
-	twin    *series  // the next series whose text has the same hash
-	next    *series  // the next series in the last body that contained both
+	twin    *series  // the next series in the list of series whose texts have the same hash
+	next    *series  // the series that followed this one in the last body that contained both
 	seen    uint32   // generation of the last body that contained this text
 	sampled uint32   // generation of the last body with a sample of this series; used only on canonical series
 }
 
-// variant is set for a series whose text differs from the label set's text in spaces or label
+// variant contains the text of a series that differs from the label set's text in spaces or label
 // order.
 type variant struct {
 	tail      string
@@ -35,7 +35,7 @@ func (s *series) tail() string {
 	return s.set.tail
 }
 
-// canonical returns the series that represents all spellings of s.
+// canonical returns the series that represents s and all other spellings of the same series.
 func (s *series) canonical() *series {
 	if s.variant != nil {
 		return s.variant.canonical
@@ -52,13 +52,13 @@ func (p *Parser) lookup(text []byte) *series {
 	return s
 }
 
-// is reports whether s has the given text.
+// is reports whether the series s has the given text.
 func (s *series) is(text []byte) bool {
 	i, tail := len(s.metric.Name), s.tail()
 	return len(text) == i+len(tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == tail
 }
 
-// intern creates the series of a parsed line.
+// intern adds the series of a parsed line to the cache.
 func (p *Parser) intern(line []byte, r reading) *series {
 	tail := string(line[r.nameEnd:r.textEnd])
 	set := p.set(tail, r.nameEnd)
@@ -94,7 +94,7 @@ func (p *Parser) hashOf(s *series) uint64 {
 // an attacker cannot construct two sets with the same key.
 type setKey [2]uint64
 
-// metric returns the metric with the given name. It adds the metric if necessary.
+// metric returns the metric with the given name. If the metric does not exist, it is added.
 func (p *Parser) metric(name []byte) *Metric {
 	m := p.metrics[string(name)]
 	if m == nil {
@@ -104,9 +104,10 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// set returns the label set in p.spans. It adds the set if necessary. The spans are offsets into a
-// line, and tail is the rest of the line from offset start. Labels share memory with tail unless
-// they had to be decoded.
+// set returns the label set whose labels are at the positions p.spans. If the label set does not
+// exist, it is added. The positions are offsets into a line, and the argument tail is the part of
+// the line that begins at offset start. Labels share memory with tail unless they had to be
+// decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))
 	p.sorted = append(p.sorted[:0], labels...)
@@ -114,7 +115,8 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	slices.SortFunc(p.sorted, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 	p.buf = p.buf[:0]
 	for _, l := range p.sorted {
-		// Label names and valid UTF-8 never contain 0xFF, so the key is unambiguous.
+		// Label names and valid UTF-8 never contain the byte 0xFF, so different label sets always
+		// result in different bytes.
 		p.buf = append(append(p.buf, l.Name...), 0xFF)
 		p.buf = append(append(p.buf, l.Value...), 0xFF)
 	}
@@ -127,8 +129,9 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	return set
 }
 
-// firstOfEach keeps only the first label with each name. dcgm-exporter up to 4.8.2 writes its own
-// labels before the pod's labels, which may have the same names.
+// firstOfEach removes repeated labels and keeps the first label with each name. Up to version
+// 4.8.2, dcgm-exporter writes its own labels before the pod's labels, which may have the same
+// names.
 func firstOfEach(labels []Label) []Label {
 	for i := 1; i < len(labels); i++ {
 		if slices.ContainsFunc(labels[:i], func(l Label) bool { return l.Name == labels[i].Name }) {
@@ -139,9 +142,10 @@ func firstOfEach(labels []Label) []Label {
 	return labels
 }
 
-// sweep removes entries that neither the current nor the previous body used, if they may be more
-// than half of the cache. It rebuilds the maps, because Go maps never shrink. It runs again only
-// after as many entries were added as were kept, so the cost is proportional to the input.
+// sweep removes cache entries that neither the current nor the previous body used, if these may be
+// more than half of all entries. The maps are rebuilt, because Go maps never shrink. The next sweep
+// happens only after as many entries were added as were kept, so the cost is proportional to the
+// input.
 func (p *Parser) sweep() {
 	if p.size+len(p.metrics) <= 2*p.touched+sweepSlack {
 		return

@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// chunkSize is the maximum number of bytes of a body in memory at a time, except for lines that are
-// longer.
+// chunkSize is the maximum number of bytes of a body that are in memory at the same time. A longer
+// line increases the size of the buffer.
 const chunkSize = 64 << 10
 
-// chunk is the part of a body that is in memory.
+// chunk contains the part of a body that is currently in memory.
 type chunk struct {
 	buf   []byte
 	given int // buf[:given] contains the lines that the last call of fill returned
-	// tooLong is true if the last returned lines follow a line longer than MaxLine. skipping is
-	// true until the end of such a line has been read.
+	// The field tooLong is true if the last call of fill found a line longer than MaxLine. The
+	// field skipping is true until the end of that line has been read.
 	tooLong, skipping bool
 }
 
@@ -30,7 +30,7 @@ func newChunk() *chunk {
 	return &chunk{buf: make([]byte, 0, chunkSize)}
 }
 
-// release frees the buffer if a long line has increased its size.
+// release returns the chunk to the pool, unless a long line has increased the size of its buffer.
 func (c *chunk) release() {
 	if cap(c.buf) == chunkSize {
 		*c = chunk{buf: c.buf[:0]}
@@ -38,8 +38,8 @@ func (c *chunk) release() {
 	}
 }
 
-// fill reads more data and returns the complete lines, which are valid until the next call. It
-// returns io.EOF together with the last lines.
+// fill reads more data and returns the complete lines. The returned lines are valid until the next
+// call of fill. The last lines are returned together with io.EOF.
 func (c *chunk) fill(r io.Reader) (lines []byte, err error) {
 	c.buf = append(c.buf[:0], c.buf[c.given:]...)
 	c.given, c.tooLong = 0, false

@@ -51,7 +51,8 @@ func TestReadingABodyInPiecesHasTheSameResult(t *testing.T) {
 	}
 }
 
-// canonicalEqual compares scrapes without printing megabyte-long lines on failure.
+// canonicalEqual compares two scrapes. Unlike assert.Equal, it does not print megabytes of text if
+// they differ.
 func canonicalEqual(a, b *Scrape) bool { return assert.ObjectsAreEqual(canonical(a), canonical(b)) }
 
 func TestAnErrorInABodyDoesNotAffectTheNextOne(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package exposition parses the Prometheus text format as all versions of dcgm-exporter write it.
-// It caches parsed series, because every scrape contains the same series. It parses line by line,
-// so that a bad line does not affect other lines.
+// The parser caches parsed series, because most series occur in every scrape. Each line is parsed
+// separately, so that an invalid line does not affect other lines.
 //
 // # Accepted deviations
 //
@@ -9,29 +9,31 @@
 //     of braces; CRLF; no newline at the end.
 //   - Label values that are not escaped: quotes, backslashes, braces, commas, and number signs
 //     inside a value (exporters up to 4.8.2 escape nothing).
-//   - Timestamps and exemplars after the value. They are ignored unless timestamps are honored.
+//   - Timestamps and exemplars after the value. Exemplars are ignored. Timestamps are ignored
+//     unless [Parser.HonorTimestamps] has been called.
 //
-// A line that cannot be parsed is skipped and counted by [Reason].
+// If a line cannot be parsed, the parser skips the line and counts it under the [Reason].
 //
 // # How a label value ends
 //
-// The parser tries the strict grammar first: a value ends at the first quote without a preceding
-// backslash, and \\, \" and \n are escapes. If the line does not match the strict grammar, the
-// parser tries the tolerant grammar: there are no escapes, and a value ends at the first quote that
-// is followed by another label, or by the closing brace and a value.
+// The parser tries the strict grammar first: a label value ends at the first quote that is not
+// escaped by a backslash, and \\, \", and \n are the escape sequences. If the line does not match
+// the strict grammar, the parser tries the tolerant grammar: there are no escape sequences, and a
+// label value ends at the first quote that is followed either by another label or by the closing
+// brace and a sample value.
 //
 // # Types
 //
-// A TYPE line applies to every sample with that name in the body, including samples before the
-// line. If a body declares a name both as a counter and as another type, the metric is not a
-// counter. Therefore, the result does not depend on the order of the lines.
+// A TYPE line applies to every sample in the body with the same metric name, including samples
+// before the TYPE line. If a body declares a name both as a counter and as another type, the metric
+// is not a counter. Therefore, the types of metrics do not depend on the order of the lines.
 //
 // # The series cache
 //
 // A [Parser] caches the text of each series (everything before the value) with its parsed form. The
-// parser first compares a line with the series that came next in the last scrape. If they differ,
-// it finds the series by its hash and compares the text. If the text matches, only the number is
-// parsed. Series that are missing from two scrapes are removed when they outnumber the current
-// series, so label churn cannot grow the cache without limit. If a body cannot be read to its end,
-// the cache is cleared.
+// parser first compares a line with the series that came next in the last scrape. If the line does
+// not match, the parser uses a hash of the text to find the series, and compares the texts. If the
+// text of a cached series matches, only the value is parsed. Series that are missing from two
+// scrapes are removed when they outnumber the current series, so label churn cannot grow the cache
+// without limit. If the parser cannot read a body to its end, it clears the cache.
 package exposition

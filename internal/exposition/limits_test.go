@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bodyOf returns a body with n series that differ from the series of all other rounds.
+// bodyOf returns a body with n series. No two rounds have a series in common.
 func bodyOf(round, n int) []byte {
 	var b []byte
 	for i := range n {

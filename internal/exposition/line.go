@@ -8,16 +8,18 @@ import (
 
 // Line is one parsed sample line.
 type Line struct {
-	// Name is the metric's name as exposed.
+	// Name is the metric's name, as the exporter exposes it.
 	Name string
-	// Labels are the labels in the order of the line, with decoded values in valid UTF-8. If a
-	// label name is repeated, only the first label is kept.
+	// Labels contains the labels in the order in which the line contains them. The values are
+	// decoded and valid UTF-8. If the line repeats a label name, Labels contains only the first
+	// label with that name.
 	Labels []Label
 	Value  float64
 }
 
-// ReadLine parses a single sample line without its newline. Use it instead of a [Parser] for a body
-// that is read only once. If the line cannot be parsed, ok is false and reason is set.
+// ReadLine parses a single sample line without its newline. Use ReadLine instead of a [Parser] if
+// each body is read only once. If the line cannot be parsed, ok is false, and the result reason
+// states why.
 func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	if len(line) > MaxLine {
 		return out, ReasonLineTooLong, false
@@ -40,7 +42,7 @@ func trim(line []byte) []byte {
 	return line[skipBlanks(line, 0):]
 }
 
-// reading contains the parts of a sample line. Positions are byte offsets from the start of the
+// reading is the result of parsing a sample line. Positions are byte offsets from the start of the
 // line.
 type reading struct {
 	nameEnd int     // the metric name is line[:nameEnd]
@@ -49,8 +51,8 @@ type reading struct {
 	at      float64 // the line's own timestamp in milliseconds since the epoch, or NaN
 }
 
-// withinLimits reports whether a line is within the limits for labels, names, and values. If it is
-// not, withinLimits returns the reason.
+// withinLimits reports whether the number of labels, the names, and the values in a line are within
+// the limits. If ok is false, the result reason states which limit is exceeded.
 func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 	if len(spans) > MaxLabels {
 		return ReasonTooManyLabels, false
@@ -63,16 +65,17 @@ func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 	return ReasonLabelTooLong, ok
 }
 
-// labelSpan is the position of one label in a line. The value excludes the quotes.
+// labelSpan contains the positions of a label's name and value in a line. The position of the value
+// excludes the quotes.
 type labelSpan struct {
 	nameStart, nameEnd   int
 	valueStart, valueEnd int
-	escaped              bool // parsed with the strict grammar, and the value contains a backslash
+	escaped              bool // the label was parsed with the strict grammar, and its value contains a backslash
 }
 
-// readLine parses a sample line without leading spaces and without the newline. It appends the
-// labels to spans, whose memory the caller can reuse. If the line cannot be parsed, ok is false and
-// reason is set.
+// readLine parses a sample line without leading spaces and without the newline. The returned label
+// positions are stored in the memory of the argument spans if it is large enough. If the line
+// cannot be parsed, ok is false, and the result reason states why.
 func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason Reason, ok bool) {
 	spans = spans[:0]
 	r.nameEnd = nameLen(line, true)
@@ -102,8 +105,8 @@ func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason 
 	return r, spans[:0], reason, false
 }
 
-// strictLabels parses the labels from line[i:] through the closing brace with the strict grammar.
-// end is the offset after the brace.
+// strictLabels uses the strict grammar to parse the labels from line[i:] through the closing brace.
+// The result end is the offset after the closing brace.
 func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	for {
 		i = skipBlanks(line, i)
@@ -143,8 +146,8 @@ func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int
 	}
 }
 
-// tolerantLabels parses the labels with the tolerant grammar. A closing brace ends the labels only
-// if a value follows it.
+// tolerantLabels uses the tolerant grammar to parse the labels. A closing brace ends the labels
+// only if it is followed by a sample value.
 func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	s, ok := labelStart(line, skipBlanks(line, i))
 	for ok {
@@ -177,7 +180,7 @@ func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end i
 }
 
 // closing reports whether line[i:] starts with a closing brace that is followed by a value. Spaces
-// before the brace are allowed. end is the offset after the brace.
+// before the closing brace are allowed. The result end is the offset after the closing brace.
 func closing(line []byte, i int) (end int, ok bool) {
 	i = skipBlanks(line, i)
 	if i == len(line) || line[i] != '}' {
@@ -206,8 +209,9 @@ func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	return s, true
 }
 
-// decode returns the labels at spans, which are offsets into a line. text is the part of the line
-// that begins at offset start. Labels share memory with text unless they had to be decoded.
+// decode returns the labels at the given spans, which contain offsets into a line. The argument
+// text is the part of that line that begins at offset start. Labels share memory with text unless
+// they had to be decoded.
 func decode(text string, start int, spans []labelSpan) []Label {
 	labels := make([]Label, len(spans))
 	for i, sp := range spans {
@@ -223,8 +227,8 @@ func decode(text string, start int, spans []labelSpan) []Label {
 	return labels
 }
 
-// readRest parses the text after a series: a value and an optional timestamp. Without a timestamp,
-// at is NaN. It ignores exemplars and other comments.
+// readRest parses the text after a series: a value and an optional timestamp. If there is no
+// timestamp, the result at is NaN. Exemplars and other comments are ignored.
 func readRest(b []byte) (value, at float64, ok bool) {
 	token, b := nextToken(b)
 	if value, ok = parseValue(token); !ok {
@@ -242,8 +246,9 @@ func readRest(b []byte) (value, at float64, ok bool) {
 }
 
 // nextToken returns the first run of bytes in b that are not spaces or tabs. A quote ends a token,
-// because neither numbers nor types contain quotes. This limits how far the tolerant grammar
-// searches after each quote in an unescaped value, so that parsing takes linear time.
+// because neither numbers nor types contain quotes. Because tokens end at quotes, the tolerant
+// grammar does not search the entire rest of the line after each quote in an unescaped value.
+// Therefore, parsing takes linear time.
 func nextToken(b []byte) (token, rest []byte) {
 	start := skipBlanks(b, 0)
 	end := start
@@ -253,8 +258,8 @@ func nextToken(b []byte) (token, rest []byte) {
 	return b[start:end], b[end:]
 }
 
-// typeLine parses the text after the number sign of a comment. ok is true if the comment is a TYPE
-// line whose name is not too long.
+// typeLine parses the text after the number sign of a comment. The result ok is true if the comment
+// is a valid TYPE line whose metric name is not too long.
 func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	keyword, rest := nextToken(comment)
 	if string(keyword) != "TYPE" {
@@ -269,7 +274,8 @@ func typeLine(comment []byte) (name []byte, counter, ok bool) {
 }
 
 // nameLen returns the length of the metric or label name at the start of b, or 0 if b does not
-// start with a name. Set colon to true for metric names, which may contain colons.
+// start with a name. Only metric names may contain colons, so the argument colon is true for metric
+// names and false for label names.
 func nameLen(b []byte, colon bool) int {
 	i := 0
 	for i < len(b) {
@@ -297,8 +303,8 @@ func skipBlanks(b []byte, i int) int {
 	return i
 }
 
-// unescape decodes the three escapes of the text format. It keeps backslashes before any other
-// byte.
+// unescape decodes the three escape sequences of the text format. A backslash before any other byte
+// is kept.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// assertExact compares the bits of floats, because 0 and -0 must differ.
+// assertExact compares floats bit by bit, so that 0 and -0 are different.
 func assertExact(t assert.TestingT, text string) {
 	want, err := strconv.ParseFloat(text, 64)
 	got, ok := parseValue([]byte(text))

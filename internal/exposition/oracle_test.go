@@ -25,17 +25,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// oracle is the result of Prometheus's own parser for a body.
+// oracle is the result of parsing a body with Prometheus's own parser.
 type oracle struct {
-	values   map[string][]float64 // values of each seriesKey
-	counters map[string]bool      // names for which every TYPE line declares a counter
+	values   map[string][]float64 // values by seriesKey
+	counters map[string]bool      // contains true for each name for which all TYPE lines declare a counter
 }
 
-// commonForm matches lines that conform to the specification of the text format. For other lines,
-// the results may differ, because the two parsers accept different extensions. Prometheus accepts
-// quoted names, labels that are not separated by commas, names without a following space, newlines
-// inside values, names with leading spaces, and any byte between name and type. This package
-// accepts values that are not escaped.
+// commonForm matches lines that conform to the specification of the text format. For lines that do
+// not conform, the results of the two parsers may differ, because they accept different extensions
+// of the format. Prometheus accepts quoted names, labels that are not separated by commas, names
+// without a following space, newlines inside values, names with leading spaces, and any byte
+// between the name and the type in a TYPE line. Package exposition accepts label values that are
+// not escaped.
 var commonForm = func() *regexp.Regexp {
 	const (
 		blank   = `[ \t]*`
@@ -48,11 +49,11 @@ var commonForm = func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + comment + `|` + name + `(?:` + blank + set + blank + `|[ \t]+)` + value + blank + `)?$`)
 }()
 
-// askOracle returns nil if Prometheus rejects the body, or if one of its lines does not match
-// commonForm.
+// askOracle parses a body with Prometheus's parser. It returns nil if Prometheus rejects the body,
+// or if a line does not match commonForm.
 func askOracle(body []byte) *oracle {
 	if bytes.IndexByte(body, 0) >= 0 {
-		return nil // Prometheus stops parsing at such a line
+		return nil // Prometheus stops parsing at a line that contains a zero byte
 	}
 	for line := range bytes.Lines(body) {
 		if !commonForm.Match(bytes.TrimSuffix(line, []byte{'\n'})) || bytes.Contains(line, []byte("__name__")) {
@@ -78,7 +79,7 @@ func askOracle(body []byte) *oracle {
 			var ls labels.Labels
 			p.Labels(&ls)
 			if _, duplicate := ls.HasDuplicateLabelNames(); duplicate {
-				return nil // Prometheus rejects the entire body
+				return nil // Prometheus rejects the entire body if a series has duplicate label names
 			}
 			byName := map[string]string{}
 			ls.Range(func(l labels.Label) { byName[l.Name] = l.Value })
@@ -89,7 +90,8 @@ func askOracle(body []byte) *oracle {
 	}
 }
 
-// seriesKey identifies a series like Prometheus, which ignores labels with an empty value.
+// seriesKey returns a key that identifies a series. Like Prometheus, it ignores labels with an
+// empty value.
 func seriesKey(byName map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -100,7 +102,8 @@ func seriesKey(byName map[string]string) string {
 	return b.String()
 }
 
-// assertAgrees compares a scrape with the oracle for the same body.
+// assertAgrees asserts that a scrape contains the same values and types as the oracle for the same
+// body.
 func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	t.Helper()
 	got := map[string][]float64{}
@@ -119,8 +122,8 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	assert.Equal(t, slices.Sorted(maps.Keys(want.values)), slices.Sorted(maps.Keys(got)))
 	for key, values := range got {
 		for _, v := range values {
-			// This package keeps labels with an empty value, but the oracle does not. Therefore,
-			// several series may have the same key.
+			// Package exposition keeps labels with an empty value, but Prometheus's parser does
+			// not. Therefore, several series may have the same key.
 			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
 				return w == v || math.IsNaN(w) && math.IsNaN(v)
 			}), "%s: %v is none of %v", key, v, want.values[key])
@@ -200,12 +203,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// limited reports whether lines were skipped because of limits that Prometheus does not have.
+// limited reports whether the parser skipped lines because they exceed limits that Prometheus does
+// not have.
 func (s *Scrape) limited() bool {
 	return s.Skipped[ReasonLineTooLong]+s.Skipped[ReasonTooManyLabels]+s.Skipped[ReasonLabelTooLong] > 0
 }
 
-// assertReadAlone asserts that ReadLine and a Parser return the same result.
+// assertReadAlone asserts that ReadLine and a Parser return the same result for a line.
 func assertReadAlone(t testing.TB, line []byte) {
 	t.Helper()
 	if text := trim(line); len(text) == 0 || text[0] == '#' {
@@ -224,8 +228,8 @@ func assertReadAlone(t testing.TB, line []byte) {
 	require.Equal(t, math.Float64bits(sample.Value), math.Float64bits(got.Value), "%q", line)
 }
 
-// canonical formats a scrape with sorted labels. The order of a set's labels in a scrape depends on
-// the first body that contained the set.
+// canonical formats a scrape with sorted labels. In the scrape itself, the order of a set's labels
+// depends on the first body that contained the set.
 func canonical(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {

@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// MaxLine is the maximum length of a line in bytes. Longer lines are skipped. A line with
-	// MaxLabels pod labels of 380 bytes each is within this limit.
+	// MaxLine is the maximum length of a line in bytes. Longer lines are skipped. A line with the
+	// maximum number of pod labels (MaxLabels) of 380 bytes each is within this limit.
 	MaxLine = 256 << 10
 
-	// MaxName is the maximum length of a metric or label name in bytes. The key of a pod label has
-	// at most 317 bytes, and exporters add a prefix.
+	// MaxName is the maximum length of a metric or label name in bytes. The key of a pod label is
+	// at most 317 bytes long, and exporters add a prefix to it.
 	MaxName = 512
 
 	// MaxLabelValue is the maximum length of a label value in bytes, before decoding. Labels are
-	// repeated on every data point of a device, and backends reject longer values. A line with a
-	// longer value is skipped, because without the label it could be mistaken for another series.
+	// repeated on every data point of a device, and backends reject label values longer than this.
+	// If a line contains a longer value, the entire line is skipped, because without the label, the
+	// line could be mistaken for another series.
 	MaxLabelValue = 2048
 
 	// MaxLabels is the maximum number of labels per series. Exporters that copy all pod labels need
@@ -33,13 +34,13 @@ const (
 	MaxItems = 1 << 18
 )
 
-// Parser parses consecutive bodies from one endpoint. It is not safe for concurrent use. Create it
-// with NewParser; the zero value does not work.
+// Parser parses consecutive bodies from one endpoint. Parser is not safe for concurrent use. Use
+// NewParser to create a Parser; the zero value does not work.
 type Parser struct {
 	scrape   Scrape
 	maxItems int
-	// from and to are the limits for honored timestamps, in milliseconds since the epoch. If
-	// timestamps are not honored, to is 0.
+	// If timestamps are honored, they must be between from and to, in milliseconds since the epoch.
+	// If timestamps are ignored, the field to is 0.
 	from, to float64
 
 	generation uint32
@@ -74,23 +75,24 @@ func (p *Parser) forget() {
 // CacheSize returns the number of series texts in the cache.
 func (p *Parser) CacheSize() int { return p.size }
 
-// HonorTimestamps makes the parser use the timestamps in the following bodies as sample times. The
-// parser then skips lines with a timestamp outside the limits. By default, timestamps are ignored.
+// HonorTimestamps makes the parser use the timestamps in all subsequent bodies as sample times. The
+// parser then skips lines whose timestamp is not between the given limits. By default, timestamps
+// are ignored.
 func (p *Parser) HonorTimestamps(from, to time.Time) {
 	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
 }
 
-// Parse parses a body and does not retain it. The result depends only on the body. The cache only
-// makes Parse faster.
+// Parse parses a body and does not retain it. The result depends only on the body. The cache
+// affects only the speed of Parse.
 func (p *Parser) Parse(body []byte) *Scrape {
 	p.begin()
 	p.lines(&p.first, body)
 	return p.end()
 }
 
-// Read parses a body as it arrives, in chunks of about 64 KiB, with the same result as Parse. If r
-// returns an error other than io.EOF, Read returns that error and no scrape. It also clears the
-// cache, so that incomplete bodies cannot grow the cache.
+// Read parses a body in chunks of about 64 KiB while the body arrives. The result is the same as
+// the result of Parse. If reading from r fails with an error other than io.EOF, Read returns that
+// error and no scrape, and clears the cache, so that incomplete bodies cannot grow the cache.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
 	c := newChunk()
@@ -112,8 +114,8 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// lines parses the lines in body. last is the series of the line before body. lines returns the
-// last series that it finds.
+// lines parses the lines in a part of a body. The argument last is the series of the line before
+// that part. The result is the series of the last line that contains one.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
@@ -138,7 +140,7 @@ func (p *Parser) lines(last *series, body []byte) *series {
 	return last
 }
 
-// end completes the scrape of the current body.
+// end finishes parsing the current body and returns the scrape.
 func (p *Parser) end() *Scrape {
 	if p.scrape.TooLarge {
 		p.abandon()
@@ -166,8 +168,9 @@ func (p *Parser) begin() {
 	}
 }
 
-// match parses the line at the start of b if the line consists of the series s, a space, and a
-// value. n is the length of the line including the newline, or 0 if the line does not match.
+// match parses the line at the start of b if the line consists of the text of the series s, a
+// space, and a value. The result n is the length of the line including the newline, or 0 if the
+// line does not match.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)
@@ -191,7 +194,8 @@ func (s *series) match(b []byte) (v float64, n int) {
 	return 0, 0
 }
 
-// line parses one line without its newline. If it added a sample, it returns the sample's series.
+// line parses one line, which is passed without its newline. If the line adds a sample to the
+// scrape, the result is the sample's series.
 func (p *Parser) line(line []byte) *series {
 	if len(line) > MaxLine {
 		p.scrape.Skipped[ReasonLineTooLong]++
@@ -246,16 +250,17 @@ func (p *Parser) line(line []byte) *series {
 	return s
 }
 
-// honors reports whether a timestamp is within the limits. NaN means that there is no timestamp.
+// honors reports whether a timestamp is acceptable, because it is within the limits or because
+// timestamps are ignored. The timestamp NaN means that the line has no timestamp.
 func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
 
-// likelyEnd returns the probable end of a line's series: after the last closing brace or, if there
-// is no brace, before the first space or tab. If the cache contains the text up to this end, the
-// result is always correct. Values and timestamps do not contain braces, and a comment ends the
-// search for a value. If a text up to the last brace of a line was parsed as a series before, it is
-// a series in every line.
+// likelyEnd returns the offset at which a line's series probably ends: after the last closing brace
+// or, if there is no brace, before the first space or tab. If the cache contains the text up to
+// this offset, the offset is always correct. The reason is that values and timestamps do not
+// contain braces, and that parsing stops at a comment. A text that was parsed as a series in one
+// line is therefore a series in every line in which it extends to the last brace.
 func likelyEnd(line []byte) int {
 	for i := len(line); i > 0; i-- {
 		if line[i-1] == '}' {
@@ -269,7 +274,7 @@ func likelyEnd(line []byte) int {
 	return i
 }
 
-// comment records a TYPE declaration.
+// comment parses a comment line and, if it is a TYPE line, records the declared type.
 func (p *Parser) comment(comment []byte) {
 	name, counter, ok := typeLine(comment)
 	if !ok {
@@ -286,7 +291,7 @@ func (p *Parser) comment(comment []byte) {
 	p.count(1)
 }
 
-// count adds n to the body's items.
+// count adds n to the number of items in the body.
 func (p *Parser) count(n int) {
 	p.scrape.items += n
 	if p.scrape.items > p.maxItems {
@@ -294,7 +299,7 @@ func (p *Parser) count(n int) {
 	}
 }
 
-// add adds a sample unless the body already has a sample of the same series.
+// add adds a sample to the scrape unless the body already contains a sample of the same series.
 func (p *Parser) add(s *series, value float64) bool {
 	c := s.canonical()
 	p.touch(s)

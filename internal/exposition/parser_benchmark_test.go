@@ -8,7 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// BenchmarkParse parses the reference load with a warm cache, like every scrape except the first.
+// BenchmarkParse parses the output of a large node with a warm cache, as in every scrape except the
+// first.
 func BenchmarkParse(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()
@@ -22,7 +23,7 @@ func BenchmarkParse(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
 }
 
-// BenchmarkParseShuffled shuffles the lines, so that the parser has to find every series by its
+// BenchmarkParseShuffled simulates shuffled lines: the parser has to look up every series by its
 // hash.
 func BenchmarkParseShuffled(b *testing.B) {
 	body := expositiontest.Node(8, 7)
@@ -39,7 +40,7 @@ func BenchmarkParseShuffled(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
 }
 
-// BenchmarkParseCold parses the reference load with an empty cache.
+// BenchmarkParseCold parses the output of a large node with an empty cache.
 func BenchmarkParseCold(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	b.SetBytes(int64(len(body)))

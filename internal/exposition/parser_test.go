@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// render returns one line per sample, grouped by label set: the name, the labels in the order of
-// the set with quoted values, the value, and "counter" for counters.
+// render returns one line per sample, grouped by label set. Each line contains the metric name, the
+// labels with quoted values, the sample's value, and "counter" if the metric is a counter.
 func render(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {
@@ -39,7 +39,7 @@ func render(sc *Scrape) []string {
 	return lines
 }
 
-// skipped counts the skipped lines by reason.
+// skipped returns the number of skipped lines by reason.
 func skipped(sc *Scrape) map[Reason]int {
 	m := map[Reason]int{}
 	for r, n := range sc.Skipped {
@@ -364,8 +364,9 @@ func TestTheResultDoesNotDependOnEarlierBodies(t *testing.T) {
 				p.Parse([]byte(a))
 				got := p.Parse([]byte(b))
 				assert.Equal(t, want.Skipped, got.Skipped)
-				// Scrapes may differ only in the label order of a set, which depends on the first
-				// body with the set. The sets in these bodies have at most one label.
+				// The order of a set's labels is the only difference that may exist between scrapes
+				// of the same body. It depends on the first body that contained the set. Label sets
+				// in these bodies have at most one label.
 				assert.Equal(t, render(want), render(got))
 			})
 		}
@@ -468,8 +469,8 @@ func TestABodyWithTooManyItemsIsDropped(t *testing.T) {
 	}
 }
 
-// Parsing these lines would take hours if the parser searched from each quote to the end of the
-// line.
+// Parsing the lines in this test would take hours if the parser searched from each quote to the end
+// of the line.
 func TestUnescapedValuesAreParsedInLinearTime(t *testing.T) {
 	for _, filling := range []string{`"}`, `"} `, `",`, `", a`, `",a=`, `"} 1 `, `"}1`, `\"`, `"`} {
 		t.Run(filling, func(t *testing.T) {

@@ -8,7 +8,7 @@ const (
 	ReasonSyntax Reason = iota
 	// ReasonValue means that the series is valid but the value is not a number.
 	ReasonValue
-	// ReasonDuplicateSeries means that an earlier line of the body has the same series.
+	// ReasonDuplicateSeries means that an earlier line of the body contains the same series.
 	ReasonDuplicateSeries
 	// ReasonLineTooLong means that the line is longer than MaxLine.
 	ReasonLineTooLong
@@ -30,12 +30,12 @@ var reasonNames = [NumReasons]string{
 
 func (r Reason) String() string { return reasonNames[r] }
 
-// Label is one exposed label. The value is decoded and valid UTF-8.
+// Label is one label of a sample. The value is decoded and valid UTF-8.
 type Label struct {
 	Name, Value string
 }
 
-// Metric is a metric name with its type in the body.
+// Metric is a metric's name, together with its type in the current body.
 type Metric struct {
 	// Name is the exposed name.
 	Name string
@@ -43,7 +43,7 @@ type Metric struct {
 	// counter.
 	Counter bool
 
-	typed uint32 // generation of the last TYPE line for the name
+	typed uint32 // generation of the last body with a TYPE line for the name
 	mark  uint32 // generation of the last sweep that found the metric in use
 }
 
@@ -53,35 +53,35 @@ type Sample struct {
 	Value  float64
 }
 
-// LabelSet is a distinct set of labels with its samples.
+// LabelSet is a distinct set of labels, together with the samples that have these labels.
 type LabelSet struct {
-	// Labels are in the order in which the set was first exposed. They never change, so callers may
-	// keep them.
+	// Labels contains the labels in the order in which the set was first exposed. The slice never
+	// changes, so callers may keep it.
 	Labels []Label
-	// Samples are the samples of the current body, in order.
+	// Samples contains the samples from the current body, in the order of their lines.
 	Samples []Sample
-	// Times are the timestamps in the samples' lines, in nanoseconds since the epoch, or 0 for a
+	// Times contains the timestamp of each sample, in nanoseconds since the epoch, or 0 for a
 	// sample without a timestamp. If Times is shorter than Samples, the remaining samples have no
 	// timestamps. See Parser.HonorTimestamps.
 	Times []int64
 
-	tail string // the braces and everything between them, as first exposed
+	tail string // the text from the opening brace through the closing brace, as first exposed
 	seen uint32 // generation of the last body that contained the set
 	mark uint32 // generation of the last sweep that found the set in use
 }
 
-// Scrape is the content of one body. It belongs to the parser and is valid until the next call to
-// Parse or Read.
+// Scrape is the content of one body. The parser reuses the Scrape, so it is valid only until the
+// next call to Parse or Read.
 type Scrape struct {
-	// Sets are the label sets in the order of their first sample.
+	// Sets contains the label sets, in the order of their first samples.
 	Sets []*LabelSet
 	// Samples is the total number of samples.
 	Samples int
 	// Skipped contains the number of skipped lines by reason. Comments and empty lines do not
 	// count.
 	Skipped [NumReasons]int
-	// TooLarge is true if the body exceeds MaxItems. The parser then drops the entire body and
-	// clears the cache.
+	// TooLarge is true if the body exceeds MaxItems. In this case, the parser drops the entire body
+	// and clears its cache.
 	TooLarge bool
 
 	items int

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// times returns the timestamps in the samples' lines in milliseconds, or 0 for a sample without a
-// timestamp. The key consists of the name and the first label value.
+// times returns the timestamps of the samples in milliseconds, or 0 for samples without a
+// timestamp. Each key of the map consists of the metric name and the label values.
 func times(sc *Scrape) map[string]int64 {
 	out := map[string]int64{}
 	for _, set := range sc.Sets {
@@ -39,7 +39,7 @@ func TestHonoredTimestampsAreTheTimesOfTheSamples(t *testing.T) {
 	assert.Equal(t, map[string]int64{"a 1": 0, "b 1": 0, "c 1": 0, "a 2": 0, "d": 0}, times(p.Parse(body)), "by default timestamps are ignored")
 
 	p.HonorTimestamps(time.UnixMilli(1_700_000_000_000), time.UnixMilli(1_700_000_001_000))
-	for range 3 { // later iterations use a warm cache
+	for range 3 { // the second and third iterations use a warm cache
 		assert.Equal(t, map[string]int64{"a 1": 1_700_000_000_000, "b 1": 0, "c 1": 1_700_000_000_500, "a 2": 0, "d": 1_700_000_001_000}, times(p.Parse(body)))
 	}
 	got := p.Parse([]byte("a{x=\"1\"} 1\nb{x=\"1\"} 2\n"))

@@ -9,12 +9,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The code in this file computes what the exporter exposes for the timelines that generator_test.go
-// generates.
+// generator_test.go generates timelines. The code in this file computes what the exporter exposes
+// during a timeline.
 
 var start = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 
-// frames passes the frames of the timeline to visit, which must not retain them.
+// frames calls the function visit with each frame of the timeline. The function must not retain the
+// frame.
 func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 	restarts := w.restarts
 	for t := 0.0; t < w.length; t += w.every {
@@ -37,7 +38,8 @@ func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 	}
 }
 
-// step advances a device to time t and adds what the exporter exposes for it to the frame.
+// step advances a device to time t. If the exporter responds, step adds what it exposes for the
+// device to the frame.
 func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 	l := w.does(b, i, t)
 	reason, share := "", 0.0
@@ -60,7 +62,7 @@ func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 		}
 	}
 	if w.chance(0.001) {
-		l.util, l.tensor = 0, 0 // the exporter took the sample between two kernels
+		l.util, l.tensor = 0, 0 // the sample was taken between two kernels
 	}
 	watts := l.power * b.limit * w.between(0.995, 1.005)
 	b.energy += watts * w.every
@@ -100,7 +102,7 @@ func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 	w.show(f, b, i, t, reason)
 }
 
-// show adds a device and its samples to a frame.
+// show adds a device and the device's samples to a frame.
 func (w *world) show(f *gpudata.Frame, b *board, i int, t float64, reason string) {
 	v := &b.shown
 	add := func(d *gpudata.DeviceFrame, m *signal.Metric, own string, value float64) {

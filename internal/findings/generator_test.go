@@ -9,11 +9,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// This generator models what GPUs do and what their exporters expose. It shares no code with the
-// rules.
+// This file generates random timelines, which model what GPUs do and what their exporters expose.
+// The generator shares no code with the rules.
 
-// load is what a device does at one time. All values are ratios: power is a fraction of the power
-// limit, and clock is a fraction of the maximum clock.
+// load describes what a device does at one time. All fields are ratios: for example, the field
+// power is a fraction of the power limit, and the field clock is a fraction of the maximum clock
+// frequency.
 type load struct{ util, tensor, dram, pcie, nvlink, power, clock float64 }
 
 // kind is the type of a job.
@@ -23,30 +24,31 @@ const (
 	training kind = iota
 	inference
 	notebook
-	integer // kernels that do not use tensor pipes or memory
+	integer // kernels that use neither tensor pipes nor memory
 	memoryBound
 	timeSliced
 	numKinds
 )
 
-// job holds some devices of a node for some time. Times are in seconds.
+// job describes a job that holds some of a node's devices for some time. Times are in seconds.
 type job struct {
 	kind       kind
 	devices    []int
 	begin, end float64
-	users      []*gpudata.User // the users of each device
+	users      []*gpudata.User // the pods that use each device of the job
 
-	// The following fields are for training jobs. After every pauseEvery seconds, one rank saves or
-	// evaluates for pause seconds while the other ranks wait. spinsInPause is true if the other
-	// ranks wait in a kernel. bubbles is the fraction of time during which a device waits for
-	// another stage of a training pipeline.
+	// Only training jobs use the following fields. After every pauseEvery seconds of training,
+	// there is a pause: for pause seconds, one rank saves a checkpoint or evaluates the model while
+	// the other ranks wait. If spinsInPause is true, the other ranks wait in a kernel. The field
+	// bubbles is the maximum fraction of time for which a device waits for another stage of a
+	// training pipeline.
 	pauseEvery, pause float64
 	spinsInPause      bool
 	bubbles           float64
-	uneven            []float64 // the fraction of the load on each device
+	uneven            []float64 // the relative load on each device, up to 1
 }
 
-// fault is an injected fault: a state of some devices that a rule must find.
+// fault describes an injected fault, which puts some devices into a state that a rule must detect.
 type fault struct {
 	rule       string
 	devices    []int
@@ -60,15 +62,15 @@ type board struct {
 	id        string
 	limit     float64 // in W
 	idle      float64 // in W
-	clock     float64 // the maximum, in Hz
-	instances int     // 0 if the board has no instances
-	noise     float64 // corrected errors per hour without a fault
+	clock     float64 // maximum clock frequency, in Hz
+	instances int     // number of MIG instances; 0 if there are none
+	noise     float64 // rate of corrected errors while there is no fault, per hour
 
 	energy, corrected, rows, throttled float64
 	hot                                float64 // end of a short period with throttling
 	quiet                              float64 // end of a period without profiling values
 	shown                              shown
-	shownAt                            float64 // when shown was last updated; 0 means never
+	shownAt                            float64 // when the exposed values were last updated; 0 if never
 	pending                            bool
 	frame                              *gpudata.DeviceFrame
 	parts                              []*gpudata.DeviceFrame
@@ -80,18 +82,18 @@ type shown struct {
 	watts, energy, sm, temp, throttled, corrected, rows float64
 }
 
-// world is a node with a timeline.
+// world describes a node and its timeline.
 type world struct {
 	rng      *rand.Rand
 	place    gpudata.Place
 	every    float64 // time between scrapes
-	refresh  float64 // time between updates of the exporter's values
+	refresh  float64 // time between updates of the values that the exporter exposes
 	length   float64
 	boards   []*board
 	jobs     []*job
 	faults   []fault
 	gaps     [][2]float64 // periods in which the exporter does not respond
-	restarts []float64    // restarts of the driver, at the ends of gaps
+	restarts []float64    // times of driver restarts, each at the end of a gap
 	// These fields determine what the exporter exposes.
 	energyCounter, wholeWatts, nvlink, processes, holders, reasons, exactTimes bool
 }
@@ -100,7 +102,7 @@ func (w *world) between(low, high float64) float64 { return low + (high-low)*w.r
 
 func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 
-// newWorld returns a random node. Every other node has a fault.
+// newWorld returns a random node. If the seed is odd, the node has a fault.
 func newWorld(seed uint64) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 42)), place: gpudata.Place{Node: fmt.Sprintf("n%d", seed)}}
 	w.every = []float64{15, 15, 30, 60}[w.rng.IntN(4)]
@@ -135,7 +137,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// schedule fills the node with jobs around the job that has the fault.
+// schedule adds random jobs to the node that do not overlap with existing jobs or with faults.
 func (w *world) schedule() {
 	n := len(w.boards)
 	for at := 0.0; at < w.length; {
@@ -151,8 +153,8 @@ func (w *world) schedule() {
 	}
 }
 
-// free reports whether a device is free in a period: no job uses it in the period, and it has no
-// fault within 15 minutes of the period.
+// free reports whether a device is available for a job in a period. A device is available if no job
+// uses it in the period and it has no fault within 15 minutes of the period.
 func (w *world) free(d int, begin, end float64) bool {
 	overlaps := func(devices []int, b, e float64) bool {
 		for _, o := range devices {
@@ -191,7 +193,7 @@ func (w *world) start(j *job) {
 	}
 	j.pauseEvery, j.pause = w.between(600, 2400), w.between(10, 270)
 	if w.chance(0.3) {
-		j.pauseEvery = j.pause + w.between(90, 300) // evaluates more than it trains
+		j.pauseEvery = j.pause + w.between(90, 300) // the job spends more time evaluating than training
 	}
 	j.spinsInPause, j.bubbles = w.chance(0.5), w.between(0, 0.4)
 	for range j.devices {
@@ -200,7 +202,7 @@ func (w *world) start(j *job) {
 	w.jobs = append(w.jobs, j)
 }
 
-// inject adds a fault and the job that has the fault.
+// inject adds a random fault, and a job that runs during the fault.
 func (w *world) inject() {
 	rules := []struct {
 		rule string
@@ -252,7 +254,8 @@ func (w *world) inject() {
 	w.faults = append(w.faults, f)
 }
 
-// has returns the fault that the rule must find on device d at time t, or nil.
+// has returns the fault that the given rule must detect on device d at time t, or nil if there is
+// none.
 func (w *world) has(rule string, d int, t float64) *fault {
 	for i := range w.faults {
 		if f := &w.faults[i]; f.rule == rule && t >= f.begin && t < f.end && slices.Contains(f.devices, d) {
@@ -262,7 +265,7 @@ func (w *world) has(rule string, d int, t float64) *fault {
 	return nil
 }
 
-// jobOn returns the job on a device and the device's rank.
+// jobOn returns the job that runs on a device at time t, and the device's rank in the job.
 func (w *world) jobOn(d int, t float64) (*job, int) {
 	for _, j := range w.jobs {
 		for rank, o := range j.devices {
@@ -274,13 +277,13 @@ func (w *world) jobOn(d int, t float64) (*job, int) {
 	return nil, 0
 }
 
-// idles returns the load of a device that does no work. A CUDA context on the device may keep the
-// clocks high.
+// idles returns the load of a device that does no work. Callers specify the clock, because a CUDA
+// context on the device may keep the clock high.
 func (w *world) idles(b *board, clock float64) load {
 	return load{power: b.idle / b.limit * w.between(0.985, 1.01), clock: clock, dram: 0.0001}
 }
 
-// waits returns the load of a kernel that polls for other ranks.
+// waits returns the load of a device whose kernel waits for other ranks by polling.
 func (w *world) waits(strength float64) load {
 	weak := 1 - strength
 	return load{
@@ -289,7 +292,7 @@ func (w *world) waits(strength float64) load {
 	}
 }
 
-// does returns the load of device d at time t.
+// does returns the load of device d at time t, without the effects of faults.
 func (w *world) does(b *board, d int, t float64) load {
 	j, rank := w.jobOn(d, t)
 	if j == nil {
@@ -335,7 +338,7 @@ func (w *world) does(b *board, d int, t float64) load {
 	}
 }
 
-// down reports whether the exporter does not respond at time t.
+// down returns true if the exporter does not respond at time t.
 func (w *world) down(t float64) bool {
 	for _, g := range w.gaps {
 		if t >= g[0] && t < g[1] {

@@ -2,40 +2,42 @@ package findings
 
 import "time"
 
-// fadeFactor is how much faster evidence decreases than it increases. A single sample that does not
-// meet the condition does not end a finding. A condition that holds for less than four fifths of
-// the time does not start a finding.
+// fadeFactor is the ratio of the speed at which evidence decreases to the speed at which it
+// increases. Because evidence decreases gradually, a single sample that does not meet the condition
+// does not end a finding. If the condition holds for less than four fifths of the time, no finding
+// starts.
 const fadeFactor = 4
 
 const numCauses = 23 // length of causes
 
-// memory is the state of a device that is kept between two frames. It is small, because there is
-// one for each device in the cluster. Durations are in seconds.
+// memory is the state of a device that the tracker keeps between two frames. The struct is small,
+// because there is one for each device in the cluster. Durations are in seconds.
 type memory struct {
 	seen   int64                   // time of the last sample, in nanoseconds since the epoch
 	counts [3]float64              // totals of corrected errors and of both kinds of remapped rows; NaN if not observed
 	means  *[len(averages)]float32 // nil while there is no evidence of spinning
-	// lowered contains the exact times for the causes of lowered clocks, read when the condition of
-	// slow_device started to hold. It is nil while there is no evidence for this rule.
+	// The field lowered contains, for each cause of lowered clocks, the value of its time counter
+	// when the condition of the rule slow_device started to hold. The field is nil while there is
+	// no evidence for slow_device.
 	lowered     *[numCauses]float32
 	fingerprint uint32  // hash of the values that constantly change; 0 if they are not observed
 	errors      float32 // corrected errors in the observed part of the current period
 	observed    float32 // length of the observed part of the current period
 	rate        float32 // corrected errors per hour in the last complete period; negative if unknown
-	growing     float32 // how long the last increase in remapped rows still counts
+	growing     float32 // for how much longer the last increase in remapped rows counts
 	judged      [numRules]judgment
 	group       uint8 // group of devices that share a finding of the rule spinning; 0 means none
 	held        uint8 // one bit per rule: the condition held at the last sample
-	open        uint8 // one bit per rule: a finding has started and not ended
+	open        uint8 // one bit per rule: a finding has started but not ended
 }
 
-// judgment is the state of one rule for a device.
+// judgment is the state of one rule for one device.
 type judgment struct {
 	lasted   float32 // time since the condition started to hold
-	evidence float32 // observed time for which the condition held
+	evidence float32 // observed time for which the condition held, reduced while it does not hold
 }
 
-// averages are the values whose means are the evidence of spinning.
+// averages lists the values whose means are reported as evidence in findings of the rule spinning.
 var averages = [...]value{utilization, tensor, dram, power}
 
 func bit(rule int) uint8              { return 1 << rule }
@@ -44,9 +46,9 @@ func seconds(d time.Duration) float32 { return float32(d.Seconds()) }
 // fade reduces the evidence.
 func (j *judgment) fade(by float32) { j.evidence = max(0, j.evidence-by) }
 
-// advance returns the time since the previous sample, or 0 if this time exceeds maxGap. In such a
-// gap, nothing is known about the device. The evidence for a finding that has not started
-// decreases. A finding that has started continues.
+// advance returns the time since the previous sample, or 0 if this time exceeds maxGap. Nothing is
+// known about the device during a gap longer than maxGap: evidence for findings that have not
+// started decreases, and findings that have started continue.
 func (m *memory) advance(to int64, maxGap float32) (dt float32) {
 	if m.seen == 0 {
 		m.seen = to
@@ -66,7 +68,8 @@ func (m *memory) advance(to int64, maxGap float32) (dt float32) {
 	return dt
 }
 
-// judge updates the evidence for a rule. The evidence is at most wait.
+// judge updates the evidence for a rule, based on the verdict for the current sample. The argument
+// wait is the maximum of the evidence.
 func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 	j, held, step := &m.judged[rule], m.held&bit(rule) != 0, dt
 	m.held &^= bit(rule)
@@ -89,8 +92,9 @@ func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 	}
 }
 
-// count adds the errors and remapped rows in a sample. If a counter decreases, it has restarted
-// from zero. An increase in remapped rows counts for one period.
+// count processes the counters of corrected errors and remapped rows in a sample. A counter that
+// decreases is assumed to have restarted from zero. An increase in remapped rows counts for one
+// period.
 func (m *memory) count(r *reading, dt, period float32) {
 	for i := range m.counts {
 		now, before := r[corrected+value(i)], m.counts[i]
@@ -114,8 +118,9 @@ func (m *memory) count(r *reading, dt, period float32) {
 	}
 }
 
-// collect stores the values in a sample that are needed as evidence of spinning and slow_device. If
-// there is no evidence for a rule anymore, it deletes the rule's values.
+// collect stores the values from a sample that findings of the rules spinning and slow_device
+// report as evidence. When there is no longer any evidence for a rule, collect deletes the values
+// stored for that rule.
 func (m *memory) collect(r *reading, now *[numRules]verdict, dt float32) {
 	switch {
 	case now[slow] == yes && m.lowered == nil:
@@ -128,7 +133,7 @@ func (m *memory) collect(r *reading, now *[numRules]verdict, dt float32) {
 	}
 	switch j := &m.judged[spinning]; {
 	case now[spinning] == yes:
-		share := float32(1) // share of the sample in the means; the first sample has the share 1
+		share := float32(1) // weight of the sample in the means; the weight of the first sample is 1
 		if m.means == nil {
 			m.means = &[len(averages)]float32{}
 		} else if j.lasted > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// linesOf returns the findings of a frame, and the samples of gpu.finding.
+// linesOf formats the findings and the samples of gpu.finding in a frame.
 func linesOf(f *gpudata.Frame) (lines []string) {
 	for _, x := range f.Findings {
 		lines = append(lines, fmt.Sprintf("%s %v", x.Body, x))
@@ -32,8 +32,8 @@ func linesOf(f *gpudata.Frame) (lines []string) {
 	return lines
 }
 
-// forms evaluates each frame twice: unchanged, like a stage, and after it was written as data
-// points and read again, like a processor in a pipeline.
+// forms evaluates each frame twice: first unchanged, as a stage does, and then after the frame has
+// been written as data points and read again, as a processor in a pipeline does.
 type forms struct {
 	stage, plain *findings.Tracker
 	writer       pdatagpu.Writer
@@ -55,7 +55,8 @@ func (f *forms) evaluate(t *testing.T, frame *gpudata.Frame) (stage, plain []str
 	return linesOf(frame), linesOf(read[0])
 }
 
-// The holders are from gpu_k8s or from an exporter's labels.
+// In half of the timelines, the holders come from gpu_k8s; in the other half, they come from an
+// exporter's labels.
 func TestFramesFromPointsHaveTheSameFindings(t *testing.T) {
 	found := map[string]int{}
 	for seed := range uint64(40) {
@@ -80,9 +81,9 @@ func TestFramesFromPointsHaveTheSameFindings(t *testing.T) {
 	}
 }
 
-// The rules read one fact in frames that data points do not contain: a pending row remap on a board
-// whose state is worse. In data points, hw.status contains only the worst state of the board, so
-// the result of the rule is unknown.
+// The rules use one fact that frames contain but data points do not: that a row remap is pending on
+// a board whose status is already worse. In data points, hw.status contains only the worst state of
+// the board, so the verdict of the rule is unknown.
 func TestFramesFromPointsHideAPendingRowRemapBehindAWorseStatus(t *testing.T) {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: start.UnixNano()}
 	d := f.Device("GPU-1")

@@ -14,15 +14,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// score counts what the rules found in many timelines.
+// score summarizes which findings are correct in many timelines, and which faults the rules missed.
 type score struct {
 	timelines                int
 	deviceHours, faultyHours float64
-	// expected counts, by rule, the faults that were observed for at least twice the time that the
-	// rule requires. found counts the expected faults that were found.
+	// The map expected contains, for each rule, the number of devices whose fault was observed for
+	// at least twice the time that the rule requires. The map found contains the number of these
+	// devices for which the rule detected the fault.
 	expected, found map[string]int
-	// wrong lists the false findings in timelines without faults. wrongBeside lists the false
-	// findings in timelines with faults.
+	// The list wrong contains the false findings in timelines without faults. The list wrongBeside
+	// contains the false findings in timelines with faults.
 	wrong, wrongBeside []string
 	missed             []string
 }

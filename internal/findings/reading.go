@@ -8,9 +8,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// reading contains the values of one device in one frame that the rules read. NaN means that a
-// value is not observed. If a value has several samples, such as one for each direction of a link,
-// the highest sample is used.
+// reading contains the values that the rules read for one device in one frame. A value that is not
+// observed is NaN. If there are several samples for a value, such as one for each direction of a
+// link, the reading contains the highest value.
 type reading [maxValues]float64
 
 const maxValues = 64
@@ -18,16 +18,16 @@ const maxValues = 64
 // value is the index of a value in a reading.
 type value int
 
-// The causes of lowered clocks for all vendors. reasons come before violations, because violations
-// are less precise.
+// Causes of lowered clocks for all vendors. In the list causes, clock event reasons come before
+// policy violations, because violations are less precise.
 var (
 	reasons    = signal.Values(signal.ClockEventReason)
 	violations = signal.Values(signal.ClockViolation)
 	causes     = slices.Concat(reasons, violations)
 )
 
-// The values that the rules read. If a metric has several values, the index is the index of the
-// first value.
+// Indexes of the values that the rules read. If there are several values for a metric, the variable
+// contains the index of the first one.
 var (
 	utilization = input(signal.HwGPUUtilization, signal.TaskGeneral)
 	tensor      = input(signal.GPUPipeActive, "tensor")
@@ -47,26 +47,28 @@ var (
 	corrected   = input(signal.HwErrors, "corrected")
 	remapped    = input(signal.HwErrors, "row_remap_uncorrectable", "row_remap_correctable")
 	pending     = input(signal.HwStatus, signal.StatusPredictedFailure)
-	worse       = input(signal.HwStatus, signal.StatusDegraded, signal.StatusFailed) // these states hide the state pending
+	worse       = input(signal.HwStatus, signal.StatusDegraded, signal.StatusFailed) // while one of these states is active, hw.status does not show a predicted failure
 	active      = input(signal.GPUClockEventActive, reasons...)
-	lowered     = input(signal.GPUClockEventTime, reasons...) // followed by the violations, so that the values of all causes are consecutive
+	lowered     = input(signal.GPUClockEventTime, reasons...) // the violations follow immediately, so that the values of all causes are consecutive
 	_           = input(signal.GPUClockThrottleTime, violations...)
 )
 
-// columns contains the columns of each metric, by the metric's index. An index is faster than a
-// map.
+// columns contains the columns of each metric. The slice is indexed by the metric's index, because
+// a slice is faster than a map.
 var columns = make([][]column, len(signal.All())+1)
 
 var numValues value // number of values in a reading
 
-// column is the position of a sample's value in a reading. An empty own attribute matches all
-// samples.
+// column maps samples of a metric to a position in a reading. If the field own is empty, the column
+// applies to all samples of the metric; otherwise, it applies only to samples whose own attribute
+// has that value.
 type column struct {
 	own   string
 	value value
 }
 
-// input adds values to the readings at consecutive positions, and returns the first position.
+// input adds one value per given attribute value to all readings. The new values have consecutive
+// positions, and input returns the first position.
 func input(m *signal.Metric, owns ...string) (first value) {
 	first = numValues
 	for _, own := range owns {
@@ -76,13 +78,13 @@ func input(m *signal.Metric, owns ...string) (first value) {
 	return first
 }
 
-// Wants reports whether the rules read a metric. Frames contain some of these metrics as holders or
-// processes instead of samples.
+// Wants reports whether the rules read a metric. In frames, some of these metrics are represented
+// as holders or processes instead of samples.
 func Wants(m *signal.Metric) bool {
 	return columns[m.Index()] != nil || m == signal.GPUDeviceHolder || m == signal.GPUSharingClients || m == signal.GPUProcessCount
 }
 
-// read reads the values of a device's samples.
+// read sets the reading to the values in a device's samples.
 func (r *reading) read(d *gpudata.DeviceFrame) {
 	for i := range r {
 		r[i] = math.NaN()

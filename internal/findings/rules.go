@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The rules, in the order of [signal.Findings].
+// Indexes of the rules, in the order of [signal.Findings].
 const (
 	frozen = iota
 	spinning
@@ -22,7 +22,7 @@ const (
 	numRules
 )
 
-// verdict is the result of a rule's condition for one sample.
+// verdict states whether a rule's condition holds for one sample.
 type verdict uint8
 
 const (
@@ -38,14 +38,15 @@ func verdictOf(holds bool) verdict {
 	return no
 }
 
-// rules contains the rules. [signal.Findings] describes them.
+// rules contains the functions of each rule. [signal.Findings] describes the rules for users.
 var rules = [numRules]struct {
 	judge func(*view) verdict
-	// evidence adds the attributes of the start event to a finding and returns the text for users.
-	// It returns "" if the cause is not known yet. In this case, the finding does not start.
+	// The function evidence adds the attributes of the start event to a finding and returns the
+	// text for users. If the cause is not known yet, the function returns "", and the finding does
+	// not start.
 	evidence func(*view, *gpudata.Finding) string
-	// averaged is true if the condition itself already covers the time that the rule requires. In
-	// this case, a finding starts immediately.
+	// The field averaged is true if the condition itself already covers the time that the rule
+	// requires, so that a finding starts as soon as the condition holds.
 	averaged bool
 }{
 	frozen:    {judge: judgeFrozen, evidence: frozenEvidence},
@@ -57,19 +58,20 @@ var rules = [numRules]struct {
 
 var descriptions = signal.Findings()
 
-// view is what the rules see of one device in one frame.
+// view contains the data about one device in one frame that the rules use.
 type view struct {
 	set *Settings
 	d   *gpudata.DeviceFrame
 	r   reading
 	m   *memory
 	dt  float32 // observed time since the previous sample, in seconds; 0 if there is none
-	// held is true if the device is known to have a holder. holdersKnown is true if it is known
-	// whether the device has a holder.
+	// The field held is true if the device is known to have a holder. The field holdersKnown is
+	// true if it is known whether the device has a holder.
 	held, holdersKnown bool
-	// workload is the workload to which all holders belong, or zero if there is none.
+	// The field workload contains the workload to which all holders of the device belong, or the
+	// zero value if there is no such workload.
 	workload gpudata.Workload
-	// all contains the views of all devices in the frame, including this one.
+	// The field all contains the views of all devices in the frame, including this device.
 	all []view
 	now [numRules]verdict // verdicts for this frame
 }
@@ -78,16 +80,16 @@ type view struct {
 // errors.
 func (v *view) board() bool { return v.d.Parent == "" }
 
-// The values that constantly change, and their metrics. Without the energy counter, the power must
-// have a finer resolution than 1 W, because power in whole watts may stay the same on an idle
-// board.
+// Values that constantly change on a working board, and the metrics that contain them. If the board
+// has no energy counter, several other values are used. In this case, the power must have a finer
+// resolution than 1 W, because power in whole watts may stay the same on an idle board.
 var (
 	changing, changingFields   = []value{energy}, []string{"hw.energy"}
 	otherwise, otherwiseFields = []value{power, temperature, smClock, memoryClock}, []string{"gpu.clock.frequency", "hw.power", "hw.temperature"}
 )
 
-// fingerprint returns a hash of the values that constantly change, and the metrics that it is
-// computed from. It returns 0 if the values are not observed.
+// fingerprint returns a hash of the values that constantly change, and the metrics that contain
+// these values. If the values are not observed, the hash is 0.
 func (r *reading) fingerprint() (hash uint32, fields []string) {
 	values, fields := changing, changingFields
 	if !(r[energy] > 0) { // 0 means that the board has no energy counter
@@ -137,10 +139,11 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait", m[0], m[3], v.r[limit], m[1], m[2])
 }
 
-// together returns the spinning devices of the workload on the node if they form one finding. They
-// do so in two cases: all devices of the workload spin, or the workload has at least three devices
-// and all but one spin. The device that does not spin is returned as other. If a device of the
-// workload already has a spinning finding, there is no group.
+// together returns the workload's spinning devices on the node if they form a group with a single
+// finding. They form a group if all devices of the workload spin, or if the workload has at least
+// three devices and all but one spin. In the second case, the result other is the device that does
+// not spin. If a device of the workload already has a finding of the rule spinning, there is no
+// group.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil
@@ -164,8 +167,8 @@ func (v *view) together() (group []*view, other *view) {
 	return group, other
 }
 
-// differing returns the device in a group whose power differs most from the median. It returns nil
-// if the difference is at most a tenth of the median.
+// differing returns the device in a group whose power differs most from the median, or nil if the
+// difference is at most a tenth of the median.
 func differing(group []*view) *view {
 	mean := func(v *view) float64 { return float64(v.m.means[3]) }
 	middle := median(group, mean)
@@ -204,9 +207,9 @@ func judgeSlow(v *view) verdict {
 	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(equals, of(smClock)))
 }
 
-// equals returns the boards in the frame that have the same model and workload as this board and a
-// known SM clock, including this board. It returns nil if the device is an instance or has no
-// workload.
+// equals returns the boards in the frame, including this board, that have a known SM clock and the
+// same model and workload as this board. If this device is a MIG instance or has no workload,
+// equals returns nil.
 func (v *view) equals() (equals []*view) {
 	if v.workload == (gpudata.Workload{}) || !v.board() {
 		return nil
@@ -222,18 +225,19 @@ func (v *view) equals() (equals []*view) {
 
 func of(x value) func(*view) float64 { return func(v *view) float64 { return v.r[x] } }
 
-// linkOf returns the capacity of the PCIe link in one direction, or NaN if it is unknown.
+// linkOf returns the capacity of the device's PCIe link in one direction, or NaN if the capacity is
+// unknown.
 func linkOf(v *view) float64 {
-	if v.r[pcie] > 0 && v.r[pcie] < 1 { // a utilization of 1 may be a clamped value
+	if v.r[pcie] > 0 && v.r[pcie] < 1 { // a utilization of 1 may have been clamped
 		return v.r[pcieRate] / v.r[pcie]
 	}
 	return math.NaN()
 }
 
-// slowEvidence adds the evidence for a slow clock to e and returns the text. It returns "" if
-// nothing explains the slow clock. Possible explanations are an active reason, a cause that was
-// active for at least a tenth of the time, and a PCIe link that has fewer lanes or less capacity
-// than the links of the equal devices.
+// slowEvidence adds the evidence for a slow clock to the finding e and returns the text for users.
+// If nothing explains the slow clock, slowEvidence returns "". Possible explanations are a clock
+// event reason that is currently active, a cause that was active for at least a tenth of the time,
+// and a PCIe link that has fewer lanes or less capacity than the links of equal devices.
 func slowEvidence(v *view, e *gpudata.Finding) string {
 	equals := v.equals()
 	cause, throttled := "", 0.0
@@ -265,12 +269,13 @@ func slowEvidence(v *view, e *gpudata.Finding) string {
 }
 
 // loweredBy returns the number of seconds for which a cause has lowered the clocks since the
-// condition started to hold. It returns NaN if this is unknown.
+// condition started to hold. If the number is unknown, loweredBy returns NaN.
 func (v *view) loweredBy(cause int) float64 {
 	return v.r[lowered+value(cause)] - float64(v.m.lowered[cause])
 }
 
-// median returns the median of a value over the views. NaN counts as the lowest value.
+// median returns the median of a value across the views. NaN is treated as lower than all other
+// values.
 func median(views []*view, of func(*view) float64) float64 {
 	n := len(views)
 	values := make([]float64, n)
@@ -281,8 +286,8 @@ func median(views []*view, of func(*view) float64) float64 {
 	return (values[n/2] + values[(n-1)/2]) / 2
 }
 
-// rowRemap reports whether a row remap is pending. The result is unknown while the state in
-// hw.status is worse.
+// rowRemap reports whether a row remap is pending. The verdict is unknown if hw.status shows a
+// worse state, which would hide a pending row remap.
 func (v *view) rowRemap() verdict {
 	isPending := v.d.FailurePredicted || v.r[pending] > 0
 	if !isPending && (!v.r.known(pending) || v.r[worse] > 0 || v.r[worse+1] > 0) {
@@ -298,7 +303,7 @@ func judgeDegrading(v *view) verdict {
 		return unknown
 	case remap == yes || v.m.growing > 0 || float64(v.m.rate) > v.set.MemoryDegrading.CorrectedPerHour:
 		return yes
-	case remap == unknown && (v.r.known(pending) || v.m.rate < 0 && !v.r.known(remapped) && !v.r.known(remapped+1)): // hidden by a worse state, or no complete period yet
+	case remap == unknown && (v.r.known(pending) || v.m.rate < 0 && !v.r.known(remapped) && !v.r.known(remapped+1)): // a worse state may hide a pending remap, or the first period is not complete yet
 		return unknown
 	}
 	return no

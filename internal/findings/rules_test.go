@@ -81,7 +81,7 @@ func TestExactTimesExplainAClockWithoutReasons(t *testing.T) {
 	assert.Empty(t, found(t, fmt.Sprintf(slow, "violation_power", "+0.05")))
 }
 
-// Intel's exporter exposes the reasons of Level Zero, without exact times.
+// Intel's exporter exposes the clock event reasons of Level Zero but no exact times.
 func TestAReasonOfAnyVendorExplainsAClock(t *testing.T) {
 	for _, reason := range signal.Values(signal.ClockEventReason) {
 		slow := "0s A,B,C,D sm=1.8e9 active_%[1]s=0 holder=p/job\n5m D sm=1.6e9 active_%[1]s=1\n20m end"
@@ -132,7 +132,8 @@ func TestASampleExistsWhileTheRuleCanBeEvaluated(t *testing.T) {
 	assert.Empty(t, samples(t, timeline, "G", "latched_utilization", time.Minute))
 }
 
-// If a signal that a rule needs is absent, there is neither a sample nor an event.
+// If a signal that a rule requires is absent, the rule produces neither a sample of gpu.finding nor
+// an event.
 func TestARuleIsSilentIfASignalIsAbsent(t *testing.T) {
 	for rule, devices := range map[string]struct {
 		text   string
@@ -160,8 +161,8 @@ func TestAPendingRowRemapIsFoundBehindAWorseStatus(t *testing.T) {
 		found(t, "0s G pending=0 failed=0\n5m G pending=1 predicted=true\n6m G pending=0 failed=1\n9m G failed=0 predicted=false\n12m end"))
 }
 
-// hw.status contains only the worst state. A failed board may also have a pending row remap. Frames
-// that were read from data points do not show it.
+// hw.status contains only the worst state. A failed board may also have a pending row remap, but
+// frames that were read from data points do not show the pending remap.
 func TestAPendingRowRemapIsNotKnownWhileTheStatusIsWorse(t *testing.T) {
 	const worse = "0s G pending=0 failed=1 row_remap_correctable=0\n"
 	assert.Empty(t, samples(t, worse+"20m end", "G", "memory_degrading", 10*time.Minute))
@@ -207,7 +208,8 @@ func TestAFindingOfADeviceThatIsGoneEndsAfterAnHour(t *testing.T) {
 	assert.Equal(t, "1h10m0s end spinning G", got[1], "an hour after its last sample, in the next frame")
 }
 
-// at returns a frame with one spinning GPU, s seconds after the test's epoch.
+// at returns a frame that contains one spinning GPU. The frame's time is s seconds after the
+// variable epoch.
 func at(s int64) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: epoch.Unix()*1e9 + s*1e9}
 	d := f.Device("G")
@@ -237,9 +239,10 @@ func TestAClockThatIsSetBackIsNoEvidence(t *testing.T) {
 	for s := int64(240); s < 800; s += 15 {
 		see(s, s-3600)
 	}
-	// Frames that are behind are not evaluated, so there is a gap of 345 s until the clock is
-	// accepted as set back. This gap is longer than max_gap and reduces the evidence from 225 s by
-	// 91 s. Therefore, another 166 s are needed.
+	// Frames older than the newest frame are not evaluated, so there is a gap of 345 s until the
+	// tracker accepts that the clock was set back. Because the gap is longer than max_gap, the
+	// evidence decreases by 91 s, from 225 s to 134 s. Therefore, another 166 s of evidence are
+	// needed.
 	assert.Equal(t, []string{"8m45s start spinning G"}, got)
 	assert.EqualValues(t, 1, tracker.SetBack.Load())
 	see(900, 90_000)
@@ -375,7 +378,7 @@ func TestBytesOfADevice(t *testing.T) {
 		}
 		return whole
 	}
-	var ids []gpudata.Device // other stages also keep the identities
+	var ids []gpudata.Device // other stages keep the same device identities
 	for n := range nodes {
 		for _, d := range build(n, 0).Devices {
 			ids = append(ids, d.Device)

@@ -2,10 +2,11 @@ package findings
 
 import "time"
 
-// Settings contains the durations and thresholds of the rules. The section for a rule has the
-// rule's name.
+// Settings contains the durations and thresholds of the rules. Each rule has a section with the
+// name of the rule.
 type Settings struct {
-	// MaxGap is the maximum time between two samples that counts as observed.
+	// MaxGap is the maximum time between two samples. If the time between two samples is longer, it
+	// counts as not observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`
 
 	Spinning           Spinning  `mapstructure:"spinning"`
@@ -24,7 +25,8 @@ type Judging struct {
 	For time.Duration `mapstructure:"for"`
 }
 
-// Of returns the common settings of one of the rules in [signal.Findings].
+// Of returns the common settings of a rule. The argument is the index of the rule in
+// [signal.Findings].
 func (s *Settings) Of(rule int) *Judging {
 	return [numRules]*Judging{
 		frozen: &s.FrozenTelemetry, spinning: &s.Spinning.Judging, latched: &s.LatchedUtilization.Judging,
@@ -37,12 +39,12 @@ type Spinning struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as spinning.
 	Utilization float64 `mapstructure:"utilization"`
-	// Tensor and DRAM are the maximum activity of the tensor pipes and of the memory. Links is the
-	// maximum utilization of the links in each direction.
+	// Tensor and DRAM are the maximum activity of the tensor pipes and of the memory of a spinning
+	// device. Links is the maximum utilization of its links in each direction.
 	Tensor float64 `mapstructure:"tensor"`
 	DRAM   float64 `mapstructure:"dram"`
 	Links  float64 `mapstructure:"links"`
-	// Power is the maximum power, as a fraction of the power limit.
+	// Power is the maximum power of a spinning device, as a fraction of the power limit.
 	Power float64 `mapstructure:"power"`
 }
 
@@ -51,27 +53,29 @@ type Latched struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as latched.
 	Utilization float64 `mapstructure:"utilization"`
-	// Power is the maximum amount by which the power may exceed the idle power, as a fraction of
-	// the idle power.
+	// Power is the maximum amount by which the power of a latched device exceeds the idle power, as
+	// a fraction of the idle power.
 	Power float64 `mapstructure:"power"`
 }
 
 // Slow contains the settings of the rule slow_device.
 type Slow struct {
 	Judging `mapstructure:",squash"`
-	// Clock is a fraction of the median SM clock. A device is slow if its SM clock is below this
-	// fraction.
+	// Clock is a fraction of the median SM clock of equal devices. A device is slow if its SM clock
+	// is below this fraction of the median.
 	Clock float64 `mapstructure:"clock"`
-	// Devices is the minimum number of equal devices that the workload must use on the node.
+	// Devices is the minimum number of equal devices that a workload must use on the node for the
+	// rule to be evaluated.
 	Devices int `mapstructure:"devices"`
 }
 
 // Degrading contains the settings of the rule memory_degrading. For is the length of the period
-// over which the rate of corrected errors is measured. It is also how long an increase in remapped
-// rows counts.
+// over which the rate of corrected errors is measured. An increase in remapped rows counts for the
+// same period.
 type Degrading struct {
 	Judging `mapstructure:",squash"`
-	// CorrectedPerHour is the maximum rate of corrected errors that is not a finding.
+	// CorrectedPerHour is the maximum acceptable rate of corrected errors. A higher rate is a
+	// finding.
 	CorrectedPerHour float64 `mapstructure:"corrected_per_hour"`
 }
 

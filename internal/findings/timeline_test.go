@@ -24,8 +24,9 @@ var (
 	epoch = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// series maps the short names in timelines to a device's samples. The names active_<reason>,
-// time_<reason>, and violation_<policy> are derived from the signal table.
+// series maps the short names that timelines use to samples of a device. The init function adds the
+// names active_<reason>, time_<reason>, and violation_<policy>, which are derived from the signal
+// table.
 var series = map[string]gpudata.Sample{
 	"util":                    {Metric: signal.HwGPUUtilization, Own: signal.TaskGeneral},
 	"tensor":                  {Metric: signal.GPUPipeActive, Own: "tensor"},
@@ -63,10 +64,11 @@ func init() { //nolint:gochecknoinits // the names are from the signal table
 //	<time> <devices> <key>=<value> …     the state of the devices from this time on
 //	<time> end
 //
-// Devices are separated by commas. The value "-" means absent, and "+<n>" increases by n each
-// second. Other keys are holder=<pod>/<workload>, holder=nobody, holder=-, processes=<n>, model,
-// parent, predicted=true for a predicted failure that hw.status hides, and gone=true for a device
-// without a row. For the devices "all", gap=true means that the exporter does not respond.
+// Devices are separated by commas. The value "-" means that there is no sample, and "+<n>" means
+// that the value increases by n each second. Other keys are holder=<pod>/<workload>, holder=nobody,
+// holder=-, processes=<n>, model, parent, predicted=true for a predicted failure that hw.status
+// hides, and gone=true for a device without a row. If <devices> is "all", gap=true means that the
+// exporter does not respond.
 type timeline struct {
 	every   time.Duration
 	changes []change
@@ -111,7 +113,8 @@ func parseTimeline(t *testing.T, text string) timeline {
 	return tl
 }
 
-// frames creates the frames of a timeline and passes each frame to visit with its time.
+// frames creates the frames of a timeline and calls the function visit with the time of each frame
+// and the frame.
 func (tl *timeline) frames(t *testing.T, visit func(at time.Duration, f *gpudata.Frame)) {
 	t.Helper()
 	present := map[string]map[string]string{}
@@ -183,7 +186,7 @@ func (tl *timeline) put(t *testing.T, d *gpudata.DeviceFrame, key, value string,
 	}
 }
 
-// lineOf formats the start or end of a finding as a line of a golden file.
+// lineOf formats the start or the end of a finding as one line.
 func lineOf(at time.Duration, f *gpudata.Finding) string {
 	verb, of := "end", f.Device
 	if f.Start {
@@ -195,7 +198,7 @@ func lineOf(at time.Duration, f *gpudata.Finding) string {
 	return fmt.Sprintf("%s %s %s %s", at, verb, f.Name, of)
 }
 
-// run evaluates a timeline and returns the starts and ends of findings, with the evidence.
+// run evaluates a timeline and formats the start and end of each finding, including the evidence.
 func run(t *testing.T, tl timeline, set Settings) string {
 	t.Helper()
 	var out strings.Builder
@@ -229,7 +232,8 @@ func TestPublicIncidents(t *testing.T) {
 	}
 }
 
-// found returns the starts and ends of findings in a timeline, one per line, without the evidence.
+// found evaluates a timeline and returns one line for the start and one for the end of each
+// finding, without the evidence.
 func found(t *testing.T, text string) []string {
 	t.Helper()
 	var lines []string

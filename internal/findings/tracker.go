@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// maxPlaces and maxDevices (for each place) limit the memory use. Devices beyond these limits
-	// are not evaluated.
+	// The maximum number of places, and the maximum number of devices in each place, limit how much
+	// memory the tracker uses. The tracker does not evaluate devices beyond these limits.
 	maxPlaces  = 20_000
 	maxDevices = 2_000
-	// The state of a device without samples, or of a place without frames, is kept for this time.
+	// Retention times: how long the tracker keeps the state of a device without samples and of a
+	// place without frames.
 	deviceRetention = time.Hour
 	placeRetention  = 24 * time.Hour
 )
 
-// Tracker evaluates the frames of all places. A place is a node; see [gpudata.Place]. Tracker is
-// safe for concurrent use.
+// Tracker evaluates the rules on the frames of all places. A place is a node; see [gpudata.Place].
+// Tracker is safe for concurrent use.
 type Tracker struct {
 	// Refused counts devices and frames that were not evaluated because a limit was reached.
 	Refused atomic.Int64
@@ -38,14 +39,14 @@ type Tracker struct {
 	unused sync.Pool // contains *[]view
 }
 
-// place is the state of one place.
+// place is the state that the tracker keeps for one place.
 type place struct {
 	clock   gpudata.Clock
 	devices map[gpudata.Device]*memory
-	groups  uint8 // number of the most recent group
+	groups  uint8 // number of the group that was created last
 }
 
-// New returns a tracker without state.
+// New returns a tracker with the given settings that has not evaluated any frames yet.
 func New(set Settings) *Tracker {
 	return &Tracker{
 		set:    set,
@@ -54,8 +55,8 @@ func New(set Settings) *Tracker {
 	}
 }
 
-// Frame evaluates the devices in a frame. It adds samples of gpu.finding to the devices, and adds
-// the findings that started or ended to the frame.
+// Frame evaluates the rules for the devices in a frame. It adds samples of gpu.finding to the
+// devices, and adds the findings that have started or ended to the frame.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 	t.places.Sweep(now, time.Hour, func(_ string, _ *place, used time.Time) (gone bool) { return now.Sub(used) > placeRetention })
 	fits := t.places.With(f.Place, now, func(p *place) {
@@ -77,8 +78,9 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// setBack adjusts the stored times after a clock was set back. The last frame before the change and
-// the first frame after it are more than maxGap apart.
+// setBack adjusts the stored times after a place's clock was set back. After the adjustment, the
+// last frame before the change and the first frame after it are one second more than maxGap apart,
+// so that the time between them counts as a gap.
 func (p *place) setBack(by int64, maxGap time.Duration) {
 	for _, m := range p.devices {
 		m.seen += by - int64(maxGap+time.Second)
@@ -106,7 +108,7 @@ func (t *Tracker) evaluate(p *place, f *gpudata.Frame) {
 	t.unused.Put(reused)
 }
 
-// read appends views of the devices in a frame.
+// read appends a view of each observed device in a frame to the given views.
 func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	for _, d := range f.Devices {
 		m := p.devices[d.Device]
@@ -128,8 +130,9 @@ func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	return views
 }
 
-// judge evaluates each rule for a device. If the values have not changed for longer than the
-// maximum gap, they are not evidence for the other rules.
+// judge evaluates each rule for a device. If the device's values have not changed for longer than
+// the maximum gap, only the rule frozen_telemetry is evaluated, because frozen values are not
+// evidence for the other rules.
 func (v *view) judge() {
 	v.m.count(&v.r, v.dt, seconds(v.set.MemoryDegrading.For))
 	for i := range rules {
@@ -142,7 +145,7 @@ func (v *view) judge() {
 	v.m.collect(&v.r, &v.now, v.dt)
 }
 
-// change starts or ends a finding of a rule.
+// change starts or ends a device's finding of a rule if the evidence requires it.
 func (v *view) change(f *gpudata.Frame, p *place, i int) {
 	m, j, about := v.m, &v.m.judged[i], &descriptions[i]
 	isOpen := m.open&bit(i) != 0
@@ -174,8 +177,8 @@ func (v *view) change(f *gpudata.Frame, p *place, i int) {
 }
 
 // startGroup extends the start of a finding to all spinning devices of a workload. It returns the
-// subject of the finding's text. other is the only device of the workload that does not spin, or
-// nil.
+// text that names these devices in the finding's log message. The argument other is the only device
+// of the workload that does not spin, or nil.
 func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) string {
 	p.groups = max(1, p.groups+1) // 0 means no group
 	var ids []string
@@ -196,8 +199,8 @@ func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) s
 	return subject
 }
 
-// end ends a device's finding. A finding about a workload ends when it has ended for all of the
-// workload's devices.
+// end ends a device's finding. A finding about a workload ends when the findings of all of the
+// workload's devices have ended.
 func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	m.open &^= bit(i)
 	found := gpudata.Finding{Name: descriptions[i].Name, Device: d.ID(), Numbers: map[string]float64{}}
@@ -237,7 +240,7 @@ func (p *place) sweep(f *gpudata.Frame) {
 	}
 }
 
-// emit adds a sample for each rule that has a verdict.
+// emit adds a sample of gpu.finding to the device for each rule whose verdict is known.
 func (v *view) emit() {
 	for i := range rules {
 		if v.now[i] != unknown {
