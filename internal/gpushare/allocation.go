@@ -27,22 +27,22 @@ const (
 	kaiDevices   = "gpu-fraction-num-devices"
 )
 
-// KAIAnnotations returns the annotation keys of KAI.
+// KAIAnnotations returns the keys of the annotations that KAI uses.
 func KAIAnnotations() []string { return []string{kaiMemory, kaiFraction, kaiContainer, kaiDevices} }
 
 // Allocation is a device, or a share of a device, that a scheduler allocated to a pod.
 type Allocation struct {
 	// Family identifies the system that wrote the annotation: Koordinator, HAMi, or KAI.
 	Family Family
-	// Container is the container's name. It is "" if the device is allocated to the pod
-	// (Koordinator) or if the container is unknown. [Allocations] sets it only if KAI's annotation
-	// contains the name. [PodAllocations] also sets it for HAMi and for KAI annotations without a
-	// name.
+	// Container is the container's name. Container is "" if the device is allocated to the pod
+	// (Koordinator) or if the container is unknown. [Allocations] sets Container only if KAI's
+	// annotation contains the name. [PodAllocations] also sets Container for HAMi, and for KAI
+	// annotations without a name.
 	Container string
-	// Slot is the position in HAMi's annotation, or -1 for the other families. It is not the index
-	// of a container; see [PodAllocations].
+	// Slot is the allocation's position in HAMi's annotation, or -1 for the other families. A slot
+	// is not the index of a container; see [PodAllocations].
 	Slot int
-	// UUID is the board's GPU-<uuid>. It is "" if the UUID is unknown (KAI, and older Koordinator
+	// UUID is the board's GPU-<uuid>. UUID is "" if it is unknown (KAI, and older Koordinator
 	// releases).
 	UUID string
 	// Minor is the device's minor number, or -1 if it is unknown.
@@ -59,40 +59,41 @@ type Allocation struct {
 
 // MIGInstance is a MIG instance that HAMi selected.
 type MIGInstance struct {
-	// UUID is the MIG-<uuid>. It is "" until the device plugin has created the instance.
+	// UUID is the MIG-<uuid>. UUID is "" until the device plugin has created the instance.
 	UUID string
 	// GPUInstance is NVML's ID for the instance, or -1 if it is unknown.
 	GPUInstance int
 }
 
 // Allocations parses the pod annotations in which Koordinator, HAMi, Volcano, and KAI record
-// allocations, in this order. KAI's annotations contain only the request and not the device.
+// allocations, in this order. KAI's annotations contain only the request but not the allocated
+// device.
 //
-// If an entry is invalid, Allocations omits it, lists it in the error, and returns the other
+// If an entry is invalid, Allocations omits the entry, lists it in the error, and returns the other
 // entries. (HAMi and Koordinator would reject the entire annotation.) Annotations larger than 256
-// KiB are not read.
+// KiB are not parsed.
 //
-// [PodAllocations] also determines the containers.
+// [PodAllocations] also determines which containers use the allocated devices.
 func Allocations(annotations map[string]string) ([]Allocation, error) {
 	var p problems
 	all, _ := allocations(annotations, &p)
 	return all, p.err()
 }
 
-// allocations works like [Allocations]. It also returns the slots of HAMi's annotation that contain
-// a device, sorted.
+// allocations works like [Allocations]. In addition, it returns the sorted list of the slots in
+// HAMi's annotation that contain a device.
 func allocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	hami, slots := hamiAllocations(annotations, p)
 	out = append(koordinatorAllocations(annotations, p), hami...)
 	return append(out, kaiAllocations(annotations, p)...), slots
 }
 
-// uuidForm is permissive, because vendors and tests use arbitrary device names. It rejects only
-// separators, spaces, and quotes.
+// uuidForm matches device UUIDs. The expression is permissive, because vendors and tests use
+// arbitrary device names: it rejects only separators, spaces, and quotes.
 var uuidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
 
-// koordinatorAllocations parses {"gpu":[{"minor":3,"id":"GPU-…","resources":{…}}]}. It ignores
-// other device types, even if they are malformed.
+// koordinatorAllocations parses {"gpu":[{"minor":3,"id":"GPU-…","resources":{…}}]}. Entries for
+// other device types are ignored, even if they are malformed.
 func koordinatorAllocations(annotations map[string]string, p *problems) []Allocation {
 	value, ok := annotations[koordAllocated]
 	if !ok || p.tooLong(koordAllocated, value) {
@@ -161,7 +162,7 @@ func koordinatorDevice(raw json.RawMessage) (Allocation, error) {
 	return a, nil
 }
 
-// slot is the position of a device in HAMi's annotations.
+// slot identifies the position of a device in HAMi's annotations.
 type slot struct{ slot, device int }
 
 // hamiTypeAMD is the type of AMD devices in HAMi's annotations.
@@ -171,10 +172,11 @@ const hamiTypeAMD = "AMDGPU"
 // releases leave the slot empty.
 const hamiEmpty = ",,0,0"
 
-// hamiAllocations parses UUID,TYPE,MiB,cores for each device. Slots are separated by semicolons.
-// MIG instances are matched to devices by the slot and by the device's position in the slot.
-// hamiAllocations also returns the sorted slots that contain a device, even if the device cannot be
-// parsed. If there is no allocation, it parses the request (-to-allocate). HAMi writes both
+// hamiAllocations parses HAMi's annotation, which contains UUID,TYPE,MiB,cores for each device.
+// Slots are separated by semicolons. MIG instances are matched to devices by the slot and by the
+// device's position in the slot. hamiAllocations also returns the sorted list of slots that contain
+// a device, even if the device cannot be parsed. If the pod has no annotation with allocations,
+// hamiAllocations parses the annotation with the request (-to-allocate). HAMi writes both
 // annotations at the same time. When the device plugin has allocated a device, HAMi removes the
 // device from the request.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
@@ -211,7 +213,7 @@ func hamiAllocations(annotations map[string]string, p *problems) (out []Allocati
 	out = hamiMIGAllocations(annotations[hamiMIG], out, at, p)
 	for i := range out {
 		if at, known := slices.BinarySearch(slots, out[i].Slot); !known {
-			slots = slices.Insert(slots, at, out[i].Slot) // only the MIG annotation contains the slot
+			slots = slices.Insert(slots, at, out[i].Slot) // this slot occurs only in the MIG annotation
 		}
 	}
 	return out, slots
@@ -223,9 +225,9 @@ func hamiDevice(entry string) (Allocation, error) {
 		return Allocation{}, fmt.Errorf("%s is not UUID,TYPE,MiB,cores", clip(entry))
 	}
 	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
-	// Older HAMi releases do not record the placement of the instance. They append the MIG template
-	// and its slot to the board's UUID, in brackets: GPU-…[0-1]. These do not identify the
-	// instance.
+	// Older HAMi releases do not record the placement of the instance. Instead, they append the
+	// indexes of the MIG template and its slot to the board's UUID, in brackets: GPU-…[0-1]. These
+	// indexes do not identify the instance.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
 		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}
 	}
@@ -242,7 +244,7 @@ func hamiDevice(entry string) (Allocation, error) {
 	}
 	cores, err := strconv.ParseInt(fields[3], 10, 32)
 	if err == nil && cores >= 0 && fields[1] == hamiTypeAMD {
-		cores = 0 // the value is a number of compute units, and their total is unknown
+		cores = 0 // the value is a number of compute units, and the device's total number of units is unknown
 	}
 	if err != nil || cores < 0 || cores > 100 {
 		return Allocation{}, fmt.Errorf("cores %s of %s are not a percentage", clip(fields[3]), clip(fields[0]))
@@ -252,7 +254,7 @@ func hamiDevice(entry string) (Allocation, error) {
 }
 
 // hamiMIGAllocations adds each instance to the allocation with the same slot and device. If there
-// is none, the instance becomes a separate allocation with unknown memory.
+// is no such allocation, the instance becomes a separate allocation with unknown memory.
 func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *problems) []Allocation {
 	if value == "" || p.tooLong(hamiMIG, value) {
 		return out
@@ -304,7 +306,7 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return slot{}, "", nil, fmt.Errorf("%s is not a MIG allocation", clip(string(raw)))
 	}
-	// HAMi always writes the indexes, even if they are 0. It rejects incomplete entries.
+	// HAMi always writes both indexes, even if they are 0, and rejects incomplete entries.
 	if e.ContainerIndex == nil || e.DeviceIndex == nil || !uuidForm.MatchString(e.GPUUUID) ||
 		e.Profile == "" || len(e.Profile) > 32 || e.Placement.Size == 0 {
 		return slot{}, "", nil, fmt.Errorf("%s is incomplete", clip(string(raw)))
@@ -322,15 +324,17 @@ func hamiInstance(raw json.RawMessage) (slot, string, *MIGInstance, error) {
 
 var (
 	fractionForm = regexp.MustCompile(`^(?:0?\.\d{1,9}|1(?:\.0{1,9})?)$`)
-	// containerForm is the form that Kubernetes allows for container names.
+	// containerForm matches the container names that Kubernetes allows.
 	containerForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
-// kaiMaxDevices is the maximum value of gpu-fraction-num-devices. No node has more GPUs.
+// kaiMaxDevices is the maximum value of gpu-fraction-num-devices. No node has more than this number
+// of GPUs.
 const kaiMaxDevices = 64
 
-// kaiAllocations parses gpu-fraction or gpu-memory (in MiB). Only one of them may be set. The value
-// applies to each of the gpu-fraction-num-devices devices.
+// kaiAllocations parses gpu-fraction or gpu-memory (in MiB). Only one of these two annotations may
+// be set. If gpu-fraction-num-devices is set to n, the pod has n shares of this size, each on a
+// different device.
 func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 	fraction, hasFraction := annotations[kaiFraction]
 	memory, hasMemory := annotations[kaiMemory]

@@ -9,11 +9,11 @@ import (
 
 // Assigned returns the devices that a scheduler's annotation assigns to a pod: Koordinator's
 // device-allocated, HAMi's vgpu-devices-allocated or amd-devices-allocated, or Volcano's
-// vgpu-ids-new. In this case, the scheduler selects the device. The IDs that the kubelet lists for
-// the pod are virtual and may name a different board.
+// vgpu-ids-new. For such a pod, the scheduler has selected the device. The device IDs that the
+// kubelet lists for the pod are virtual and may name a different board.
 //
-// annotated is true if the pod has such an annotation for GPUs. The error lists the entries that
-// cannot be parsed. Assigned does not return their devices.
+// The result annotated is true if one of these annotations assigns GPUs to the pod. If an entry
+// cannot be parsed, the error contains the entry, and Assigned does not return its device.
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
@@ -29,7 +29,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 			read.Annotations[key] = value
 		}
 	}
-	_, err = Allocations(read.Annotations) // only errors about devices, not about containers
+	_, err = Allocations(read.Annotations) // these errors are only about devices, not about containers
 	devices, _ = PodAllocations(&read)
 	only := onlyContainer(pod)
 	for i := range devices {
@@ -40,7 +40,8 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 	return devices, len(devices) > 0 || err != nil, err
 }
 
-// IsEntireDevice reports whether an allocation is an entire device and not a share of a device.
+// IsEntireDevice reports whether the allocation comprises an entire device instead of a share of a
+// device.
 func (a *Allocation) IsEntireDevice() bool {
 	if a.Family == HAMi {
 		return a.Core == 1 // the rest of the memory may be allocated to other pods
@@ -48,9 +49,9 @@ func (a *Allocation) IsEntireDevice() bool {
 	return a.Core == 1 && (a.MemoryRatio == 1 || a.MemoryRatio == 0 && a.MemoryBytes == 0)
 }
 
-// onlyContainer returns the name of the only container that requests GPUs. It returns "" if no
-// container or several containers request GPUs. It is needed because Koordinator allocates devices
-// to the pod and does not name the container.
+// onlyContainer returns the name of the only container that requests GPUs. If no container or
+// several containers request GPUs, onlyContainer returns "". The name is needed because Koordinator
+// allocates devices to the pod and does not name the container.
 func onlyContainer(pod *corev1.Pod) (only string) {
 	for _, c := range Containers(pod) {
 		if !requestsGPU(c) {
@@ -75,14 +76,14 @@ func requestsGPU(c *corev1.Container) bool {
 
 // Labels and annotations of KAI Scheduler and Run:ai.
 const (
-	gpuGroup       = "runai-gpu-group"              // on the reservation pod and on the pods of its group
-	gpuGroupPrefix = gpuGroup + "/"                 // on a pod with shares of several devices; one label for each device
-	reservedDevice = "run.ai/reserve_for_gpu_index" // the device's UUID, set by the reservation pod
+	gpuGroup       = "runai-gpu-group"              // label of the reservation pod and of the other pods in its group
+	gpuGroupPrefix = gpuGroup + "/"                 // prefix of labels of a pod that has shares of several devices; one label for each device
+	reservedDevice = "run.ai/reserve_for_gpu_index" // annotation in which the reservation pod stores the device's UUID
 )
 
-// Groups returns the groups through which KAI Scheduler and Run:ai assign shares of devices to a
-// pod. Each group consists of a reservation pod, which requests the device from the kubelet, and
-// the pods that share the device.
+// Groups returns the names of the groups that KAI Scheduler and Run:ai use to assign shares of
+// devices to a pod. Each group consists of a reservation pod, which requests the device from the
+// kubelet, and the pods that share the device.
 func Groups(pod *corev1.Pod) (groups []string) {
 	for key, value := range pod.Labels {
 		if value != "" && (key == gpuGroup || strings.HasPrefix(key, gpuGroupPrefix)) {
@@ -93,9 +94,9 @@ func Groups(pod *corev1.Pod) (groups []string) {
 	return slices.Compact(groups)
 }
 
-// GroupContainer returns the container that uses the device shares of the pod's groups. This is the
-// container in the pod's annotation or, without the annotation, the first app container.
-// GroupContainer returns "" if this container does not exist.
+// GroupContainer returns the name of the container that uses the device shares of the pod's groups.
+// The pod's annotation contains the name; if there is no annotation, the first app container uses
+// the shares. If the container does not exist, GroupContainer returns "".
 func GroupContainer(pod *corev1.Pod) string {
 	name := pod.Annotations[kaiContainer]
 	if name == "" && len(pod.Spec.Containers) > 0 {
@@ -107,5 +108,6 @@ func GroupContainer(pod *corev1.Pod) string {
 	return ""
 }
 
-// ReservedDevice returns the device UUID that a reservation pod reports, or "" if there is none.
+// ReservedDevice returns the UUID of the device that a reservation pod reserves, or "" if the pod
+// does not contain a UUID.
 func ReservedDevice(pod *corev1.Pod) string { return pod.Annotations[reservedDevice] }

@@ -7,10 +7,10 @@ import (
 )
 
 // DeviceText returns the value of a device's string attribute, or "" if the device does not have
-// the attribute. A name without a domain is in the driver's domain. If the driver's domain does not
-// have the attribute, DeviceText uses the first qualified name in alphabetical order. A list must
-// have exactly one value. If it has more, several is true, because it is unknown which value
-// applies.
+// the attribute. An attribute name without a domain is in the driver's domain. If the driver's
+// domain does not contain the attribute, DeviceText uses the attribute from the domain that comes
+// first in alphabetical order. If the attribute is a list with more than one value, the result
+// several is true, because it is unknown which value applies.
 func DeviceText(driver string, d *resourcev1.Device, name string) (value string, several bool) {
 	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
 	if !ok {

@@ -2,36 +2,36 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// BudgetSource is where a memory budget is declared. The constants are the values of
-// gpu.memory.budget.source.
+// BudgetSource specifies where a memory budget is declared. Its constants are the possible values
+// of the attribute gpu.memory.budget.source.
 type BudgetSource string
 
-// The sources, in order of preference: allocations by a scheduler, requests to a scheduler,
-// declarations that no scheduler reads, and the size of the hardware. [Budgets] returns only
-// sources that pods declare.
+// Budget sources, in order of preference: allocations by a scheduler, requests to a scheduler,
+// declarations that schedulers do not use, and the size of the hardware. [Budgets] returns only
+// budgets that pods declare.
 const (
-	// BudgetKoordinatorAllocation is Koordinator's device-allocated annotation.
+	// BudgetKoordinatorAllocation means Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
-	// BudgetHAMiAllocation is HAMi's vgpu-devices-allocated annotation.
+	// BudgetHAMiAllocation means HAMi's vgpu-devices-allocated annotation.
 	BudgetHAMiAllocation BudgetSource = "hami_allocation"
-	// BudgetDRA is the device capacity that the allocated claims consume.
+	// BudgetDRA means the device capacity that the pod's allocated claims consume.
 	BudgetDRA BudgetSource = "dra"
-	// BudgetKoordinator is koordinator.sh/gpu, gpu-memory, or gpu-memory-ratio.
+	// BudgetKoordinator means a request for koordinator.sh/gpu, gpu-memory, or gpu-memory-ratio.
 	BudgetKoordinator BudgetSource = "koordinator"
-	// BudgetHAMi is HAMi's gpumem or gpumem-percentage.
+	// BudgetHAMi means a request for HAMi's gpumem or gpumem-percentage.
 	BudgetHAMi BudgetSource = "hami"
-	// BudgetKAI is KAI's gpu-memory or gpu-fraction annotation.
+	// BudgetKAI means KAI's gpu-memory or gpu-fraction annotation.
 	BudgetKAI BudgetSource = "kai"
-	// BudgetResource is an extended resource that the user configured.
+	// BudgetResource means a request for an extended resource that the user configured.
 	BudgetResource BudgetSource = "extended_resource"
-	// BudgetAnnotation is an annotation that the user configured.
+	// BudgetAnnotation means an annotation that the user configured.
 	BudgetAnnotation BudgetSource = "annotation"
-	// BudgetExporter is a budget that another exporter reports.
+	// BudgetExporter means that another exporter reports the budget.
 	BudgetExporter BudgetSource = "exporter"
-	// BudgetMPS is the memory limit per client of an MPS daemon.
+	// BudgetMPS means the memory limit that an MPS daemon applies to each client.
 	BudgetMPS BudgetSource = "mps"
-	// BudgetMIG and BudgetWholeGPU are the memory size of a device that is allocated to a single
-	// container.
+	// BudgetMIG and BudgetWholeGPU mean the memory size of a MIG instance or a GPU that is
+	// allocated to a single container.
 	BudgetMIG      BudgetSource = "mig"
 	BudgetWholeGPU BudgetSource = "whole_gpu"
 )
@@ -44,42 +44,46 @@ func BudgetSources() []BudgetSource {
 	}
 }
 
-// BudgetOptions contains the budget sources that a user configures.
+// BudgetOptions contains the budget sources that users configure.
 type BudgetOptions struct {
-	// Resources maps extended resources that declare memory to the number of bytes per unit, such
-	// as 1<<20 for a resource in MiB.
+	// Resources contains extended resources that declare memory. It maps the name of each resource
+	// to the number of bytes per unit, such as 1<<20 for a resource in MiB.
 	Resources map[string]int64
 	// Annotation is the key of an annotation that contains the pod's budget as a quantity of bytes,
 	// such as 5Gi. If the key has the suffix .<container>, the annotation applies to that
-	// container. If Annotation is empty, no annotation is read.
+	// container. If Annotation is empty, budgets are not read from annotations.
 	Annotation string
 }
 
-// Budget is a memory budget that is declared for a container or pod.
+// Budget is a memory budget that is declared for a container or a pod.
 type Budget struct {
-	// Source is where the budget is declared.
+	// Source specifies where the budget is declared.
 	Source BudgetSource
-	// Container is the container's name. It is "" if the budget is declared for the pod.
+	// Container is the container's name. Container is "" if the budget is declared for the pod.
 	Container string
-	// UUID is the device's UUID. It is "" if the declaration does not name a device.
+	// UUID is the device's UUID. UUID is "" if the declaration does not name a device.
 	UUID string
-	// Minor is the device's minor number. It is -1 if the declaration does not contain it.
+	// Minor is the device's minor number. Minor is -1 if the declaration does not contain a minor
+	// number.
 	Minor int
-	// Devices is the number of devices to each of which the budget applies. If it is 0, the
-	// declaration contains no number, and all devices of the container share the budget.
+	// Devices is the number of devices. The budget applies to each of them separately. If Devices
+	// is 0, the declaration does not contain a number of devices, and all devices of the container
+	// share the budget.
 	Devices int64
-	// MemoryBytes is the budget. It is 0 if only a ratio is declared.
+	// MemoryBytes is the budget in bytes. MemoryBytes is 0 if only a ratio is declared.
 	MemoryBytes int64
-	// MemoryRatio is the fraction of the device's memory. It is 0 if only bytes are declared.
-	// MemoryOf converts it to bytes.
+	// MemoryRatio is the budget as a fraction of the device's memory. MemoryRatio is 0 if only
+	// bytes are declared. MemoryOf converts the ratio to bytes.
 	MemoryRatio float64
 }
 
 // Budgets returns all memory budgets that a pod declares, in the order of [BudgetSources]. Budgets
-// with the same source are in the order of [Containers]. An entire GPU, a MIG instance, an MPS
-// limit, and the capacity that a DRA claim consumes are also budgets, but pods do not declare them.
+// with the same source are in the order of the list that [Containers] returns. An entire GPU, a MIG
+// instance, an MPS limit, and the capacity that a DRA claim consumes are also budgets, but pods do
+// not declare them.
 //
-// The error lists the declarations that could not be parsed. Budgets returns the others.
+// If some declarations cannot be parsed, the error lists them, and Budgets returns the budgets from
+// the others.
 func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 	var p problems
 	containers := Containers(pod)
@@ -104,7 +108,7 @@ func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 		case HAMi:
 			b.Source = BudgetHAMiAllocation
 			if a.MIG != nil {
-				// The budget is the instance's memory size, regardless of the request.
+				// The budget of a MIG instance is its memory size, regardless of the request.
 				continue
 			}
 		case KAI:

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// Rule is a rule of Koordinator's GPU share API that requests can break. The names are stable,
-// because they are the values of the attribute rule.
+// Rule is the name of a rule in Koordinator's GPU share API that requests can break. The names must
+// not change, because they are the values of an attribute of a metric.
 type Rule string
 
-// The rules. Each comment names what enforces the rule. "Proposal" is the text of the GPU share
-// API. "Webhook" is Koordinator's validating webhook, which is off by default. "Scheduler" is
-// Koordinator's deviceshare plugin, which checks the pod's effective requests.
+// The rules. Each comment lists where the rule is defined or enforced. "Proposal" means the
+// document that proposes the GPU share API. "Webhook" means Koordinator's validating webhook, which
+// is off by default. "Scheduler" means Koordinator's deviceshare plugin, which checks the pod's
+// effective requests.
 const (
 	// VendorWithShare means that a pod requests both a vendor's GPU and koordinator.sh GPU
 	// resources. Proposal rule 1; scheduler.
@@ -24,17 +25,19 @@ const (
 	CoreWithoutMemory Rule = "core_without_memory"
 	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without
 	// gpu.shared. Proposal rule 4. The scheduler accepts such requests. The mutating webhook adds
-	// gpu.shared, so a stored pod breaks this rule only if that webhook is off.
+	// gpu.shared, so a stored pod breaks this rule only if the mutating webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
 	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. Webhook;
 	// scheduler.
 	GPUWithShared Rule = "gpu_with_shared"
-	// GPUZero means that koordinator.sh/gpu is requested but not above zero. Webhook.
+	// GPUZero means that koordinator.sh/gpu is requested with a quantity that is not greater than
+	// zero. Webhook.
 	GPUZero Rule = "gpu_zero"
 	// GPUNotMultipleOf100 means that koordinator.sh/gpu is above 100 and not a multiple of 100.
 	// Webhook; scheduler.
 	GPUNotMultipleOf100 Rule = "gpu_not_multiple_of_100"
-	// SharedZero means that gpu.shared is requested but not above zero. Webhook.
+	// SharedZero means that gpu.shared is requested with a quantity that is not greater than zero.
+	// Webhook.
 	SharedZero Rule = "shared_zero"
 	// SharedWithoutMemory means that gpu.shared is requested, but neither gpu-memory nor
 	// gpu-memory-ratio is above zero. Webhook; scheduler.
@@ -59,8 +62,8 @@ const (
 	// NPUOverDevice means that a pod requests a share of more than one Huawei NPU, or more than 100
 	// percentage points of the NPU's DVPP. Scheduler.
 	NPUOverDevice Rule = "npu_over_device"
-	// UnknownCombination means that the scheduler's table does not contain the combination of
-	// resource names, and that no other rule is broken. Scheduler.
+	// UnknownCombination means that the scheduler does not accept the combination of resource
+	// names, and that this is not because of another rule. Scheduler.
 	UnknownCombination Rule = "unknown_combination"
 )
 
@@ -76,17 +79,17 @@ func Rules() []Rule {
 }
 
 // Check returns the rules of Koordinator's GPU share API that a pod's requests break, sorted and
-// without duplicates. containers contains the requests of all containers in the stored pod,
-// including init containers. pod contains the pod's effective requests; see [PodRequests]. If pod
-// is nil, Check skips the rules for the entire pod. Requests without koordinator.sh GPU resources
-// break no rule. There are no rules for FPGAs or RDMA.
+// without duplicates. The argument containers contains the requests of all containers in the stored
+// pod, including init containers. The argument pod contains the pod's effective requests; see
+// [PodRequests]. If the argument pod is nil, Check skips the rules for the entire pod. Requests
+// without koordinator.sh GPU resources do not break any rule. There are no rules for FPGAs or RDMA.
 //
 // Koordinator's webhook checks only app containers. Check also checks init containers, because the
 // proposal does not exempt them.
 //
 // In the proposal, a vendor's GPU is any resource of a vendor's device plugin, including resources
 // that the user added. The scheduler supports only nvidia.com/gpu, amd.com/gpu, and dcu.com/gpu.
-// Check follows the proposal, so it also reports a MIG resource together with a share.
+// Check follows the proposal: a MIG resource that is requested together with a share breaks a rule.
 func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	broken := map[Rule]bool{}
 	var share, vendor bool
@@ -112,9 +115,9 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	return slices.Sorted(maps.Keys(broken))
 }
 
-// checkStored applies the rules of the proposal and the webhook. They check each container
-// separately. The sum over a pod's containers can also break these rules. In this case, the
-// scheduler rejects the pod.
+// checkStored applies the rules of the proposal and the webhook. The proposal and the webhook check
+// each container separately. The sum of the requests of all containers can also break these rules,
+// and then the scheduler rejects the pod.
 func checkStored(r Requests, broken map[Rule]bool) {
 	_, hasGPU := r[koordGPU]
 	_, hasShared := r[koordShared]
@@ -147,7 +150,7 @@ func addBroken(broken, rules map[Rule]bool) {
 	}
 }
 
-// The resource names in the scheduler's combinations, as bits.
+// Bits that represent the resource names in the scheduler's combinations.
 const (
 	bitNVIDIA = 1 << iota
 	bitAMD
@@ -179,7 +182,7 @@ var combinations = []int{
 }
 
 // checkScheduler applies the scheduler's rules to a pod's effective requests. The scheduler ignores
-// requests for zero.
+// requests with a quantity of zero.
 func checkScheduler(pod Requests, broken map[Rule]bool) {
 	var names int
 	for name, bit := range combinationBits {

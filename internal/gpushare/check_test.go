@@ -14,7 +14,7 @@ func TestCheckOfOneContainer(t *testing.T) {
 		requests string
 		want     []Rule
 	}{
-		// The four rules in the proposal.
+		// Test cases for the four rules in the proposal.
 		"proposal 1: vendor with share":          {"nvidia=1 mem=4Gi shared=1", []Rule{VendorWithShare}},
 		"proposal 1: dcu with share":             {"dcu=1 ratio=50 shared=1", []Rule{VendorWithShare}},
 		"proposal 1: MIG is also a vendor's GPU": {"nvidia.com/mig-1g.10gb=1 ratio=50 shared=1", []Rule{VendorWithShare}},
@@ -29,7 +29,8 @@ func TestCheckOfOneContainer(t *testing.T) {
 		"no GPU":                                 {"cpu=4", nil},
 		"empty":                                  {"", nil},
 
-		// The rules of the validating webhook, and its test table.
+		// Test cases for the rules of the validating webhook, including the cases in Koordinator's
+		// own test.
 		"webhook: gpu and shared":             {"gpu=100 shared=1", []Rule{GPUWithShared}},
 		"webhook: gpu zero":                   {"gpu=0", []Rule{GPUZero}},
 		"webhook: gpu below zero":             {"gpu=-1", []Rule{GPUZero}},
@@ -44,7 +45,7 @@ func TestCheckOfOneContainer(t *testing.T) {
 		"webhook: {npu-core8,shared1} stops there; the scheduler refuses it": {"npu=8 shared=1", []Rule{UnknownCombination}},
 		"webhook: core and shared, no memory":                                {"core=100 shared=1", []Rule{CoreWithoutMemory, SharedWithoutMemory}},
 
-		// The invalid cases in Koordinator's TestValidateDeviceRequest.
+		// Invalid requests from Koordinator's TestValidateDeviceRequest.
 		"scheduler refuses core101":                                   {"core=101", []Rule{CoreNotMultipleOf100, CoreWithoutMemory}},
 		"scheduler refuses {nvidia2,gpu200,core200,mem32Gi,ratio200}": {"nvidia=2 gpu=200 core=200 mem=32Gi ratio=200", []Rule{MemoryWithRatio, VendorWithShare}},
 		"scheduler refuses gpu101":                                    {"gpu=101", []Rule{GPUNotMultipleOf100}},
@@ -59,8 +60,8 @@ func TestCheckOfOneContainer(t *testing.T) {
 		"scheduler refuses fpga201, no rule of GPUs":                  {"fpga=201", nil},
 		"scheduler refuses rdma201, no rule of GPUs":                  {"rdma=201", nil},
 
-		// The valid cases in Koordinator's TestValidateDeviceRequest. Three of them do not request
-		// gpu.shared, which the proposal requires.
+		// Valid requests from Koordinator's TestValidateDeviceRequest. Some of these requests do
+		// not contain gpu.shared, although the proposal requires it.
 		"scheduler accepts nvidia2":                              {"nvidia=2", nil},
 		"scheduler accepts dcu2":                                 {"dcu=2", nil},
 		"scheduler accepts gpu200":                               {"gpu=200", nil},
@@ -189,8 +190,8 @@ func TestTheOrderOfContainersDoesNotMatter(t *testing.T) {
 	})
 }
 
-// schedulerAccepts is an independent implementation of the scheduler's check, with the scheduler's
-// table of combinations.
+// schedulerAccepts is an independent implementation of the scheduler's check, based on the
+// scheduler's table of combinations.
 func schedulerAccepts(pod map[string]int64) bool {
 	has := func(names ...string) bool {
 		for _, name := range names {
@@ -218,7 +219,7 @@ func schedulerAccepts(pod map[string]int64) bool {
 	return false
 }
 
-// The proposal and the webhook are stricter than the scheduler and never more permissive.
+// If the scheduler rejects a request, the request also breaks one of the rules in this package.
 func TestRequestsThatTheSchedulerRejectsBreakARule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod, r := map[string]int64{}, Requests{}

@@ -14,17 +14,17 @@ func PodGroup(p *corev1.Pod) string {
 	return ptr.Deref(p.Spec.SchedulingGroup.PodGroupName, "")
 }
 
-// Consumer is a kind of object for which a ResourceClaim can be reserved.
+// Consumer is a kind of object that can reserve a ResourceClaim.
 type Consumer uint8
 
-// The kinds of objects for which a claim can be reserved.
+// Kinds of objects that can reserve a ResourceClaim.
 const (
 	OtherConsumer Consumer = iota
 	PodConsumer
 	PodGroupConsumer
 )
 
-// ConsumerOf returns the kind of object for which a claim is reserved.
+// ConsumerOf returns the kind of the object that has reserved a ResourceClaim.
 func ConsumerOf(r *resourcev1.ResourceClaimConsumerReference) Consumer {
 	switch r.APIGroup + "/" + r.Resource {
 	case "/pods":

@@ -2,11 +2,12 @@ package gpushare
 
 import "cmp"
 
-// Demand is the share of devices that a container requests with Koordinator's or HAMi's resource
-// names, in a common form.
+// Demand describes how many devices a container requests, and which share of each device. It
+// represents requests with Koordinator's and HAMi's resource names in a common form.
 //
-// Quantities above 2^50 count as 2^50, so that the sum over thousands of pods fits into an int64.
-// As in the scheduler, negative quantities count as zero, and fractions are rounded up.
+// Quantities above 2^50 are treated as 2^50, so that the sum over thousands of pods fits into an
+// int64. Negative quantities are treated as zero, and fractional quantities are rounded up, as the
+// scheduler does.
 type Demand struct {
 	// Family identifies the system whose resource names are used: Koordinator or HAMi.
 	Family Family
@@ -14,21 +15,23 @@ type Demand struct {
 	Devices int64
 	// MemoryBytes is the requested memory per device, or 0 if it is unknown.
 	MemoryBytes int64
-	// MemoryRatio is the requested fraction of each device's memory. 1 means all of it, and 0 means
-	// unknown. It exceeds 1 only if the requests break a rule.
+	// MemoryRatio is the requested fraction of each device's memory. The value 1 means all of the
+	// memory, and 0 means that the fraction is unknown. MemoryRatio exceeds 1 only if the requests
+	// break a rule.
 	MemoryRatio float64
-	// Core is the requested fraction of each device's compute. 1 means all of it, and 0 means
-	// unknown. It exceeds 1 only if the requests break a rule.
+	// Core is the requested fraction of each device's compute. The value 1 means all of the
+	// compute, and 0 means that the fraction is unknown. Core exceeds 1 only if the requests break
+	// a rule.
 	Core float64
 }
 
-// Demands returns the shares that a container requests.
+// Demands returns the shares of devices that a container requests.
 //
-// It applies the defaults of Koordinator's webhook and divides the request among the devices, so
-// the result is the same before and after the webhook. HAMi's memory and cores are per device of
-// one container, so their sum over a pod has no meaning. If requests contradict each other (a
-// vendor's GPU together with a share), Demands returns all of them, and [Families.Check] reports
-// the contradiction.
+// Demands applies the defaults of Koordinator's mutating webhook and divides the request among the
+// devices, so the result does not depend on whether the webhook has already changed the pod. In
+// HAMi, memory and cores are requested per device of one container, so the sum over a pod's
+// containers is meaningless. If requests contradict each other (a vendor's GPU together with a
+// share), Demands returns all of them, and [Families.Check] reports the contradiction.
 func Demands(r Requests) []Demand {
 	var out []Demand
 	for _, h := range hamiNames {
@@ -42,14 +45,16 @@ func Demands(r Requests) []Demand {
 	return out
 }
 
-// koordinator applies the mutating webhook's defaults and divides the request among devices like
-// the scheduler. The webhook and the scheduler differ if core is above 100 and neither gpu.shared
-// nor a ratio is requested. The webhook then requests one device per 100 percentage points, but
-// without the webhook, the scheduler would use one device. koordinator follows the webhook, which
-// is on by default.
+// koordinator applies the mutating webhook's defaults and then divides the request among the
+// devices in the same way as the scheduler. There is a difference between the webhook and the
+// scheduler if more than 100 percentage points of gpu-core are requested but neither gpu.shared nor
+// a ratio. In this case, the webhook requests one device per 100 percentage points. Without the
+// webhook, the scheduler would use one device. koordinator follows the webhook, which is on by
+// default.
 //
-// The division is exact. The scheduler truncates to percentage points, but it rejects values that
-// are not divisible. Therefore, the results differ only for requests that break a rule.
+// koordinator divides ratios exactly, whereas the scheduler truncates the quotients to percentage
+// points. Because the scheduler rejects values that are not divisible, the results differ only for
+// requests that break a rule.
 func koordinator(r Requests) (Demand, bool) {
 	gpu, shared, core := Units(r[koordGPU]), Units(r[koordShared]), Units(r[koordCore])
 	memory, ratio := Units(r[koordMemory]), Units(r[koordRatio])
@@ -74,8 +79,9 @@ func koordinator(r Requests) (Demand, bool) {
 }
 
 // defaultShared returns the value of gpu.shared that the mutating webhook adds. According to the
-// proposal, the webhook divides every multiple of 100. In the code, it divides multiples above 100.
-// The result is the same. Only the code uses core.
+// proposal, the webhook divides the ratio by 100 if it is a multiple of 100. The webhook's code
+// divides only multiples above 100, which has the same result. The proposal does not mention that
+// gpu-core is used if there is no ratio; only the code does this.
 func defaultShared(core, ratio int64) int64 {
 	points := cmp.Or(ratio, core)
 	if points > 100 && points%100 == 0 {
@@ -84,7 +90,7 @@ func defaultShared(core, ratio int64) int64 {
 	return 1
 }
 
-// hami contains the resource names of one vendor's vGPU requests.
+// hami contains HAMi's resource names for the vGPUs of one vendor.
 type hami struct{ count, memory, percentage, cores string }
 
 // hamiNVIDIA contains the resource names for NVIDIA vGPUs. [PodAllocations] parses the annotations
@@ -101,11 +107,12 @@ func (h hami) isRequested(r Requests) bool {
 	return Units(r[h.count])+Units(r[h.memory])+Units(r[h.percentage])+Units(r[h.cores]) > 0
 }
 
-// demand follows HAMi's code. Memory takes precedence over the percentage. A percentage above 100
-// counts as 100. Without either, the demand is all of the memory, because HAMi's default
-// (defaultMemory) is a scheduler setting that is not visible in the pod. If the demand is all of
-// the memory and there are no cores, the demand is the entire GPU. Without a count, the demand is
-// one vGPU (defaultGPUNum). Memory is in MiB. HAMi's setting memoryFactor is not applied.
+// demand follows HAMi's code. A request for memory takes precedence over a request for a percentage
+// of the memory. A percentage above 100 is treated as 100. If neither is requested, the demand is
+// all of the memory, because HAMi's default (defaultMemory) is a scheduler setting that is not
+// visible in the pod. If the demand is all of the memory and no cores are requested, the demand is
+// the entire GPU. If the number of vGPUs is not requested, the demand is one vGPU (defaultGPUNum).
+// Memory is in MiB. HAMi's setting memoryFactor is not applied.
 func (h hami) demand(r Requests) (Demand, bool) {
 	memory, percentage, cores := Units(r[h.memory]), min(Units(r[h.percentage]), 100), min(Units(r[h.cores]), 100)
 	if memory+percentage+cores == 0 {

@@ -29,7 +29,7 @@ func TestDemands(t *testing.T) {
 		"more than a float64 can store": {"mem=1e9999", koord(1, 1<<50, 0, 0)},
 		"a quintillion, which fits into an int64": {"mem=1E", koord(1, 1<<50, 0, 0)},
 
-		// The cases in the mutating webhook's tests.
+		// Test cases from the tests of Koordinator's mutating webhook.
 		"webhook: {core100,mem4000,ratio50} gets shared 1":             {"core=100 mem=4000 ratio=50", koord(1, 0, 0.5, 1)},
 		"webhook: {core100,mem8000,ratio200} gets shared 2":            {"core=100 mem=8000 ratio=200", koord(2, 0, 1, 0.5)},
 		"webhook: {gpu200} becomes core, ratio, shared":                {"gpu=200", koord(2, 0, 1, 1)},
@@ -40,7 +40,7 @@ func TestDemands(t *testing.T) {
 		"proposal: ratio 100 gets shared 1":                            {"ratio=100", koord(1, 0, 1, 0)},
 		"proposal: ratio 300 gets shared 3":                            {"ratio=300", koord(3, 0, 1, 0)},
 
-		// The cases in the tests for the division among devices.
+		// Test cases from Koordinator's tests of how requests are divided among devices.
 		"split: {shared2,core100,ratio100}":            {"shared=2 core=100 ratio=100", koord(2, 0, 0.5, 0.5)},
 		"split: {core200,ratio200}":                    {"core=200 ratio=200", koord(2, 0, 1, 1)},
 		"split: {mem1024,core100}":                     {"mem=1024 core=100", koord(1, 1024, 0, 1)},
@@ -73,7 +73,8 @@ func TestDemands(t *testing.T) {
 	}
 }
 
-// The cases in the tests for Koordinator's fillGPUTotalMem, with 8 GiB and with an odd size.
+// The test cases are from the tests of Koordinator's fillGPUTotalMem, with 8 GiB and with an odd
+// memory size.
 func TestMemoryOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		bytes int64
@@ -159,7 +160,7 @@ func TestDemandsAreNeverNegativeAndSplitTheRequest(t *testing.T) {
 }
 
 // The webhook is on by default, but it mutates only pods that are created after it was installed.
-// Therefore, pods exist in both forms.
+// Therefore, both mutated and unmutated pods exist.
 func TestMutatedAndStoredRequestsHaveTheSameDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Requests{}

@@ -1,12 +1,12 @@
-// Package gpushare converts the GPU requests and declarations of pods to a common form. It converts
-// quantities and annotations to plain values, without side effects and without calls to the API
-// server. If the input is invalid, it returns the valid part and either an error or a broken rule.
-// It never panics and never guesses a value.
+// Package gpushare converts the GPU requests and declarations of pods to a common form. The
+// functions convert quantities and annotations to plain values, have no side effects, and do not
+// call the API server. If the input is invalid, they return the valid part and either an error or a
+// broken rule. They never panic and never guess a value.
 //
 // # The families
 //
-// Pods request GPUs with the resource names of different systems. A [Family] is the group of names
-// that one system uses:
+// Pods request GPUs with the resource names of different systems. A [Family] is a group of resource
+// names that one system uses:
 //
 //	nvidia       nvidia.com/gpu, nvidia.com/gpu.shared         devices or slots
 //	nvidia_mig   nvidia.com/mig-<profile>[.me][.shared]        instances or slots
@@ -18,7 +18,7 @@
 //	neuron       aws.amazon.com/{neuron,neurondevice}          devices
 //	             aws.amazon.com/neuroncore                     cores of devices
 //	ascend       huawei.com/Ascend910 and others               devices, virtual NPUs
-//	koordinator  koordinator.sh/{gpu,gpu-core,gpu-memory-ratio}  percent points
+//	koordinator  koordinator.sh/{gpu,gpu-core,gpu-memory-ratio}  percentage points
 //	             koordinator.sh/gpu-memory                     bytes
 //	             koordinator.sh/gpu.shared                     devices in a pod, slots on a node
 //	hami         gpumem (MiB), gpumem-percentage, gpucores     of each vGPU of one container
@@ -38,32 +38,35 @@
 // # From a request to a share
 //
 // For Koordinator and HAMi, [Demands] returns how many devices a container requests and how much of
-// each device: its memory in bytes or as a ratio, and its compute as a ratio. Koordinator's requests
-// are converted as in Koordinator's webhook and scheduler:
+// each device: its memory in bytes or as a ratio, and its compute as a ratio. Koordinator's
+// requests are converted in the same way as in Koordinator's webhook and scheduler:
 //
-//  1. gpu = v becomes gpu-core = v and gpu-memory-ratio = v.
-//  2. The default of gpu.shared is 1. If the ratio (or core, if there is no ratio) is a multiple of
-//     100 and above 100, the default is that value divided by 100.
-//  3. Each of the gpu.shared devices provides an equal part of core and ratio, or of the bytes if
-//     there is no ratio.
+//  1. A request for gpu becomes a request for gpu-core and gpu-memory-ratio with the same value.
+//  2. The default of gpu.shared is 1. However, if gpu-memory-ratio (or gpu-core, if there is no
+//     ratio) is above 100 and a multiple of 100, the default of gpu.shared is that value divided by
+//     100.
+//  3. The value of gpu.shared is the number of devices. The requested core and memory are divided
+//     equally among these devices.
 //
-// [MemoryOf] converts a ratio to bytes. For an admission webhook, [Normalize] returns the first two
-// steps as a JSON patch.
+// [MemoryOf] converts a ratio to bytes. For an admission webhook, [Normalize] returns a JSON patch
+// that performs the first two steps.
 //
 // # Rules
 //
 // [Families.Check] returns the [Rule] names that a pod's requests break: the four rules of the GPU
 // share proposal, the rules of the validating webhook, and the scheduler's table of combinations.
 // Koordinator's code enforces fewer rules than its proposal, and some only behind a feature gate.
-// Therefore, pods that break rules can exist, and a metric counts them. The comment of each rule
-// names the components that enforce it. [Families.Violations] adds the container, the field, and the
-// allowed values for the messages of an admission webhook.
+// Therefore, there can be running pods that break rules, and a metric counts such pods. The comment
+// of each rule names the components that enforce it. For the messages of an admission webhook,
+// [Families.Violations] adds the container, the field, and the allowed values.
 //
 // # Allocations
 //
-// [PodAllocations] parses the annotations in which Koordinator, HAMi, and KAI record devices.
-// [Budgets] returns the memory that each container may use, from requests and annotations.
+// [PodAllocations] parses the annotations in which Koordinator, HAMi, and KAI record allocated
+// devices. [Budgets] uses requests and annotations to determine how much memory each container may
+// use.
 //
-// Sources: Koordinator at a7a1b76 and its GPU share proposal, HAMi at 4707fb0. Where their
-// documentation and code differ, a comment states which of them this package follows.
+// This package is based on Koordinator at commit a7a1b76, Koordinator's GPU share proposal, and
+// HAMi at commit 4707fb0. If the documentation and the code of these projects differ, a comment
+// states which of them this package follows.
 package gpushare

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Requests maps resource names to quantities: the requests of a container, the effective requests
-// of a pod, or the capacity of a node. Unknown names are ignored, so a ResourceList can be
-// converted without filtering.
+// Requests maps resource names to quantities. It can contain the requests of a container, the
+// effective requests of a pod, or the capacity of a node. Unknown names are ignored, so a
+// ResourceList can be converted without filtering its entries.
 type Requests map[string]resource.Quantity
 
-// extended reports whether the requests include an extended resource. The name of an extended
-// resource has a domain.
+// extended reports whether an extended resource is requested. The name of an extended resource
+// contains a domain.
 func (r Requests) extended() bool {
 	for name, q := range r {
 		if strings.Contains(name, "/") && q.Sign() > 0 {
@@ -27,32 +27,32 @@ func (r Requests) extended() bool {
 	return false
 }
 
-// Family is a system of resource names or annotations.
+// Family is a group of resource names or annotations that belong to one system.
 type Family string
 
 // The families.
 const (
-	// Vendor names count as GPUs in Koordinator's share rules. They are the names of vendors'
-	// device plugins and DRA drivers, names that the user added, and names that only HAMi's
-	// documentation mentions.
+	// Vendor contains the resource names that Koordinator's share rules treat as GPUs: names from
+	// vendors' device plugins and DRA drivers, names that the user added, and names that only
+	// HAMi's documentation mentions.
 	Vendor Family = "vendor"
-	// Other names are accelerators, and shares of accelerators, that Koordinator's rules do not
-	// cover.
+	// Other contains resource names of accelerators, and of shares of accelerators, that
+	// Koordinator's rules do not cover.
 	Other Family = "other"
-	// Koordinator names are koordinator.sh/gpu and the names in the GPU share API.
+	// Koordinator contains koordinator.sh/gpu and the resource names in the GPU share API.
 	Koordinator Family = "koordinator"
-	// HAMi names are for the memory and cores of vGPUs. The number of vGPUs is requested with a
-	// Vendor name.
+	// HAMi contains the resource names for the memory and cores of vGPUs. To request a number of
+	// vGPUs, pods use a name in the family Vendor.
 	HAMi Family = "hami"
 	// KAI has annotations but no resource names.
 	KAI Family = "kai"
 )
 
-// deviceClassPrefix is the prefix of a DeviceClass's implicit extended resource. The DeviceClass's
-// name follows it.
+// deviceClassPrefix is the prefix of the implicit extended resource of a DeviceClass. The rest of
+// the resource's name is the name of the DeviceClass.
 const deviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 
-// Koordinator's names, including the names for NPUs, which follow the same rules.
+// Koordinator's resource names, including the names for NPUs, to which the same rules apply.
 const (
 	koordGPU    = "koordinator.sh/gpu"
 	koordShared = "koordinator.sh/gpu.shared"
@@ -64,7 +64,8 @@ const (
 	npuDVPP     = "huawei.com/npu-dvpp"
 )
 
-// familyByName maps resource names without a variable part to families.
+// familyByName maps resource names to families. It does not contain names that have a variable
+// part.
 var familyByName = map[string]Family{
 	"nvidia.com/gpu":               Vendor,
 	"nvidia.com/gpu.shared":        Vendor,
@@ -119,20 +120,21 @@ var amounts = map[string]bool{
 	"tencent.com/vcuda-memory":     true, // blocks of 256 MiB
 }
 
-// IsAmount reports whether a quantity of the resource is an amount of memory or compute. Otherwise,
-// it is a number of devices or slots. Resources that a user added count as numbers.
+// IsAmount reports whether a quantity of the resource is an amount of memory or compute. If
+// IsAmount returns false, the quantity is a number of devices or slots. Resources that a user added
+// are always treated as numbers.
 func IsAmount(resourceName string) bool { return amounts[resourceName] }
 
-// Names with a variable part. HAMi's huawei.com/Ascend910B-memory is an amount of memory that is
-// requested together with a number of devices. Volcano's huawei.com/Ascend910-2c is a virtual NPU
-// with two cores.
+// Resource names with a variable part. HAMi's huawei.com/Ascend910B-memory does not match, because
+// it is an amount of memory that is requested together with a number of devices. Volcano's
+// huawei.com/Ascend910-2c is a virtual NPU with two cores.
 var (
 	amdForm    = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
 	ascendForm = regexp.MustCompile(`^huawei\.com/Ascend[0-9]+[A-Z]*[0-9]*(-[0-9]+c(\.[0-9]+cpu)?(\.[0-9]+g)?)?$`)
 )
 
 // Names contains resource names from a configuration. Each entry is either a full name or a prefix
-// that ends with *.
+// followed by *.
 type Names []string
 
 // Has reports whether a resource matches one of the names.
@@ -143,7 +145,8 @@ func (n Names) Has(name string) bool {
 	})
 }
 
-// Check returns an error for each invalid entry of a setting.
+// Check returns an error for each invalid entry. The argument is the name of the setting that
+// contains the entries.
 func (n Names) Check(setting string) []error {
 	var errs []error
 	for i, name := range n {
@@ -166,9 +169,10 @@ type Families struct {
 	classes []string
 }
 
-// NewFamilies returns the built-in families with two additions: GPU names (such as a renamed
-// nvidia.com/gpu or an extendedResourceName), and DeviceClasses whose implicit extended resource is
-// a GPU. The error lists the invalid entries.
+// NewFamilies returns the built-in families and two additions: the given names of GPU resources
+// (such as a renamed nvidia.com/gpu or an extendedResourceName), and the given DeviceClasses, whose
+// implicit extended resource is a GPU. If an entry is invalid, NewFamilies returns an error that
+// contains the entry.
 func NewFamilies(resources Names, deviceClasses []string) (Families, error) {
 	if errs := resources.Check("resources"); len(errs) > 0 {
 		return Families{}, errors.Join(errs...)
@@ -186,8 +190,9 @@ func DefaultDeviceClasses() []string {
 	return []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"}
 }
 
-// Lookup returns the family of a resource name. It returns false for names that do not allocate
-// GPUs. An example is gpu.intel.com/*_monitoring, which only gives access to all GPUs.
+// Lookup returns the family of a resource name. If the resource does not allocate GPUs, Lookup
+// returns false. For example, gpu.intel.com/*_monitoring only gives access to all GPUs, without
+// allocating one.
 func (f Families) Lookup(name string) (Family, bool) {
 	if family, ok := familyByName[name]; ok {
 		return family, true

@@ -17,16 +17,17 @@ type PatchOperation struct {
 }
 
 // Normalize returns the JSON patch that the mutating webhook of the GPU share API applies to a pod.
-// For the requests and limits of each of [Containers]:
+// The patch changes the requests and limits of all containers, including init containers:
 //
-//   - koordinator.sh/gpu becomes gpu-core and gpu-memory-ratio with the same value, if the value is
-//     allowed (1 to 100, or a multiple of 100) and no other name in the API is requested;
-//   - gpu.shared is added if gpu-core, gpu-memory, or gpu-memory-ratio is requested without it. Its
-//     value is the number of devices that [Demands] returns for the same requests.
+//   - koordinator.sh/gpu is replaced by gpu-core and gpu-memory-ratio with the same value, if the
+//     value is allowed (1 to 100, or a multiple of 100) and no other resource name in the API is
+//     requested.
+//   - gpu.shared is added if gpu-core, gpu-memory, or gpu-memory-ratio is requested without
+//     gpu.shared. The value is the number of devices that [Demands] returns for the same requests.
 //
 // Other requests for koordinator.sh/gpu break a rule. They are not changed, so that
-// [Families.Check] reports what the user wrote. A container that shares an NPU does not use this
-// API. If the pod was already patched, the patch is empty.
+// [Families.Check] reports what the user wrote. Containers that share an NPU are not changed,
+// because they do not use this API. If the pod was already patched, the patch is empty.
 func Normalize(p *corev1.Pod) []PatchOperation {
 	var patch []PatchOperation
 	for i := range p.Spec.InitContainers {
@@ -38,10 +39,10 @@ func Normalize(p *corev1.Pod) []PatchOperation {
 	return patch
 }
 
-// shareNames contains the names in the API that are used with gpu.shared.
+// shareNames contains the resource names in the API that are requested together with gpu.shared.
 var shareNames = []string{koordCore, koordMemory, koordRatio}
 
-// normalizeContainer returns the operations for the container at the given path.
+// normalizeContainer returns the patch operations for the container at the given path.
 func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	requests := RequestsOf(c)
 	_, hasGPU := requests[koordGPU]
@@ -79,8 +80,9 @@ func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	return patch
 }
 
-// convertible reports whether koordinator.sh/gpu can be converted, which is the case if it is
-// requested alone and breaks no rule.
+// convertible reports whether a request for koordinator.sh/gpu can be converted to gpu-core and
+// gpu-memory-ratio. It can be converted if koordinator.sh/gpu is requested alone and does not break
+// a rule.
 func convertible(requests Requests) bool {
 	for _, name := range shareNames {
 		if _, ok := requests[name]; ok {

@@ -23,7 +23,7 @@ func stored(name, requested string) corev1.Container {
 	return c
 }
 
-// patched applies a JSON patch to the pod like the API server.
+// patched applies a JSON patch to the pod in the same way as the API server.
 func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *corev1.Pod {
 	if len(operations) == 0 {
 		return pod
@@ -43,7 +43,7 @@ func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *
 
 func TestNormalizeContainer(t *testing.T) {
 	for name, c := range map[string]struct{ requests, want string }{
-		// The cases for the mutating webhook in the proposal.
+		// Test cases that the proposal describes for the mutating webhook.
 		"a ratio of n times 100 is n devices": {"ratio=100", "ratio=100 shared=1"},
 		"two devices":                         {"ratio=200", "ratio=200 shared=2"},
 		"eight devices":                       {"ratio=800 core=800", "ratio=800 core=800 shared=8"},
@@ -62,7 +62,7 @@ func TestNormalizeContainer(t *testing.T) {
 		"MIG stays":                                                 {"nvidia.com/mig-1g.10gb=1", "nvidia.com/mig-1g.10gb=1"},
 		"no GPU":                                                    {"cpu=4 memory=8Gi", "cpu=4 memory=8Gi"},
 
-		// The cases in Koordinator's own test table.
+		// Test cases from Koordinator's own tests.
 		"{core100,mem4000,ratio50}":     {"core=100 mem=4000 ratio=50", "core=100 mem=4000 ratio=50 shared=1"},
 		"{core100,mem8000,ratio200}":    {"core=100 mem=8000 ratio=200", "core=100 mem=8000 ratio=200 shared=2"},
 		"without a ratio, core is used": {"core=200 mem=64Gi", "core=200 mem=64Gi shared=2"},
@@ -142,7 +142,7 @@ func TestTheProposalsExampleIsDividedAmongTwoDevices(t *testing.T) {
 	assert.Equal(t, []Demand{{Koordinator, 2, 2 << 30, 0, 0.5}}, Demands(RequestsOf(&pod.Spec.Containers[0])))
 }
 
-// drawPod generates a pod whose containers request GPUs in all supported ways.
+// drawPod generates a random pod whose containers can request GPUs in all supported ways.
 func drawPod(t *rapid.T) *corev1.Pod {
 	names := []string{koordGPU, koordCore, koordMemory, koordRatio, koordShared, "nvidia.com/gpu", npuCore, "cpu"}
 	values := []int64{0, 1, 2, 30, 50, 70, 100, 101, 150, 200, 300, 1 << 32}

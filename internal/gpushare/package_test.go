@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// builtin contains only the built-in names.
+// builtin contains only the built-in resource names.
 var builtin Families
 
 // short maps abbreviations in test tables to resource names.
@@ -23,7 +23,7 @@ var short = map[string]string{
 	"gpumem": "nvidia.com/gpumem", "gpumem%": "nvidia.com/gpumem-percentage", "gpucores": "nvidia.com/gpucores",
 }
 
-// requests parses "core=100 mem=4Gi nvidia.com/mig-1g.10gb=1".
+// requests parses requests in the format "core=100 mem=4Gi nvidia.com/mig-1g.10gb=1".
 func requests(text string) Requests {
 	r := Requests{}
 	for field := range strings.FieldsSeq(text) {

@@ -9,18 +9,21 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// PodAllocations parses a pod's annotations like [Allocations] and adds the containers to which the
-// allocations belong.
+// PodAllocations parses a pod's annotations in the same way as [Allocations]. In addition, it
+// determines the containers to which the allocations belong.
 //
-// HAMi's annotation is positional, and the meaning of a slot depends on the release. Up to 2.8,
-// each slot is an app container. Since 2.9, each slot is a container, with init containers first.
-// 2.10.0 omits the empty slots of init containers (HAMi#3079, HAMi#2899). In all releases, the
-// slots that contain a device are in the order of the containers. If the number of these slots
-// equals the number of containers that request a vGPU, PodAllocations matches them in order.
-// Otherwise, the devices belong to the pod, the container is unknown, and the error reports this.
+// HAMi's annotation consists of slots, and the meaning of a slot depends on HAMi's release. Up to
+// HAMi 2.8, each slot represents an app container. Since HAMi 2.9, slots represent all containers,
+// with init containers first. HAMi 2.10.0 omits the empty slots of init containers (HAMi#3079,
+// HAMi#2899). In all releases, the slots that contain a device are in the order of the containers.
+// If the number of slots that contain a device equals the number of containers that request a vGPU,
+// PodAllocations matches these slots to these containers in order. Otherwise, the container of each
+// device is unknown, PodAllocations returns the devices without a container, and the error states
+// this.
 //
-// If KAI's annotation names no container, it applies to the first app container. If an allocation
-// names a container that the pod does not have, the allocation is omitted and listed in the error.
+// If KAI's annotation does not name a container, the annotation applies to the first app container.
+// If an allocation names a container that the pod does not have, the allocation is omitted and
+// listed in the error.
 func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	var p problems
 	all, slots := allocations(pod.Annotations, &p)
@@ -58,9 +61,9 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 }
 
 // vgpuContainers returns the containers that request a vGPU from HAMi with its default resource
-// names. If there are none, the administrator may have configured other names, so it returns all
-// containers that request any extended resource. The caller compares the number of containers with
-// the number of slots.
+// names. If no container requests these resources, the administrator may have configured other
+// names, so vgpuContainers returns all containers that request any extended resource. The caller
+// checks whether the number of returned containers equals the number of slots.
 func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	var asking, extended []*corev1.Container
 	for _, c := range Containers(pod) {
@@ -78,8 +81,8 @@ func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	return asking
 }
 
-// kaiContainerOf returns the container to which a KAI annotation applies: the named container or,
-// without a name, the first app container.
+// kaiContainerOf returns the name of the container to which a KAI annotation applies. If the
+// annotation does not name a container, this is the first app container.
 func kaiContainerOf(a Allocation, pod *corev1.Pod) (string, error) {
 	if a.Container == "" && len(pod.Spec.Containers) > 0 {
 		return pod.Spec.Containers[0].Name, nil
@@ -103,8 +106,8 @@ func Containers(p *corev1.Pod) []*corev1.Container {
 	return all
 }
 
-// RequestsOf returns a container's requests, including the limits of resources that have no
-// request.
+// RequestsOf returns a container's requests. If a resource has a limit but no request, the limit is
+// used as the request.
 func RequestsOf(c *corev1.Container) Requests {
 	out := Requests{}
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -115,9 +118,10 @@ func RequestsOf(c *corev1.Container) Requests {
 	return out
 }
 
-// PodRequests returns the input of [Families.Check]: the requests of each of [Containers], and the
-// pod's effective requests for extended resources, computed like the scheduler does. As in the API
-// server, a limit without a request counts as a request.
+// PodRequests returns the arguments for [Families.Check]: the requests of each container, and the
+// pod's effective requests for extended resources, which are computed in the same way as in the
+// scheduler. If a resource has a limit but no request, the limit is used as the request, as in the
+// API server.
 func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
 	filled := *p
 	filled.Spec.InitContainers = slices.Clone(p.Spec.InitContainers)
@@ -139,6 +143,6 @@ func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
 	return containers, effective
 }
 
-// IsExtended reports whether a resource is an extended resource. The names of the node's own
-// resources, such as cpu and memory, have no domain.
+// IsExtended reports whether a resource is an extended resource. Unlike the names of extended
+// resources, the names of built-in resources, such as cpu and memory, do not contain a domain.
 func IsExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// maxAnnotation is the maximum length of an annotation that is parsed. In the API server, this is
-// the limit for all annotations of an object together.
+// maxAnnotation is the maximum length of an annotation that is parsed. The API server limits the
+// total length of all annotations of an object to the same value.
 const maxAnnotation = 256 << 10
 
-// maxProblems is the maximum number of entries that an error lists.
+// maxProblems is the maximum number of invalid entries that an error lists.
 const maxProblems = 16
 
-// problems collects the entries that could not be parsed.
+// problems collects errors about entries that cannot be parsed.
 type problems struct {
 	errs []error
 	more int
@@ -26,7 +26,8 @@ func (p *problems) add(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// tooLong rejects an annotation that no API server would store.
+// tooLong reports whether an annotation is longer than the API server allows, and if so, records a
+// problem.
 func (p *problems) tooLong(key, value string) bool {
 	if len(value) <= maxAnnotation {
 		return false

@@ -13,14 +13,14 @@ import (
 const (
 	mebi = 1 << 20
 
-	// limit is the maximum accepted quantity: a pebibyte, or far more GPUs than exist. The sum of
-	// thousands of such quantities still fits into an int64.
+	// limit is the maximum quantity: one pebibyte of memory, or far more GPUs than any cluster has.
+	// The sum of thousands of quantities up to this limit still fits into an int64.
 	limit = 1 << 50
 )
 
-// Units returns a quantity as a number from 0 to 2^50, with fractions rounded up. Quantity.Value is
-// not sufficient for user input: it returns 0 for 1e30. For other quantities that exceed an int64,
-// it may return any number, even a negative one.
+// Units converts a quantity to an integer from 0 to 2^50. Fractions are rounded up. Quantity.Value
+// is not sufficient for user input: for example, it returns 0 for 1e30. For other quantities that
+// do not fit into an int64, Quantity.Value may return any number, even a negative number.
 func Units(q resource.Quantity) int64 {
 	if q.Sign() <= 0 {
 		return 0
@@ -31,7 +31,8 @@ func Units(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// times multiplies two non-negative numbers. If the result exceeds limit, it returns limit.
+// times multiplies two non-negative numbers. If the product exceeds the limit, times returns the
+// limit.
 func times(a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || lo > limit {
@@ -40,16 +41,16 @@ func times(a, b int64) int64 {
 	return int64(lo)
 }
 
-// quantityForm matches quantities in annotations. It allows at most three digits in the exponent,
-// because ParseQuantity takes a second for 1e-9999999.
+// quantityForm matches quantities in annotations. The exponent may have at most three digits,
+// because ParseQuantity takes a second to parse 1e-9999999.
 var quantityForm = regexp.MustCompile(`^[+-]?(?:[0-9]{1,24}(?:\.[0-9]{0,24})?|\.[0-9]{1,24})(?:[eE][+-]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?$`)
 
-// parseQuantity parses a JSON number or string as a quantity. It returns an error for negative
-// quantities and for quantities above limit.
+// parseQuantity parses a JSON number or string as a quantity. If the quantity is negative, or is
+// not less than the limit, parseQuantity returns an error.
 func parseQuantity(raw json.RawMessage) (int64, error) {
 	text := string(raw)
 	if len(raw) > 0 && raw[0] == '"' {
-		_ = json.Unmarshal(raw, &text) // if this fails, quantityForm does not match
+		_ = json.Unmarshal(raw, &text) // if decoding fails, quantityForm does not match
 	}
 	if !quantityForm.MatchString(text) {
 		return 0, fmt.Errorf("%s is not a quantity", clip(text))
@@ -76,10 +77,10 @@ func clip(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// MemoryOf returns the bytes of a memory share of a device with total bytes of memory. If the share
-// is declared in bytes, it returns bytes. Otherwise, it returns ratio × total. It returns 0 if
-// neither is declared, or if only the ratio is declared and total is not positive. Like
-// Koordinator, it rounds down.
+// MemoryOf returns the size of a memory share in bytes. If the share is declared in bytes, MemoryOf
+// returns the argument bytes. Otherwise, MemoryOf multiplies the ratio by the total memory of the
+// device. If neither bytes nor a ratio is declared, or if only a ratio is declared and the total is
+// not positive, MemoryOf returns 0. Like Koordinator, MemoryOf rounds down.
 func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	if bytes == 0 && ratio > 0 && total > 0 {
 		return shareOf(ratio, total)
@@ -87,9 +88,9 @@ func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	return bytes
 }
 
-// shareOf returns ratio × total, rounded down. Most ratios are whole percentage points. shareOf
-// multiplies these as integers, because a float such as 0.07 is inexact and the result could be a
-// byte too small.
+// shareOf returns the product of a ratio and a total, rounded down. Most ratios are whole
+// percentages. shareOf multiplies whole percentages as integers, because a float such as 0.07 is
+// inexact and the result could be one byte too small.
 func shareOf(ratio float64, total int64) int64 {
 	if points := math.Round(ratio * 100); math.Abs(ratio*100-points) < 1e-9 && points <= limit {
 		hi, lo := bits.Mul64(uint64(points), uint64(total))

@@ -18,7 +18,7 @@ func TestUnits(t *testing.T) {
 	assert.Zero(t, Units(resource.Quantity{}))
 }
 
-// A pod's effective requests are sums.
+// A pod's effective requests are sums of quantities, so Units must also handle sums.
 func TestUnitsOfSums(t *testing.T) {
 	sum := resource.MustParse("9223372036854775807")
 	sum.Add(resource.MustParse("9223372036854775807"))

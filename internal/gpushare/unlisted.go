@@ -6,20 +6,22 @@ import (
 	"unicode"
 )
 
-// Likely is the probable meaning of a resource name or driver name that is in no list.
+// Likely is the probable meaning of a resource name or a driver name that is not in any list of
+// known names.
 type Likely uint8
 
 const (
-	// LikelyGPU names may be NVIDIA GPUs. Administrators can rename resources, and sharing systems
-	// use their own names.
+	// LikelyGPU means that the name may refer to NVIDIA GPUs. Administrators can rename resources,
+	// and GPU sharing systems use their own names.
 	LikelyGPU Likely = iota
-	// LikelyOtherVendor names are probably accelerators of other vendors.
+	// LikelyOtherVendor means that the name probably refers to accelerators from other vendors.
 	LikelyOtherVendor
-	// LikelyNoGPU names are probably network, storage, virtualization, or similar devices.
+	// LikelyNoGPU means that the name probably refers to network, storage, virtualization, or
+	// similar devices.
 	LikelyNoGPU
 )
 
-// otherVendors contains domains of vendors of other accelerators. Their subdomains also match.
+// otherVendors contains the domains of other accelerator vendors. Their subdomains also match.
 var otherVendors = []string{
 	"amd.com", "aws.amazon.com", "baidu.com", "birentech.com", "cambricon.com", "dcu.com", "enflame.com", "furiosa.ai", "google.com",
 	"habana.ai", "huawei.com", "hygon.com", "iluvatar.ai", "iluvatar.com", "intel.com", "kunlunxin.com", "metax-tech.com", "mthreads.com",
@@ -33,9 +35,9 @@ var noGPUDomains = []string{
 	"openshift.io", "rdma", "smarter-devices", "vpc.amazonaws.com",
 }
 
-// Words in the names of GPUs and of other devices. A name that contains both kinds of words is a
-// GPU. Network cards that are named after a GPU do not match, because their names contain words
-// such as gpu0.
+// Words that occur in the names of GPUs and of other devices. If a name contains words from both
+// lists, it is treated as the name of a GPU. Network cards that are named after a GPU do not match
+// the GPU words, because their names contain words such as gpu0.
 var (
 	gpuWords   = []string{"gpu", "gpus", "vgpu", "vgpus", "cuda", "vcuda", "mig", "accelerator", "accelerators"}
 	noGPUWords = []string{
@@ -45,8 +47,9 @@ var (
 	}
 )
 
-// LikelyOf returns the probable meaning of an extended resource or a DRA driver that is in no list.
-// If the meaning is unclear, it returns LikelyGPU, so that a device in use does not appear unused.
+// LikelyOf returns the probable meaning of the name of an extended resource or a DRA driver that is
+// not in any list of known names. If the meaning is unclear, LikelyOf returns LikelyGPU, so that a
+// device that is in use does not appear to be unused.
 func LikelyOf(name string) Likely {
 	name = strings.ToLower(name)
 	domain, _, _ := strings.Cut(name, "/")
@@ -56,7 +59,7 @@ func LikelyOf(name string) Likely {
 	}
 	hasWord := func(list []string) bool { return containsAny(words, list) }
 	switch {
-	case domain == "compute-domain.nvidia.com": // allocates channels between nodes, not a specific GPU
+	case domain == "compute-domain.nvidia.com": // this driver allocates channels between nodes, not a specific GPU
 		return LikelyNoGPU
 	case within(otherVendors):
 		return LikelyOtherVendor

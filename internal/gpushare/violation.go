@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Violation is a rule that a pod breaks, with the location and the allowed values.
+// Violation describes a rule that a pod breaks, including the location and the allowed values.
 type Violation struct {
 	Rule Rule
-	// Container is the container that breaks the rule. It is "" if only the pod's effective
+	// Container is the container that breaks the rule. Container is "" if only the pod's effective
 	// requests break the rule.
 	Container string
 	// Field is the path of the request that breaks the rule or that is missing. If Container is "",
@@ -60,9 +60,9 @@ var ruleTexts = map[Rule]struct{ resource, allowed string }{
 		koordRatio + ", and with or without " + koordCore},
 }
 
-// Violations returns the rules that a pod breaks, in the order of [Families.Check]. It returns each
-// rule once for each container that breaks it. If no single container breaks the rule, it returns
-// the rule once for the pod.
+// Violations returns the rules that a pod breaks, in the order of [Families.Check]. There is one
+// Violation for each container that breaks a rule. If no single container breaks the rule, there is
+// one Violation for the pod.
 func (f Families) Violations(p *corev1.Pod) []Violation {
 	containers, effective := PodRequests(p)
 	rules := f.Check(containers, effective)
@@ -95,7 +95,7 @@ func (f Families) Violations(p *corev1.Pod) []Violation {
 	return violations
 }
 
-// violation describes how the requests of a container or pod break a rule.
+// violation describes how the requests of a container or a pod break a rule.
 func (f Families) violation(rule Rule, container string, path *field.Path, r Requests) Violation {
 	text := ruleTexts[rule]
 	v := Violation{Rule: rule, Container: container, Allowed: text.allowed}
@@ -111,9 +111,9 @@ func (f Families) violation(rule Rule, container string, path *field.Path, r Req
 	return v
 }
 
-// requested returns the first requested name to which a rule applies, and the requested quantities.
-// For a rule about vendors' GPUs, these are the quantities of the vendors' GPUs. For a combination
-// that is not allowed, they are the quantities of all names.
+// requested returns the first requested resource name to which a rule applies, and the quantities
+// of all requested names to which the rule applies. The rule VendorWithShare applies to the names
+// of vendors' GPUs. The rule UnknownCombination applies to all names that the scheduler knows.
 func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		q := r[name]

@@ -2,21 +2,21 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// volcanoAllocated is the annotation in which Volcano records allocations. It has the same format
-// as HAMi's annotation, because Volcano uses HAMi's device plugin. The memory in it is ignored,
-// because the scheduler's configuration determines the unit.
+// volcanoAllocated is the annotation in which Volcano records allocations. The format is the same
+// as that of HAMi's annotation, because Volcano uses HAMi's device plugin. The memory values in
+// Volcano's annotation are ignored, because their unit depends on the scheduler's configuration.
 const volcanoAllocated = "volcano.sh/vgpu-ids-new"
 
-// Volcano's resource names. A container that requests one of them requests a vGPU.
+// Volcano's resource names. A container that requests either of these resources requests a vGPU.
 const (
 	volcanoNumber = "volcano.sh/vgpu-number"
 	volcanoMemory = "volcano.sh/vgpu-memory"
 )
 
-// positional returns the key of the annotation whose slots correspond to containers. It is the
-// first of these annotations that the pod has: HAMi's annotation for NVIDIA devices, HAMi's
-// annotation for AMD devices, and Volcano's annotation. If the pod has none of them, positional
-// returns the annotation with HAMi's request.
+// positional returns the key of the annotation whose slots correspond to containers. This is the
+// first existing annotation in the following order: HAMi's annotation for NVIDIA devices, HAMi's
+// annotation for AMD devices, and Volcano's annotation. If the pod has none of these annotations,
+// positional returns the key of the annotation that contains HAMi's request.
 func positional(annotations map[string]string) string {
 	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {
 		if _, ok := annotations[key]; ok {
