@@ -6,20 +6,20 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bytes is an amount of memory in bytes. In a configuration, it is a number of bytes or a quantity
-// such as 14000Mi.
+// Bytes is an amount of memory in bytes. In a configuration, users write a number of bytes or a
+// quantity such as 14000Mi.
 type Bytes int64
 
 const (
-	// MinBytes is the minimum accepted amount, 1Mi. If an amount is smaller, its unit is probably
-	// missing.
+	// MinBytes is the minimum plausible amount, 1Mi. If an amount is smaller, the user probably
+	// omitted the unit.
 	MinBytes Bytes = 1 << 20
-	// MaxBytes is the maximum accepted amount, 1Pi. No node has that much device memory.
+	// MaxBytes is the maximum plausible amount, 1Pi. No node has that much device memory.
 	MaxBytes Bytes = 1 << 50
 )
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. Errors contain the text and the allowed
-// values.
+// UnmarshalText implements [encoding.TextUnmarshaler]. Error messages include the text and the
+// allowed values.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	q, err := quantity.ParseQuantity(string(text))
 	if err != nil || q.Sign() < 0 || q.CmpInt64(int64(MaxBytes)) > 0 {
@@ -29,12 +29,13 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Plausible reports whether the amount is between [MinBytes] and [MaxBytes]. UnmarshalText is not
-// called for numbers without quotes. Therefore, if a Config has a field of this type, its Validate
-// method must call Plausible.
+// Plausible reports whether the amount is between [MinBytes] and [MaxBytes]. Decoding does not call
+// UnmarshalText for numbers without quotes. Therefore, if a configuration has a field of type
+// Bytes, its Validate method must call Plausible.
 func (b Bytes) Plausible() bool { return b >= MinBytes && b <= MaxBytes }
 
-// Notation describes the notation of Bytes in a configuration, for error messages.
+// Notation describes how users write Bytes in a configuration. The description is used in error
+// messages.
 func (Bytes) Notation() string { return "a whole number of bytes or a quantity, as in 1536Mi" }
 
 // String returns the amount as a quantity.

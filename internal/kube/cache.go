@@ -15,29 +15,31 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options selects the objects in a [Cache]. Acquire returns the same cache for equal options.
+// Options specifies which objects a [Cache] contains. Acquire returns the same cache for equal
+// options.
 type Options struct {
 	Config Config
 
-	// NodeName limits the cache to one node: its pods, its ResourceSlices, and its Node object. If
-	// NodeName is empty, the cache covers the entire cluster. Only if NodeName is set, the cache
-	// keeps container statuses and owners of pods, and all labels of the node.
+	// NodeName limits the cache to one node: the pods on the node, its ResourceSlices, and its Node
+	// object. If NodeName is empty, the cache covers the entire cluster. The cache keeps container
+	// IDs and owners of pods, and all labels of nodes, only if NodeName is set.
 	NodeName string
 
 	// Namespace limits pods, Jobs, ResourceClaims, and ResourceClaimTemplates to one namespace. If
-	// it is empty, the cache covers all namespaces.
+	// Namespace is empty, the cache covers all namespaces.
 	Namespace string
 
-	// LabelSelector limits pods, but no other kind. If it is empty, the cache covers all pods.
+	// LabelSelector limits the pods in the cache by their labels; it does not affect other kinds.
+	// If LabelSelector is empty, the cache covers all pods.
 	LabelSelector string
 }
 
-// Cache stores API objects and reports how current they are. All methods are safe for concurrent
-// use. Callers must not modify the returned objects, which are shared.
+// Cache stores API objects and reports whether they are up to date. All methods are safe for
+// concurrent use. Callers must not modify the returned objects, because they are shared.
 type Cache struct {
 	options   Options
 	client    kubernetes.Interface // nil if the cache is Off
-	offReason error                // why the cache is Off; nil if the configuration disables it
+	offReason error                // why the cache is Off; nil if the configuration disables the API server
 	logger    *zap.Logger
 
 	ctx     context.Context // context of the informers
@@ -49,16 +51,17 @@ type Cache struct {
 	users int // guarded by caches.mu
 }
 
-// caches contains the caches that Acquire returned and that are still in use.
+// caches contains the caches that Acquire has returned and that have not been released by all
+// users.
 var caches = struct {
 	mu sync.Mutex
 	m  map[Options]*Cache
 }{m: map[Options]*Cache{}}
 
-// Acquire returns the cache for the options. Callers with equal options share a cache. set is used
-// only for the first of these callers. Acquire does not open a connection. It returns an error if a
-// kubeconfig cannot be used. If there is no service account, the cache is Off. Call Release once
-// after each successful call.
+// Acquire returns the cache for the given options. Callers with equal options share a cache, which
+// uses the telemetry settings of the first caller. Acquire does not open a connection. If a
+// kubeconfig file cannot be used, Acquire returns an error. If there is no service account, the
+// cache is Off. For each successful call of Acquire, the caller must call Release once.
 func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	caches.mu.Lock()
 	defer caches.mu.Unlock()
@@ -84,8 +87,8 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	return c, nil
 }
 
-// configInUse reports whether a cache with this configuration exists. If so, the messages about the
-// configuration have already been logged. The caller must hold caches.mu.
+// configInUse reports whether a cache with this configuration already exists. If it exists,
+// messages about the configuration have already been logged. The caller must hold caches.mu.
 func configInUse(config Config) bool {
 	for o := range caches.m {
 		if o.Config == config {
@@ -102,7 +105,8 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 		logger = logger.With(zap.String("label_selector", o.LabelSelector))
 	}
 	c := &Cache{options: o, client: client, logger: logger, users: 1}
-	// This package logs each change of state once. client-go would log each attempt.
+	// Without this logger, client-go would log each failed attempt. This package logs each change
+	// of state once.
 	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	if client != nil {
 		for k := range numKinds {
@@ -112,8 +116,9 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 	return c
 }
 
-// Release ends one use of the cache. When the last user releases the cache, Release stops the
-// informers and waits for them. All subscriptions must have ended.
+// Release indicates that a caller of Acquire no longer uses the cache. When the last caller
+// releases the cache, Release stops the informers and waits until they have stopped. Before that,
+// all subscriptions must be ended.
 func (c *Cache) Release() {
 	caches.mu.Lock()
 	c.users--
@@ -128,7 +133,8 @@ func (c *Cache) Release() {
 	}
 }
 
-// Need starts fetching the kinds unless they are already being fetched. It returns immediately.
+// Need starts fetching the objects of the given kinds unless they are already being fetched. Need
+// returns immediately.
 func (c *Cache) Need(kinds ...Kind) {
 	for _, k := range kinds {
 		if col := c.kinds[k]; col != nil {
@@ -137,8 +143,8 @@ func (c *Cache) Need(kinds ...Kind) {
 	}
 }
 
-// WaitSynced waits until each kind is settled (see [State.Settled]). If ctx is done first, the
-// error contains the kinds that are not settled, and the reasons.
+// WaitSynced waits until all given kinds are settled (see [State.Settled]). If ctx is done first,
+// the error contains a kind that is not settled, and the reason.
 func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	for _, k := range kinds {
 		subscribe := func(f func()) func() { return c.Subscribe(k, f) }
@@ -149,7 +155,7 @@ func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	return nil
 }
 
-// State returns the state of a kind.
+// State returns the state of the objects of a kind.
 func (c *Cache) State(k Kind) State {
 	if col := c.kinds[k]; col != nil {
 		col.mu.Lock()
@@ -159,9 +165,10 @@ func (c *Cache) State(k Kind) State {
 	return State{Phase: Off, Err: c.offReason}
 }
 
-// Subscribe calls f in a separate goroutine whenever objects of the kind or its state have changed.
-// All changes during a call or shortly after it together result in one more call. unsubscribe waits
-// until f has returned, so f must not call unsubscribe.
+// Subscribe calls f in a separate goroutine whenever objects of the kind, or the state of the kind,
+// have changed. If several changes occur during a call to f or shortly after it, f is called only
+// once more for all of them. The returned function unsubscribe waits until f has returned, so f
+// must not call unsubscribe.
 func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	if col := c.kinds[k]; col != nil {
 		return col.changes.Subscribe(f)
@@ -169,9 +176,9 @@ func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	return func() {}
 }
 
-// SubscribeObjects passes all objects of the kind to the handler, followed by every change, in
-// order. unsubscribe waits until the handler has returned, so the handler must not call
-// unsubscribe.
+// SubscribeObjects first passes all existing objects of the kind to the handler, and then passes
+// every change, in order. The returned function unsubscribe waits until the handler has returned,
+// so the handler must not call unsubscribe.
 func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (unsubscribe func()) {
 	col := c.kinds[k]
 	if col == nil {
@@ -228,8 +235,8 @@ func (c *Cache) Job(namespace, name string) (*batchv1.Job, bool) {
 	return getObject[*batchv1.Job](c, Jobs, namespace+"/"+name)
 }
 
-// Client returns the client for the API server. It is used for leader election and events. It is
-// nil if the cache is Off.
+// Client returns the client for the API server, which components use for leader election and
+// events. If the cache is Off, the client is nil.
 func (c *Cache) Client() kubernetes.Interface { return c.client }
 
 func listObjects[T any](c *Cache, k Kind) []T {
@@ -247,7 +254,7 @@ func listObjects[T any](c *Cache, k Kind) []T {
 	return typed
 }
 
-// getObject returns the object with the given key. The key is namespace/name, or name for
+// getObject returns the object with the given key. The key is namespace/name, or only the name for
 // cluster-scoped objects.
 func getObject[T any](c *Cache, k Kind, key string) (T, bool) {
 	var none T

@@ -32,7 +32,7 @@ import (
 
 var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs, kube.DeviceTaintRules}
 
-// observed returns telemetry settings with a log that the test can read.
+// observed returns telemetry settings, and the log that is written through their logger.
 func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	set := componenttest.NewNopTelemetrySettings()
@@ -40,7 +40,7 @@ func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	return set, logs
 }
 
-// lines returns the sorted log lines with level, kind, and state.
+// lines returns the level, kind, and state of each log entry, sorted.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -167,12 +167,12 @@ func TestHandlersReceiveEveryObjectAndEveryChange(t *testing.T) {
 		synctest.Wait()
 		assert.Empty(t, events)
 
-		c.SubscribeObjects(kube.Nodes, handler)() // a kind that was never requested with Need
+		c.SubscribeObjects(kube.Nodes, handler)() // Need was never called for this kind
 	})
 }
 
-// failing makes every attempt to list a resource, or to discover the served resources, fail with
-// err. become changes the error. If the error is nil, attempts succeed.
+// failing makes all requests for a resource, such as attempts to list it, fail with the given
+// error. The returned function become changes the error. If the error is nil, requests succeed.
 func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -255,8 +255,8 @@ func TestAnAPIThatIsNotServedIsAbsentUntilItIsServed(t *testing.T) {
 	})
 }
 
-// A forbidden kind stays settled while the server is unavailable, so that callers of WaitSynced do
-// not block again.
+// If access to a kind is forbidden, the kind stays settled while the server is unavailable, so that
+// callers of WaitSynced do not block again.
 func TestForbiddenKindsStayForbiddenWhileTheServerIsUnavailable(t *testing.T) {
 	for name, refusal := range map[string]struct {
 		resource string

@@ -16,10 +16,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
-// collection stores the objects of one kind and their state.
+// collection contains the objects of one kind, and the state of the kind.
 //
-// The informer's reflector retries failed attempts, first within a second and later within a
-// minute. Each attempt calls the methods list and watch.
+// The informer's reflector calls the methods list and watch. If an attempt fails, the reflector
+// retries, first after less than a second and later after up to a minute.
 type collection struct {
 	cache     *Cache
 	kind      Kind
@@ -42,7 +42,7 @@ func newCollection(c *Cache, k Kind) *collection {
 	// These calls return an error only if the informer has already been started.
 	_ = col.informer.SetTransform(transform(c.options))
 	_ = col.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) { // the reflector lists again immediately
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) { // the reflector immediately lists the objects again
 			col.recordAttempt(err)
 		}
 	})
@@ -77,14 +77,15 @@ func (col *collection) list(ctx context.Context, options metav1.ListOptions) (ru
 	if err != nil && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
 	}
-	// An attempt succeeds only when its watch is open. Until then, the objects are not current.
+	// A successful list does not count as a successful attempt, because the objects are up to date
+	// only when the watch is open.
 	return objects, err
 }
 
 func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w, err := col.source.watch(ctx, options)
-	// Older servers cannot send the initial objects through a watch. In this case, the reflector
-	// lists them.
+	// Older API servers cannot send the initial objects through a watch. If the server rejects such
+	// a watch, the reflector lists the objects instead.
 	refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
 	if !refused && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
@@ -92,7 +93,7 @@ func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (w
 	return w, err
 }
 
-// isRetriedImmediately reports whether an error means only that the resource version is too old or
+// isRetriedImmediately reports whether an error only means that the resource version is too old or
 // too new for the server.
 func isRetriedImmediately(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)
@@ -100,7 +101,7 @@ func isRetriedImmediately(err error) bool {
 
 // recordAttempt records the result of an attempt to list or watch.
 func (col *collection) recordAttempt(err error) {
-	if errors.Is(err, context.Canceled) { // the cache is being released
+	if errors.Is(err, context.Canceled) { // the cache is being released, so this is not a failure
 		return
 	}
 	col.mu.Lock()
@@ -109,8 +110,8 @@ func (col *collection) recordAttempt(err error) {
 	col.update()
 }
 
-// update computes the state. If the state has changed, update logs the change and notifies
-// subscribers.
+// update computes the state of the kind. If the state has changed, update logs the new state and
+// notifies subscribers.
 func (col *collection) update() {
 	col.mu.Lock()
 	defer col.mu.Unlock()
@@ -148,7 +149,7 @@ func (col *collection) log() {
 	switch {
 	case col.state.Err == nil && col.state.Phase == Synced:
 		logger.Info("Kubernetes objects are current")
-	case col.state.Err == nil: // the first attempt has not ended yet
+	case col.state.Err == nil: // the first attempt is still in progress
 	case col.state.Phase == Absent:
 		logger.Info("The API server does not serve these objects", zap.Error(col.state.Err))
 	default:

@@ -21,33 +21,33 @@ const (
 
 var authTypes = []string{AuthServiceAccount, AuthKubeConfig, AuthNone}
 
-// userAgent identifies the program in the API server's audit log and metrics.
+// userAgent identifies this program in the API server's audit log and metrics.
 const userAgent = "otelcol-gpu"
 
-// Config configures access to the API server. It is the section kubernetes of a component's
-// configuration.
+// Config configures access to the API server. A component's configuration contains it as the
+// section kubernetes.
 type Config struct {
-	// AuthType is serviceAccount (the default), kubeConfig, or none. With none, the API server is
-	// not used. Outside a cluster, serviceAccount has the same effect as none, and a message is
-	// logged.
+	// AuthType is serviceAccount (the default), kubeConfig, or none. If AuthType is none, the API
+	// server is not used. If the program runs outside a cluster, serviceAccount has the same effect
+	// as none, and a message is logged.
 	AuthType string `mapstructure:"auth_type"`
 
 	// KubeConfig is the path of the kubeconfig file if auth_type is kubeConfig. The default is the
-	// environment variable KUBECONFIG or, if that is unset, ~/.kube/config.
+	// value of the environment variable KUBECONFIG or, if the variable is not set, ~/.kube/config.
 	KubeConfig string `mapstructure:"kubeconfig"`
 
-	// Context is the context in the kubeconfig file if auth_type is kubeConfig. The default is the
-	// file's current context.
+	// Context is the name of the context in the kubeconfig file if auth_type is kubeConfig. The
+	// default is the current context of the kubeconfig file.
 	Context string `mapstructure:"context"`
 }
 
 var _ confmap.Validator = (*Config)(nil)
 
-// NewDefaultConfig returns the default configuration, for a program in a pod.
+// NewDefaultConfig returns the default configuration, which is for a program that runs in a pod.
 func NewDefaultConfig() Config { return Config{AuthType: AuthServiceAccount} }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values.
+// Validate implements confmap.Validator. Each error message includes the field's name, its value,
+// and the allowed values.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(slices.Contains(authTypes, c.AuthType), "auth_type is %q: must be one of %s", c.AuthType, strings.Join(authTypes, ", "))
@@ -57,10 +57,10 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// restConfig returns the client's configuration, or nil if the API server is not used. In the
-// latter case, offReason is the reason: the program runs outside a cluster
-// ([rest.ErrNotInCluster]), or the service account has no token. offReason is nil if the
-// configuration disables the API server.
+// restConfig returns the configuration of the API client, or nil if the API server is not used. The
+// result offReason explains why the API server is not used: either the program runs outside a
+// cluster ([rest.ErrNotInCluster]), or the service account has no token. If the configuration
+// disables the API server, offReason is nil.
 func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 	switch c.AuthType {
 	case AuthNone:
@@ -80,12 +80,13 @@ func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 		}
 	}
 	config.UserAgent = userAgent
-	// The default limits are for command-line tools. With them, fetching all kinds would take
-	// seconds.
+	// client-go's default rate limits are intended for command-line tools. With these limits,
+	// fetching all kinds would take several seconds.
 	config.QPS, config.Burst = 20, 40
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	// Servers send a warning with every response from a beta API.
+	// Without this handler, client-go would log the warning that API servers send with every
+	// response from a beta API.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config, nil, nil
 }

@@ -10,23 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The JSON of all versions of resource.k8s.io is the same, with two exceptions in v1beta1. A
-// device's attributes are in a field named basic. A request's fields are in the request itself
-// instead of in a field named exactly.
+// The JSON format is the same in all versions of resource.k8s.io, with two exceptions in v1beta1.
+// In v1beta1, a device's attributes are in a field named basic, and a request's fields are in the
+// request itself instead of in a field named exactly.
 
-// objectPointer is a pointer to T that implements an API object.
+// objectPointer is a pointer to type T that implements runtime.Object.
 type objectPointer[T any] interface {
 	*T
 	runtime.Object
 }
 
-// convertJSON converts an object to type T, which has the same JSON.
+// convertJSON converts an object to type T, which must have the same JSON format.
 func convertJSON[T any, P objectPointer[T]](from runtime.Object) (runtime.Object, error) {
 	to := P(new(T))
 	if err := copyJSON(from, to); err != nil {
 		return nil, err
 	}
-	// Typed clients also clear the GroupVersionKind.
+	// Clear the GroupVersionKind, as typed clients do.
 	to.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	return to, nil
 }
@@ -39,8 +39,8 @@ func copyJSON(from, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// convertWithMoves returns a function that converts like convertJSON and then calls move to copy
-// the fields that have a different path in the JSON of type Old.
+// convertWithMoves returns a function that first calls convertJSON and then calls the function
+// move, which copies the fields that have a different path in the JSON format of type Old.
 func convertWithMoves[Old, T any, P objectPointer[T]](move func(from *Old, to P) error) func(runtime.Object) (runtime.Object, error) {
 	return func(from runtime.Object) (runtime.Object, error) {
 		converted, err := convertJSON[T, P](from)
@@ -75,8 +75,8 @@ func moveTemplateRequests(from *resourcev1beta1.ResourceClaimTemplate, to *resou
 	return moveRequests(from.Spec.Spec.Devices.Requests, to.Spec.Spec.Devices.Requests)
 }
 
-// moveRequests copies the fields of v1beta1 requests that have a different path in v1. A request
-// with alternatives has none of these fields itself.
+// moveRequests copies the fields of v1beta1 requests that have a different path in v1. If a request
+// consists of alternatives, the request itself does not contain these fields.
 func moveRequests(from []resourcev1beta1.DeviceRequest, to []resourcev1.DeviceRequest) error {
 	for i := range from {
 		if len(from[i].FirstAvailable) > 0 {

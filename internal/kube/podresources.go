@@ -26,11 +26,12 @@ const (
 	// maxPodResources is the maximum size of the kubelet's response, in bytes. gRPC's default of 4
 	// MiB is too small for nodes with many pods.
 	maxPodResources = 16 << 20
-	// maxPodResourcesBackoff is the maximum pause after failures, unless the interval is longer.
+	// maxPodResourcesBackoff is the maximum pause between polls after failures, unless the polling
+	// interval is longer.
 	maxPodResourcesBackoff = time.Minute
-	// podResourcesJitter is the size of the range from which a pause is chosen at random, as a
-	// fraction of the pause. Without it, several pollers on a node could poll at the same times and
-	// exceed the kubelet's rate limit.
+	// podResourcesJitter determines by how much pauses between polls are randomized: it is the size
+	// of the range of possible pauses, as a fraction of the pause. Without randomization, several
+	// pollers on a node could always poll at the same time and exceed the kubelet's rate limit.
 	podResourcesJitter = 0.1
 )
 
@@ -40,12 +41,13 @@ type PodResourcesConfig struct {
 	Enabled bool `mapstructure:"enabled"`
 
 	// Socket is the path of the kubelet's socket, or of another socket with the same API, such as
-	// koordlet's. Mount the directory of the socket and not the socket itself, because the kubelet
-	// creates a new socket when it restarts.
+	// koordlet's. Mount the directory that contains the socket instead of the socket itself,
+	// because the kubelet creates a new socket when it restarts.
 	Socket string `mapstructure:"socket"`
 
-	// Interval is the polling interval. It is doubled after the second consecutive failure and
-	// after each further one, up to one minute, until a poll succeeds.
+	// Interval is the polling interval. After the second consecutive failure and each further
+	// failure, the interval is doubled, up to one minute. When a poll succeeds, the configured
+	// interval is used again.
 	Interval time.Duration `mapstructure:"interval"`
 
 	// Timeout is the maximum duration of one poll.
@@ -54,7 +56,8 @@ type PodResourcesConfig struct {
 
 var _ confmap.Validator = (*PodResourcesConfig)(nil)
 
-// NewDefaultPodResourcesConfig returns the default: poll the kubelet every 10 s.
+// NewDefaultPodResourcesConfig returns the default configuration, with which the kubelet is polled
+// every 10 s.
 func NewDefaultPodResourcesConfig() PodResourcesConfig {
 	return PodResourcesConfig{
 		Enabled:  true,
@@ -64,8 +67,8 @@ func NewDefaultPodResourcesConfig() PodResourcesConfig {
 	}
 }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values. Validate does not check unused settings.
+// Validate implements confmap.Validator. Each error message includes the field's name, its value,
+// and the allowed values. If polling is disabled, Validate does not check the other settings.
 func (c *PodResourcesConfig) Validate() error {
 	if !c.Enabled {
 		return nil
@@ -73,13 +76,14 @@ func (c *PodResourcesConfig) Validate() error {
 	var p componenthelper.Problems
 	p.Check(filepath.IsAbs(c.Socket), "socket is %q: must be an absolute path", c.Socket)
 	componenthelper.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
-	// A number without a unit means nanoseconds, so the limits also detect a missing unit.
+	// A number without a unit is interpreted as nanoseconds, so the minimum also detects a missing
+	// unit.
 	p.Check(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute,
 		"timeout is %s: must be between 10ms and 1m0s; write the unit, as in 5s", c.Timeout)
 	return p.Err()
 }
 
-// ContainerResources contains the devices of an app container or a sidecar.
+// ContainerResources contains the devices that are allocated to an app container or a sidecar.
 type ContainerResources struct {
 	Namespace, Pod, Container string
 	Devices                   []DeviceRef   // allocated by device plugins
@@ -89,11 +93,11 @@ type ContainerResources struct {
 // DeviceRef is a device that a device plugin allocated.
 type DeviceRef struct {
 	Resource string // such as nvidia.com/gpu
-	ID       string // in the spelling of the plugin
+	ID       string // as the device plugin spells it
 }
 
-// ClaimDevice is a device that is allocated to a ResourceClaim. The kubelet does not report the
-// claim's UID or the request in the claim.
+// ClaimDevice is a device that is allocated to a ResourceClaim. The kubelet does not report the UID
+// of the claim, or the request in the claim that the device satisfies.
 type ClaimDevice struct {
 	Namespace, Claim     string // namespace and name of the ResourceClaim
 	Driver, Pool, Device string
@@ -120,7 +124,7 @@ type PodResources struct {
 	state      State
 }
 
-// NewPodResources returns a client. The client does no I/O until it is started.
+// NewPodResources returns a client. The client does not perform any I/O until it is started.
 func NewPodResources(cfg PodResourcesConfig, logger *zap.Logger) *PodResources {
 	p := &PodResources{cfg: cfg, logger: logger.With(zap.String("socket", cfg.Socket))}
 	p.list = func(ctx context.Context) ([]ContainerResources, error) { return listPodResources(ctx, cfg.Socket) }
@@ -128,7 +132,8 @@ func NewPodResources(cfg PodResourcesConfig, logger *zap.Logger) *PodResources {
 	return p
 }
 
-// Start starts polling. The first poll is immediate. Start does not wait for its response.
+// Start starts polling the kubelet. The first poll starts immediately, but Start does not wait for
+// the response.
 func (p *PodResources) Start() {
 	p.startOnce.Do(func() {
 		p.mu.Lock()
@@ -138,27 +143,28 @@ func (p *PodResources) Start() {
 	})
 }
 
-// Shutdown cancels a poll that is in progress and waits until it has ended. It may be called
-// without Start and more than once.
+// Shutdown cancels the poll that is in progress, if any, and waits until it has ended. Shutdown may
+// be called more than once, and even if Start was not called.
 func (p *PodResources) Shutdown() {
 	p.startOnce.Do(func() {}) // a later Start has no effect
 	p.cancel()
 	p.running.Wait()
 }
 
-// Snapshot returns the last successful response, its time, and the state of the source. The time is
-// zero before the first successful response. Before Start, the state is Off. Before the first
-// successful response, it is Syncing, or Absent if there is no socket, or Forbidden if the client
-// has no permission to open the socket. After that, it is Synced, or Stale if the last poll failed.
-// The resources are sorted. Callers must not modify them.
+// Snapshot returns the resources in the last successful response, the time at which the response
+// arrived, and the state of the source. Before the first successful response, the time is zero.
+// Before Start is called, the state is Off. From then until the first successful response, the
+// state is Absent if the socket does not exist, Forbidden if the client has no permission to open
+// the socket, and Syncing otherwise. After the first successful response, the state is Synced, or
+// Stale if the last poll failed. The resources are sorted. Callers must not modify the resources.
 func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time, state State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.resources, p.lastAnswer, p.state
 }
 
-// Subscribe calls f in a separate goroutine whenever the resources or the state have changed.
-// Otherwise, it works like [Cache.Subscribe].
+// Subscribe calls f in a separate goroutine whenever the resources or the state have changed. In
+// all other respects, Subscribe works like [Cache.Subscribe].
 func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.Subscribe(f) }
 
 // WaitSettled waits until the state is settled or ctx is done.
@@ -188,7 +194,8 @@ func (p *PodResources) run() {
 	}
 }
 
-// pause returns the time until the next poll after the given number of consecutive failures.
+// pause returns how long to wait before the next poll after the given number of consecutive
+// failures.
 func (p *PodResources) pause(failures int) time.Duration {
 	pause := p.cfg.Interval
 	for limit := max(pause, maxPodResourcesBackoff); failures > 1 && pause < limit; failures-- {
@@ -250,10 +257,10 @@ func (p *PodResources) log() {
 	}
 }
 
-// listPodResources lists all resources over a new connection. At the polling rate, a new connection
-// is cheap, and it also works after the kubelet has recreated the socket. listPodResources dials
-// the socket itself for two reasons: gRPC would log every missing socket, and gRPC's errors would
-// hide the error from dialing, such as [fs.ErrNotExist].
+// listPodResources opens a new connection and lists all resources. A new connection for each poll
+// is cheap, and it works even after the kubelet has recreated the socket. listPodResources dials
+// the socket itself for two reasons. First, gRPC would log every attempt to open a missing socket.
+// Second, gRPC's errors would hide errors such as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -267,7 +274,7 @@ func listPodResources(ctx context.Context, socket string) ([]ContainerResources,
 		case conn := <-unused:
 			return conn, nil
 		default:
-			return nil, net.ErrClosed // the kubelet closed the connection
+			return nil, net.ErrClosed // the kubelet has closed the connection
 		}
 	}
 	conn, err := grpc.NewClient("passthrough:///kubelet",
@@ -285,8 +292,8 @@ func listPodResources(ctx context.Context, socket string) ([]ContainerResources,
 	return containersOf(response), nil
 }
 
-// containersOf returns the containers that have devices. They are sorted, so that equal responses
-// result in equal slices.
+// containersOf returns the containers in a response that have devices. The containers and their
+// devices are sorted, so that equal responses result in equal slices.
 func containersOf(response *podresourcesv1.ListPodResourcesResponse) []ContainerResources {
 	var containers []ContainerResources
 	for _, pod := range response.GetPodResources() {
@@ -316,7 +323,7 @@ func devicesOf(c *podresourcesv1.ContainerResources) []DeviceRef {
 	slices.SortFunc(devices, func(a, b DeviceRef) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.ID, b.ID))
 	})
-	// The kubelet lists a device once for each of its NUMA nodes.
+	// The kubelet lists a device once for each NUMA node to which the device belongs.
 	return slices.Compact(devices)
 }
 

@@ -15,10 +15,11 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// script is a list of responses, one for each poll. The last response is repeated.
+// script is a list of responses, one for each poll. After the end of the list, the last response is
+// repeated.
 type script struct {
 	answers []answer
-	times   []time.Duration // times of the polls since the start
+	times   []time.Duration // time of each poll, relative to the start
 	start   time.Time
 }
 
@@ -33,7 +34,8 @@ func (s *script) list(context.Context) ([]ContainerResources, error) {
 	return a.resources, a.err
 }
 
-// polled runs a client with a script for some time in a synctest bubble.
+// polled runs a client for the given time in a synctest bubble. The client receives the responses
+// in the script.
 func polled(t *testing.T, s *script, while time.Duration, check func(p *PodResources, logs *observer.ObservedLogs)) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -131,7 +133,7 @@ func TestShutdownWithoutStartAndTwice(t *testing.T) {
 	p := NewPodResources(NewDefaultPodResourcesConfig(), zap.NewNop())
 	p.Shutdown()
 	p.Shutdown()
-	p.Start() // must not start polling after Shutdown
+	p.Start() // after Shutdown, Start must not start polling
 	_, _, state := p.Snapshot()
 	assert.Equal(t, Off, state.Phase)
 }

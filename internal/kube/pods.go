@@ -12,20 +12,21 @@ import (
 // ContainerClaim is a container's reference to a ResourceClaim.
 type ContainerClaim struct {
 	Container, Claim string
-	// Request is the request that the container uses, or "" if it uses all requests in the claim.
+	// Request is the name of the request in the claim that the container uses, or "" if the
+	// container uses all requests.
 	Request string
 }
 
-// Uses reports whether the container uses the devices of a request. The container's spec contains
-// the name of the request without the subrequest.
+// Uses reports whether the container uses the devices that are allocated for a request. The
+// argument may include the name of a subrequest, whereas the container's spec does not.
 func (c *ContainerClaim) Uses(request string) bool {
 	main, _, _ := strings.Cut(request, "/")
 	return c.Request == "" || c.Request == main
 }
 
-// ContainerClaims returns the ResourceClaims of a pod's containers: claims that the pod references,
-// claims from the pod's templates, and claims for its extended resources. It omits init containers
-// that are not sidecars; see [isInitOnly].
+// ContainerClaims returns the ResourceClaims that a pod's containers use: claims that the pod
+// references, claims that were created from the pod's templates, and the claim for its extended
+// resources. Init containers that are not sidecars are omitted; see [isInitOnly].
 func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	var claims []ContainerClaim
 	add := func(c ContainerClaim) {
@@ -47,7 +48,8 @@ func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	return claims
 }
 
-// ClaimNames maps the claim names in the pod's spec to the names of the ResourceClaims.
+// ClaimNames returns a map from the claim names in the pod's spec to the names of the
+// ResourceClaims.
 func ClaimNames(p *corev1.Pod) map[string]string {
 	names := map[string]string{}
 	for _, c := range p.Spec.ResourceClaims {
@@ -63,16 +65,16 @@ func ClaimNames(p *corev1.Pod) map[string]string {
 	return names
 }
 
-// isInitOnly reports whether a container is an init container but not a sidecar. Such a container
-// has ended before the app containers start, and the kubelet does not list it.
+// isInitOnly reports whether a container is an init container but not a sidecar. An init container
+// ends before the app containers start, and the kubelet does not list its resources.
 func isInitOnly(p *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == container && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways)
 	})
 }
 
-// CutHash returns the name of the object that created a ReplicaSet. The ReplicaSet's name is
-// <name>-<hash>, and its pods have the hash as the value of a label.
+// CutHash returns the name of the object that created a ReplicaSet, such as a Deployment. The
+// ReplicaSet's name is <name>-<hash>, and the hash is the value of a label of its pods.
 func CutHash(name, hash string) (string, bool) {
 	if hash == "" {
 		return "", false

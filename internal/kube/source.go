@@ -24,22 +24,22 @@ import (
 
 var errNotServed = errors.New("the API server serves no supported version of the API")
 
-// source lists and watches the objects of one kind. It uses the newest version that both the server
-// and this package support.
+// source lists and watches the objects of one kind. It uses the newest API version that both the
+// server and this package support.
 type source struct {
 	kind      Kind
-	example   runtime.Object // an empty object, as informers require
+	example   runtime.Object // an empty object, which informers require
 	discovery discovery.DiscoveryInterfaceWithContext
 	versions  []apiVersion // in order of preference
 	restrict  func(*metav1.ListOptions)
 }
 
-// apiVersion describes how to read a kind in one version of its API group.
+// apiVersion describes how to read objects of a kind in one version of its API group.
 type apiVersion struct {
 	groupVersion string // "" if the version is always served, so that discovery is not needed
 	list         func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch        func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	convert      func(runtime.Object) (runtime.Object, error) // converts to v1; nil if the version is v1
+	convert      func(runtime.Object) (runtime.Object, error) // converts an object to v1; nil if no conversion is needed
 }
 
 // typedClient has the methods that the typed clients of all kinds share.
@@ -112,8 +112,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 		}
 	case DeviceTaintRules:
 		s.example = &resourcev1.DeviceTaintRule{}
-		// v1alpha3 is not supported. It has selectors that later versions do not have. Without
-		// them, a rule would select too many devices.
+		// v1alpha3 is not supported, because its rules can contain selectors that do not exist in
+		// later versions. Without these selectors, a rule would select too many devices.
 		s.versions = []apiVersion{
 			newVersion(gv1, v1.DeviceTaintRules(), nil),
 			newVersion(gv1beta2, v1beta2.DeviceTaintRules(), convertJSON[resourcev1.DeviceTaintRule]),
@@ -128,8 +128,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	return s
 }
 
-// servedVersion returns the first of the versions that the server serves. It asks the server each
-// time, because a server may serve other versions after an upgrade.
+// servedVersion returns the first version in the list that the server serves. It sends a discovery
+// request each time, because an upgraded server may serve different versions.
 func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 	for _, v := range s.versions {
 		if v.groupVersion == "" {
@@ -140,7 +140,8 @@ func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 		case apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			// All users may use discovery unless an administrator has removed this permission.
+			// By default, all users may use discovery, but an administrator may have removed this
+			// permission.
 			return v, nil
 		case err != nil:
 			return apiVersion{}, err
@@ -196,7 +197,7 @@ func (c converter) Decode() (watch.EventType, runtime.Object, error) {
 	switch {
 	case !open:
 		return "", nil, io.EOF
-	case e.Type == watch.Error: // the object is a Status
+	case e.Type == watch.Error: // the object is a Status, which must not be converted
 		return e.Type, e.Object, nil
 	}
 	object, err := c.convert(e.Object)

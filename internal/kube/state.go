@@ -15,7 +15,7 @@ import (
 // Kind is a kind of API object.
 type Kind uint8
 
-// The kinds of objects in a [Cache].
+// Kinds of objects that a [Cache] can contain.
 const (
 	Pods Kind = iota
 	Nodes
@@ -28,31 +28,32 @@ const (
 	numKinds // number of kinds
 )
 
-// String returns the resource name of the kind in the API's URLs, such as resourceslices.
+// String returns the kind's resource name in API URLs, such as resourceslices.
 func (k Kind) String() string { return kindNames[k] }
 
 var kindNames = [numKinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs", "devicetaintrules"}
 
-// Phase is the phase of a source. A source is either a kind of API objects or the kubelet.
+// Phase is the phase of a data source. A source is either the API server, for one kind of objects,
+// or the kubelet.
 type Phase uint8
 
-// The phases of a source. In each phase, the data that was last fetched can be read.
+// Phases of a source. In every phase, the data that was last fetched can be read.
 const (
-	// Off means that the source is not in use, because it is disabled, the kind was not requested,
-	// or the program does not run in a cluster. In the last case, Err is set.
+	// Off means that the source is not in use. It may be disabled, the kind may not have been
+	// requested, or the program may not run in a cluster. If the program does not run in a cluster,
+	// Err is set.
 	Off Phase = iota
-	// Syncing means that the data is not complete yet. If Err is set, it is the reason for the
-	// delay.
+	// Syncing means that the data is not complete yet. If Err is set, it explains the delay.
 	Syncing
 	// Synced means that the data is complete and up to date.
 	Synced
-	// Stale means that the data was complete at some time, but changes do not arrive at present.
+	// Stale means that the data was complete in the past, but changes are currently not received.
 	Stale
-	// Forbidden means that the program has no permission to list and watch the kind, or to open the
-	// socket.
+	// Forbidden means that the program has no permission to list and watch objects of the kind, or
+	// to open the kubelet's socket.
 	Forbidden
-	// Absent means that the server serves no supported version of the API, or that the socket does
-	// not exist.
+	// Absent means that the server does not serve a supported version of the API, or that the
+	// kubelet's socket does not exist.
 	Absent
 )
 
@@ -60,11 +61,11 @@ func (p Phase) String() string { return phaseNames[p] }
 
 var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "absent"}
 
-// State is the state of a source.
+// State is the state of a data source.
 type State struct {
 	Phase Phase
 	Since time.Time // when the phase began; zero if the phase has never changed
-	Err   error     // the error that prevents the phase Synced, if any
+	Err   error     // the error because of which the phase is not Synced, if any
 }
 
 // update sets the phase and the error, and reports whether either has changed.
@@ -89,7 +90,8 @@ func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue)
 	}
 }
 
-// waitSettled waits until a source is settled. If ctx is done first, the error contains the reason.
+// waitSettled waits until a source is settled. If ctx is done first, the error explains why the
+// source is not settled.
 func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
 	changed := componenthelper.NewNotice()
 	defer subscribe(changed.Notify)()
@@ -109,6 +111,6 @@ func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()
 	}
 }
 
-// Settled reports whether there is no reason to wait, because the source is complete or is not
-// expected to be complete soon.
+// Settled reports whether waiting for the source is pointless, either because its data is complete
+// or because the data is not expected to be complete soon.
 func (s State) Settled() bool { return s.Phase != Syncing }

@@ -11,22 +11,23 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// transform returns the function that reduces objects of a kind to the fields that components read.
+// transform returns a function that removes all fields that components do not read from an object.
 // The function modifies the object, which is not shared yet.
 //
-// It always keeps the name, namespace, UID, resource version, creation time, and deletion time. It
-// also keeps:
+// For all kinds, the function keeps the name, namespace, UID, resource version, creation time, and
+// deletion time. In addition, it keeps:
 //   - pod: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims;
 //     the scheduling group of a pod with claims; phase, start time, the PodScheduled condition, and
 //     claim statuses. For containers and init containers: name, restart policy, [MPSPercentage],
 //     claims, and requests for extended resources, or their limits if there is no request.
 //   - pod, with a node filter: also names and IDs in container statuses, owners, the scheduling
 //     group, labels, annotations that match [OwnerKey], and the kubelet's UID for a static pod.
-//   - pod, with a node filter or a label selector: also IP and ports.
+//   - pod, with a node filter or a label selector: also IP, ports, and hostNetwork.
 //   - pod, in a cache of the entire cluster: also names and the health of allocated resources in
-//     container statuses. If a pod requests neither extended resources nor claims, all of its
-//     containers are dropped. If a pod requests extended resources but no claims, the containers
-//     after the last container that requests them are dropped.
+//     container statuses. If a pod has no annotations of GPU sharing systems and requests neither
+//     extended resources nor claims, all of its containers are dropped. If such a pod requests
+//     extended resources but no claims, only the app containers after the last app container that
+//     requests an extended resource are dropped.
 //   - node: labels and annotations of GPU vendors and sharing systems, the label for the host name,
 //     and, with a node filter, all labels; unschedulable; capacity and allocatable of extended
 //     resources; types and statuses of conditions.
@@ -72,7 +73,8 @@ func transform(o Options) cache.TransformFunc {
 	}
 }
 
-// cutMeta removes all metadata that is not always kept, except labels and annotations.
+// cutMeta removes all metadata except the name, namespace, UID, resource version, creation time,
+// and deletion time.
 func cutMeta(m *metav1.ObjectMeta) {
 	*m = metav1.ObjectMeta{
 		Name:              m.Name,
@@ -84,13 +86,15 @@ func cutMeta(m *metav1.ObjectMeta) {
 	}
 }
 
-// PodAnnotation reports whether a pod annotation is kept: the allocations and requests of
-// Koordinator, HAMi, and KAI, and any annotation with gpu in its key.
+// PodAnnotation reports whether the cache keeps the pod annotation with the given key. The cache
+// keeps the annotations of Koordinator and HAMi, and all annotations whose key contains "gpu",
+// which include KAI's.
 func PodAnnotation(key string) bool {
 	return strings.HasPrefix(key, "scheduling.koordinator.sh/") || strings.HasPrefix(key, "hami.io/") || strings.Contains(key, "gpu")
 }
 
-// Pod labels and annotations that identify the pod's creator, in addition to owner references.
+// Labels and annotations of a pod that help to identify the pod's creator, in addition to owner
+// references.
 const (
 	DeploymentHash    = "pod-template-hash"          // on pods of a Deployment's ReplicaSets
 	RolloutHash       = "rollouts-pod-template-hash" // on pods of an Argo Rollout's ReplicaSets
@@ -102,7 +106,8 @@ const (
 	KueuePodGroupName = "kueue.x-k8s.io/pod-group-name"
 )
 
-// OwnerKey reports whether the label or annotation with this key identifies the pod's creator.
+// OwnerKey reports whether a label or an annotation with the given key helps to identify the pod's
+// creator.
 func OwnerKey(key string) bool {
 	switch key {
 	case DeploymentHash, RolloutHash, JobSetName, LeaderWorkerSet, RayOriginKind, RayOriginName, KueueWorkload, KueuePodGroupName:
@@ -111,21 +116,22 @@ func OwnerKey(key string) bool {
 	return false
 }
 
-// MPSPercentage is the environment variable that limits an MPS client to a percentage of a device's
-// threads.
+// MPSPercentage is the name of the environment variable that limits an MPS client to a percentage
+// of a device's threads.
 const MPSPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
-// nodeKeys matches prefixes of labels and annotations that describe a node's GPUs and how they are
-// shared.
+// nodeKeys reports whether a label or an annotation describes a node's GPUs or how they are shared,
+// based on the prefix of its key.
 var nodeKeys = beginsWith(
 	"nvidia.com/", "amd.com/", "gpu.intel.com/", "hami.io/", "node.koordinator.sh/", "kai.scheduler/",
 	corev1.LabelHostname,
 )
 
-// claimAnnotations matches prefixes of annotations that describe the origin of a claim.
+// claimAnnotations reports whether an annotation describes the origin of a claim, based on the
+// prefix of its key.
 var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
-// only returns the entries whose keys are kept, or nil if there are none.
+// only returns the entries for whose keys the function keep returns true, or nil if there are none.
 func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	var kept M
 	for key, value := range m {
@@ -145,8 +151,8 @@ func beginsWith(prefixes ...string) func(key string) bool {
 	}
 }
 
-// extended returns the resources whose names have a domain, or nil if there are none. This omits
-// cpu, memory, and storage.
+// extended returns the extended resources in a list, or nil if there are none. Extended resources
+// are those whose names contain a domain, unlike cpu and memory.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }
@@ -196,7 +202,7 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 			p.Status.Conditions = []corev1.PodCondition{condition}
 		}
 	}
-	if !isClusterWide { // the status is used to find exporters
+	if !isClusterWide { // components use these fields to find exporters
 		p.Spec.HostNetwork, p.Status.PodIP = spec.HostNetwork, status.PodIP
 	}
 	if isClusterWide {
@@ -208,9 +214,9 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 	}
 }
 
-// withoutTail returns a copy without the containers after the last container that requests a
-// device. Each container would need about 700 bytes. The positions of the remaining containers do
-// not change.
+// withoutTail returns a copy of a list of containers without the containers after the last
+// container that requests a device. Each omitted container saves about 700 bytes. The positions of
+// the remaining containers do not change.
 func withoutTail(containers []corev1.Container) []corev1.Container {
 	n := len(containers)
 	for n > 0 && containers[n-1].Resources.Requests == nil && containers[n-1].Resources.Limits == nil {
@@ -219,8 +225,8 @@ func withoutTail(containers []corev1.Container) []corev1.Container {
 	return append(make([]corev1.Container, 0, n), containers[:n]...)
 }
 
-// cutContainers reduces the containers. It also reports whether a container requests an extended
-// resource or a claim.
+// cutContainers reduces the containers. In addition, it reports whether any container requests an
+// extended resource or a claim.
 func cutContainers(containers []corev1.Container, ports bool) (kept []corev1.Container, uses bool) {
 	if len(containers) > 0 {
 		kept = make([]corev1.Container, 0, len(containers))

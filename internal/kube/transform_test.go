@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestObjectsAreReduced transforms testdata/transform/<name>/input.yaml. expected.yaml is the
-// expected result for a cache of the entire cluster. of_node.yaml, if it exists, is the expected
-// result for a cache of one node.
+// TestObjectsAreReduced transforms the object in each file testdata/transform/<name>/input.yaml.
+// The file expected.yaml contains the expected result for a cache of the entire cluster. The file
+// of_node.yaml, if it exists, contains the expected result for a cache of one node.
 func TestObjectsAreReduced(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/transform/*")
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestObjectsAreReduced(t *testing.T) {
 				}
 				require.NoError(t, err)
 				object := decode(t, filepath.Join(dir, "input.yaml"))
-				for range 2 { // transforming an object twice must not change it
+				for range 2 { // transforming an object again must not change it
 					cut, err := transform(o)(object)
 					require.NoError(t, err)
 					got, err := json.Marshal(cut)
@@ -46,14 +46,14 @@ func TestObjectsAreReduced(t *testing.T) {
 	}
 }
 
-// decode reads an object of any kind.
+// decode reads a file that contains an API object of any kind.
 func decode(t *testing.T, path string) runtime.Object {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 	require.NoError(t, err)
-	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // typed clients do the same
+	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // typed clients also clear the GroupVersionKind
 	return object
 }
 

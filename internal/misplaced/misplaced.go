@@ -1,6 +1,6 @@
-// Package misplaced examines the metrics that a component receives. It detects two violations of
-// the rules in package pipelinerules: gpu_synthesizer is missing before the component, or the
-// component needs samples but is after gpu_window.
+// Package misplaced examines the metrics that a component receives, to detect two violations of the
+// rules in package pipelinerules: gpu_synthesizer is missing before the component, or the component
+// needs samples but is after gpu_window.
 package misplaced
 
 import (
@@ -19,20 +19,22 @@ import (
 )
 
 const (
-	// rawBatches is the number of batches with raw metrics after which gpu_synthesizer counts as
-	// missing if no sample was received. One batch is not enough: with `raw: keep`, the component
-	// receives both raw metrics and samples, and a single batch may contain only raw metrics.
+	// rawBatches is the number of batches with raw metrics after which Check reports that
+	// gpu_synthesizer is missing, if no sample was received. One batch is not enough: with `raw:
+	// keep`, the component receives both raw metrics and samples, and an individual batch may
+	// contain only raw metrics.
 	rawBatches = 3
-	// maxBatches is the number of other batches after which the pipeline counts as correct.
+	// maxBatches is the number of other batches after which Check assumes that the pipeline is
+	// correct.
 	maxBatches = 100
 )
 
-// Check examines the batches of a component until they show whether the component's position in the
-// pipeline is correct. If it is not, Check logs the problem and the solution once. Check is safe
-// for concurrent use.
+// Check examines the batches that a component receives until they show whether the component's
+// position in the pipeline is correct. If the position is wrong, Check logs the problem and the
+// solution once. Check is safe for concurrent use.
 type Check struct {
 	logger *zap.Logger
-	// The rules about the component. A field is nil if there is no such rule.
+	// Rules about the component. A field is nil if the rule does not exist for the component.
 	synthesizer *pipelinerules.Order // gpu_synthesizer must be before the component
 	window      *pipelinerules.Order // the component must be before gpu_window
 
@@ -57,7 +59,8 @@ func New(component string, logger *zap.Logger) *Check {
 	return c
 }
 
-// Batch examines a batch without modifying it. Once the result is known, Batch does nothing.
+// Batch examines a batch without modifying it. When the result of the check is known, Batch does
+// nothing.
 func (c *Check) Batch(md pmetric.Metrics) {
 	if c.decided.Load() {
 		return
@@ -75,7 +78,7 @@ func (c *Check) Batch(md pmetric.Metrics) {
 		}
 	case c.window == nil && (c.sampled || seen.window != ""):
 		c.decided.Store(true)
-	case c.sampled || md.MetricCount() > 1: // if an exporter is down, the batch contains only gpu.exporter.up
+	case c.sampled || md.MetricCount() > 1: // while an exporter is down, a batch may contain only gpu.exporter.up
 		c.others++
 		c.decided.Store(c.others >= maxBatches)
 	}
@@ -87,21 +90,21 @@ func (c *Check) report(sentence string, received zap.Field) {
 	Warn(c.logger, sentence, received)
 }
 
-// Warn logs that the components in a pipeline are in the wrong order. The sentence is the text of a
-// rule.
+// Warn logs a warning that the components in a pipeline are in the wrong order. The argument
+// sentence is the text of the rule that is violated.
 func Warn(logger *zap.Logger, sentence string, evidence ...zap.Field) {
 	logger.Warn("The pipeline is wired incorrectly: "+sentence, evidence...)
 }
 
-// content describes which kinds of metrics a batch contains.
+// content specifies which kinds of metrics a batch contains.
 type content struct {
-	raw     string // the name of one of an exporter's raw metrics
-	window  string // the name of one of gpu_window's metrics
+	raw     string // name of a raw metric from an exporter, or ""
+	window  string // name of a metric from gpu_window, or ""
 	samples bool
 }
 
-// claimed reports whether a metric with an exporter's name is from that exporter, based on the
-// labels of its first data point.
+// claimed reports whether a metric whose name matches an exporter's metric actually comes from that
+// exporter. The result is based on the labels of the first data point.
 func claimed(of *catalogue.Exporter, spelling catalogue.Spelling, resource pcommon.Resource, m pmetric.Metric) bool {
 	if of.Claims == nil {
 		return true

@@ -1,4 +1,4 @@
-// Package natural sorts names in natural order: nvidia2 before nvidia10.
+// Package natural compares names in natural order, in which nvidia2 comes before nvidia10.
 package natural
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Compare compares two strings. It compares runs of digits by their numeric value.
+// Compare compares two strings. Sequences of digits are compared by their numeric values.
 func Compare(a, b string) int {
 	for a != "" && b != "" {
 		if na, nb := digits(a), digits(b); na > 0 && nb > 0 {
@@ -25,7 +25,7 @@ func Compare(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits returns the length of the run of digits at the start of s.
+// digits returns the number of digits at the start of s.
 func digits(s string) int {
 	return len(s) - len(strings.TrimLeft(s, "0123456789"))
 }

@@ -1,5 +1,5 @@
-// Package numberformat contains the number formats of gpu_view's page and gpudoctor top. A format
-// is a table, so that the page's JavaScript can use the same table.
+// Package numberformat contains the number formats that gpu_view's page and gpudoctor top use. Each
+// format is a table instead of code, so that the page's JavaScript can use the same formats.
 package numberformat
 
 import (
@@ -7,26 +7,28 @@ import (
 	"strconv"
 )
 
-// Step is the format of numbers below a bound.
+// Step describes how to format numbers below a bound.
 type Step struct {
-	// Below is the exclusive upper bound. It is 0 in the last step of a format, which has no bound.
+	// Below is the exclusive upper bound. In the last step of a format, which has no bound, Below
+	// is 0.
 	Below float64 `json:"below,omitempty"`
-	// Factor converts a number to the unit. Digits is the number of decimals.
+	// Factor is multiplied by a number to convert the number to the unit. Digits is the number of
+	// decimals.
 	Factor float64 `json:"factor"`
 	Digits int     `json:"digits"`
 	// Unit is appended to the number. In a terminal, Short is appended instead, because the column
 	// header contains the rest of the unit.
 	Unit  string `json:"unit"`
 	Short string `json:"-"`
-	// Text, if it is set, is shown instead of the number and the unit.
+	// If Text is set, it is shown instead of the number and the unit.
 	Text string `json:"text,omitempty"`
 }
 
-// Format is a list of steps. The first step whose bound is greater than a number applies to the
-// number.
+// Format is a list of steps. To format a number, the first step whose bound is greater than the
+// number is used.
 type Format []Step
 
-// aboveZero is the bound of the step for the number 0.
+// aboveZero is the bound of a step that applies only to the number 0.
 const aboveZero = math.SmallestNonzeroFloat64
 
 // The formats. Ratios are fractions, rates are in bytes per second, sizes are in bytes, and
@@ -57,7 +59,7 @@ var (
 	Celsius   = Format{{Factor: 1, Unit: " °C", Short: "°C"}}
 	Frequency = Format{{Factor: 1e-6, Unit: " MHz"}}
 	Count     = Format{{Factor: 1}}
-	// Errors has a unit, so that users do not mistake a number of errors for a code.
+	// Errors has a unit, so that users do not mistake a number of errors for an error code.
 	Errors   = Format{{Below: 0.5, Factor: 1}, {Below: 1.5, Factor: 1, Unit: " error"}, {Factor: 1, Unit: " errors"}}
 	Duration = Format{
 		{Below: 90, Factor: 1, Unit: " s"},
@@ -67,25 +69,26 @@ var (
 	}
 )
 
-// All contains the formats by name.
+// All maps the names of the formats to the formats.
 var All = map[string]Format{
 	"percent": Percent, "rate": Rate, "size": Size, "power": Power, "celsius": Celsius, "frequency": Frequency, "count": Count, "errors": Errors,
 	"duration": Duration,
 }
 
-// OfUnit returns the name of the format for metrics with the given unit, or false if there is none.
+// OfUnit returns the name of the format for metrics with the given unit, or false if there is no
+// format for the unit.
 func OfUnit(unit string) (name string, ok bool) {
 	name, ok = map[string]string{"1": "percent", "By/s": "rate", "{error}": "errors"}[unit]
 	return name, ok
 }
 
-// Long returns a number with its unit. The number must not be NaN.
+// Long formats a number with the unit. The number must not be NaN.
 func (f Format) Long(v float64) string {
 	s := f.step(v)
 	return s.write(v, s.Unit)
 }
 
-// Short returns a number with its short unit. The number must not be NaN.
+// Short formats a number with the short unit. The number must not be NaN.
 func (f Format) Short(v float64) string {
 	s := f.step(v)
 	return s.write(v, s.Short)
@@ -105,9 +108,9 @@ func (s *Step) write(v float64, unit string) string {
 		return s.Text
 	}
 	power := math.Pow10(s.Digits)
-	// The page performs the same operations. strconv and JavaScript's toFixed cannot be used,
-	// because they round halves differently. The conversion to float64 prevents a fused
-	// multiply-add.
+	// The page's JavaScript performs the same operations. Rounding is done here because strconv and
+	// JavaScript's toFixed round halves differently. The conversion to float64 prevents the
+	// compiler from fusing multiplications and additions.
 	scaled := float64(v * s.Factor * power)
 	return strconv.FormatFloat(math.Floor(scaled+0.5)/power, 'f', s.Digits, 64) + unit
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of gpu_view format the same numbers in a browser.
+// The tests of gpu_view format the numbers in the same file in a browser.
 func TestExamples(t *testing.T) {
 	content, err := os.ReadFile("testdata/examples.json")
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 
 type section = map[string]any
 
-// at returns the value at a path of keys in a configuration. It returns the zero value if there is
-// no value of type T at the path.
+// at returns the value at the given path in a configuration. The path is a list of keys. If there
+// is no value of type T at the path, at returns the zero value.
 func at[T any](conf any, keys ...string) (value T) {
 	for _, key := range keys {
 		inner, _ := conf.(section)
@@ -24,17 +24,18 @@ func at[T any](conf any, keys ...string) (value T) {
 	return value
 }
 
-// stage is a component on a path.
+// stage is a component on a path, or a part of a component that the rules treat as a separate
+// component.
 type stage struct {
 	kind     string // the component's type
 	id       string
 	pipeline string
 	settings section
-	once     bool // it runs in a receiver; the Collector creates a receiver only once, even if it is in several pipelines
+	once     bool // true if the stage runs in a receiver, which the Collector creates only once even if it is in several pipelines
 }
 
-// duration returns a setting, or byDefault if the setting is missing or invalid. The Collector
-// reports invalid settings.
+// duration returns the value of a setting, or the given default if the setting is missing or
+// invalid. Invalid settings are not reported here, because the Collector reports them.
 func (s *stage) duration(key string, byDefault time.Duration) time.Duration {
 	return duration(s.settings[key], byDefault)
 }
@@ -46,8 +47,8 @@ func duration(value any, byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// path is the list of components through which metrics pass, from a receiver to an exporter. A
-// connector belongs to the pipeline in which it is an exporter.
+// path is a list of components through which metrics pass, from a receiver to an exporter. On a
+// path, a connector belongs to the pipeline in which it is an exporter.
 type path []stage
 
 func (p path) source() *stage { return &p[0] }
@@ -59,11 +60,11 @@ func (p path) index(kind string) int {
 	return slices.IndexFunc(p, func(s stage) bool { return s.kind == kind })
 }
 
-// maxPaths is the maximum number of paths that are examined. The number of paths grows
-// exponentially with the number of forks.
+// maxPaths is the maximum number of paths that are examined. There must be a limit because the
+// number of paths can grow exponentially with the number of forks.
 const maxPaths = 10_000
 
-// wiring is the part of a configuration that connects components.
+// wiring contains the part of a configuration that connects components, and the paths found in it.
 type wiring struct {
 	conf      section
 	pipelines map[string]pipeline
@@ -84,7 +85,7 @@ func pathsOf(conf section) ([]path, error) {
 	for name, p := range pipelines {
 		switch kind(name) {
 		case "logs":
-			for _, receiver := range texts(p, "receivers") { // for log records that stages send
+			for _, receiver := range texts(p, "receivers") { // stages in a receiver can send log records
 				if inside := w.withStages("receivers", receiver, name); len(inside) > 1 {
 					w.paths = append(w.paths, append(inside, stage{kind: "logs", id: name, pipeline: name}))
 				}
@@ -118,8 +119,9 @@ func (w *wiring) connects(id string) bool {
 	return ok
 }
 
-// walk continues a path after the receivers of a pipeline. through contains the pipelines that are
-// already on the path. A path contains each pipeline at most once.
+// walk extends a path by the processors and exporters of the pipeline with the given name. The
+// argument through contains the pipelines that are already on the path. A path contains each
+// pipeline at most once.
 func (w *wiring) walk(p path, name string, through []string) {
 	if slices.Contains(through, name) || len(w.paths) >= maxPaths {
 		return
@@ -134,7 +136,7 @@ func (w *wiring) walk(p path, name string, through []string) {
 			of = "connectors"
 		}
 		on := slices.Concat(p, path{w.stage(of, id, name)})
-		if of == "exporters" || kind(id) == "gpu_events" { // metrics do not leave this component
+		if of == "exporters" || kind(id) == "gpu_events" { // no metrics leave this component
 			w.paths = append(w.paths, on)
 			continue
 		}
@@ -146,7 +148,8 @@ func (w *wiring) walk(p path, name string, through []string) {
 	}
 }
 
-// withSections returns a component. If it is gpu_k8s, its sections follow.
+// withSections returns a component. If the component is gpu_k8s, withSections also returns its
+// sections, as if they were components after gpu_k8s.
 func withSections(s stage) path {
 	out := path{s}
 	if s.kind != "gpu_k8s" {
@@ -190,15 +193,16 @@ func (w *wiring) stage(of, id, name string) stage {
 	return stage{kind: kind(id), id: id, pipeline: name, settings: at[section](w.conf, of, id)}
 }
 
-// kind returns the type in the ID of a component or pipeline. It replaces old type names with the
-// current names.
+// kind returns the type in the ID of a component or a pipeline. If the type has been renamed, kind
+// returns the current name.
 func kind(id string) string {
 	name, _, _ := strings.Cut(id, "/")
 	name = strings.TrimSpace(name)
 	return cmp.Or(pipelinerules.Renamed[name], name)
 }
 
-// texts returns the strings in the list at a path of keys in a configuration.
+// texts returns the strings in a list in a configuration. The list is at the path that consists of
+// the given keys.
 func texts(conf any, keys ...string) (out []string) {
 	for _, v := range at[[]any](conf, keys...) {
 		if text, ok := v.(string); ok {
@@ -208,10 +212,10 @@ func texts(conf any, keys ...string) (out []string) {
 	return out
 }
 
-// input describes metrics that a receiver provides.
+// input describes one set of metrics that a receiver provides.
 type input struct {
 	what     pipelinerules.Content
-	interval time.Duration // time between two samples of a device; 0 if unknown
+	interval time.Duration // time between two samples of a device; 0 if the time is unknown
 }
 
 const defaultPrometheusInterval = time.Minute
@@ -235,7 +239,7 @@ func inputs(s *stage) []input {
 	return []input{{}}
 }
 
-// scrapes describes the metrics that the jobs of a Prometheus receiver provide.
+// scrapes describes the metrics that each job of a Prometheus receiver provides.
 func scrapes(settings section) (out []input) {
 	interval := duration(at[any](settings, "config", "global", "scrape_interval"), defaultPrometheusInterval)
 	for _, job := range at[[]any](settings, "config", "scrape_configs") {
@@ -248,8 +252,8 @@ func scrapes(settings section) (out []input) {
 	return out
 }
 
-// scrapesDCGM reports whether the name, the targets, or the selectors of a job contain
-// dcgm-exporter's name or port.
+// scrapesDCGM reports whether a job probably scrapes dcgm-exporter. This is the case if any string
+// in the job's configuration contains "dcgm" or ends with dcgm-exporter's port.
 func scrapesDCGM(value any) bool {
 	switch value := value.(type) {
 	case string:

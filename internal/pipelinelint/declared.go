@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// kinds lists the names of the component lists in a pipeline. The sections that configure the
-// components have the same names.
+// kinds lists the kinds of components. In each pipeline, a list with this name contains the
+// components; at the top level, a section with the same name configures them.
 var kinds = []string{"receivers", "processors", "exporters"}
 
-// declared reports components in pipelines that are not configured, and configured components that
-// are in no pipeline. It does not report unused exporters, because they are common: a file that is
-// merged over another file can replace the list of exporters in a pipeline but cannot remove an
-// exporter.
+// declared reports components that are in a pipeline but are not configured, and components that
+// are configured but are not in any pipeline. Unused exporters are not reported, because they are
+// common: a file that is merged over another file can replace the list of exporters in a pipeline
+// but cannot remove the configuration of an exporter.
 func (l *linter) declared(conf section) {
 	used := map[string]bool{} // by kind and ID
 	pipelines := at[section](conf, "service", "pipelines")

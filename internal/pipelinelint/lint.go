@@ -13,14 +13,14 @@ import (
 
 // Finding is one problem in a configuration.
 type Finding struct {
-	// Pipeline is the name of the pipeline with the problem. It is "" for a component that is in no
-	// pipeline.
+	// Pipeline is the name of the pipeline that has the problem. Pipeline is "" if the component is
+	// not in any pipeline.
 	Pipeline string `json:"pipeline"`
-	// Component is the ID of the component that users must move, add components to, or change.
+	// Component is the ID of the component that has the problem.
 	Component string `json:"component"`
 	// Text describes the problem and the solution.
 	Text string `json:"text"`
-	// Note is true if users may have intended this.
+	// Note is true if the configuration may be intentional.
 	Note bool `json:"note,omitempty"`
 }
 
@@ -37,10 +37,10 @@ func (f *Finding) String() string {
 }
 
 // Lint returns the problems in the metrics pipelines of a parsed configuration, sorted by pipeline.
-// It also returns components in all pipelines that are not configured, and configured components
-// that are not used. It returns an error if there is no pipeline, if no pipeline contains a
+// Lint also returns a problem for each component in a pipeline that is not configured, and for each
+// configured component that is not used. If there is no pipeline, if no pipeline contains a
 // component of this project, or if a part of the configuration that connects components has the
-// wrong type.
+// wrong type, Lint returns an error.
 func Lint(conf map[string]any) ([]Finding, error) {
 	if err := shape(conf); err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func (p path) known() bool {
 
 type linter struct{ findings []Finding }
 
-// report adds a finding, unless it was already added for another path.
+// report adds a finding, unless the same finding was already added for another path.
 func (l *linter) report(s *stage, format string, args ...any) {
 	l.add(Finding{Pipeline: s.pipeline, Component: s.id, Text: fmt.Sprintf(format, args...)})
 }
 
-// note adds a finding that users may have intended.
+// note adds a finding about a configuration that may be intentional.
 func (l *linter) note(s *stage, text string) {
 	l.add(Finding{Pipeline: s.pipeline, Component: s.id, Text: text, Note: true})
 }
@@ -110,7 +110,8 @@ func (l *linter) order(p path) {
 	}
 }
 
-// once reports a second usage section on a path. Such a section counts nothing.
+// once reports each usage section on a path except the first, because only the first one counts
+// anything.
 func (l *linter) once(p path) {
 	first := p.index(pipelinerules.Usage)
 	for i := range p[first+1:] {
@@ -121,7 +122,7 @@ func (l *linter) once(p path) {
 	}
 }
 
-// content returns the kind of metrics that reach a position on a path.
+// content returns the kind of metrics that reach the given position on a path.
 func (p path) content(in input, position int) pipelinerules.Content {
 	if made := p.index("gpu_synthesizer"); made >= 0 && made < position {
 		return pipelinerules.Samples
@@ -129,11 +130,12 @@ func (p path) content(in input, position int) pipelinerules.Content {
 	return in.what
 }
 
-// missing reports components that need an earlier component if this component is not on the path.
-// If several components need the same missing component, only the first of them on the path is
-// reported. Exporters that need samples are not reported here; see [linter.ends].
+// missing reports each component on the path that needs another component before it, if that other
+// component is not on the path. If several components need the same missing component, only the
+// first of them on the path is reported. Exporters that need samples are not reported here; see
+// [linter.ends].
 func (l *linter) missing(p path, in input) {
-	lacks := map[string]int{} // positions by the type of the missing component
+	lacks := map[string]int{} // for each type of missing component, the position of the first component that needs it
 	var rules []*pipelinerules.Order
 	for i := range pipelinerules.Orders {
 		o := &pipelinerules.Orders[i]
@@ -154,7 +156,7 @@ func (l *linter) missing(p path, in input) {
 	}
 }
 
-// times reports components for which samples do not arrive often enough.
+// times reports components that do not receive samples often enough.
 func (l *linter) times(p path, in input) {
 	for i := range pipelinerules.Intervals {
 		r := &pipelinerules.Intervals[i]
@@ -173,9 +175,11 @@ func (l *linter) times(p path, in input) {
 }
 
 // ageInWindows returns the maximum age that the newest sample can reach in a component after
-// gpu_window. It returns 0 if the component is not after gpu_window. The sample is at most one
-// interval older than the end of its window. The window is sent at most one second after its grace
-// period. The next window is sent one window later. interval may be 0 if it is unknown.
+// gpu_window. If the component is not after gpu_window, the result is 0. The maximum age is a sum
+// of four times. The sample is at most one interval older than the end of its window. The grace
+// period follows the end of the window. The window is sent at most one second after the grace
+// period. The next window is sent one window length later. If the interval is unknown, the argument
+// interval may be 0.
 func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	at := p.index("gpu_window")
 	if at < 0 || at > position {
@@ -185,8 +189,8 @@ func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	return interval + p[at].duration("grace", pipelinerules.WindowGrace) + time.Second + p[at].duration("window", window)
 }
 
-// durations reports settings in the interval rules whose values are not durations. Their rules
-// cannot be checked.
+// durations reports settings that are used in interval rules but whose values are not durations.
+// Without a duration, these rules cannot be checked.
 func (l *linter) durations(p path) {
 	check := func(s *stage, setting string) {
 		value, exists := s.settings[setting]
@@ -209,8 +213,9 @@ func (l *linter) durations(p path) {
 	}
 }
 
-// ends reports exporters that receive samples but on no path receive what they need. An exporter
-// may also receive other metrics, such as those from gpu_cluster.
+// ends reports exporters that receive samples but do not receive the metrics that they need on any
+// path. One suitable path is enough, because an exporter may also receive other metrics, such as
+// those from gpu_cluster.
 func (l *linter) ends(paths []path) {
 	type need struct {
 		exporter string
@@ -243,9 +248,9 @@ func (l *linter) ends(paths []path) {
 	}
 }
 
-// stored reports processors that keep state although they are in several pipelines.
+// stored reports processors that have a storage extension and are in several pipelines.
 func (l *linter) stored(paths []path) {
-	first := map[string]string{} // first pipeline of each processor
+	first := map[string]string{} // the first pipeline that contains each processor
 	for _, p := range paths {
 		for i := 1; i < len(p)-1; i++ {
 			s := &p[i]
@@ -261,7 +266,7 @@ func (l *linter) stored(paths []path) {
 	}
 }
 
-// stageLogs reports receivers that have the stage gpu_events but are in no logs pipeline.
+// stageLogs reports receivers that have the stage gpu_events but are not in any logs pipeline.
 func (l *linter) stageLogs(conf section, paths []path) {
 	for _, p := range paths {
 		s := p.source()

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
 )
 
-// lint merges the configurations and returns the findings.
+// lint merges the given configurations and returns the findings about the result.
 func lint(t *testing.T, texts ...string) []string {
 	t.Helper()
 	var files []string
@@ -256,8 +256,8 @@ service: {pipelines: {metrics: {receivers: [dcgm], processors: [gpu_synthesizer,
 	}
 }
 
-// withDeclarations adds configurations for the components in all pipelines to a configuration that
-// omits them.
+// withDeclarations adds an empty configuration for each component that is in a pipeline but is not
+// configured.
 func withDeclarations(t *testing.T, text string) string {
 	t.Helper()
 	var conf map[string]any
@@ -301,8 +301,8 @@ service: {pipelines: {
   logs: {receivers: [gpu_events], exporters: [forward]}}}`))
 }
 
-// gateway.yaml replaces the list of processors in a backend's file. gateway-agent.yaml replaces the
-// receiver that another overlay sets.
+// If gateway.yaml is merged over a backend's file, it replaces the backend's list of processors.
+// gateway-agent.yaml replaces the receiver that another overlay sets.
 func TestSettingsThatAGatewaysOverlayReplacesAreReported(t *testing.T) {
 	read := func(name string) string {
 		content, err := os.ReadFile(filepath.Join("..", "..", "examples", name))
@@ -357,7 +357,7 @@ func TestATextThatIsNoConfigurationIsAnErrorOfOneLine(t *testing.T) {
 	require.EqualError(t, err, "open "+filepath.Join(dir, "none.yaml")+": no such file or directory")
 }
 
-// The configurations include those inside other files, such as ConfigMaps.
+// The examples include configurations that are embedded in other files, such as ConfigMaps.
 func TestExamplesAreClean(t *testing.T) {
 	below := func(path string) []string {
 		base := "agent.yaml"
@@ -383,7 +383,7 @@ func TestExamplesAreClean(t *testing.T) {
 			t.Run(path, func(t *testing.T) {
 				var want []string
 				switch filepath.Base(path) {
-				case "gateway.yaml", "gateway-agent.yaml", "prometheus-receiver.yaml": // they use other receivers instead of dcgm
+				case "gateway.yaml", "gateway-agent.yaml", "prometheus-receiver.yaml": // these examples use other receivers instead of dcgm
 					want = []string{"note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect."}
 				}
 				assert.Equal(t, want, lint(t, append(below(path), text)...))
@@ -394,8 +394,9 @@ func TestExamplesAreClean(t *testing.T) {
 	assert.GreaterOrEqual(t, found, 12)
 }
 
-// configurations returns the configurations in a file: the file itself, or the configurations in a
-// ConfigMap, a custom resource, or a chart's values.
+// configurations returns the Collector configurations that a file contains. The file itself may be
+// a configuration, or configurations may be embedded in a ConfigMap, a custom resource, or a
+// chart's values.
 func configurations(t *testing.T, content []byte) (texts []string) {
 	t.Helper()
 	var look func(value any)

@@ -16,9 +16,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Read returns the configuration that the Collector would read from the files. Later files are
-// merged over earlier files. ${env:NAME:-default} is expanded with the current environment. Unset
-// variables are empty.
+// Read returns the configuration that the Collector would use if it were started with the given
+// files. Later files are merged over earlier files. References to environment variables, such as
+// ${env:NAME:-default}, are expanded with the current environment. Variables that are not set and
+// have no default are replaced by an empty string.
 func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	uris := make([]string, len(files))
 	for i, file := range files {
@@ -44,10 +45,10 @@ func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	return conf.ToStringMap(), resolver.Shutdown(ctx)
 }
 
-// readable returns an error if a file does not contain a YAML map. The Collector's own error does
-// not contain the name of the file.
+// readable returns an error if a file does not contain a YAML map. This check exists because the
+// error that the Collector would return does not contain the name of the file.
 func readable(file string) error {
-	text, err := os.ReadFile(file) //nolint:gosec // gpudoctor opens the files that its user names
+	text, err := os.ReadFile(file) //nolint:gosec // gpudoctor opens the files that users specify
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func readable(file string) error {
 	return nil
 }
 
-// shape returns an error for each part of a configuration whose type differs from the type that the
+// shape returns an error for each part of a configuration that does not have the type that the
 // Collector expects.
 func shape(conf section) error {
 	var errs []error
@@ -98,7 +99,7 @@ func shape(conf section) error {
 }
 
 // described formats a value for an error message. For a map, a list, or a string that may contain a
-// password, it returns a description instead.
+// password, described returns a description instead of the value.
 func described(value any) string {
 	switch value := value.(type) {
 	case section:

@@ -1,6 +1,7 @@
 // Package pipelinerules contains the rules about the order of components in a pipeline and about
-// the time between samples. The rules are defined only here. `gpudoctor lint` and the Helm chart
-// check configurations against them, and running components check the metrics that they receive.
+// the time between samples. `gpudoctor lint` and the Helm chart check configurations against these
+// rules, and running components check the metrics that they receive against them. The rules are
+// defined only in this package.
 package pipelinerules
 
 import (
@@ -11,12 +12,12 @@ import (
 	"time"
 )
 
-// Content is the kind of metrics that a receiver provides. It is "" if the kind is unknown, for
-// example for a receiver of data from other Collectors.
+// Content is the kind of metrics that a receiver provides. The value "" means that the kind is
+// unknown, for example because the receiver receives data from other Collectors.
 type Content string
 
 const (
-	// Raw means the metrics of an exporter, as exposed.
+	// Raw means the unchanged metrics of an exporter.
 	Raw Content = "raw"
 	// Samples means the metrics that gpu_synthesizer and the nvml receiver create.
 	Samples Content = "samples"
@@ -24,21 +25,21 @@ const (
 	Others Content = "others"
 )
 
-// Receiver is a receiver of this project.
+// Receiver describes a receiver of this project.
 type Receiver struct {
 	Provides Content `json:"provides"`
 	// Interval is the default value of collection_interval.
 	Interval time.Duration `json:"-"`
 }
 
-// Receivers contains the receivers of this project by type.
+// Receivers maps the types of this project's receivers to their descriptions.
 var Receivers = map[string]Receiver{
 	"dcgm":        {Raw, 15 * time.Second},
 	"nvml":        {Samples, 15 * time.Second},
 	"gpu_cluster": {Provides: Others},
 }
 
-// The sections of gpu_k8s that the rules treat as components after gpu_k8s.
+// Sections of gpu_k8s that the rules treat as separate components after gpu_k8s.
 const (
 	Power  = "gpu_k8s::power"
 	Budget = "gpu_k8s::budget"
@@ -52,19 +53,20 @@ var Sections = []string{Power, Budget, Usage}
 // runs.
 var Stages = []string{"gpu_synthesizer", "gpu_k8s", "gpu_findings", "gpu_events", "gpu_window"}
 
-// Renamed maps old component types to the current types that the Collector uses.
+// Renamed maps the old names of component types to the names that the Collector currently uses.
 var Renamed = map[string]string{"cumulativetodelta": "cumulative_to_delta"}
 
-// Order is a rule about two components in a pipeline: First must be before Second.
+// Order is a rule about the order of two components in a pipeline: the component First must be
+// before the component Second.
 type Order struct {
 	// First and Second are component types or sections of gpu_k8s.
 	First, Second string
-	// Why is the reason for the rule, as a sentence without its period.
+	// Why is the reason for the rule, as a sentence without the final period.
 	Why string
-	// Needed is the kind of metrics for which Second needs First. If it is "", a pipeline may
-	// contain Second without First.
+	// Needed is a kind of metrics. A pipeline with metrics of this kind that contains Second must
+	// also contain First. If Needed is "", a pipeline may contain Second without First.
 	Needed Content
-	// Or describes another way to correct a pipeline that does not contain First.
+	// Or describes an alternative way to correct a pipeline that does not contain First.
 	Or string
 }
 
@@ -90,23 +92,24 @@ var Orders = []Order{
 	{First: "gpu_view", Second: "cumulative_to_delta", Why: "gpu_view reads cumulative counters"},
 }
 
-// Find returns the rule about two components. It panics if there is no such rule.
+// Find returns the rule about the order of two components. If there is no such rule, Find panics.
 func Find(first, second string) *Order {
 	i := slices.IndexFunc(Orders, func(o Order) bool { return o.First == first && o.Second == second })
 	return &Orders[i]
 }
 
-// Reversed describes a pipeline in which the two components are in the wrong order, and the
-// solution.
+// Reversed returns a message about a pipeline in which the two components are in the wrong order.
+// The message describes the problem and the solution.
 func (o *Order) Reversed() string {
 	change := fmt.Sprintf("Put %s before %s", name(o.First), name(o.Second))
-	if o.First == "gpu_events" || o.First == "gpu_view" { // they are the last components in a pipeline
+	if o.First == "gpu_events" || o.First == "gpu_view" { // these components are always the last ones in a pipeline
 		change = fmt.Sprintf("Give %s a pipeline without %s", name(o.First), name(o.Second))
 	}
 	return fmt.Sprintf("%s is after %s: %s. %s.", name(o.First), name(o.Second), o.Why, change)
 }
 
-// Missing describes a pipeline that does not contain First, and the solution.
+// Missing returns a message about a pipeline that does not contain the component First. The message
+// describes the problem and the solution.
 func (o *Order) Missing() string {
 	text := fmt.Sprintf("%s is missing before %s: %s. Put %[1]s before %[2]s", name(o.First), name(o.Second), o.Why)
 	if o.Or != "" {
@@ -115,7 +118,7 @@ func (o *Order) Missing() string {
 	return text + "."
 }
 
-// name returns the name of a component or section for use in a sentence.
+// name returns the name of a component or a section for use in a sentence.
 func name(kind string) string {
 	if of, section, ok := strings.Cut(kind, "::"); ok {
 		return of + " with the section " + section
@@ -123,16 +126,19 @@ func name(kind string) string {
 	return kind
 }
 
-// Interval is a rule about a setting that limits the time between samples.
+// Interval is a rule about a setting. The time between two samples must be shorter than the value
+// of the setting.
 type Interval struct {
 	// Component is a component type or a section of gpu_k8s.
 	Component, Setting string
 	Default            time.Duration
-	// Equal is true if the setting may be equal to the interval.
+	// Equal is true if the time between two samples may also be equal to the value of the setting.
 	Equal bool
-	// Otherwise is what happens if the interval is longer, as a sentence without its period.
+	// Otherwise describes what happens if the time between two samples is too long, as a sentence
+	// without the final period.
 	Otherwise string
-	// Age is true if the setting limits the age of a sample. Samples are older after gpu_window.
+	// Age is true if the setting limits the age of samples. Because gpu_window delays samples, they
+	// are older in components after gpu_window.
 	Age bool
 }
 
@@ -147,19 +153,22 @@ var Intervals = []Interval{
 	{Component: "gpu_watchdog", Setting: "max_data_age", Default: 90 * time.Second, Otherwise: "all data is too old to act on", Age: true},
 }
 
-// FindInterval returns the rule about a setting. It panics if there is no such rule.
+// FindInterval returns the rule about a setting of a component. If there is no such rule,
+// FindInterval panics.
 func FindInterval(component, setting string) *Interval {
 	i := slices.IndexFunc(Intervals, func(r Interval) bool { return r.Component == component && r.Setting == setting })
 	return &Intervals[i]
 }
 
-// Allows reports whether the interval between samples is short enough for the value of the setting.
+// Allows reports whether the interval between samples is short enough for the given value of the
+// setting.
 func (r *Interval) Allows(value, interval time.Duration) bool {
 	return interval < value || interval == value && r.Equal
 }
 
-// Sentence describes a setting that is too short for the interval between samples, and the
-// solution. source is the subject of "every ...", such as "dcgm is read".
+// Sentence returns a message about a setting that is too short for the interval between samples.
+// The message describes the problem and the solution. The argument source is the text before "every
+// <interval>" in the message, such as "dcgm is read".
 func (r *Interval) Sentence(value time.Duration, source string, interval time.Duration) string {
 	return fmt.Sprintf("%s is %s and %s every %s: %s. %s", r.Setting, value, source, interval, r.Otherwise, change)
 }
@@ -167,8 +176,8 @@ func (r *Interval) Sentence(value time.Duration, source string, interval time.Du
 // WindowGrace is the default value of gpu_window's setting grace.
 const WindowGrace = 5 * time.Second
 
-// AgeSentence describes a setting that is too short for samples that have the given age when
-// gpu_window sends them, and the solution.
+// AgeSentence returns a message about a setting that is shorter than the age of the samples that
+// gpu_window sends. The message describes the problem and the solution.
 func (r *Interval) AgeSentence(value, age time.Duration) string {
 	return fmt.Sprintf("%s is %s and gpu_window sends samples that are up to %s old: some of them are too old to act on. Set it to %[3]s or more.",
 		r.Setting, value, age)
@@ -176,7 +185,8 @@ func (r *Interval) AgeSentence(value, age time.Duration) string {
 
 const change = "Set it above two intervals, or read more often."
 
-// JSON returns the rules as JSON for the Helm chart, because templates cannot call Go code.
+// JSON returns the rules as JSON. The Helm chart needs them in this form, because templates cannot
+// call Go code.
 func JSON() ([]byte, error) {
 	type order struct {
 		First    string  `json:"first"`

@@ -21,7 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// The types and defaults in the rules must equal the types and defaults of the components.
+// The component types and default values in the rules must be the same as those of the actual
+// components.
 func TestTypesAndDefaultsEqualThoseOfTheComponents(t *testing.T) {
 	defaults := map[string]*confmap.Conf{"batch": nil, "cumulative_to_delta": nil, "memory_limiter": nil}
 	for _, f := range []component.Factory{
