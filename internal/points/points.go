@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Begin initializes an empty metric with the name, unit, description, and data type of s. It
+// Begin sets the name, unit, description, and data type of an empty metric to those of s, and
 // returns the metric's data points.
 func Begin(m pmetric.Metric, s *signal.Metric) pmetric.NumberDataPointSlice {
 	m.SetName(s.Name)
@@ -25,7 +25,8 @@ func Begin(m pmetric.Metric, s *signal.Metric) pmetric.NumberDataPointSlice {
 	return sum.DataPoints()
 }
 
-// Of returns the number data points of a gauge or a sum. Metrics of other types have none.
+// Of returns the number data points of a gauge or a sum. Metrics of other types do not have number
+// data points.
 func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -36,13 +37,13 @@ func Of(m pmetric.Metric) pmetric.NumberDataPointSlice {
 	return pmetric.NewNumberDataPointSlice()
 }
 
-// IsDelta reports whether a metric is a Sum with delta temporality. Its data points contain
-// increments, whereas the counters of this project and of exporters contain totals.
+// IsDelta reports whether a metric is a Sum with delta temporality. The data points of such a
+// metric contain increments, whereas the counters of exporters and of this project contain totals.
 func IsDelta(m pmetric.Metric) bool {
 	return m.Type() == pmetric.MetricTypeSum && m.Sum().AggregationTemporality() == pmetric.AggregationTemporalityDelta
 }
 
-// Value returns the value of a data point as a float64, even if it is an integer.
+// Value returns the value of a data point as a float64, even if the value is an integer.
 func Value(dp pmetric.NumberDataPoint) float64 {
 	if dp.ValueType() == pmetric.NumberDataPointValueTypeInt {
 		return float64(dp.IntValue())
@@ -50,7 +51,7 @@ func Value(dp pmetric.NumberDataPoint) float64 {
 	return dp.DoubleValue()
 }
 
-// Point is a number data point with its resource, scope, and metric.
+// Point is a number data point together with its resource, scope, and metric.
 type Point struct {
 	pmetric.NumberDataPoint
 	Resource pcommon.Resource

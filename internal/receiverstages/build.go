@@ -1,4 +1,4 @@
-// Package receiverstages implements the section stages of receivers. The stages are
+// Package receiverstages implements the "stages" section of receivers. The possible stages are
 // gpu_synthesizer, the stages in package stages, and gpu_events. A receiver with the stage
 // gpu_events must also be in a logs pipeline.
 package receiverstages
@@ -26,27 +26,28 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// Config is the section stages of a receiver. A stage runs if its section exists, even if the
-// section is empty.
+// Config is the "stages" section of a receiver's configuration. A stage runs if its section exists,
+// even if the section is empty.
 type Config struct {
-	// Synthesizer configures gpu_synthesizer, which runs even without this section.
+	// Synthesizer configures gpu_synthesizer, which runs even if this section does not exist.
 	Synthesizer configoptional.Optional[gpusynthesizerprocessor.Config] `mapstructure:"gpu_synthesizer"`
 
-	// The sections of [stages.Config]. The struct is not embedded, because errors would then
-	// contain a section "config" that does not exist in the user's configuration.
+	// Sections of [stages.Config]. That struct is not embedded, because error messages would then
+	// mention a section "config" that does not exist in the user's configuration.
 	K8s      configoptional.Optional[gpuk8sprocessor.Config]            `mapstructure:"gpu_k8s"`
 	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
 	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
-	// Events configures gpu_events, which sends log records. If it is set, the receiver must also
-	// be in a logs pipeline.
+	// Events configures gpu_events, which sends log records. If Events is set, the receiver must
+	// also be in a logs pipeline.
 	Events configoptional.Optional[gpueventsconnector.Config] `mapstructure:"gpu_events"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// NewDefaultConfig returns the default settings of all sections. No section is enabled.
+// NewDefaultConfig returns a configuration in which all sections have their default settings. No
+// section is enabled.
 func NewDefaultConfig() Config {
 	behind := stages.NewDefaultConfig()
 	return Config{
@@ -70,7 +71,7 @@ func (c *Config) Validate() error {
 }
 
 // Outputs contains the pipelines to which a receiver sends data. A field is nil if the receiver is
-// not in such a pipeline.
+// not in a pipeline of that kind.
 type Outputs struct {
 	Metrics consumer.Metrics
 	Logs    consumer.Logs
@@ -85,8 +86,8 @@ func (o *Outputs) add(other Outputs) {
 	}
 }
 
-// MetricsOrDiscard returns the metrics pipeline. If there is none, it returns a consumer that drops
-// everything.
+// MetricsOrDiscard returns the metrics pipeline. If there is no metrics pipeline, it returns a
+// consumer that drops all metrics.
 func (o *Outputs) MetricsOrDiscard() consumer.Metrics {
 	if o.Metrics == nil {
 		return discard{}
@@ -94,15 +95,16 @@ func (o *Outputs) MetricsOrDiscard() consumer.Metrics {
 	return o.Metrics
 }
 
-// discard is the next consumer of a receiver that is in no metrics pipeline.
+// discard is the next consumer of a receiver that is not in a metrics pipeline.
 type discard struct{}
 
 func (discard) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 func (discard) ConsumeMetrics(context.Context, pmetric.Metrics) error { return nil }
 
-// New builds the stages of a receiver. interval is the time between two samples of a device. New
-// returns an error if gpu_events is configured but there is no logs pipeline.
+// New creates the stages of a receiver. The argument interval is the time between two samples of a
+// device. If gpu_events is configured but the receiver is not in a logs pipeline, New returns an
+// error.
 func New(ctx context.Context, cfg *Config, set receiver.Settings, interval time.Duration, out *Outputs) (*pdatagpu.Stages, error) {
 	if err := cfg.checkInterval(set.Logger, interval); err != nil {
 		return nil, err
@@ -124,7 +126,8 @@ func New(ctx context.Context, cfg *Config, set receiver.Settings, interval time.
 	return list, stages.Append(ctx, list, behind, owner, events, next)
 }
 
-// checkInterval logs each setting that is too short for the time between two samples of a device.
+// checkInterval logs a warning for each setting that is too short for the time between two samples
+// of a device.
 func (c *Config) checkInterval(logger *zap.Logger, interval time.Duration) error {
 	conf := confmap.New()
 	if err := conf.Marshal(c); err != nil {
@@ -140,7 +143,7 @@ func (c *Config) checkInterval(logger *zap.Logger, interval time.Duration) error
 	return nil
 }
 
-// newEvents returns gpu_events as a stage that sends log records to next.
+// newEvents returns the stage gpu_events, which sends log records to the given consumer.
 func newEvents(cfg *gpueventsconnector.Config, owner stages.Owner, next consumer.Logs) (*pdatagpu.Processor, error) {
 	of := gpueventsconnector.NewFactory().Type()
 	if next == nil {

@@ -7,16 +7,17 @@ import (
 	"go.opentelemetry.io/collector/component"
 )
 
-// Receiver is a receiver that can be in metrics and logs pipelines.
+// Receiver is a receiver that can be in metrics pipelines and in logs pipelines.
 type Receiver interface {
 	component.Component
-	// Outputs returns the pipelines to which the receiver sends data. The caller sets them before
-	// Start.
+	// Outputs returns the pipelines to which the receiver sends data. The caller must set the
+	// pipelines before it calls Start.
 	Outputs() *Outputs
 }
 
-// Shared is a receiver in several pipelines. The Collector creates and starts a receiver once for
-// each kind of pipeline, but the wrapped receiver is created and started only once.
+// Shared wraps a receiver that can be in several pipelines. The Collector creates and starts a
+// receiver once for each kind of pipeline, but Shared ensures that the wrapped receiver is created
+// and started only once.
 type Shared[R Receiver] struct {
 	Receiver R
 
@@ -41,15 +42,16 @@ func (s *Shared[R]) Shutdown(ctx context.Context) error {
 	return s.stopErr
 }
 
-// Sharing contains the receivers of a factory by their configuration. The Collector passes the same
-// pointer to the configuration for each pipeline of a receiver.
+// Sharing maps configurations to the receivers that a factory has created. This works because the
+// Collector passes the same pointer to a receiver's configuration for each of the receiver's
+// pipelines.
 type Sharing[R Receiver] struct {
 	mu    sync.Mutex
 	known map[component.Config]*Shared[R]
 }
 
-// Get returns the receiver with a configuration and adds the pipelines in out to the receiver. If
-// there is no receiver with this configuration yet, Get calls create.
+// Get returns the receiver that has the given configuration, and adds the given pipelines to the
+// receiver. If no receiver has this configuration yet, Get calls the function create.
 func (s *Sharing[R]) Get(cfg component.Config, out Outputs, create func() (R, error)) (*Shared[R], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

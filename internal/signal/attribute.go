@@ -1,7 +1,7 @@
 package signal
 
-// Attribute keys of data points. Keys that start with hw, k8s, host, network, error, or url are
-// OpenTelemetry semantic conventions.
+// Attribute keys of data points. Most keys that start with hw, k8s, host, network, error, or url
+// are from the OpenTelemetry semantic conventions.
 const (
 	// HardwareID identifies a device: GPU-<uuid>, or GPU-<uuid>/gi<id> for a MIG instance.
 	HardwareID = "hw.id"
@@ -9,26 +9,27 @@ const (
 	HardwareParent = "hw.parent"
 	// HardwareName is the device's name in the operating system, such as nvidia0.
 	HardwareName = "hw.name"
-	// HardwareModel is the exposed model name.
+	// HardwareModel is the model name that the exporter exposes.
 	HardwareModel = "hw.model"
 	// HardwareVendor is the manufacturer's name.
 	HardwareVendor = "hw.vendor"
-	// HardwareType is the kind of component, which is always TypeGPU.
+	// HardwareType is the kind of hardware component. The value is always TypeGPU.
 	HardwareType = "hw.type"
 	// HardwareSerialNumber is the board's serial number.
 	HardwareSerialNumber = "hw.serial_number"
-	// HardwareDriverVersion is the driver version.
+	// HardwareDriverVersion is the version of the GPU driver.
 	HardwareDriverVersion = "hw.driver_version"
-	// GPUTask names the engine of hw.gpu.utilization.
+	// GPUTask is the engine whose utilization hw.gpu.utilization reports.
 	GPUTask = "hw.gpu.task"
-	// SensorLocation is the location of the temperature sensor.
+	// SensorLocation is the location of a temperature sensor.
 	SensorLocation = "hw.sensor_location"
-	// HardwareState is the state of hw.status.
+	// HardwareState is a state of the board that hw.status reports.
 	HardwareState = "hw.state"
-	// RecoveryAction is the action of gpu.recovery.action.
+	// RecoveryAction is an action that the metric gpu.recovery.action reports.
 	RecoveryAction = "gpu.recovery.action"
-	// EventSource is the source of an event count: the exporter's counter, or changes in the last
-	// code. Changes in the last code provide only a lower bound.
+	// EventSource is the source of an event count: either the exporter's counter, or changes of the
+	// field that contains the last event's code. Counting changes of the last code results in only
+	// a lower bound.
 	EventSource = "gpu.event.source"
 	// ErrorType is the kind of error that hw.errors counts.
 	ErrorType = "error.type"
@@ -36,65 +37,65 @@ const (
 	IODirection = "network.io.direction"
 	// ScopeNVML is the instrumentation scope of the nvml receiver's samples.
 	ScopeNVML = "github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
-	// URLFull is the scraped endpoint without credentials.
+	// URLFull is the URL of the scraped endpoint, without credentials.
 	URLFull = "url.full"
 
 	// MIGProfile is the profile of a MIG instance, such as 1g.10gb.
 	MIGProfile = "gpu.mig.profile"
-	// MIGInstanceID is the NVML GPU instance ID of a MIG instance.
+	// MIGInstanceID is the GPU instance ID that NVML assigns to a MIG instance.
 	MIGInstanceID = "gpu.mig.gpu_instance.id"
-	// MIGUUID is the MIG-<uuid> of a MIG device, if it is known.
+	// MIGUUID is the UUID of a MIG device in the form MIG-<uuid>, if it is known.
 	MIGUUID = "gpu.mig.uuid"
-	// SharingStrategy is how containers share a device.
+	// SharingStrategy specifies how containers share a device.
 	SharingStrategy = "gpu.sharing.strategy"
-	// PartitionCount is the number of partitions of a partition's board.
+	// PartitionCount is the number of partitions on the board to which a partition belongs.
 	PartitionCount = "gpu.partition.count"
 	// SharingReplicas is how many replicas of a shared device a container holds, if it holds more
 	// than one.
 	SharingReplicas = "gpu.sharing.replicas"
-	// HolderSource is the source that reported a container as a holder of a device.
+	// HolderSource is the data source that reported that a container holds a device.
 	HolderSource = "gpu.holder.source"
-	// PowerSource is the activity by which a board's active power was divided.
+	// PowerSource is the kind of activity that determined how a board's active power was divided.
 	PowerSource = "gpu.power.source"
-	// PowerEstimated is true if power was divided equally or only by size because no activity was
-	// measured.
+	// PowerEstimated is true if no activity was measured and power was therefore divided equally or
+	// only by size.
 	PowerEstimated = "gpu.power.estimated"
-	// BudgetSource is where a memory budget was declared.
+	// BudgetSource specifies where a memory budget was declared.
 	BudgetSource = "gpu.memory.budget.source"
-	// BudgetSourceExporter is the BudgetSource of a budget from an exporter.
+	// BudgetSourceExporter is the value of BudgetSource for a budget that an exporter reports.
 	BudgetSourceExporter = "exporter"
-	// UsageEstimated is true if a share of a device was divided or scaled because it was not
-	// declared.
+	// UsageEstimated is true if a container's share of a device is not declared and was therefore
+	// estimated by dividing or scaling.
 	UsageEstimated = "gpu.usage.estimated"
-	// CostCurrency is the ISO 4217 code of an amount of money.
+	// CostCurrency is the ISO 4217 code of the currency of a cost.
 	CostCurrency = "gpu.cost.currency"
-	// Reason is the reason for a state.
+	// Reason is the reason for the state that a metric reports.
 	Reason = "reason"
 	// State is one of a metric's mutually exclusive states.
 	State = "state"
 
-	// ClockEventReason is why the driver lowered the clocks.
+	// ClockEventReason is the reason for which the driver lowered the clocks.
 	ClockEventReason = "gpu.clock.event.reason"
 	// ClockViolation is the policy whose violation throttled the device.
 	ClockViolation = "gpu.clock.violation"
 	// ClockDomain is the clock whose frequency is reported.
 	ClockDomain = "gpu.clock.domain"
-	// Pipe is an execution pipe of the streaming multiprocessors.
+	// Pipe is the name of an execution pipe of the streaming multiprocessors.
 	Pipe = "gpu.pipe"
 
-	// ResourceClaimName is the DRA ResourceClaim to which the device is allocated.
+	// ResourceClaimName is the name of the DRA ResourceClaim to which the device is allocated.
 	ResourceClaimName = "k8s.resourceclaim.name"
 	// ResourceClaimUID is the UID of the ResourceClaim.
 	ResourceClaimUID = "k8s.resourceclaim.uid"
-	// DeviceClassName is the DRA DeviceClass of the request.
+	// DeviceClassName is the name of the DRA DeviceClass that the request specifies.
 	DeviceClassName = "k8s.deviceclass.name"
-	// DRADriver is the DRA driver that owns the device.
+	// DRADriver is the name of the DRA driver that manages the device.
 	DRADriver = "dra.driver"
-	// DRAPool is the device's pool.
+	// DRAPool is the name of the pool to which the device belongs.
 	DRAPool = "dra.pool"
 	// DRADevice is the device's name within its pool.
 	DRADevice = "dra.device"
-	// DRARequest is the request within the claim that the device satisfies.
+	// DRARequest is the name of the request in the claim for which the device was allocated.
 	DRARequest = "dra.request"
 	// DRAShareID distinguishes allocations of a shareable device.
 	DRAShareID = "dra.share_id"
@@ -102,36 +103,39 @@ const (
 	DRADeviceType = "dra.device.type"
 	// DRATaintKey is the key of a device's taint, such as gpu.nvidia.com/xid.
 	DRATaintKey = "dra.taint.key"
-	// DRATaintValue is the value of the taint, such as 79. It is omitted if the taint has no value.
+	// DRATaintValue is the value of the taint, such as 79. The attribute is omitted if the taint
+	// has no value.
 	DRATaintValue = "dra.taint.value"
 	// DRATaintEffect is the taint's effect on claims: NoSchedule, NoExecute, or None.
 	DRATaintEffect = "dra.taint.effect"
-	// DRAConditionType is the type of an allocated device's condition, such as Ready.
+	// DRAConditionType is the type of a condition of an allocated device, such as Ready.
 	DRAConditionType = "dra.condition.type"
-	// DRAConditionStatus is the condition's status: true, false, or unknown.
+	// DRAConditionStatus is the status of a condition of an allocated device: true, false, or
+	// unknown.
 	DRAConditionStatus = "dra.condition.status"
-	// DRAConditionRole is the condition's role when a pod is bound: binding or binding_failure.
-	// Other conditions have no role.
+	// DRAConditionRole is the role of a condition when the scheduler binds a pod: binding or
+	// binding_failure. Conditions without such a role do not have this attribute.
 	DRAConditionRole = "dra.condition.role"
 	// DRACapacity is the name of a capacity that a device advertises.
 	DRACapacity = "dra.capacity"
 
 	// NodeConditionType is the type of a node condition, such as XidCriticalError.
 	NodeConditionType = "k8s.node.condition.type"
-	// NodeConditionStatus is the status of the node condition: true, false, or unknown.
+	// NodeConditionStatus is the status of a node condition: true, false, or unknown.
 	NodeConditionStatus = "k8s.node.condition.status"
-	// Resource is the Kubernetes resource name, such as nvidia.com/gpu.
+	// Resource is the name of a Kubernetes resource, such as nvidia.com/gpu.
 	Resource = "resource"
-	// ResourceID is the kubelet's ID for a device that it allocated to a container.
+	// ResourceID is the ID that the kubelet uses for a device that is allocated to a container.
 	ResourceID = "k8s.resource.id"
-	// Rule is a rule of the GPU share API that a pod's requests break.
+	// Rule is the name of a rule in the GPU share API that a pod's requests break.
 	Rule = "rule"
 
 	// ProcessPID is the process ID in the host's PID namespace.
 	ProcessPID = "process.pid"
-	// ProcessSource identifies the exporter of a process whose device gpu_k8s has not found yet.
+	// ProcessSource identifies the exporter that reported a process. It is set until gpu_k8s has
+	// found the process's device.
 	ProcessSource = "gpu.process.source"
-	// ContainerID is the container runtime's ID for a process's container.
+	// ContainerID is the ID that the container runtime uses for the container of a process.
 	ContainerID = "container.id"
 	// AcceleratorMake is cAdvisor's label for the manufacturer.
 	AcceleratorMake = "make"
@@ -144,11 +148,11 @@ const (
 // Resource attribute keys for the node and the workload.
 const (
 	HostName = "host.name"
-	// HostType is the node's instance type.
+	// HostType is the instance type of the node.
 	HostType = "host.type"
-	// K8sNodeLabelPrefix is the prefix of a key that contains a node label.
+	// K8sNodeLabelPrefix is the prefix of the attribute keys for node labels.
 	K8sNodeLabelPrefix = "k8s.node.label."
-	// K8sPodLabelPrefix is the prefix of a key that contains a pod label.
+	// K8sPodLabelPrefix is the prefix of the attribute keys for pod labels.
 	K8sPodLabelPrefix  = "k8s.pod.label."
 	K8sClusterName     = "k8s.cluster.name"
 	K8sNodeName        = "k8s.node.name"
@@ -161,17 +165,19 @@ const (
 	K8sDaemonSetName   = "k8s.daemonset.name"
 	K8sJobName         = "k8s.job.name"
 	K8sCronJobName     = "k8s.cronjob.name"
-	// K8sWorkloadKind and K8sWorkloadName identify the top of a pod's owner chain, such as a
-	// Deployment, JobSet, or RayCluster. They are omitted until all owners in the chain are known.
+	// K8sWorkloadKind and K8sWorkloadName identify the top-level owner of a pod, such as a
+	// Deployment, JobSet, or RayCluster. Both attributes are omitted until all owners in the pod's
+	// owner chain are known.
 	K8sWorkloadKind = "k8s.workload.kind"
 	K8sWorkloadName = "k8s.workload.name"
-	// KueueWorkloadName is the Kueue Workload that admitted a pod.
+	// KueueWorkloadName is the name of the Kueue Workload through which a pod was admitted.
 	KueueWorkloadName = "kueue.workload.name"
 	// ContainerName is the name of a container that is not in a pod.
 	ContainerName = "container.name"
 	// HPCJobID is the ID of a batch job.
 	HPCJobID = "hpc.job.id"
-	// HPCJobUser is the user who started a batch job, and HPCJobPartition is the scheduler's queue.
+	// HPCJobUser is the user who started a batch job. HPCJobPartition is the partition (queue) of
+	// the job scheduler in which the job runs.
 	HPCJobUser      = "hpc.job.user"
 	HPCJobPartition = "hpc.job.partition"
 )
@@ -192,7 +198,8 @@ const (
 
 	LocationGPU    = "gpu"
 	LocationMemory = "memory"
-	// The locations of AMD's temperature sensors: the edge of the die, and its hottest point.
+	// Locations of AMD's temperature sensors: the edge of the die, and the hottest point on the
+	// die.
 	LocationEdge     = "edge"
 	LocationJunction = "junction"
 
@@ -223,21 +230,21 @@ const (
 	StatusPredictedFailure = "predicted_failure"
 	StatusFailed           = "failed"
 
-	// ErrorTypeXIDPrefix is the prefix of an XID code in error.type.
+	// ErrorTypeXIDPrefix is the text before the XID code in values of error.type.
 	ErrorTypeXIDPrefix = "xid_"
 )
 
-// Attribute documents an attribute key of data points.
+// Attribute documents an attribute of data points.
 type Attribute struct {
 	// Key is the attribute's key.
 	Key string
 	// Meaning describes the attribute for users.
 	Meaning string
-	// Values are all possible values, or nil if there are too many.
+	// Values lists all possible values. Values is nil if there are too many to list.
 	Values []string
 }
 
-// PointAttributes returns all attribute keys of data points. The keys that identify a device come
+// PointAttributes returns all attributes of data points. Attributes that identify a device come
 // first. Callers must not modify the result.
 func PointAttributes() []Attribute { return pointAttributes }
 
@@ -282,7 +289,7 @@ var pointAttributes = []Attribute{
 	{IODirection, "direction, seen from the GPU", []string{DirectionTransmit, DirectionReceive}},
 	{ClockEventReason, "why the clocks are lowered; of each vendor, the most severe reason first", []string{
 		"hw_thermal", "hw_power_brake", "hw_slowdown", "sw_thermal", "sw_power_cap", "sync_boost",
-		// Level Zero's reasons, which Intel's exporter provides.
+		// Reasons from Level Zero, which Intel's exporter provides.
 		"psu_alert", "thermal_limit", "thermal", "current_limit", "voltage", "ave_pwr_cap", "burst_pwr_cap", "power",
 		"hw_range", "sw_range",
 	}},
@@ -323,7 +330,8 @@ var pointAttributes = []Attribute{
 	{AcceleratorID, "device UUID, as cAdvisor labeled it", nil},
 }
 
-// Values returns all values of an attribute of data points, or nil if there are too many.
+// Values returns all possible values of an attribute of data points, or nil if there are too many
+// to list.
 func Values(key string) []string {
 	for _, a := range pointAttributes {
 		if a.Key == key {
@@ -333,16 +341,16 @@ func Values(key string) []string {
 	return nil
 }
 
-// AttributeRole is the effect of an attribute of a data point on the identity of series.
+// AttributeRole specifies whether an attribute of a data point is part of the identity of a series.
 type AttributeRole uint8
 
-// The roles of attributes. The value of an attribute that describes something may change without
-// starting a new series. The last value is used.
+// Roles of attributes. If the value of an attribute that describes something changes, the series
+// continues with the last value.
 const (
-	DistinguishesSeries AttributeRole = iota // distinguishes several series of one device
+	DistinguishesSeries AttributeRole = iota // distinguishes several series of the same device
 	IdentifiesDevice
 	DescribesDevice // describes the device or its allocation
-	DescribesSample // is sent with the last sample of the series
+	DescribesSample // describes a sample and is sent with the last sample of the series
 )
 
 var attributeRoles = map[string]AttributeRole{
@@ -358,6 +366,6 @@ var attributeRoles = map[string]AttributeRole{
 	BudgetSource: DescribesSample, EventSource: DescribesSample,
 }
 
-// RoleOf returns the role of an attribute of data points. An attribute without an entry, such as
-// one that a user added, distinguishes series.
+// RoleOf returns the role of an attribute of data points. Unknown attributes, such as attributes
+// that users add, distinguish series.
 func RoleOf(key string) AttributeRole { return attributeRoles[key] }

@@ -1,7 +1,8 @@
 package signal
 
-// GPUSharingClients is the only device metric that the Kubernetes processor adds. The container
-// series that the processor adds have the same names as the samples.
+// GPUSharingClients is the number of containers and jobs that hold a device. gpu_k8s adds this
+// metric when it attributes devices to containers. For the container series that it adds, gpu_k8s
+// uses the metric names of the samples.
 var GPUSharingClients = add(Metric{
 	Name: "gpu.sharing.clients", Unit: "{container}", Int: true, Stage: StageWorkload,
 	Description: "Containers and jobs that hold the device. Absent while the holders are unknown.",

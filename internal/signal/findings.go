@@ -2,10 +2,11 @@ package signal
 
 import "slices"
 
-// Finding is the attribute key for the name of a finding, which is a rule in [Findings].
+// Finding is the key of the attribute that contains the name of a finding. The name is the name of
+// a rule in [Findings].
 const Finding = "gpu.finding"
 
-// The names of the findings, which are the values of gpu.finding.
+// Names of findings, which are the values of gpu.finding.
 const (
 	FindingFrozen    = "frozen_telemetry"
 	FindingSpinning  = "spinning"
@@ -14,7 +15,7 @@ const (
 	FindingDegrading = "memory_degrading"
 )
 
-// GPUFinding reports whether a device has a named condition.
+// GPUFinding reports whether a finding currently applies to a device.
 var GPUFinding = add(Metric{
 	Name: Finding, Unit: "{state}", Int: true, Stage: StageWorkload,
 	Description: "1 while the condition named by gpu.finding is true, 0 while it is false. Absent while a required signal is absent. Emitted by the stage gpu_findings.",
@@ -22,7 +23,7 @@ var GPUFinding = add(Metric{
 	Attributes:  []string{Finding},
 })
 
-// Attributes of the log record for the start of a finding. All of these records have an action and
+// Attributes of log records for the start of a finding. All of these log records have an action and
 // a start time. [FindingRule.Evidence] lists the other attributes.
 const (
 	EvidenceAction       = "gpu.finding.action"
@@ -47,26 +48,29 @@ const (
 	EvidenceFields       = "gpu.finding.fields"
 )
 
-// FindingRule describes a rule of gpu_findings for users. internal/findings evaluates the rule.
+// FindingRule describes a rule of gpu_findings for users. The package internal/findings evaluates
+// the rules.
 type FindingRule struct {
 	// Name is the value of gpu.finding.
 	Name string
-	// Signals lists the signals that the rule needs. If only one value of a signal's own attribute
-	// counts, the value is in braces. If there are alternatives, only the first is listed.
+	// Signals lists the signals that the rule requires. If the rule uses only samples with one
+	// value of the signal's own attribute, that value is in braces. If the rule can use alternative
+	// signals, only the first alternative is listed.
 	Signals []string
-	// Condition describes the condition that must hold, with the default settings.
+	// Condition describes when the finding occurs if the default settings are used.
 	Condition string
-	// Evidence lists the attributes of the start event.
+	// Evidence lists the attributes of the log record for the start of the finding, except the
+	// action and the start time.
 	Evidence []string
-	// Action is what users should do about the finding.
+	// Action describes what users should do about the finding.
 	Action string
 }
 
-// Findings returns the rules in the order of the documentation. Callers must not modify them.
+// Findings returns the rules in the order of the documentation. Callers must not modify the rules.
 func Findings() []FindingRule { return slices.Clone(findingRules) }
 
-// findingRules contains the rules in the order of evaluation. frozen_telemetry is first, because
-// frozen values are not evidence for other rules.
+// findingRules contains the rules in the order in which they are evaluated. The rule
+// frozen_telemetry is first, because frozen values are not evidence for the other rules.
 var findingRules = []FindingRule{
 	{
 		Name: FindingFrozen, Signals: []string{"hw.energy"},
@@ -104,7 +108,8 @@ var findingRules = []FindingRule{
 	},
 }
 
-// FindingEvidence returns all attributes that start events of findings can have, sorted.
+// FindingEvidence returns a sorted list of all attributes that log records for the start of a
+// finding can have.
 func FindingEvidence() []string {
 	all := []string{EvidenceSince, EvidenceAction}
 	for i := range findingRules {

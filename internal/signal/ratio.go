@@ -2,15 +2,15 @@ package signal
 
 import "math"
 
-// The bounds of plausible ratios. A ratio slightly outside [0, 1] is caused by rounding or
-// sampling, so it is clamped. A ratio outside these bounds is invalid and must be dropped. If it
-// were clamped, the device would appear busy or idle.
+// Bounds of plausible ratios. A plausible ratio outside [0, 1] is caused by rounding or sampling,
+// and is clamped. A ratio outside the bounds is invalid and must be dropped, because clamping it
+// would make the device appear busy or idle.
 const (
 	MinRatio = -0.05
 	MaxRatio = 2
 )
 
-// Clamp limits a ratio to [0, 1]. If plausible is false, the ratio must be dropped.
+// Clamp limits a ratio to [0, 1]. If the result plausible is false, the ratio must be dropped.
 func Clamp(ratio float64) (inRange float64, clamped, plausible bool) {
 	switch {
 	case math.IsNaN(ratio) || ratio < MinRatio || ratio > MaxRatio:
@@ -23,5 +23,5 @@ func Clamp(ratio float64) (inRange float64, clamped, plausible bool) {
 	return ratio, false, true
 }
 
-// IsRatio reports whether the metric's values are ratios that cannot exceed 1.
+// IsRatio reports whether the values of the metric are ratios that cannot exceed 1.
 func (m *Metric) IsRatio() bool { return m.Unit == "1" && m.Kind == Gauge && !m.MayExceed1 }

@@ -1,10 +1,11 @@
 package signal
 
-// Samples are the metrics that the synthesizer and the receivers compute from one scrape. Source
-// lists canonical DCGM fields without the prefix DCGM_FI_DEV_ or DCGM_FI_PROF_. The field catalogue
-// contains their aliases. The documentation and the windows use the same order.
+// Samples are the metrics that gpu_synthesizer and the receivers compute from a single scrape. In
+// these definitions, Source lists canonical DCGM fields without the prefix DCGM_FI_DEV_ or
+// DCGM_FI_PROF_. The field catalogue contains the aliases of these fields. The documentation and
+// the window metrics have the same order as this list.
 var (
-	// GPUClockThrottleTime is how long a policy throttled the device.
+	// GPUClockThrottleTime is the total time for which a policy throttled the device.
 	GPUClockThrottleTime = add(Metric{
 		Name: "gpu.clock.throttle.time", Unit: "s", Kind: Counter,
 		Description: "Time for which the device was throttled by the policy named by gpu.clock.violation.",
@@ -14,7 +15,7 @@ var (
 			{Metric: made("gpu.saturation.throttle.violation.ratio", "throttleViolationRatios", "Fraction of the observed time for which the device was throttled by the policy named by gpu.clock.violation."), Function: TimeRatio},
 		},
 	})
-	// GPUClockEventActive reports whether a clock event reason is currently active.
+	// GPUClockEventActive reports whether the clocks are currently lowered for a specific reason.
 	GPUClockEventActive = add(Metric{
 		Name: "gpu.clock.event.active", Unit: "{state}", Int: true,
 		Description: "1 while the clocks are lowered for the reason named by gpu.clock.event.reason, otherwise 0.",
@@ -24,7 +25,7 @@ var (
 			{Metric: made("gpu.saturation.throttle.reason.ratio", "throttleReasonRatios", "Fraction of the samples in which the clocks were lowered for the reason named by gpu.clock.event.reason."), Function: Mean},
 		},
 	})
-	// GPUClockEventTime is how long the clocks were lowered.
+	// GPUClockEventTime is the total time for which the clocks were lowered for a specific reason.
 	GPUClockEventTime = add(Metric{
 		Name: "gpu.clock.event.time", Unit: "s", Kind: Counter,
 		Description: "Time for which the clocks were lowered for the reason named by gpu.clock.event.reason.",
@@ -53,7 +54,7 @@ var (
 			{Metric: made("gpu.saturation.memory.pressure.ratio", "memoryPressureRatio", "Fraction of the samples whose memory occupancy is at least the pressure threshold."), Function: ShareAtLeast, Label: "Memory pressure"},
 		},
 	})
-	// HwGPUMemoryUsage is the frame buffer memory in use.
+	// HwGPUMemoryUsage is the amount of frame buffer memory that is in use.
 	HwGPUMemoryUsage = add(Metric{
 		Name: "hw.gpu.memory.usage", Unit: "By", Kind: UpDownCounter, Int: true,
 		Description: "GPU memory in use.",
@@ -65,7 +66,7 @@ var (
 		Description: "Size of the GPU memory.",
 		Source:      "FB_TOTAL, otherwise FB_USED + FB_FREE (+ FB_RESERVED)",
 	})
-	// HwErrors counts errors of the device.
+	// HwErrors is the number of errors that occurred on the device.
 	HwErrors = add(Metric{
 		Name: "hw.errors", Unit: "{error}", Kind: Counter, Int: true,
 		Description: "Errors of the device. A point of 0 without error.type means that XID errors are counted and none has occurred.",
@@ -83,7 +84,7 @@ var (
 		Source:      "GPU_RECOVERY_ACTION (reset and reboot: failed, drains: degraded), ROW_REMAP_FAILURE (failed), problems in FABRIC_HEALTH_MASK (degraded), ROW_REMAP_PENDING (predicted_failure); without GPU_RECOVERY_ACTION, an XID that needs a reset or reboot (failed, until energy decreases, the last code is 0, or the device was lost and found)",
 		Attributes:  []string{HardwareState},
 	})
-	// GPURecoveryAction is the action that the driver recommends.
+	// GPURecoveryAction reports which action the driver recommends to recover from an error.
 	GPURecoveryAction = add(Metric{
 		Name: "gpu.recovery.action", Unit: "{state}", Int: true,
 		Description: "1 for the recovery action that the driver names, 0 for the other actions.",
@@ -109,7 +110,8 @@ var (
 			{Metric: made("gpu.saturation.sm.active.avg", "smActiveAvg", "Mean activity of the streaming multiprocessors."), Function: Mean, Label: "SM active", Column: "SM", Explain: "SM activity: the share of cycles with at least one warp on an SM.", Always: true},
 		},
 	})
-	// GPUSMOccupancy is the number of resident warps divided by the maximum.
+	// GPUSMOccupancy is the number of resident warps divided by the maximum number of resident
+	// warps.
 	GPUSMOccupancy = add(Metric{
 		Name: "gpu.sm.occupancy", Unit: "1",
 		Description: "Resident warps as a fraction of the maximum that the streaming multiprocessors support.",
@@ -162,7 +164,7 @@ var (
 			{Metric: made("gpu.saturation.xgmi.throughput.avg", "", "Mean bytes per second over xGMI in one direction."), Function: Mean, Label: "xGMI *"},
 		},
 	})
-	// GPUPCIeUtilization is the PCIe rate as a fraction of the link's capacity.
+	// GPUPCIeUtilization is the PCIe transfer rate as a fraction of the link's capacity.
 	GPUPCIeUtilization = add(Metric{
 		Name: "gpu.pcie.utilization", Unit: "1",
 		Description: "PCIe throughput as a fraction of the link's capacity in that direction. Absent while the capacity is unknown.",
@@ -172,13 +174,13 @@ var (
 			{Metric: made("gpu.saturation.pcie.utilization.avg", "", "Mean PCIe throughput as a fraction of the link's capacity in that direction."), Function: Mean, Label: "PCIe *, share of the link"},
 		},
 	})
-	// GPUPCIeLinkWidth is the width of the PCIe link.
+	// GPUPCIeLinkWidth is the number of lanes that the PCIe link currently uses.
 	GPUPCIeLinkWidth = add(Metric{
 		Name: "gpu.pcie.link.width", Unit: "{lane}", Int: true,
 		Description: "Lanes that the PCIe link currently uses. Some idle GPUs use fewer lanes.",
 		Source:      "PCIE_LINK_WIDTH",
 	})
-	// GPUNVLinkUtilization is the NVLink rate as a fraction of the links' capacity.
+	// GPUNVLinkUtilization is the NVLink transfer rate as a fraction of the links' capacity.
 	GPUNVLinkUtilization = add(Metric{
 		Name: "gpu.nvlink.utilization", Unit: "1",
 		Description: "NVLink throughput as a fraction of the links' capacity in that direction. Absent while the capacity is unknown.",
@@ -188,7 +190,7 @@ var (
 			{Metric: made("gpu.saturation.nvlink.utilization.avg", "", "Mean NVLink throughput as a fraction of the links' capacity in that direction."), Function: Mean, Label: "NVLink *, share of the link"},
 		},
 	})
-	// HwGPUIO counts bytes transferred over PCIe.
+	// HwGPUIO is the number of bytes transferred over PCIe.
 	HwGPUIO = add(Metric{
 		Name: "hw.gpu.io", Unit: "By", Kind: Counter, Int: true,
 		Description: "Bytes over PCIe in one direction, seen from the GPU, if the exporter counts them.",
@@ -219,20 +221,20 @@ var (
 		Description: "Power limit that the driver enforces on the board.",
 		Source:      "ENFORCED_POWER_LIMIT",
 	})
-	// HwEnergy is the energy used by the board.
+	// HwEnergy is the energy that the board has used.
 	HwEnergy = add(Metric{
 		Name: "hw.energy", Unit: "J", Kind: Counter,
 		Description: "Energy used by the board since the driver was loaded.",
 		Source:      "TOTAL_ENERGY_CONSUMPTION",
 	})
-	// HwTemperature is the temperature measured by a sensor.
+	// HwTemperature is the temperature that a sensor measures.
 	HwTemperature = add(Metric{
 		Name: "hw.temperature", Unit: "Cel",
 		Description: "Temperature at the sensor named by hw.sensor_location.",
 		Source:      "gpu: GPU_TEMP (0 means that the board is not read); memory: MEMORY_TEMP (0 means that the board has no sensor)",
 		Attributes:  []string{SensorLocation},
 	})
-	// GPUExporterUp reports whether the last scrape succeeded.
+	// GPUExporterUp reports whether the last scrape of an exporter succeeded.
 	GPUExporterUp = add(Metric{
 		Name: "gpu.exporter.up", Unit: "{state}", Int: true,
 		Description: "1 if the last scrape of the exporter succeeded, 0 if it failed.",
@@ -251,7 +253,8 @@ var (
 		Description: "GPU memory used by the container's processes on the device.",
 		Source:      "FB_USED rows with pod labels if there is also a row without, otherwise HAMi's monitor; with the section budget, also an exclusive holder's device, or processes",
 	})
-	// K8sContainerGPUUtilization is the GPU time that a container uses.
+	// K8sContainerGPUUtilization is the fraction of time for which a container keeps the device
+	// busy.
 	K8sContainerGPUUtilization = add(Metric{
 		Name: "k8s.container.gpu.utilization", Unit: "1",
 		Description: "Fraction of time in which the container's processes kept the device busy.",

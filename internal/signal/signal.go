@@ -14,7 +14,7 @@ const (
 	UpDownCounter
 )
 
-// String returns the kind's name as in the documentation.
+// String returns the name of the kind that the documentation uses.
 func (k Kind) String() string {
 	switch k {
 	case Counter:
@@ -30,13 +30,14 @@ func (k Kind) String() string {
 type Stage uint8
 
 const (
-	// StageSample metrics are computed from a single scrape.
+	// StageSample is the stage of metrics that are computed from a single scrape.
 	StageSample Stage = iota
-	// StageWindow metrics are computed from the samples in a window.
+	// StageWindow is the stage of metrics that are computed from the samples in a window.
 	StageWindow
-	// StageWorkload metrics attribute samples to containers and processes.
+	// StageWorkload is the stage of metrics that attribute samples to containers and processes.
 	StageWorkload
-	// StageCluster metrics describe the cluster's scheduling. They are computed from API objects.
+	// StageCluster is the stage of metrics that describe scheduling in the cluster and are computed
+	// from API objects.
 	StageCluster
 )
 
@@ -44,37 +45,38 @@ const (
 type Metric struct {
 	// Name is the OpenTelemetry metric name.
 	Name string
-	// Unit is a UCUM unit. For counts and flags, it is an annotation in braces.
+	// Unit is the metric's unit in UCUM notation. For counts and flags, the unit is an annotation
+	// in braces.
 	Unit string
-	// Kind is the data type.
+	// Kind is the data type of the metric.
 	Kind Kind
 	// Int is true if the data points are integers instead of doubles.
 	Int bool
 	// MayExceed1 is true if a metric with the unit 1 can exceed 1 by definition.
 	MayExceed1 bool
-	// Stage is the stage that produces the metric.
+	// Stage is the pipeline stage that produces the metric.
 	Stage Stage
-	// Description is a sentence for users.
+	// Description describes the metric for users in one or more sentences.
 	Description string
 	// Source lists the canonical fields or samples from which the metric is computed.
 	Source string
-	// OpenCost is the field with the same meaning in OpenCost's GPUSaturation or GPUAllocation, or
-	// "" if there is none.
+	// OpenCost is the name of the field in OpenCost's GPUSaturation or GPUAllocation that has the
+	// same meaning as the metric, or "" if there is no such field.
 	OpenCost string
 	// Attributes contains the keys of the metric's own attributes. These attributes distinguish the
-	// metric's series for one device.
+	// metric's series for the same device.
 	Attributes []string
 	// Off is true if the metric is disabled by default.
 	Off bool
-	// Windows are the metrics that gpu_window computes from this metric.
+	// Windows contains the window metrics that gpu_window computes from this metric.
 	Windows []Window
 
 	index int
 }
 
-// Index returns the metric's position in the table, from 1 to the length of [All]. It returns 0 if
-// the table does not contain the metric. Code that reads many samples can use the position as a
-// slice index, which is faster than a map.
+// Index returns the metric's position in the table, from 1 to the length of [All]. If the table
+// does not contain the metric, Index returns 0. Code that reads many samples can use the position
+// as a slice index, because accessing a slice is faster than accessing a map.
 func (m *Metric) Index() int { return m.index }
 
 // Lookup returns the metric with the given name.
@@ -89,8 +91,8 @@ func IsOff(name string) bool {
 	return ok && m.Off
 }
 
-// All returns every metric in the order of the documentation. The caller owns the slice but must
-// not modify the metrics.
+// All returns every metric in the order of the documentation. Callers may modify the returned slice
+// but must not modify the metrics.
 func All() []*Metric {
 	return slices.Clone(all)
 }
@@ -100,7 +102,7 @@ var (
 	byName = map[string]*Metric{}
 )
 
-// add registers a metric and its windows during package initialization.
+// add adds a metric and its window metrics to the table during package initialization.
 func add(m Metric) *Metric {
 	register(&m)
 	for i := range m.Windows {
@@ -119,7 +121,7 @@ func register(m *Metric) {
 	byName[m.Name] = m
 }
 
-// Names returns the names of the metrics in order, or nil if there are no metrics.
+// Names returns the names of the given metrics in the same order, or nil if the list is empty.
 func Names(metrics []*Metric) []string {
 	var names []string
 	for _, m := range metrics {

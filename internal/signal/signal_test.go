@@ -32,7 +32,7 @@ func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 
 func TestOwnAttributesAreNotDeviceAttributes(t *testing.T) {
 	for _, m := range All() {
-		if m.Stage == StageCluster { // DRA attributes distinguish these series
+		if m.Stage == StageCluster { // the series of these metrics are distinguished by DRA attributes
 			continue
 		}
 		for _, a := range m.Attributes {

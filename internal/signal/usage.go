@@ -5,22 +5,24 @@ import (
 	"sync"
 )
 
-// IdleShare is the minimum unused fraction of the observed time in a time span at which a device or
-// a holder is idle. The used fraction of a device in one window is its mean utilization. The used
-// fraction of a holder is the active part of the holder's allocated time. If the utilization is not
-// observed, nothing is idle.
+// IdleShare is the minimum fraction of the observed time that must be unused for a device or a
+// holder to be considered idle. The used fraction of a device in one window is the device's mean
+// utilization. The used fraction of a holder is the active fraction of the holder's allocated time.
+// If the utilization is not observed, neither the device nor its holders are considered idle.
 const IdleShare = 0.95
 
-// Usage: the time of boards by holder. The unit is the time of one entire board.
+// Metrics about usage: for how long each holder used how much of a board. Time is measured in board
+// equivalents: using half of a board for one hour is half an hour.
 var (
-	// K8sContainerGPUAllocatedTime is how long a holder had the device or a share of it.
+	// K8sContainerGPUAllocatedTime is the time for which a holder held the device or a share of the
+	// device.
 	K8sContainerGPUAllocatedTime = add(Metric{
 		Name: "k8s.container.gpu.allocated.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Share of the device that the container held, times observed time, in board equivalents.",
 		Source:      "gpu.device.holder over the sample times, gpu.mig.profile, declared compute",
 		Attributes:  []string{UsageEstimated},
 	})
-	// K8sContainerGPUActiveTime is the part of the allocated time during which the device was busy.
+	// K8sContainerGPUActiveTime is the part of the allocated time that was used.
 	K8sContainerGPUActiveTime = add(Metric{
 		Name: "k8s.container.gpu.active.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time that was used. Intervals without an observed utilization do not count.",
@@ -34,33 +36,33 @@ var (
 		Source:      "k8s.container.gpu.allocated.time - k8s.container.gpu.active.time",
 		Attributes:  []string{UsageEstimated},
 	})
-	// GPUUnallocatedTime is time without a holder.
+	// GPUUnallocatedTime is the time for which the board had no holder.
 	GPUUnallocatedTime = add(Metric{
 		Name: "gpu.unallocated.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Time of the board that nobody held, in board equivalents.",
 		Source:      "gpu.sharing.clients, gpu.device.holder over the sample times",
 	})
-	// GPUUnobservedTime is time without samples, or with unknown holders.
+	// GPUUnobservedTime is the time for which the board had no samples or its holders were unknown.
 	GPUUnobservedTime = add(Metric{
 		Name: "gpu.unobserved.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Time of the board in gaps, or while its holders were not known, in board equivalents.",
 		Source:      "the sample times",
 	})
-	// K8sContainerGPUCost is the cost of allocated time.
+	// K8sContainerGPUCost is the cost of the allocated time.
 	K8sContainerGPUCost = add(Metric{
 		Name: "k8s.container.gpu.cost", Unit: UnitCurrency, Kind: Counter, Stage: StageWorkload,
 		Description: "Allocated time at the price of the board.",
 		Source:      "k8s.container.gpu.allocated.time, price list",
 		Attributes:  []string{UsageEstimated, CostCurrency},
 	})
-	// K8sContainerGPUCostIdle is the cost of idle time.
+	// K8sContainerGPUCostIdle is the cost of the idle time.
 	K8sContainerGPUCostIdle = add(Metric{
 		Name: "k8s.container.gpu.cost.idle", Unit: UnitCurrency, Kind: Counter, Stage: StageWorkload,
 		Description: "Idle time at the price of the board. It is a part of k8s.container.gpu.cost.",
 		Source:      "k8s.container.gpu.idle.time, price list",
 		Attributes:  []string{UsageEstimated, CostCurrency},
 	})
-	// GPUUnallocatedCost is the cost of unallocated time.
+	// GPUUnallocatedCost is the cost of the unallocated time.
 	GPUUnallocatedCost = add(Metric{
 		Name: "gpu.unallocated.cost", Unit: UnitCurrency, Kind: Counter, Stage: StageWorkload,
 		Description: "Unallocated time at the price of the board.",
@@ -69,8 +71,8 @@ var (
 	})
 )
 
-// UnitCurrency is the unit of amounts of money in the table. [InCurrency] replaces it with the
-// currency of the data points.
+// UnitCurrency is the placeholder unit of cost metrics in the table. [InCurrency] replaces this
+// placeholder with the actual currency.
 const UnitCurrency = "{currency}"
 
 var (
@@ -86,9 +88,9 @@ type amount struct {
 	code   string
 }
 
-// InCurrency returns the metric with the unit of a currency, such as {USD} for the ISO 4217 code
-// USD. If the metric is not an amount of money or the code is invalid, it returns the metric
-// unchanged.
+// InCurrency returns a copy of a cost metric with a currency as the unit, such as {USD} for the ISO
+// 4217 code USD. If the metric is not a cost metric or the code is invalid, InCurrency returns the
+// metric unchanged.
 func InCurrency(m *Metric, code string) *Metric {
 	if m.Unit != UnitCurrency || !currencyForm.MatchString(code) {
 		return m

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The window functions, with the names that gpu_window's rules use.
+// Names of the window functions, which are used in gpu_window's rules.
 const (
 	Mean         = "mean"
 	Max          = "max"
@@ -18,42 +18,43 @@ const (
 // Window is a metric that gpu_window computes from the samples of another metric in one window.
 type Window struct {
 	*Metric
-	// Function is one of the functions above. The threshold of ShareAtLeast is the memory pressure
-	// threshold.
+	// Function is the name of a window function. The threshold of the function ShareAtLeast is the
+	// memory pressure threshold.
 	Function string
-	// Quantile is the parameter of the function Quantile, from 0 to 1.
+	// Quantile is the parameter of the window function Quantile, from 0 to 1.
 	Quantile float64
-	// Only selects samples by the value of their own attribute. If Only ends with *, the value must
-	// start with the text before it. If Only is "", all samples are read, and each value has a
-	// separate series.
+	// Only selects samples by the value of their own attribute. If Only ends with *, it selects all
+	// values that start with the text before the asterisk. If Only is "", all samples are read, and
+	// there is a separate series for each value.
 	Only string
-	// Absent is true if samples without the attribute are also selected.
+	// Absent is true if samples that do not have the attribute are also selected.
 	Absent bool
-	// Label is the window's name on gpu_view's page. The value of the window's own attribute
-	// replaces *. If Label is "", the page shows the window in a different form or not at all.
+	// Label is the name of the window metric on gpu_view's page. If Label contains *, the page
+	// replaces it with the value of the window metric's own attribute. If Label is "", the page
+	// shows the window metric in a different way or not at all.
 	Label string
-	// Column is the header of the window's column in the page's table, or "" if it has no column.
-	// Explain describes the column. Steps are the values at which the saturation color changes.
-	// Without steps, the column uses the colors for utilization.
+	// Column is the header of the window metric's column in the table on gpu_view's page, or "" if
+	// there is no such column. Explain describes the column. Steps contains the values at which the
+	// saturation color changes. If Steps is empty, the column uses the colors for utilization.
 	Column, Explain string
 	Steps           []float64
-	// Always is true if the column is shown even if no device has a value.
+	// Always is true if the column is shown even if no device has a value in it.
 	Always bool
 }
 
-// made returns a window metric. readFrom completes it.
+// made returns a window metric that is not complete yet. Its remaining fields are set by readFrom.
 func made(name, openCost, description string) *Metric {
 	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
 
-// off marks a metric as disabled by default.
+// off sets a metric to be disabled by default.
 func off(m *Metric) *Metric {
 	m.Off = true
 	return m
 }
 
-// readFrom completes the window with data from the metric whose samples it reads: the unit, the own
-// attribute, and the source.
+// readFrom completes a window metric. It sets the unit, the own attribute, and the source, which
+// depend on the metric whose samples the window metric is computed from.
 func (w *Window) readFrom(samples *Metric) {
 	of := samples.Name
 	if w.Only == "" {
@@ -85,14 +86,15 @@ func (w *Window) readFrom(samples *Metric) {
 	}
 }
 
-// Reads reports whether the window reads samples with a given value of their own attribute. part is
-// the value, or the part of it before an underscore, such as xid for xid_48.
+// Reads reports whether the window metric is computed from samples whose own attribute has the
+// given value. The argument is the value, or the part of the value before an underscore, such as
+// xid for xid_48.
 func (w *Window) Reads(part string) bool {
 	prefix, many := strings.CutSuffix(w.Only, "*")
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// window returns the metric that the function computes from the samples of m.
+// window returns the window metric that the given function computes from the samples of m.
 func (m *Metric) window(function string) *Metric {
 	for _, w := range m.Windows {
 		if w.Function == function {
@@ -125,7 +127,7 @@ var (
 	UtilizationP95         = HwGPUUtilization.window(Quantile)
 )
 
-// The metrics that describe the window itself.
+// Metrics that describe the window itself.
 var (
 	// WindowCoverage is the fraction of the window that was observed.
 	WindowCoverage = add(Metric{

@@ -7,15 +7,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Batch contains the frames that a stage processes together. The frames may belong to several
-// nodes.
+// Batch contains frames that a stage processes together. The frames may belong to several nodes.
 type Batch struct {
-	// Frames are sorted by time, oldest first. Their devices are sorted by ID. Use Append to add
-	// frames.
+	// Frames contains the frames sorted by time, oldest first. The devices in each frame are sorted
+	// by ID. Use Append to add frames.
 	Frames []*gpudata.Frame
 
 	appended []*gpudata.Frame
-	counts   map[*signal.Metric]*ReadCounts // a metric without counts has no entry
+	counts   map[*signal.Metric]*ReadCounts // there is no entry for a metric without counts
 }
 
 // Append adds a frame to the batch.
@@ -27,16 +26,16 @@ func (b *Batch) Append(f *gpudata.Frame) {
 // Appended returns the frames that were added with Append.
 func (b *Batch) Appended() []*gpudata.Frame { return b.appended }
 
-// Settle sets the scope of everything that was added since the last call. It removes the samples of
-// disabled metrics that were added since then.
+// Settle sets the scope of everything that was added to the batch since the last call of Settle.
+// Settle also removes the samples of disabled metrics that were added since that call.
 func (b *Batch) Settle(scope gpudata.Scope, disabled map[*signal.Metric]bool) {
 	for _, f := range b.Frames {
 		f.Settle(scope, disabled)
 	}
 }
 
-// Sort restores the order of the batch. It ensures that the next stage does not depend on the order
-// in which a stage has added frames, devices, users, and processes.
+// Sort restores the order of the batch. Sorting ensures that the output of the next stage does not
+// depend on the order in which the current stage has added frames, devices, users, and processes.
 func (b *Batch) Sort() {
 	for _, f := range b.Frames {
 		f.Sort()
@@ -44,22 +43,23 @@ func (b *Batch) Sort() {
 	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
 }
 
-// Drop is the reason why a data point is not an observation.
+// Drop is a reason why a data point is dropped because it is not an observation.
 type Drop uint8
 
 const (
-	// NoValue data points are empty or mark the end of a series.
+	// NoValue means that the data point is empty or marks the end of a series.
 	NoValue Drop = iota
-	// NoTime data points have no sample time.
+	// NoTime means that the data point has no sample time.
 	NoTime
-	// OutOfRange data points have an impossible value: it is negative, NaN, infinite, or outside
-	// the metric's range.
+	// OutOfRange means that the data point has an impossible value, which is negative, NaN,
+	// infinite, or outside the metric's range.
 	OutOfRange
-	// NoDevice data points do not name a GPU.
+	// NoDevice means that the data point does not name a GPU.
 	NoDevice
-	// NoHolder data points are about a holder but do not name it.
+	// NoHolder means that the data point is about a holder but does not name the holder.
 	NoHolder
-	// Implausible data points have a ratio far outside [0, 1]. See [signal.Clamp].
+	// Implausible means that the data point contains a ratio far outside [0, 1]. See
+	// [signal.Clamp].
 	Implausible
 	// Drops is the number of reasons.
 	Drops
@@ -70,16 +70,16 @@ func (d Drop) String() string {
 	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
 }
 
-// ReadCounts counts the data points that were dropped or changed when they were read.
+// ReadCounts contains the numbers of data points that were dropped or changed when they were read.
 type ReadCounts struct {
-	// Dropped counts the data points that are not observations, by reason.
+	// Dropped contains the number of dropped data points by reason.
 	Dropped [Drops]int64
-	// Clamped counts the ratios that were clamped to [0, 1].
+	// Clamped is the number of ratios that were clamped to [0, 1].
 	Clamped int64
 }
 
-// Counts returns the sum of the counts for the metrics that of selects. Only metrics that a stage
-// uses are counted.
+// Counts returns the sum of the counts for all metrics for which the given function returns true.
+// Callers use the function to select the metrics that a stage uses.
 func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
 	for m, c := range b.counts {
 		if !of(m) {
@@ -93,7 +93,7 @@ func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
 	return sum
 }
 
-// CountsOf returns the counts for a metric. The reader of the batch increases them.
+// CountsOf returns the counts for a metric. The code that reads the batch increases these counts.
 func (b *Batch) CountsOf(m *signal.Metric) *ReadCounts {
 	c := b.counts[m]
 	if c == nil {

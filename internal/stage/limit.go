@@ -2,20 +2,21 @@ package stage
 
 import "sync/atomic"
 
-// Limit counts items, such as devices, that a component keeps for all nodes together. It is safe
-// for concurrent use.
+// Limit limits the number of items, such as devices, that a component keeps for all nodes together.
+// Limit is safe for concurrent use.
 type Limit struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewLimit returns a Limit of n items.
+// NewLimit returns a Limit that allows at most n items.
 func NewLimit(n int) *Limit { return &Limit{limit: int64(n)} }
 
-// Take reports whether one more item may be kept. If so, it counts the item.
+// Take reports whether one more item may be kept. If the item may be kept, Take counts it.
 func (l *Limit) Take() bool { return l.TakeAll(1) }
 
-// TakeAll reports whether n more items may be kept. It counts either all of them or none.
+// TakeAll reports whether n more items may be kept. If all of them may be kept, TakeAll counts
+// them; otherwise, it counts none of them.
 func (l *Limit) TakeAll(n int) bool {
 	for {
 		used := l.used.Load()
@@ -28,8 +29,8 @@ func (l *Limit) TakeAll(n int) bool {
 	}
 }
 
-// Free subtracts n items that are no longer kept.
+// Free records that n items are no longer kept.
 func (l *Limit) Free(n int) { l.used.Add(-int64(n)) }
 
-// Used returns the number of items that are kept.
+// Used returns the number of items that are currently kept.
 func (l *Limit) Used() int { return int(l.used.Load()) }

@@ -11,11 +11,12 @@ import (
 )
 
 // Nodes contains the state that a component keeps for each node. Each node has its own lock, so
-// batches from different nodes are processed at the same time. All methods are safe for concurrent
-// use.
+// batches from different nodes can be processed at the same time. All methods are safe for
+// concurrent use.
 //
-// While a function runs that a method has called with the state of a node, the node is locked. The
-// function must not call a method of the same Nodes, and it must not keep a reference to the state.
+// Methods such as [Nodes.With] pass the state of a node to a function. The node is locked until the
+// function returns. The function must not call a method of the same Nodes, and must not keep a
+// reference to the state.
 type Nodes[S any] struct {
 	create func(key string) *S
 	limit  int
@@ -30,25 +31,29 @@ type Nodes[S any] struct {
 type node[S any] struct {
 	key   string
 	mu    sync.Mutex
-	state *S // nil after the node was deleted
+	state *S // nil if the node has been deleted
 	used  time.Time
 }
 
-// NewNodes returns an empty Nodes for at most limit nodes. create returns the state of a new node.
+// NewNodes returns an empty Nodes that can contain at most limit nodes. The function create returns
+// the initial state of a new node.
 func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
 	return &Nodes[S]{create: create, limit: limit, nodes: map[string]*node[S]{}}
 }
 
-// Key returns the key of a node. Components also store the node's state under this key.
+// Key returns the key of a node. Components also use this key to store the node's state in a
+// storage extension.
 func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
-// With calls f with the state of a node. It adds the node if it is new. If the limit is reached, it
-// returns false and does not call f. now is recorded as the time at which the node was last used.
+// With calls f with the state of a node. If the node is new, With adds the node. If the node is new
+// and the limit is reached, With returns false and does not call f. The argument now is recorded as
+// the time at which the node was last used.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
 	return n.Restore(Key(p), now, f)
 }
 
-// Restore is like With, but for a node whose key is known and whose place is not.
+// Restore works like With, but identifies the node by its key. Use Restore if the place of the node
+// is not known.
 func (n *Nodes[S]) Restore(key string, now time.Time, f func(*S)) bool {
 	for {
 		of := n.findOrAdd(key)
@@ -61,15 +66,15 @@ func (n *Nodes[S]) Restore(key string, now time.Time, f func(*S)) bool {
 	}
 }
 
-// Visit calls f with the state of a node. If the node does not exist, it returns false and does not
-// call f.
+// Visit calls f with the state of a node. If the node does not exist, Visit returns false and does
+// not call f.
 func (n *Nodes[S]) Visit(p gpudata.Place, f func(*S)) bool {
 	of := n.find(Key(p))
 	return of != nil && of.with(f)
 }
 
-// Each calls f with the state of each node, in no particular order. While f runs, other nodes can
-// be used and added.
+// Each calls f for every node, in no particular order, and passes the key and the state of the
+// node. While f runs, other goroutines can use other nodes and add nodes.
 func (n *Nodes[S]) Each(f func(key string, s *S)) {
 	for _, of := range n.list() {
 		of.with(func(s *S) { f(of.key, s) })
@@ -83,9 +88,9 @@ func (n *Nodes[S]) Len() int {
 	return len(n.nodes)
 }
 
-// Stored calls f with the state of the node that has the given key, and returns f's result encoded
-// as JSON. The node's state may change while the result is written to storage. Stored returns nil
-// if the node does not exist or if f returns nil.
+// Stored calls f with the state of the node that has the given key, and returns the result of f
+// encoded as JSON. Because the result is already encoded, the node's state may change while the
+// result is written to storage. If the node does not exist or f returns nil, Stored returns nil.
 func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	of := n.find(key)
 	if of == nil {
@@ -101,7 +106,7 @@ func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	return out
 }
 
-// encoded is a value that is already JSON.
+// encoded is a value that has already been encoded as JSON.
 type encoded struct {
 	text []byte
 	err  error
@@ -110,15 +115,15 @@ type encoded struct {
 // MarshalJSON implements json.Marshaler.
 func (e encoded) MarshalJSON() ([]byte, error) { return e.text, e.err }
 
-// Sweep calls f with the state of each node and the time at which the node was last used. It
-// deletes the nodes for which f returns true. It does nothing if the last Sweep was less than
-// interval before now, or if another Sweep is running. Sweep reports whether it ran.
+// Sweep calls f for every node, and passes the state of the node and the time at which the node was
+// last used. Sweep deletes the nodes for which f returns true. If the last sweep was less than the
+// given interval ago, or if another sweep is in progress, Sweep does nothing and returns false.
 func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key string, s *S, used time.Time) (gone bool)) (ran bool) {
 	if !n.sweeping.TryLock() {
 		return false
 	}
 	defer n.sweeping.Unlock()
-	if since := now.Sub(n.swept); since >= 0 && since < interval { // negative if the clock was set back
+	if since := now.Sub(n.swept); since >= 0 && since < interval { // since is negative if the clock was set back
 		return false
 	}
 	n.swept = now
@@ -133,7 +138,8 @@ func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key strin
 	return true
 }
 
-// with calls f while it holds the node's lock. It returns false if the node was deleted.
+// with calls f while it holds the node's lock. If the node has been deleted, with returns false and
+// does not call f.
 func (of *node[S]) with(f func(*S)) bool {
 	of.mu.Lock()
 	defer of.mu.Unlock()
@@ -150,8 +156,8 @@ func (n *Nodes[S]) find(key string) *node[S] {
 	return n.nodes[key]
 }
 
-// findOrAdd returns the node with the given key. It adds the node if it is new. If the limit is
-// reached, it returns nil for a new node.
+// findOrAdd returns the node with the given key. If the node is new, findOrAdd adds the node. If
+// the node is new and the limit is reached, findOrAdd returns nil.
 func (n *Nodes[S]) findOrAdd(key string) *node[S] {
 	if of := n.find(key); of != nil {
 		return of
@@ -172,7 +178,7 @@ func (n *Nodes[S]) delete(key string) {
 	delete(n.nodes, key)
 }
 
-// list returns the current nodes.
+// list returns all nodes that currently exist.
 func (n *Nodes[S]) list() []*node[S] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

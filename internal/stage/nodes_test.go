@@ -115,7 +115,7 @@ func TestAStoredValueIsEncodedWhileItsNodeIsLocked(t *testing.T) {
 	assert.ErrorContains(t, err, "NaN", "JSON cannot represent NaN")
 }
 
-// Two nodes are used at the same time. If they shared a lock, this test would never end.
+// This test uses two nodes at the same time. If the nodes shared a lock, the test would never end.
 func TestNodesDoNotWaitForEachOther(t *testing.T) {
 	nodes := newCounters(10)
 	a, b := make(chan struct{}), make(chan struct{})
@@ -126,8 +126,8 @@ func TestNodesDoNotWaitForEachOther(t *testing.T) {
 	assert.Equal(t, 2, nodes.Len())
 }
 
-// Uses of the same node never run concurrently, and none is lost, even if nodes are swept at the
-// same time. `make test-long` runs this test with the race detector.
+// Functions that use the same node never run concurrently, and the result of each function is kept,
+// even if nodes are swept at the same time. `make test-long` runs this test with the race detector.
 func TestUsesOfOneNodeRunOneAfterTheOther(t *testing.T) {
 	nodes := newCounters(100)
 	const users, uses, places = 8, 500, 3

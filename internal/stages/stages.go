@@ -1,7 +1,8 @@
-// Package stages runs the processors of this project inside another component, one after another
-// and without conversions to pdata between them. Their order does not depend on the order in the
-// configuration. gpu_synthesizer is not one of these stages, because its own configuration contains
-// them. In receivers, [receiverstages] runs gpu_synthesizer first.
+// Package stages runs the processors of this project inside another component, one after another,
+// without converting the data to pdata between them. The order of the stages does not depend on the
+// order in the configuration. gpu_synthesizer is not one of these stages, because the configuration
+// of gpu_synthesizer can contain the stages. In receivers, [receiverstages] runs gpu_synthesizer
+// before these stages.
 //
 // [receiverstages]: github.com/otelcol-gpu/otelcol-gpu/internal/receiverstages
 package stages
@@ -23,12 +24,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// Config has a section for each stage. The section contains the settings of the processor with the
+// Config has a section for each stage. Each section contains the settings of the processor with the
 // same name. A stage runs if its section exists, even if the section is empty.
 type Config struct {
 	K8s configoptional.Optional[gpuk8sprocessor.Config] `mapstructure:"gpu_k8s"`
-	// Findings adds samples of gpu.finding. If gpu_events is also a stage, it converts the findings
-	// to log records.
+	// Findings configures gpu_findings, which adds samples of gpu.finding. If gpu_events is also a
+	// stage, gpu_events converts the findings to log records.
 	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
 	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
 
@@ -36,7 +37,8 @@ type Config struct {
 	_ struct{}
 }
 
-// NewDefaultConfig returns the default settings of all sections. No section is enabled.
+// NewDefaultConfig returns a configuration in which all sections have their default settings. No
+// section is enabled.
 func NewDefaultConfig() Config {
 	return Config{
 		K8s:      DefaultOf[gpuk8sprocessor.Config](gpuk8sprocessor.NewFactory()),
@@ -45,7 +47,8 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// DefaultOf returns a section with a factory's default settings. The section is not enabled.
+// DefaultOf returns a section with the default settings of a factory. The returned section is not
+// enabled.
 func DefaultOf[C any](f component.Factory) configoptional.Optional[C] {
 	return configoptional.Default(*f.CreateDefaultConfig().(*C)) //nolint:forcetypeassert // a factory always returns its own Config type
 }
@@ -58,25 +61,27 @@ type Owner struct {
 }
 
 // Stage returns the ID and the telemetry settings of one of the owner's stages. The ID contains the
-// owner's name: the stage gpu_window of dcgm/x is gpu_window/x. Therefore, stored state is kept
-// when a processor becomes a stage.
+// owner's name: for example, the ID of the stage gpu_window in the receiver dcgm/x is gpu_window/x.
+// Because the ID has the same form as a processor's ID, stored state is kept when a processor
+// becomes a stage.
 func (o Owner) Stage(of component.Type) (component.ID, component.TelemetrySettings) {
 	telemetry := o.Telemetry
 	telemetry.Logger = o.Telemetry.Logger.With(zap.String("stage", of.String()))
 	return component.NewIDWithName(of, o.ID.Name()), telemetry
 }
 
-// processor returns the settings for a stage that is a processor.
+// processor returns the component settings for a stage that is a processor.
 func (o Owner) processor(of component.Type) processor.Settings {
 	id, telemetry := o.Stage(of)
 	return processor.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: o.BuildInfo}
 }
 
-// Append appends the stages whose sections exist to a list. events is the stage gpu_events and may
-// be nil. It runs before gpu_window, because it reads the samples from which windows are computed.
-// gpu_findings runs between the two stages of gpu_k8s. Its rules need holders and power from the
-// first of these stages. In the second, the usage section ignores a utilization that a rule has
-// found to be wrong.
+// Append appends the stages whose sections exist to a list. The argument events is the stage
+// gpu_events, or nil. gpu_events runs before gpu_window, because gpu_events reads the samples from
+// which windows are computed. gpu_k8s consists of two stages, and gpu_findings runs between them.
+// The rules of gpu_findings require holders and power from the first stage of gpu_k8s. In the
+// second stage, the usage section of gpu_k8s ignores the utilization if a rule has found that it is
+// wrong.
 func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
 	var accounts *pdatagpu.Processor
 	if cfg.K8s.HasValue() {
@@ -110,7 +115,7 @@ func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner
 	return nil
 }
 
-// AppendProcessor appends a stage that is a processor of this project.
+// AppendProcessor creates a processor of this project and appends it to a list as a stage.
 func AppendProcessor(ctx context.Context, list *pdatagpu.Stages, f processor.Factory, cfg component.Config, owner Owner, next consumer.Metrics) error {
 	made, err := f.CreateMetrics(ctx, owner.processor(f.Type()), cfg, next)
 	if err != nil {

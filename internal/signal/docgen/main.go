@@ -106,7 +106,7 @@ func document() (string, error) {
 	return b.String(), nil
 }
 
-// prometheusName returns the name that Prometheus uses for the metric by default.
+// prometheusName returns the name that Prometheus uses for an OpenTelemetry metric by default.
 func prometheusName(m *signal.Metric) (string, error) {
 	var kind otlptranslator.MetricType = otlptranslator.MetricTypeGauge
 	switch m.Kind {
@@ -119,7 +119,7 @@ func prometheusName(m *signal.Metric) (string, error) {
 	return namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: kind})
 }
 
-// attributes renders the attributes of data points.
+// attributes writes the section about the attributes of data points.
 func attributes(b *strings.Builder) {
 	b.WriteString("\n## Attributes of data points\n| attribute | meaning | values |\n|---|---|---|\n")
 	for _, a := range signal.PointAttributes() {
@@ -127,7 +127,7 @@ func attributes(b *strings.Builder) {
 	}
 }
 
-// transitions renders gpu_events' log records.
+// transitions writes the section about the log records that gpu_events sends.
 func transitions(b *strings.Builder) {
 	b.WriteString("\n## Events\nThe connector `gpu_events` writes these log records. Several equal events become one record with `" + events.AttrCount + "`. Records of an end have `" + events.AttrDuration + "` in seconds.\n\n")
 	b.WriteString("| event name | when | attributes | severity |\n|---|---|---|---|\n")
@@ -136,7 +136,7 @@ func transitions(b *strings.Builder) {
 	}
 }
 
-// found renders the rules of gpu_findings.
+// found writes the section about the rules of gpu_findings.
 func found(b *strings.Builder) {
 	b.WriteString("\n## Findings\nThe stage `gpu_findings`, or `gpu_events` with the section `findings`, evaluates these conditions. The durations and thresholds are settings. ")
 	b.WriteString("`gpu.finding` is 1 while the condition is true, 0 while it is false, and absent while a required signal is absent.\n\n")
@@ -146,8 +146,8 @@ func found(b *strings.Builder) {
 	}
 }
 
-// xids renders NVIDIA's recommended action for each XID code, starting with the codes that have an
-// alert.
+// xids writes the section about XID codes, which contains NVIDIA's recommended action for each
+// code. Codes that have an alert come first.
 func xids(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## XID codes\nThis table has the immediate action from [NVIDIA's catalogue](%s) of %s, for Ampere and newer GPUs. ",
 		dcgm.XIDCatalogueURL, dcgm.XIDCatalogueDate)
@@ -173,7 +173,7 @@ func xids(b *strings.Builder) {
 	}
 }
 
-// xidAlert returns the alert for a code, formatted as a code span.
+// xidAlert returns the name of the alert for an XID code, formatted as a Markdown code span.
 func xidAlert(x dcgm.XID) string {
 	switch {
 	case x.Fatal:
@@ -184,7 +184,7 @@ func xidAlert(x dcgm.XID) string {
 	return ""
 }
 
-// fields renders the field catalogue.
+// fields writes the section that contains the field catalogue.
 func fields(b *strings.Builder) {
 	b.WriteString("\n## Field catalogue\nThis table lists the fields that signals use, with all names in the exporters' output. ")
 	b.WriteString("Each MIG instance's row repeats the board's fields. They become one series of the board.\n\n")

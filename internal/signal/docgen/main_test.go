@@ -76,8 +76,8 @@ func TestEveryGapOfAVendorHasAReason(t *testing.T) {
 	}
 }
 
-// The example list enables every signal that is not optional. Fields that only newer exporters
-// support are commented out.
+// The example counters file enables every signal that is not optional. Fields that only newer
+// exporters support are commented out.
 func TestTheExampleCountersTurnEverySignalOn(t *testing.T) {
 	listed := map[string]bool{}
 	for line := range strings.SplitSeq(counters(), "\n") {

@@ -73,13 +73,13 @@ func vendors() string {
 	return b.String()
 }
 
-// ofDevices returns the exporters whose rows describe devices or containers and not processes.
+// ofDevices returns the exporters whose rows describe devices or containers instead of processes.
 func ofDevices() []*catalogue.Exporter {
 	return slices.DeleteFunc(slices.Clone(exporters.All), func(x *catalogue.Exporter) bool { return x.OfProcesses })
 }
 
-// title returns the name of an exporter. If all of its devices are from the same vendor, title adds
-// the vendor.
+// title returns the name of an exporter. If all of the exporter's devices are from the same vendor,
+// title puts the vendor's name before the name of the exporter.
 func title(x *catalogue.Exporter) string {
 	if x.Vendor == "" {
 		return x.Name
@@ -98,7 +98,8 @@ func givenByAny() []*signal.Metric {
 	})
 }
 
-// gives returns the parts of a metric that an exporter provides.
+// gives reports whether an exporter provides a metric, and returns the parts of the metric that the
+// exporter provides.
 func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool) {
 	for _, s := range x.AllSignals() {
 		if s.Metric != m {
@@ -115,7 +116,8 @@ func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool)
 	return parts, given
 }
 
-// cell describes which parts of a metric an exporter provides, or why it provides none.
+// cell returns the text of a table cell: which parts of a metric an exporter provides, or why the
+// exporter does not provide the metric.
 func cell(x *catalogue.Exporter, m *signal.Metric) string {
 	parts, given := gives(x, m)
 	switch {
