@@ -21,7 +21,7 @@ type Metrics map[string]MetricSwitch
 
 // MetricSwitch enables or disables a metric.
 type MetricSwitch struct {
-	// Enabled is true if the metric is emitted. If it is nil, the metric's default applies.
+	// Enabled is true if the metric is emitted. If Enabled is nil, the metric's default applies.
 	Enabled *bool `mapstructure:"enabled"`
 
 	// prevent unkeyed literal initialization

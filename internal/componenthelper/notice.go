@@ -9,7 +9,7 @@ import (
 // arrive one by one, this gap reduces them to a few calls.
 const noticeGap = 100 * time.Millisecond
 
-// Notice is a channel that signals a change. It holds at most one signal.
+// Notice is a channel that signals a change. A Notice holds at most one signal.
 type Notice chan struct{}
 
 // NewNotice returns a Notice without a signal.

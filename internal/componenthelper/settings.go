@@ -46,7 +46,7 @@ func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	return errors.Join(changed("", conf.ToStringMap(), decoded.ToStringMap())...)
 }
 
-// unknown returns an error for each key that is not a setting of type t.
+// The function unknown returns an error for each key that is not a setting of type t.
 func unknown(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	var errs []error
@@ -94,9 +94,9 @@ func suggest(field, key string, keys []string) string {
 	return "must be one of " + strings.Join(keys, ", ")
 }
 
-// settings returns the type that contains a field's settings. For a pointer, this is the type that
-// it points to; for an Optional, it is the type of the value; for all other types, it is the type
-// itself.
+// The function settings returns the type that contains a field's settings. For a pointer, this is
+// the type that it points to; for an Optional, it is the type of the value; for all other types, it
+// is the type itself.
 func settings(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -127,8 +127,8 @@ func join(field, key string) string {
 	return field + confmap.KeyDelimiter + key
 }
 
-// changed returns an error for each number that differs between the given and the decoded
-// configuration.
+// The function changed returns an error for each number that differs between the given and the
+// decoded configuration.
 func changed(field string, given, decoded any) []error {
 	var errs []error
 	switch given := given.(type) {
@@ -152,9 +152,9 @@ func changed(field string, given, decoded any) []error {
 	return errs
 }
 
-// mistyped returns an error for each value that a setting of type t does not accept. Unmarshal
-// calls mistyped after decoding has failed, because the errors from decoding contain Go types
-// instead of the allowed values.
+// The function mistyped returns an error for each value that a setting of type t does not accept.
+// Unmarshal calls mistyped after decoding has failed, because the errors from decoding contain Go
+// types instead of the allowed values.
 func mistyped(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // MapList accepts a list or a map
@@ -205,9 +205,9 @@ func mistyped(field string, given any, t reflect.Type) []error {
 	return errs
 }
 
-// shown formats a value of the wrong type for an error message. If the value may contain a secret,
-// shown returns a description of the value instead. Secret settings and strings that may contain a
-// password are described in this way.
+// The function shown formats a value of the wrong type for an error message. If the value may
+// contain a secret, shown returns a description of the value instead. Secret settings and strings
+// that may contain a password are described in this way.
 func shown(given any, t reflect.Type) string {
 	text, isText := given.(string)
 	switch {
@@ -242,7 +242,7 @@ func accepts(t reflect.Type, given any) bool {
 	return isNumber
 }
 
-// form describes the values that type t accepts.
+// The function form describes the values that type t accepts.
 func form(t reflect.Type) string {
 	if t == reflect.TypeFor[component.ID]() {
 		return "the ID of a component, as in file_storage/main"
@@ -264,8 +264,8 @@ func form(t reflect.Type) string {
 	return allowed(reflect.Zero(t).Interface())
 }
 
-// number converts a number of any type to a float64. Large integers are rounded. The rounding error
-// is much smaller than the difference that an overflow during decoding would cause.
+// The function number converts a number of any type to a float64. Large integers are rounded. The
+// rounding error is much smaller than the difference that an overflow during decoding would cause.
 func number(value any) (float64, bool) {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():
@@ -278,8 +278,8 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// allowed describes the numbers that are valid for the type of the given value. A type with its own
-// notation describes that notation in its Notation method.
+// The function allowed describes the numbers that are valid for the type of the given value. A type
+// with its own notation describes that notation in its Notation method.
 func allowed(value any) string {
 	switch value := value.(type) {
 	case interface{ Notation() string }:

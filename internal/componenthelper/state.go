@@ -106,8 +106,8 @@ type user struct {
 	id      component.ID
 }
 
-// take registers a user until the returned function release is called. The result free is false if
-// the user is already registered.
+// The function take registers a user until the returned function release is called. The result free
+// is false if the user is already registered.
 func take(u user) (release func(), free bool) {
 	if !reflect.ValueOf(u.storage).Comparable() { // values of this storage type cannot be map keys
 		return func() {}, true
@@ -273,7 +273,7 @@ func (s *State) write(ctx context.Context, w *pending) error {
 	return err
 }
 
-// at converts a key of the State to a storage key.
+// The method at converts a key of the State to a storage key.
 func (s *State) at(key string) string {
 	if s.options.Key != "" {
 		return key

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var self = component.MustNewID("gpu_power")
 
-// open opens the state of self in a storage extension.
+// The function open opens the state of the component self in a storage extension.
 func open(host component.Host) (*componenthelper.State, error) {
 	return componenthelper.OpenState(context.Background(), host, &storagetest.ID, component.KindProcessor, self, componenthelper.StateOptions{Version: 1})
 }
@@ -86,7 +86,7 @@ func TestAStorageNeedNotBeAPointer(t *testing.T) {
 	}
 }
 
-// refusing is a storage extension that does not return a client.
+// The type refusing is a storage extension that does not return a client.
 type refusing struct {
 	*storagetest.Memory
 	err error
@@ -134,7 +134,7 @@ func TestAStoredValueIsRestored(t *testing.T) {
 	})
 }
 
-// A flipped bit and a value under a different key are detected.
+// The checksum detects a flipped bit, and a value that was stored under a different key.
 func TestWhatWasNotStoredIsDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
@@ -207,7 +207,7 @@ type numbers struct {
 	logs   *observer.ObservedLogs
 }
 
-// startNumbers starts a numbers component. It rejects stored numbers below 0.
+// startNumbers starts a numbers component. The component rejects stored numbers below 0.
 func startNumbers(t *testing.T, m *storagetest.Memory) *numbers {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -230,7 +230,7 @@ func startNumbers(t *testing.T, m *storagetest.Memory) *numbers {
 	return n
 }
 
-// set sets or removes the number of a place.
+// The method set changes or removes the number of a place.
 func (n *numbers) set(place string, value float64) {
 	n.values[place] = value
 	n.state.Changed(place)
@@ -371,7 +371,7 @@ func TestASaveReturnsAfterItsOwnChangesAreWritten(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-// blocked is a storage extension whose writes wait until release is closed.
+// The type blocked is a storage extension whose writes wait until the channel release is closed.
 type blocked struct {
 	*storagetest.Memory
 	writing, release chan struct{}

@@ -26,7 +26,7 @@ type Status struct {
 	Host component.Host
 
 	mu       sync.Mutex
-	problems map[string]error // by part; nil means that the part has no problem
+	problems map[string]error // Problems by part. There is no entry for a part without a problem.
 }
 
 // Report sets the problem of a part. A nil problem means that the part has no problem. The result

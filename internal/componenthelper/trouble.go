@@ -16,8 +16,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// LogAgainAfter is how long a problem must be absent before it is logged again. It is longer than
-// the time between two scrapes, so that a problem that occurs in every scrape is logged only once.
+// LogAgainAfter is how long a problem must be absent before it is logged again. LogAgainAfter is
+// longer than the time between two scrapes, so that a problem that occurs in every scrape is logged
+// only once.
 const LogAgainAfter = 10 * time.Minute
 
 // Trouble is a problem that may occur in every batch. The zero value is ready for use. Trouble is
@@ -38,7 +39,7 @@ func (t *Trouble) ShouldLog(now time.Time) bool {
 	return !recent
 }
 
-// lasts reports whether the problem occurred recently. The caller holds the lock.
+// lasts reports whether the problem occurred recently. The caller must hold the lock.
 func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < LogAgainAfter }
 
 // Limit is the maximum number of items that a component keeps. When the limit is reached, the
@@ -50,7 +51,7 @@ type Limit struct {
 	// Setting is the name of the setting that users can raise, and Value is its value.
 	Setting string
 	Value   int
-	// What is the plural name of the refused items, such as "series".
+	// The field What contains the plural name of the refused items, such as "series".
 	What string
 }
 

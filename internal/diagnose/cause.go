@@ -12,9 +12,9 @@ const (
 	causeNoProfiling
 	causeMIG // the field is not measured on boards that use MIG, or not on this instance
 	causeVGPU
-	causeDriver      // the driver does not provide the field on MIG instances
-	causeOldExporter // exporters before 4.x do not support the field
-	causeOthersOnly  // only other models or kinds of devices have the field
+	causeDriver      // The driver does not provide the field on MIG instances.
+	causeOldExporter // Exporters before 4.x do not support the field.
+	causeOthersOnly  // Only other models or kinds of devices have the field.
 	causeSensor
 	causeLink
 	causeNoCounter // NVLinks of this generation do not have the counter
@@ -22,13 +22,13 @@ const (
 	causeUnit // it is unknown whether the value is a ratio or a percentage
 	causeFree
 	causeNoPodLabels
-	causeCopied   // the rows of several devices name the same holders
-	causeReserved // rows name a reservation pod
+	causeCopied   // The rows of several devices name the same holders.
+	causeReserved // Rows name a reservation pod.
 	causeNoProcessRows
-	causeUnprofiled // DCGM does not support profiling on this model
-	causeBridge     // the model has NVLink only with a bridge, and no row indicates a bridge
-	causeNotExposed // an exporter other than dcgm-exporter does not expose the field
-	causeVendor     // the vendor's exporter never exposes the signal
+	causeUnprofiled // DCGM does not support profiling on this model.
+	causeBridge     // The model has NVLink only with a bridge, and no row indicates a bridge.
+	causeNotExposed // An exporter other than dcgm-exporter does not expose the field.
+	causeVendor     // The vendor's exporter never exposes the signal.
 	causeFrozen
 	causeUnread
 	numCauses

@@ -86,8 +86,8 @@ type device struct {
 	*Device
 	key            deviceKey
 	name, profile  string
-	instanceLabels []string // scrape targets that an intermediate Prometheus server names
-	xids           []int    // XID codes in the device's rows
+	instanceLabels []string // Scrape targets that an intermediate Prometheus server names.
+	xids           []int    // XID codes in the device's rows.
 }
 
 // Declare processes a HELP or TYPE line.
@@ -244,7 +244,7 @@ func (e *Exposition) isDuplicate(name string, labels []Label) bool {
 	return false
 }
 
-// device returns the device of a row.
+// The method device returns the device to which a row belongs.
 func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device {
 	key := deviceKey{text.Get(catalogue.RoleHost), is.Board, is.Instance}
 	board := e.findOrAdd(deviceKey{key.host, key.board, ""}, nil)
@@ -346,7 +346,7 @@ func (e *Exposition) addRows() {
 		if r.held && e.isTarget(r) {
 			e.recordOwnPod(r)
 		}
-		r.holder.UID = "" // some rows of a container have no UID
+		r.holder.UID = "" // some rows that name the same container have no UID
 		st, value := stateOf(r.spelling, r.exposed, scale)
 		if blank := e.scrape.exporter().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank

@@ -174,7 +174,8 @@ func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport
 	return out
 }
 
-// miss adds a device to the list of devices that do not have the signal for the same reason.
+// The method miss adds a device to the list of devices that do not have the signal for the same
+// reason.
 func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	for i := range s.Missing {
 		if m := &s.Missing[i]; m.Kind == kind.String() && m.Text == v.cause.text() && m.Likely == v.Likely {
@@ -275,8 +276,8 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	return out
 }
 
-// line returns the CSV line for a field, with the name that this version of the exporter uses for
-// the field.
+// The method line returns the CSV line for a field, with the name that this version of the exporter
+// uses for the field.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
 	name := dcgm.ListedName(f)
@@ -286,7 +287,7 @@ func (e *Exposition) line(id catalogue.ID) string {
 	return dcgm.Line(f, name)
 }
 
-// lines returns the fields that the CSV file must contain to enable a missing signal.
+// The method lines returns the fields that the CSV file must contain to enable a missing signal.
 func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:

@@ -81,8 +81,8 @@ type Device struct {
 	known                     dcgm.Model // known properties of Model, which determine the advice about DCGM fields
 	parent                    *Device
 	instances                 []*Device
-	withoutHolder, withHolder fieldStates // states of the fields in rows without and with a holder
-	values                    values      // values of fields that are Positive
+	withoutHolder, withHolder fieldStates // States of the fields in rows without and with a holder.
+	values                    values      // Values of the fields whose state is Positive.
 	hostsWithHolders          bool
 	// The field unread is true if the driver cannot read the board. The field frozen is true if the
 	// profiler has stopped.
@@ -91,8 +91,8 @@ type Device struct {
 	// names a container as the holder.
 	jobs      []string
 	container bool
-	ambiguous bool // a row names a holder that may hold a different device instead
-	reserved  bool // a row names a reservation pod, which holds no device
+	ambiguous bool // True if a row names a holder that may hold a different device instead.
+	reserved  bool // True if a row names a reservation pod, which does not hold a device.
 }
 
 func (s *Scrape) exporter() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }

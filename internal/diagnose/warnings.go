@@ -77,7 +77,7 @@ func (e *Exposition) warnings() []Warning {
 	return out
 }
 
-// copied returns the devices for which the rows of several pods contain the same value.
+// The method copied returns the devices for which the rows of several pods contain the same value.
 func (e *Exposition) copied() []*device {
 	type key struct {
 		device *device
@@ -149,7 +149,7 @@ func (e *Exposition) exposedTwice() []*device {
 // mostNames is the maximum number of names in one sentence.
 const mostNames = 4
 
-// list formats the names of devices for display to users.
+// The function list formats the names of devices for display to users.
 func list(devices []*device) string {
 	var names []string
 	for _, d := range devices {
@@ -164,7 +164,7 @@ func list(devices []*device) string {
 	return Some(names)
 }
 
-// short formats the names of DCGM fields without their common prefix.
+// The function short formats the names of DCGM fields without their common prefix.
 func short(names []string) string {
 	var out []string
 	for _, n := range names {

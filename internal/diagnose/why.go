@@ -19,14 +19,14 @@ func canBeListed(ids []catalogue.ID) bool {
 	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return dcgm.AdviceFor(id).Help == "" })
 }
 
-// why returns why the scrape has no values for a set of fields.
+// The method why determines why the scrape has no values for a set of fields.
 func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause, likely bool) {
 	for _, id := range set {
 		if !d.hasValue(id) {
 			missing = append(missing, id)
 		}
 	}
-	if len(missing) == 0 { // no field is missing, but the signal cannot be computed because both memory fields are 0
+	if len(missing) == 0 { // No field is missing, but the signal cannot be computed because both memory fields are 0.
 		return set, causeNoValue, false
 	}
 	because, likely = d.whyField(missing[0])

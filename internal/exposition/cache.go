@@ -13,11 +13,11 @@ const sweepSlack = 64
 type series struct {
 	metric  *Metric
 	set     *LabelSet
-	variant *variant // nil if the text after the metric name equals the label set's text
-	twin    *series  // the next series in the list of series whose texts have the same hash
-	next    *series  // the series that followed this one in the last body that contained both
-	seen    uint32   // generation of the last body that contained this text
-	sampled uint32   // generation of the last body with a sample of this series; used only on canonical series
+	variant *variant // Is nil if the text after the metric name equals the label set's text.
+	twin    *series  // The next series in the list of series whose texts have the same hash.
+	next    *series  // The series that followed this one in the last body that contained both.
+	seen    uint32   // Generation of the last body that contained this text.
+	sampled uint32   // Generation of the last body with a sample of this series. Only canonical series use this field.
 }
 
 // variant contains the text of a series that differs from the label set's text in spaces or label
@@ -35,7 +35,8 @@ func (s *series) tail() string {
 	return s.set.tail
 }
 
-// canonical returns the series that represents s and all other spellings of the same series.
+// The method canonical returns the series that represents s and all other spellings of the same
+// series.
 func (s *series) canonical() *series {
 	if s.variant != nil {
 		return s.variant.canonical
@@ -52,13 +53,13 @@ func (p *Parser) lookup(text []byte) *series {
 	return s
 }
 
-// is reports whether the series s has the given text.
+// The method is reports whether the series s has the given text.
 func (s *series) is(text []byte) bool {
 	i, tail := len(s.metric.Name), s.tail()
 	return len(text) == i+len(tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == tail
 }
 
-// intern adds the series of a parsed line to the cache.
+// The method intern adds the series of a parsed line to the cache.
 func (p *Parser) intern(line []byte, r reading) *series {
 	tail := string(line[r.nameEnd:r.textEnd])
 	set := p.set(tail, r.nameEnd)
@@ -104,9 +105,9 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// set returns the label set whose labels are at the positions p.spans. If the label set does not
-// exist, it is added. The positions are offsets into a line, and the argument tail is the part of
-// the line that begins at offset start. Labels share memory with tail unless they had to be
+// The method set returns the label set whose labels are at the positions p.spans. If the label set
+// does not exist, it is added. The positions are offsets into a line, and the argument tail is the
+// part of the line that begins at offset start. Labels share memory with tail unless they had to be
 // decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))

@@ -45,10 +45,10 @@ func trim(line []byte) []byte {
 // reading is the result of parsing a sample line. Positions are byte offsets from the start of the
 // line.
 type reading struct {
-	nameEnd int     // the metric name is line[:nameEnd]
-	textEnd int     // the series text is line[:textEnd], including braces
-	value   float64 // the sample's value
-	at      float64 // the line's own timestamp in milliseconds since the epoch, or NaN
+	nameEnd int     // The metric name is line[:nameEnd].
+	textEnd int     // The series text is line[:textEnd], including braces.
+	value   float64 // The sample's value.
+	at      float64 // The timestamp in the line, in milliseconds since the epoch, or NaN.
 }
 
 // withinLimits reports whether the number of labels, the names, and the values in a line are within
@@ -179,8 +179,9 @@ func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end i
 	return spans, 0, false
 }
 
-// closing reports whether line[i:] starts with a closing brace that is followed by a value. Spaces
-// before the closing brace are allowed. The result end is the offset after the closing brace.
+// The function closing reports whether line[i:] starts with a closing brace that is followed by a
+// value. Spaces before the closing brace are allowed. The result end is the offset after the
+// closing brace.
 func closing(line []byte, i int) (end int, ok bool) {
 	i = skipBlanks(line, i)
 	if i == len(line) || line[i] != '}' {

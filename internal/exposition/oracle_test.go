@@ -27,8 +27,8 @@ import (
 
 // oracle is the result of parsing a body with Prometheus's own parser.
 type oracle struct {
-	values   map[string][]float64 // values by seriesKey
-	counters map[string]bool      // contains true for each name for which all TYPE lines declare a counter
+	values   map[string][]float64 // Values of each series, by seriesKey.
+	counters map[string]bool      // Contains true for each name for which all TYPE lines declare a counter.
 }
 
 // commonForm matches lines that conform to the specification of the text format. For lines that do

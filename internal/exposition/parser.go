@@ -44,12 +44,12 @@ type Parser struct {
 	from, to float64
 
 	generation uint32
-	touched    int // cache entries that the current body uses
+	touched    int // Number of cache entries that the current body uses.
 	first      series
 
 	seeds   [2]maphash.Seed
 	texts   map[uint64]*series
-	size    int // number of series texts, including twins
+	size    int // Number of series texts, including twins.
 	metrics map[string]*Metric
 	sets    map[setKey]*LabelSet
 
@@ -114,8 +114,8 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// lines parses the lines in a part of a body. The argument last is the series of the line before
-// that part. The result is the series of the last line that contains one.
+// The method lines parses the lines in a part of a body. The argument last is the series of the
+// line before that part. The result is the series of the last line that contains one.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
@@ -140,7 +140,7 @@ func (p *Parser) lines(last *series, body []byte) *series {
 	return last
 }
 
-// end finishes parsing the current body and returns the scrape.
+// The method end finishes parsing the current body and returns the scrape.
 func (p *Parser) end() *Scrape {
 	if p.scrape.TooLarge {
 		p.abandon()
@@ -168,9 +168,9 @@ func (p *Parser) begin() {
 	}
 }
 
-// match parses the line at the start of b if the line consists of the text of the series s, a
-// space, and a value. The result n is the length of the line including the newline, or 0 if the
-// line does not match.
+// The method match parses the line at the start of b if the line consists of the text of the series
+// s, a space, and a value. The result n is the length of the line including the newline, or 0 if
+// the line does not match.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)
@@ -180,7 +180,7 @@ func (s *series) match(b []byte) (v float64, n int) {
 	}
 	j = skipBlanks(b, j+1)
 	n = j
-	for n < len(b) && b[n] > ' ' { // find the end of the value
+	for n < len(b) && b[n] > ' ' { // Find the end of the value.
 		n++
 	}
 	switch v, ok := parseValue(b[j:n]); {
@@ -194,8 +194,8 @@ func (s *series) match(b []byte) (v float64, n int) {
 	return 0, 0
 }
 
-// line parses one line, which is passed without its newline. If the line adds a sample to the
-// scrape, the result is the sample's series.
+// The method line parses one line, which is passed without its newline. If the line adds a sample
+// to the scrape, the result is the sample's series.
 func (p *Parser) line(line []byte) *series {
 	if len(line) > MaxLine {
 		p.scrape.Skipped[ReasonLineTooLong]++
@@ -250,8 +250,8 @@ func (p *Parser) line(line []byte) *series {
 	return s
 }
 
-// honors reports whether a timestamp is acceptable, because it is within the limits or because
-// timestamps are ignored. The timestamp NaN means that the line has no timestamp.
+// The method honors reports whether a timestamp is acceptable, because it is within the limits or
+// because timestamps are ignored. The timestamp NaN means that the line has no timestamp.
 func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
@@ -274,7 +274,7 @@ func likelyEnd(line []byte) int {
 	return i
 }
 
-// comment parses a comment line and, if it is a TYPE line, records the declared type.
+// The method comment parses a comment line and, if it is a TYPE line, records the declared type.
 func (p *Parser) comment(comment []byte) {
 	name, counter, ok := typeLine(comment)
 	if !ok {
@@ -291,7 +291,7 @@ func (p *Parser) comment(comment []byte) {
 	p.count(1)
 }
 
-// count adds n to the number of items in the body.
+// The method count adds n to the number of items in the body.
 func (p *Parser) count(n int) {
 	p.scrape.items += n
 	if p.scrape.items > p.maxItems {
@@ -299,7 +299,8 @@ func (p *Parser) count(n int) {
 	}
 }
 
-// add adds a sample to the scrape unless the body already contains a sample of the same series.
+// The method add adds a sample to the scrape unless the body already contains a sample of the same
+// series.
 func (p *Parser) add(s *series, value float64) bool {
 	c := s.canonical()
 	p.touch(s)

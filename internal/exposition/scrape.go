@@ -43,8 +43,8 @@ type Metric struct {
 	// counter.
 	Counter bool
 
-	typed uint32 // generation of the last body with a TYPE line for the name
-	mark  uint32 // generation of the last sweep that found the metric in use
+	typed uint32 // Generation of the last body with a TYPE line for the name.
+	mark  uint32 // Generation of the last sweep that found the metric in use.
 }
 
 // Sample is the value of one metric.
@@ -65,9 +65,9 @@ type LabelSet struct {
 	// timestamps. See Parser.HonorTimestamps.
 	Times []int64
 
-	tail string // the text from the opening brace through the closing brace, as first exposed
-	seen uint32 // generation of the last body that contained the set
-	mark uint32 // generation of the last sweep that found the set in use
+	tail string // The text from the opening brace through the closing brace, as first exposed.
+	seen uint32 // Generation of the last body that contained the set.
+	mark uint32 // Generation of the last sweep that found the set in use.
 }
 
 // Scrape is the content of one body. The parser reuses the Scrape, so it is valid only until the

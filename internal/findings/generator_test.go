@@ -60,15 +60,15 @@ type fault struct {
 // board is a device of a node.
 type board struct {
 	id        string
-	limit     float64 // in W
-	idle      float64 // in W
-	clock     float64 // maximum clock frequency, in Hz
-	instances int     // number of MIG instances; 0 if there are none
-	noise     float64 // rate of corrected errors while there is no fault, per hour
+	limit     float64 // In watts.
+	idle      float64 // In watts.
+	clock     float64 // Maximum clock frequency, in Hz.
+	instances int     // Number of MIG instances.
+	noise     float64 // Corrected errors per hour while there is no fault.
 
 	energy, corrected, rows, throttled float64
-	hot                                float64 // end of a short period with throttling
-	quiet                              float64 // end of a period without profiling values
+	hot                                float64 // End of a short period with throttling.
+	quiet                              float64 // End of a period without profiling values.
 	shown                              shown
 	shownAt                            float64 // when the exposed values were last updated; 0 if never
 	pending                            bool
@@ -86,14 +86,14 @@ type shown struct {
 type world struct {
 	rng      *rand.Rand
 	place    gpudata.Place
-	every    float64 // time between scrapes
-	refresh  float64 // time between updates of the values that the exporter exposes
+	every    float64 // Time between scrapes.
+	refresh  float64 // Time between updates of the values that the exporter exposes.
 	length   float64
 	boards   []*board
 	jobs     []*job
 	faults   []fault
-	gaps     [][2]float64 // periods in which the exporter does not respond
-	restarts []float64    // times of driver restarts, each at the end of a gap
+	gaps     [][2]float64 // Periods in which the exporter does not respond.
+	restarts []float64    // Times of driver restarts, each at the end of a gap.
 	// These fields determine what the exporter exposes.
 	energyCounter, wholeWatts, nvlink, processes, holders, reasons, exactTimes bool
 }
@@ -153,8 +153,8 @@ func (w *world) schedule() {
 	}
 }
 
-// free reports whether a device is available for a job in a period. A device is available if no job
-// uses it in the period and it has no fault within 15 minutes of the period.
+// The method free reports whether a device is available for a job in a period. A device is
+// available if no job uses it in the period and it has no fault within 15 minutes of the period.
 func (w *world) free(d int, begin, end float64) bool {
 	overlaps := func(devices []int, b, e float64) bool {
 		for _, o := range devices {
@@ -254,8 +254,8 @@ func (w *world) inject() {
 	w.faults = append(w.faults, f)
 }
 
-// has returns the fault that the given rule must detect on device d at time t, or nil if there is
-// none.
+// The method has returns the fault that the given rule must detect on device d at time t, or nil if
+// there is none.
 func (w *world) has(rule string, d int, t float64) *fault {
 	for i := range w.faults {
 		if f := &w.faults[i]; f.rule == rule && t >= f.begin && t < f.end && slices.Contains(f.devices, d) {
@@ -277,13 +277,13 @@ func (w *world) jobOn(d int, t float64) (*job, int) {
 	return nil, 0
 }
 
-// idles returns the load of a device that does no work. Callers specify the clock, because a CUDA
-// context on the device may keep the clock high.
+// The method idles returns the load of a device that does no work. Callers specify the clock,
+// because a CUDA context on the device may keep the clock high.
 func (w *world) idles(b *board, clock float64) load {
 	return load{power: b.idle / b.limit * w.between(0.985, 1.01), clock: clock, dram: 0.0001}
 }
 
-// waits returns the load of a device whose kernel waits for other ranks by polling.
+// The method waits returns the load of a device whose kernel waits for other ranks by polling.
 func (w *world) waits(strength float64) load {
 	weak := 1 - strength
 	return load{
@@ -292,7 +292,7 @@ func (w *world) waits(strength float64) load {
 	}
 }
 
-// does returns the load of device d at time t, without the effects of faults.
+// The method does returns the load of device d at time t, without the effects of faults.
 func (w *world) does(b *board, d int, t float64) load {
 	j, rank := w.jobOn(d, t)
 	if j == nil {

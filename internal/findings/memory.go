@@ -13,28 +13,28 @@ const numCauses = 23 // length of causes
 // memory is the state of a device that the tracker keeps between two frames. The struct is small,
 // because there is one for each device in the cluster. Durations are in seconds.
 type memory struct {
-	seen   int64                   // time of the last sample, in nanoseconds since the epoch
-	counts [3]float64              // totals of corrected errors and of both kinds of remapped rows; NaN if not observed
-	means  *[len(averages)]float32 // nil while there is no evidence of spinning
+	seen   int64                   // Time of the last sample, in nanoseconds since the epoch.
+	counts [3]float64              // Totals of corrected errors and of both kinds of remapped rows, or NaN if not observed.
+	means  *[len(averages)]float32 // Mean values, or nil while there is no evidence of spinning.
 	// The field lowered contains, for each cause of lowered clocks, the value of its time counter
 	// when the condition of the rule slow_device started to hold. The field is nil while there is
 	// no evidence for slow_device.
 	lowered     *[numCauses]float32
-	fingerprint uint32  // hash of the values that constantly change; 0 if they are not observed
-	errors      float32 // corrected errors in the observed part of the current period
-	observed    float32 // length of the observed part of the current period
-	rate        float32 // corrected errors per hour in the last complete period; negative if unknown
-	growing     float32 // for how much longer the last increase in remapped rows counts
+	fingerprint uint32  // Hash of the values that constantly change, or 0 if the values are not observed.
+	errors      float32 // Number of corrected errors in the observed part of the current period.
+	observed    float32 // Length of the observed part of the current period.
+	rate        float32 // Corrected errors per hour in the last complete period, or a negative number if unknown.
+	growing     float32 // For how much longer the last increase in remapped rows counts.
 	judged      [numRules]judgment
-	group       uint8 // group of devices that share a finding of the rule spinning; 0 means none
-	held        uint8 // one bit per rule: the condition held at the last sample
-	open        uint8 // one bit per rule: a finding has started but not ended
+	group       uint8 // Number of the group of devices that share a finding of the rule spinning, or 0.
+	held        uint8 // One bit per rule, which is set if the condition held at the last sample.
+	open        uint8 // One bit per rule, which is set while a finding has started but not ended.
 }
 
 // judgment is the state of one rule for one device.
 type judgment struct {
-	lasted   float32 // time since the condition started to hold
-	evidence float32 // observed time for which the condition held, reduced while it does not hold
+	lasted   float32 // Time since the condition started to hold.
+	evidence float32 // Observed time for which the condition held, reduced while the condition does not hold.
 }
 
 // averages lists the values whose means are reported as evidence in findings of the rule spinning.
@@ -46,9 +46,9 @@ func seconds(d time.Duration) float32 { return float32(d.Seconds()) }
 // fade reduces the evidence.
 func (j *judgment) fade(by float32) { j.evidence = max(0, j.evidence-by) }
 
-// advance returns the time since the previous sample, or 0 if this time exceeds maxGap. Nothing is
-// known about the device during a gap longer than maxGap: evidence for findings that have not
-// started decreases, and findings that have started continue.
+// The method advance returns the time since the previous sample, or 0 if this time exceeds maxGap.
+// Nothing is known about the device during a gap longer than maxGap: evidence for findings that
+// have not started decreases, and findings that have started continue.
 func (m *memory) advance(to int64, maxGap float32) (dt float32) {
 	if m.seen == 0 {
 		m.seen = to
@@ -92,9 +92,9 @@ func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 	}
 }
 
-// count processes the counters of corrected errors and remapped rows in a sample. A counter that
-// decreases is assumed to have restarted from zero. An increase in remapped rows counts for one
-// period.
+// The method count processes the counters of corrected errors and remapped rows in a sample. A
+// counter that decreases is assumed to have restarted from zero. An increase in remapped rows
+// counts for one period.
 func (m *memory) count(r *reading, dt, period float32) {
 	for i := range m.counts {
 		now, before := r[corrected+value(i)], m.counts[i]
@@ -118,9 +118,9 @@ func (m *memory) count(r *reading, dt, period float32) {
 	}
 }
 
-// collect stores the values from a sample that findings of the rules spinning and slow_device
-// report as evidence. When there is no longer any evidence for a rule, collect deletes the values
-// stored for that rule.
+// The method collect stores the values from a sample that findings of the rules spinning and
+// slow_device report as evidence. When there is no longer any evidence for a rule, collect deletes
+// the values stored for that rule.
 func (m *memory) collect(r *reading, now *[numRules]verdict, dt float32) {
 	switch {
 	case now[slow] == yes && m.lowered == nil:

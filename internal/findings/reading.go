@@ -67,8 +67,8 @@ type column struct {
 	value value
 }
 
-// input adds one value per given attribute value to all readings. The new values have consecutive
-// positions, and input returns the first position.
+// The function input adds one value per given attribute value to all readings. The new values have
+// consecutive positions, and input returns the first position.
 func input(m *signal.Metric, owns ...string) (first value) {
 	first = numValues
 	for _, own := range owns {
@@ -84,7 +84,7 @@ func Wants(m *signal.Metric) bool {
 	return columns[m.Index()] != nil || m == signal.GPUDeviceHolder || m == signal.GPUSharingClients || m == signal.GPUProcessCount
 }
 
-// read sets the reading to the values in a device's samples.
+// The method read sets the reading to the values in a device's samples.
 func (r *reading) read(d *gpudata.DeviceFrame) {
 	for i := range r {
 		r[i] = math.NaN()
@@ -100,7 +100,7 @@ func (r *reading) read(d *gpudata.DeviceFrame) {
 	}
 }
 
-// known reports whether all given values are observed.
+// The method known reports whether all given values are observed.
 func (r *reading) known(values ...value) bool {
 	return !slices.ContainsFunc(values, func(v value) bool { return math.IsNaN(r[v]) })
 }

@@ -26,7 +26,7 @@ const (
 type verdict uint8
 
 const (
-	unknown verdict = iota // a signal that the rule needs is absent
+	unknown verdict = iota // a signal that the rule requires is absent
 	no
 	yes
 )
@@ -139,11 +139,11 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait", m[0], m[3], v.r[limit], m[1], m[2])
 }
 
-// together returns the workload's spinning devices on the node if they form a group with a single
-// finding. They form a group if all devices of the workload spin, or if the workload has at least
-// three devices and all but one spin. In the second case, the result other is the device that does
-// not spin. If a device of the workload already has a finding of the rule spinning, there is no
-// group.
+// The method together returns the workload's spinning devices on the node if they form a group with
+// a single finding. They form a group if all devices of the workload spin, or if the workload has
+// at least three devices and all but one spin. In the second case, the result other is the device
+// that does not spin. If a device of the workload already has a finding of the rule spinning, there
+// is no group.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil
@@ -167,8 +167,8 @@ func (v *view) together() (group []*view, other *view) {
 	return group, other
 }
 
-// differing returns the device in a group whose power differs most from the median, or nil if the
-// difference is at most a tenth of the median.
+// The function differing returns the device in a group whose power differs most from the median, or
+// nil if the difference is at most a tenth of the median.
 func differing(group []*view) *view {
 	mean := func(v *view) float64 { return float64(v.m.means[3]) }
 	middle := median(group, mean)
@@ -207,9 +207,9 @@ func judgeSlow(v *view) verdict {
 	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(equals, of(smClock)))
 }
 
-// equals returns the boards in the frame, including this board, that have a known SM clock and the
-// same model and workload as this board. If this device is a MIG instance or has no workload,
-// equals returns nil.
+// The method equals returns the boards in the frame, including this board, that have a known SM
+// clock and the same model and workload as this board. If this device is a MIG instance or has no
+// workload, equals returns nil.
 func (v *view) equals() (equals []*view) {
 	if v.workload == (gpudata.Workload{}) || !v.board() {
 		return nil

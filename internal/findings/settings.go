@@ -21,7 +21,7 @@ type Settings struct {
 type Judging struct {
 	// Enabled is true if the rule is evaluated.
 	Enabled bool `mapstructure:"enabled"`
-	// For is how long the condition must hold.
+	// For specifies how long the condition must hold.
 	For time.Duration `mapstructure:"for"`
 }
 
@@ -69,9 +69,9 @@ type Slow struct {
 	Devices int `mapstructure:"devices"`
 }
 
-// Degrading contains the settings of the rule memory_degrading. For is the length of the period
-// over which the rate of corrected errors is measured. An increase in remapped rows counts for the
-// same period.
+// Degrading contains the settings of the rule memory_degrading. The setting For is the length of
+// the period over which the rate of corrected errors is measured. An increase in remapped rows
+// counts for the same period.
 type Degrading struct {
 	Judging `mapstructure:",squash"`
 	// CorrectedPerHour is the maximum acceptable rate of corrected errors. A higher rate is a

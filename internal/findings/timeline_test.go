@@ -198,7 +198,8 @@ func lineOf(at time.Duration, f *gpudata.Finding) string {
 	return fmt.Sprintf("%s %s %s %s", at, verb, f.Name, of)
 }
 
-// run evaluates a timeline and formats the start and end of each finding, including the evidence.
+// The function run evaluates a timeline and formats the start and end of each finding, including
+// the evidence.
 func run(t *testing.T, tl timeline, set Settings) string {
 	t.Helper()
 	var out strings.Builder
@@ -232,8 +233,8 @@ func TestPublicIncidents(t *testing.T) {
 	}
 }
 
-// found evaluates a timeline and returns one line for the start and one for the end of each
-// finding, without the evidence.
+// The function found evaluates a timeline and returns one line for the start and one for the end of
+// each finding, without the evidence.
 func found(t *testing.T, text string) []string {
 	t.Helper()
 	var lines []string

@@ -108,7 +108,7 @@ func (t *Tracker) evaluate(p *place, f *gpudata.Frame) {
 	t.unused.Put(reused)
 }
 
-// read appends a view of each observed device in a frame to the given views.
+// The method read appends a view of each observed device in a frame to the given views.
 func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	for _, d := range f.Devices {
 		m := p.devices[d.Device]
@@ -145,7 +145,7 @@ func (v *view) judge() {
 	v.m.collect(&v.r, &v.now, v.dt)
 }
 
-// change starts or ends a device's finding of a rule if the evidence requires it.
+// The method change starts or ends a device's finding of a rule if the evidence requires it.
 func (v *view) change(f *gpudata.Frame, p *place, i int) {
 	m, j, about := v.m, &v.m.judged[i], &descriptions[i]
 	isOpen := m.open&bit(i) != 0
@@ -199,8 +199,8 @@ func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) s
 	return subject
 }
 
-// end ends a device's finding. A finding about a workload ends when the findings of all of the
-// workload's devices have ended.
+// The method end ends a device's finding of a rule. A finding about a workload ends when the
+// findings of all of the workload's devices have ended.
 func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	m.open &^= bit(i)
 	found := gpudata.Finding{Name: descriptions[i].Name, Device: d.ID(), Numbers: map[string]float64{}}

@@ -76,9 +76,9 @@ func requestsGPU(c *corev1.Container) bool {
 
 // Labels and annotations of KAI Scheduler and Run:ai.
 const (
-	gpuGroup       = "runai-gpu-group"              // label of the reservation pod and of the other pods in its group
-	gpuGroupPrefix = gpuGroup + "/"                 // prefix of labels of a pod that has shares of several devices; one label for each device
-	reservedDevice = "run.ai/reserve_for_gpu_index" // annotation in which the reservation pod stores the device's UUID
+	gpuGroup       = "runai-gpu-group"              // Label of the reservation pod and of the other pods in its group.
+	gpuGroupPrefix = gpuGroup + "/"                 // Prefix of the labels of a pod that has shares of several devices, with one label for each device.
+	reservedDevice = "run.ai/reserve_for_gpu_index" // Annotation in which the reservation pod stores the device's UUID.
 )
 
 // Groups returns the names of the groups that KAI Scheduler and Run:ai use to assign shares of

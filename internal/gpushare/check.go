@@ -9,61 +9,63 @@ import (
 // not change, because they are the values of an attribute of a metric.
 type Rule string
 
-// The rules. Each comment lists where the rule is defined or enforced. "Proposal" means the
-// document that proposes the GPU share API. "Webhook" means Koordinator's validating webhook, which
-// is off by default. "Scheduler" means Koordinator's deviceshare plugin, which checks the pod's
+// Rules of the GPU share API. Each comment states where the rule is defined. The proposal is the
+// document that proposes the GPU share API. The webhook is Koordinator's validating webhook, which
+// is off by default. The scheduler is Koordinator's deviceshare plugin, which checks the pod's
 // effective requests.
 const (
 	// VendorWithShare means that a pod requests both a vendor's GPU and koordinator.sh GPU
-	// resources. Proposal rule 1; scheduler.
+	// resources. The rule is defined by proposal rule 1 and the scheduler.
 	VendorWithShare Rule = "vendor_with_share"
-	// MemoryWithRatio means that gpu-memory and gpu-memory-ratio are requested together. Proposal
-	// rule 2; webhook; scheduler.
+	// MemoryWithRatio means that gpu-memory and gpu-memory-ratio are requested together. The rule
+	// is defined by proposal rule 2, the webhook, and the scheduler.
 	MemoryWithRatio Rule = "memory_with_ratio"
 	// CoreWithoutMemory means that gpu-core is requested without gpu-memory or gpu-memory-ratio.
-	// Proposal rule 3; scheduler.
+	// The rule is defined by proposal rule 3 and the scheduler.
 	CoreWithoutMemory Rule = "core_without_memory"
 	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without
-	// gpu.shared. Proposal rule 4. The scheduler accepts such requests. The mutating webhook adds
-	// gpu.shared, so a stored pod breaks this rule only if the mutating webhook is off.
+	// gpu.shared. The rule is defined by proposal rule 4. The scheduler accepts such requests. The
+	// mutating webhook adds gpu.shared, so a stored pod breaks this rule only if the mutating
+	// webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
-	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. Webhook;
-	// scheduler.
+	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. The rule
+	// is defined by the webhook and the scheduler.
 	GPUWithShared Rule = "gpu_with_shared"
 	// GPUZero means that koordinator.sh/gpu is requested with a quantity that is not greater than
-	// zero. Webhook.
+	// zero. The rule is defined by the webhook.
 	GPUZero Rule = "gpu_zero"
-	// GPUNotMultipleOf100 means that koordinator.sh/gpu is above 100 and not a multiple of 100.
-	// Webhook; scheduler.
+	// GPUNotMultipleOf100 means that koordinator.sh/gpu is above 100 and not a multiple of 100. The
+	// rule is defined by the webhook and the scheduler.
 	GPUNotMultipleOf100 Rule = "gpu_not_multiple_of_100"
 	// SharedZero means that gpu.shared is requested with a quantity that is not greater than zero.
-	// Webhook.
+	// The rule is defined by the webhook.
 	SharedZero Rule = "shared_zero"
 	// SharedWithoutMemory means that gpu.shared is requested, but neither gpu-memory nor
-	// gpu-memory-ratio is above zero. Webhook; scheduler.
+	// gpu-memory-ratio is above zero. The rule is defined by the webhook and the scheduler.
 	SharedWithoutMemory Rule = "shared_without_memory"
-	// CoreNotMultipleOfShared means that gpu-core is not divisible by gpu.shared. Webhook;
-	// scheduler.
+	// CoreNotMultipleOfShared means that gpu-core is not divisible by gpu.shared. The rule is
+	// defined by the webhook and the scheduler.
 	CoreNotMultipleOfShared Rule = "core_not_multiple_of_shared"
-	// RatioNotMultipleOfShared means that gpu-memory-ratio is not divisible by gpu.shared. Webhook;
-	// scheduler.
+	// RatioNotMultipleOfShared means that gpu-memory-ratio is not divisible by gpu.shared. The rule
+	// is defined by the webhook and the scheduler.
 	RatioNotMultipleOfShared Rule = "ratio_not_multiple_of_shared"
 	// CoreNotMultipleOf100 means that gpu.shared is not requested and gpu-core is above 100 but not
-	// a multiple of 100. Scheduler.
+	// a multiple of 100. The rule is defined by the scheduler.
 	CoreNotMultipleOf100 Rule = "core_not_multiple_of_100"
 	// RatioNotMultipleOf100 means that gpu.shared is not requested and gpu-memory-ratio is above
-	// 100 but not a multiple of 100. Scheduler.
+	// 100 but not a multiple of 100. The rule is defined by the scheduler.
 	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
-	// CoreOverDevice means that gpu-core exceeds 100 per requested device (gpu.shared). Scheduler.
+	// CoreOverDevice means that gpu-core exceeds 100 per requested device (gpu.shared). The rule is
+	// defined by the scheduler.
 	CoreOverDevice Rule = "core_over_device"
 	// RatioOverDevice means that gpu-memory-ratio exceeds 100 per requested device (gpu.shared).
-	// Scheduler.
+	// The rule is defined by the scheduler.
 	RatioOverDevice Rule = "ratio_over_device"
 	// NPUOverDevice means that a pod requests a share of more than one Huawei NPU, or more than 100
-	// percentage points of the NPU's DVPP. Scheduler.
+	// percentage points of the NPU's DVPP. The rule is defined by the scheduler.
 	NPUOverDevice Rule = "npu_over_device"
 	// UnknownCombination means that the scheduler does not accept the combination of resource
-	// names, and that this is not because of another rule. Scheduler.
+	// names, and that no other rule explains this. The rule is defined by the scheduler.
 	UnknownCombination Rule = "unknown_combination"
 )
 

@@ -107,12 +107,13 @@ func (h hami) isRequested(r Requests) bool {
 	return Units(r[h.count])+Units(r[h.memory])+Units(r[h.percentage])+Units(r[h.cores]) > 0
 }
 
-// demand follows HAMi's code. A request for memory takes precedence over a request for a percentage
-// of the memory. A percentage above 100 is treated as 100. If neither is requested, the demand is
-// all of the memory, because HAMi's default (defaultMemory) is a scheduler setting that is not
-// visible in the pod. If the demand is all of the memory and no cores are requested, the demand is
-// the entire GPU. If the number of vGPUs is not requested, the demand is one vGPU (defaultGPUNum).
-// Memory is in MiB. HAMi's setting memoryFactor is not applied.
+// The method demand interprets requests in the same way as HAMi's code. A request for memory takes
+// precedence over a request for a percentage of the memory. A percentage above 100 is treated as
+// 100. If neither is requested, the demand is all of the memory, because HAMi's default
+// (defaultMemory) is a scheduler setting that is not visible in the pod. If the demand is all of
+// the memory and no cores are requested, the demand is the entire GPU. If the number of vGPUs is
+// not requested, the demand is one vGPU (defaultGPUNum). Memory is in MiB. HAMi's setting
+// memoryFactor is not applied.
 func (h hami) demand(r Requests) (Demand, bool) {
 	memory, percentage, cores := Units(r[h.memory]), min(Units(r[h.percentage]), 100), min(Units(r[h.cores]), 100)
 	if memory+percentage+cores == 0 {

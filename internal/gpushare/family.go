@@ -162,8 +162,8 @@ func (n Names) Check(setting string) []error {
 	return errs
 }
 
-// Families contains the built-in resource names and any names that were added. Its zero value
-// contains only the built-in names. It is immutable.
+// Families contains the built-in resource names and any names that were added. The zero value of
+// Families contains only the built-in names. It is immutable.
 type Families struct {
 	extra   Names
 	classes []string

@@ -80,9 +80,9 @@ func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	return patch
 }
 
-// convertible reports whether a request for koordinator.sh/gpu can be converted to gpu-core and
-// gpu-memory-ratio. It can be converted if koordinator.sh/gpu is requested alone and does not break
-// a rule.
+// The function convertible reports whether a request for koordinator.sh/gpu can be converted to
+// gpu-core and gpu-memory-ratio. It can be converted if koordinator.sh/gpu is requested alone and
+// does not break a rule.
 func convertible(requests Requests) bool {
 	for _, name := range shareNames {
 		if _, ok := requests[name]; ok {

@@ -31,8 +31,8 @@ func Units(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// times multiplies two non-negative numbers. If the product exceeds the limit, times returns the
-// limit.
+// The function times multiplies two non-negative numbers. If the product exceeds the limit, times
+// returns the limit.
 func times(a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || lo > limit {

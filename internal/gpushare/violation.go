@@ -111,9 +111,10 @@ func (f Families) violation(rule Rule, container string, path *field.Path, r Req
 	return v
 }
 
-// requested returns the first requested resource name to which a rule applies, and the quantities
-// of all requested names to which the rule applies. The rule VendorWithShare applies to the names
-// of vendors' GPUs. The rule UnknownCombination applies to all names that the scheduler knows.
+// The method requested returns the first requested resource name to which a rule applies, and the
+// quantities of all requested names to which the rule applies. The rule VendorWithShare applies to
+// the names of vendors' GPUs. The rule UnknownCombination applies to all names that the scheduler
+// knows.
 func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		q := r[name]

@@ -38,15 +38,15 @@ type Options struct {
 // concurrent use. Callers must not modify the returned objects, because they are shared.
 type Cache struct {
 	options   Options
-	client    kubernetes.Interface // nil if the cache is Off
-	offReason error                // why the cache is Off; nil if the configuration disables the API server
+	client    kubernetes.Interface // Is nil if the cache is Off.
+	offReason error                // Why the cache is Off, or nil if the configuration disables the API server.
 	logger    *zap.Logger
 
 	ctx     context.Context // context of the informers
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	kinds [numKinds]*collection // nil if the cache is Off
+	kinds [numKinds]*collection // Is nil if the cache is Off.
 
 	users int // guarded by caches.mu
 }

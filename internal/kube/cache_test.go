@@ -32,7 +32,8 @@ import (
 
 var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs, kube.DeviceTaintRules}
 
-// observed returns telemetry settings, and the log that is written through their logger.
+// The function observed returns telemetry settings, and the log that is written through their
+// logger.
 func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	set := componenttest.NewNopTelemetrySettings()
@@ -171,8 +172,9 @@ func TestHandlersReceiveEveryObjectAndEveryChange(t *testing.T) {
 	})
 }
 
-// failing makes all requests for a resource, such as attempts to list it, fail with the given
-// error. The returned function become changes the error. If the error is nil, requests succeed.
+// The function failing makes all requests for a resource, such as attempts to list it, fail with
+// the given error. The returned function become changes the error. If the error is nil, requests
+// succeed.
 func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {

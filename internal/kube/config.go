@@ -14,9 +14,9 @@ import (
 
 // The values of auth_type.
 const (
-	AuthServiceAccount = "serviceAccount" // the pod's service account
-	AuthKubeConfig     = "kubeConfig"     // a kubeconfig file
-	AuthNone           = "none"           // the API server is not used
+	AuthServiceAccount = "serviceAccount" // Use the pod's service account.
+	AuthKubeConfig     = "kubeConfig"     // Use a kubeconfig file.
+	AuthNone           = "none"           // Do not use the API server.
 )
 
 var authTypes = []string{AuthServiceAccount, AuthKubeConfig, AuthNone}

@@ -11,8 +11,8 @@
 // that were last fetched can still be read. When the problem has been solved, the objects are
 // fetched without a restart.
 //
-// When objects arrive, they are reduced to the fields that components use. To use another field,
-// add it in transform.go.
+// When objects arrive, all fields that components do not use are removed. To use another field,
+// keep it in transform.go.
 //
 // In the cache, objects of resource.k8s.io always have version v1. If the server serves only
 // v1beta2 or v1beta1, package kube converts the objects.

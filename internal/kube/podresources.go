@@ -86,14 +86,14 @@ func (c *PodResourcesConfig) Validate() error {
 // ContainerResources contains the devices that are allocated to an app container or a sidecar.
 type ContainerResources struct {
 	Namespace, Pod, Container string
-	Devices                   []DeviceRef   // allocated by device plugins
-	Claims                    []ClaimDevice // allocated by dynamic resource allocation
+	Devices                   []DeviceRef   // Devices that device plugins allocated.
+	Claims                    []ClaimDevice // Devices that were allocated through dynamic resource allocation.
 }
 
 // DeviceRef is a device that a device plugin allocated.
 type DeviceRef struct {
-	Resource string // such as nvidia.com/gpu
-	ID       string // as the device plugin spells it
+	Resource string // Such as nvidia.com/gpu.
+	ID       string // The ID of the device, as the device plugin spells it.
 }
 
 // ClaimDevice is a device that is allocated to a ResourceClaim. The kubelet does not report the UID

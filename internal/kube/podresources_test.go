@@ -45,7 +45,7 @@ func eventually(t *testing.T, subscribe func(func()) func(), condition func() bo
 	}
 }
 
-// started returns a client that polls more often than the configuration allows.
+// The function started returns a client that polls more often than the configuration allows.
 func started(t *testing.T, socket string) *kube.PodResources {
 	t.Helper()
 	cfg := kube.NewDefaultPodResourcesConfig()

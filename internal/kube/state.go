@@ -64,8 +64,8 @@ var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "
 // State is the state of a data source.
 type State struct {
 	Phase Phase
-	Since time.Time // when the phase began; zero if the phase has never changed
-	Err   error     // the error because of which the phase is not Synced, if any
+	Since time.Time // When the phase began, or zero if the phase has never changed.
+	Err   error     // The error because of which the phase is not Synced, if any.
 }
 
 // update sets the phase and the error, and reports whether either has changed.

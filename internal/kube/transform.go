@@ -96,8 +96,8 @@ func PodAnnotation(key string) bool {
 // Labels and annotations of a pod that help to identify the pod's creator, in addition to owner
 // references.
 const (
-	DeploymentHash    = "pod-template-hash"          // on pods of a Deployment's ReplicaSets
-	RolloutHash       = "rollouts-pod-template-hash" // on pods of an Argo Rollout's ReplicaSets
+	DeploymentHash    = "pod-template-hash"          // Label of the pods of a Deployment's ReplicaSets.
+	RolloutHash       = "rollouts-pod-template-hash" // Label of the pods of an Argo Rollout's ReplicaSets.
 	JobSetName        = "jobset.sigs.k8s.io/jobset-name"
 	LeaderWorkerSet   = "leaderworkerset.sigs.k8s.io/name"
 	RayOriginKind     = "ray.io/originated-from-crd"
@@ -131,7 +131,8 @@ var nodeKeys = beginsWith(
 // prefix of its key.
 var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
-// only returns the entries for whose keys the function keep returns true, or nil if there are none.
+// The function only filters a map: it returns the entries for whose keys the function keep returns
+// true, or nil if there are none.
 func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	var kept M
 	for key, value := range m {
@@ -151,8 +152,8 @@ func beginsWith(prefixes ...string) func(key string) bool {
 	}
 }
 
-// extended returns the extended resources in a list, or nil if there are none. Extended resources
-// are those whose names contain a domain, unlike cpu and memory.
+// The function extended returns the extended resources in a list, or nil if there are none.
+// Extended resources are those whose names contain a domain, unlike cpu and memory.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }

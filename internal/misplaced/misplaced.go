@@ -35,14 +35,14 @@ const (
 type Check struct {
 	logger *zap.Logger
 	// Rules about the component. A field is nil if the rule does not exist for the component.
-	synthesizer *pipelinerules.Order // gpu_synthesizer must be before the component
-	window      *pipelinerules.Order // the component must be before gpu_window
+	synthesizer *pipelinerules.Order // Rule: gpu_synthesizer must be before the component.
+	window      *pipelinerules.Order // Rule: the component must be before gpu_window.
 
 	decided atomic.Bool
 	mu      sync.Mutex
-	raw     int  // number of batches with raw metrics
-	others  int  // number of other batches
-	sampled bool // true if samples were received
+	raw     int  // Number of batches with raw metrics.
+	others  int  // Number of other batches.
+	sampled bool // True if samples were received.
 }
 
 // New returns a Check for a component of the given type.
@@ -98,13 +98,13 @@ func Warn(logger *zap.Logger, sentence string, evidence ...zap.Field) {
 
 // content specifies which kinds of metrics a batch contains.
 type content struct {
-	raw     string // name of a raw metric from an exporter, or ""
-	window  string // name of a metric from gpu_window, or ""
+	raw     string // Name of a raw metric from an exporter, or "".
+	window  string // Name of a metric from gpu_window, or "".
 	samples bool
 }
 
-// claimed reports whether a metric whose name matches an exporter's metric actually comes from that
-// exporter. The result is based on the labels of the first data point.
+// The function claimed reports whether a metric whose name matches an exporter's metric actually
+// comes from that exporter. The result is based on the labels of the first data point.
 func claimed(of *catalogue.Exporter, spelling catalogue.Spelling, resource pcommon.Resource, m pmetric.Metric) bool {
 	if of.Claims == nil {
 		return true

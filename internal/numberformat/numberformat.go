@@ -16,8 +16,8 @@ type Step struct {
 	// decimals.
 	Factor float64 `json:"factor"`
 	Digits int     `json:"digits"`
-	// Unit is appended to the number. In a terminal, Short is appended instead, because the column
-	// header contains the rest of the unit.
+	// Unit is appended to the number. In a terminal, Short is appended instead of Unit, because the
+	// column header contains the rest of the unit.
 	Unit  string `json:"unit"`
 	Short string `json:"-"`
 	// If Text is set, it is shown instead of the number and the unit.

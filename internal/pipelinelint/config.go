@@ -178,7 +178,7 @@ func (w *wiring) withStages(of, id, name string) path {
 	for _, kind := range pipelinerules.Stages {
 		_, exists := sections[kind]
 		if kind == "gpu_synthesizer" {
-			exists = of == "receivers" // gpu_synthesizer always runs in a receiver; a processor with stages is gpu_synthesizer itself
+			exists = of == "receivers" // in a receiver, gpu_synthesizer always runs; a processor with stages is gpu_synthesizer itself
 		}
 		if exists {
 			out = append(out, withSections(stage{

@@ -9,10 +9,10 @@ import (
 // components; at the top level, a section with the same name configures them.
 var kinds = []string{"receivers", "processors", "exporters"}
 
-// declared reports components that are in a pipeline but are not configured, and components that
-// are configured but are not in any pipeline. Unused exporters are not reported, because they are
-// common: a file that is merged over another file can replace the list of exporters in a pipeline
-// but cannot remove the configuration of an exporter.
+// The method declared reports components that are in a pipeline but are not configured, and
+// components that are configured but are not in any pipeline. Unused exporters are not reported,
+// because they are common: a file that is merged over another file can replace the list of
+// exporters in a pipeline but cannot remove the configuration of an exporter.
 func (l *linter) declared(conf section) {
 	used := map[string]bool{} // by kind and ID
 	pipelines := at[section](conf, "service", "pipelines")

@@ -75,7 +75,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 	return l.findings, nil
 }
 
-// known reports whether a path contains a component of this project.
+// The method known reports whether a path contains a component of this project.
 func (p path) known() bool {
 	return slices.ContainsFunc(p, func(s stage) bool {
 		return s.kind == "dcgm" || s.kind == "nvml" || strings.HasPrefix(s.kind, "gpu_")
@@ -100,7 +100,7 @@ func (l *linter) add(f Finding) {
 	}
 }
 
-// order reports components that are in the wrong order.
+// The method order reports components that are in the wrong order.
 func (l *linter) order(p path) {
 	for i := range pipelinerules.Orders {
 		o := &pipelinerules.Orders[i]
@@ -110,8 +110,8 @@ func (l *linter) order(p path) {
 	}
 }
 
-// once reports each usage section on a path except the first, because only the first one counts
-// anything.
+// The method once reports each usage section on a path except the first, because only the first one
+// counts anything.
 func (l *linter) once(p path) {
 	first := p.index(pipelinerules.Usage)
 	for i := range p[first+1:] {
@@ -122,7 +122,7 @@ func (l *linter) once(p path) {
 	}
 }
 
-// content returns the kind of metrics that reach the given position on a path.
+// The method content returns the kind of metrics that reach the given position on a path.
 func (p path) content(in input, position int) pipelinerules.Content {
 	if made := p.index("gpu_synthesizer"); made >= 0 && made < position {
 		return pipelinerules.Samples
@@ -130,10 +130,10 @@ func (p path) content(in input, position int) pipelinerules.Content {
 	return in.what
 }
 
-// missing reports each component on the path that needs another component before it, if that other
-// component is not on the path. If several components need the same missing component, only the
-// first of them on the path is reported. Exporters that need samples are not reported here; see
-// [linter.ends].
+// The method missing reports each component on the path that needs another component before it, if
+// that other component is not on the path. If several components need the same missing component,
+// only the first of them on the path is reported. Exporters that need samples are not reported
+// here; see [linter.ends].
 func (l *linter) missing(p path, in input) {
 	lacks := map[string]int{} // for each type of missing component, the position of the first component that needs it
 	var rules []*pipelinerules.Order
@@ -156,7 +156,7 @@ func (l *linter) missing(p path, in input) {
 	}
 }
 
-// times reports components that do not receive samples often enough.
+// The method times reports components that do not receive samples often enough.
 func (l *linter) times(p path, in input) {
 	for i := range pipelinerules.Intervals {
 		r := &pipelinerules.Intervals[i]
@@ -189,8 +189,8 @@ func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	return interval + p[at].duration("grace", pipelinerules.WindowGrace) + time.Second + p[at].duration("window", window)
 }
 
-// durations reports settings that are used in interval rules but whose values are not durations.
-// Without a duration, these rules cannot be checked.
+// The method durations reports settings that are used in interval rules but whose values are not
+// durations. Without a duration, these rules cannot be checked.
 func (l *linter) durations(p path) {
 	check := func(s *stage, setting string) {
 		value, exists := s.settings[setting]
@@ -213,9 +213,9 @@ func (l *linter) durations(p path) {
 	}
 }
 
-// ends reports exporters that receive samples but do not receive the metrics that they need on any
-// path. One suitable path is enough, because an exporter may also receive other metrics, such as
-// those from gpu_cluster.
+// The method ends reports exporters that receive samples but do not receive the metrics that they
+// need on any path. One suitable path is enough, because an exporter may also receive other
+// metrics, such as those from gpu_cluster.
 func (l *linter) ends(paths []path) {
 	type need struct {
 		exporter string
@@ -248,7 +248,7 @@ func (l *linter) ends(paths []path) {
 	}
 }
 
-// stored reports processors that have a storage extension and are in several pipelines.
+// The method stored reports processors that have a storage extension and are in several pipelines.
 func (l *linter) stored(paths []path) {
 	first := map[string]string{} // the first pipeline that contains each processor
 	for _, p := range paths {

@@ -349,8 +349,8 @@ type AttributeRole uint8
 const (
 	DistinguishesSeries AttributeRole = iota // distinguishes several series of the same device
 	IdentifiesDevice
-	DescribesDevice // describes the device or its allocation
-	DescribesSample // describes a sample and is sent with the last sample of the series
+	DescribesDevice // Describes the device or its allocation.
+	DescribesSample // Describes a sample, and is sent with the last sample of the series.
 )
 
 var attributeRoles = map[string]AttributeRole{

@@ -102,7 +102,7 @@ var (
 	byName = map[string]*Metric{}
 )
 
-// add adds a metric and its window metrics to the table during package initialization.
+// The function add adds a metric and its window metrics to the table during package initialization.
 func add(m Metric) *Metric {
 	register(&m)
 	for i := range m.Windows {

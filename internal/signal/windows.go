@@ -23,9 +23,9 @@ type Window struct {
 	Function string
 	// Quantile is the parameter of the window function Quantile, from 0 to 1.
 	Quantile float64
-	// Only selects samples by the value of their own attribute. If Only ends with *, it selects all
-	// values that start with the text before the asterisk. If Only is "", all samples are read, and
-	// there is a separate series for each value.
+	// The field Only selects samples by the value of their own attribute. If Only ends with *, it
+	// selects all values that start with the text before the asterisk. If Only is "", all samples
+	// are read, and there is a separate series for each value.
 	Only string
 	// Absent is true if samples that do not have the attribute are also selected.
 	Absent bool
@@ -42,12 +42,13 @@ type Window struct {
 	Always bool
 }
 
-// made returns a window metric that is not complete yet. Its remaining fields are set by readFrom.
+// The function made returns a window metric that is not complete yet. The method readFrom sets the
+// remaining fields.
 func made(name, openCost, description string) *Metric {
 	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
 
-// off sets a metric to be disabled by default.
+// The function off marks a metric as disabled by default.
 func off(m *Metric) *Metric {
 	m.Off = true
 	return m
@@ -94,7 +95,8 @@ func (w *Window) Reads(part string) bool {
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// window returns the window metric that the given function computes from the samples of m.
+// The method window returns the window metric that the given function computes from the samples of
+// m.
 func (m *Metric) window(function string) *Metric {
 	for _, w := range m.Windows {
 		if w.Function == function {

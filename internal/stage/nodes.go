@@ -45,9 +45,9 @@ func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
 // storage extension.
 func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
-// With calls f with the state of a node. If the node is new, With adds the node. If the node is new
-// and the limit is reached, With returns false and does not call f. The argument now is recorded as
-// the time at which the node was last used.
+// With locks a node and passes the node's state to f. If the node is new, With adds the node. If
+// the node is new and the limit is reached, With returns false and does not call f. The argument
+// now is recorded as the time at which the node was last used.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
 	return n.Restore(Key(p), now, f)
 }
@@ -106,7 +106,7 @@ func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	return out
 }
 
-// encoded is a value that has already been encoded as JSON.
+// The type encoded contains a value that has already been encoded as JSON.
 type encoded struct {
 	text []byte
 	err  error
@@ -138,8 +138,8 @@ func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key strin
 	return true
 }
 
-// with calls f while it holds the node's lock. If the node has been deleted, with returns false and
-// does not call f.
+// The method with locks the node and calls f with its state. If the node has been deleted, the
+// method returns false and does not call f.
 func (of *node[S]) with(f func(*S)) bool {
 	of.mu.Lock()
 	defer of.mu.Unlock()

@@ -31,7 +31,8 @@ type Term struct {
 // Context returns a context that is canceled when the term ends.
 func (t *Term) Context() context.Context { return t.ctx }
 
-// IsLeading reports whether the replica is currently the leader. It returns false for a nil Term.
+// IsLeading reports whether the replica is currently the leader. For a nil Term, IsLeading returns
+// false.
 func (t *Term) IsLeading() bool { return t != nil && t.ctx.Err() == nil && t.valid() }
 
 // LeadingValue returns 1 while the replica is the leader and 0 otherwise, for use in self-metrics.
@@ -125,7 +126,7 @@ type watchedLock struct {
 func (l watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	switch {
-	case apierrors.IsNotFound(err): // the elector then creates the Lease
+	case apierrors.IsNotFound(err): // if the Lease does not exist, the elector creates it
 	case err != nil:
 		l.failed(ctx, err)
 	case record.HolderIdentity != "" && record.HolderIdentity != l.Identity() &&
@@ -158,7 +159,7 @@ func (l watchedLock) written(ctx context.Context, err error) {
 }
 
 func (l watchedLock) failed(ctx context.Context, err error) {
-	if !errors.Is(ctx.Err(), context.Canceled) { // otherwise the process is shutting down
+	if !errors.Is(ctx.Err(), context.Canceled) { // a canceled context means that the process is shutting down
 		l.result(err)
 	}
 }

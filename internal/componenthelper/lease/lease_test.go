@@ -35,7 +35,8 @@ func config(namespace string, change ...func(*Config)) Config {
 	return cfg
 }
 
-// replica is a participant in an election. It stores its term and the reported results, in order.
+// replica is a participant in an election. A replica stores its term and the reported results, in
+// order.
 type replica struct {
 	stop  func()
 	mu    sync.Mutex
@@ -131,7 +132,7 @@ func forbidden(verb string) error {
 	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "leader", errors.New("cannot "+verb))
 }
 
-// away returns the error that a request gets when the API server does not respond.
+// The function away returns the error that a request gets when the API server does not respond.
 func away(verb string) error {
 	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
 }

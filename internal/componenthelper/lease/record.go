@@ -22,7 +22,8 @@ var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5,
 type RecordConfig struct {
 	// Enabled enables the record.
 	Enabled bool `mapstructure:"enabled"`
-	// Namespace is the namespace of the Lease. It has the same default as [Config.Namespace].
+	// Namespace is the namespace of the Lease. The default is the same as that of
+	// [Config.Namespace].
 	Namespace string `mapstructure:"namespace"`
 	// Name is the Lease's name. Processes that use the same Lease name share the record.
 	Name string `mapstructure:"name"`

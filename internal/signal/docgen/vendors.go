@@ -98,8 +98,8 @@ func givenByAny() []*signal.Metric {
 	})
 }
 
-// gives reports whether an exporter provides a metric, and returns the parts of the metric that the
-// exporter provides.
+// The function gives reports whether an exporter provides a metric, and returns the parts of the
+// metric that the exporter provides.
 func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool) {
 	for _, s := range x.AllSignals() {
 		if s.Metric != m {
