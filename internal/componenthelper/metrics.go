@@ -9,14 +9,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Metrics is the "metrics" section of a component's configuration. It enables or disables
+// Metrics is the "metrics" section of a component's configuration. The section enables or disables
 // individual metrics by name:
 //
 //	metrics:
 //	  hw.energy:
 //	    enabled: false
 //
-// If an entry does not set enabled (it is {} or empty), the metric's default applies.
+// If an entry is {} or empty, the metric's default applies.
 type Metrics map[string]MetricSwitch
 
 // MetricSwitch enables or disables a metric.

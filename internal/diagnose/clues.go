@@ -17,8 +17,8 @@ const (
 	Before335
 	// Since335 means that the exporter version is between 3.3.7-3.5.0 and 4.5.3-4.8.2.
 	Since335
-	// Since483 means that the exporter version is 4.6.0-4.8.3 or later. These versions write the
-	// label hostname in lowercase.
+	// Since483 means that the exporter version is 4.6.0-4.8.3 or later. These exporter versions
+	// write the label hostname in lowercase.
 	Since483
 )
 

@@ -76,8 +76,9 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true
 		return v
 	}
-	// Usually, the verdict contains the cause for the signal's first source. It contains the cause
-	// for another source only if users cannot enable the first source but can enable the other one.
+	// Usually, the verdict contains the cause for the signal's first source. The verdict contains
+	// the cause for another source only if users cannot enable the first source but can enable the
+	// other one.
 	for i, set := range s.Sources {
 		missing, cause, likely := d.why(set)
 		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {

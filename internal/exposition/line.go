@@ -248,8 +248,8 @@ func readRest(b []byte) (value, at float64, ok bool) {
 
 // nextToken returns the first run of bytes in b that are not spaces or tabs. A quote ends a token,
 // because neither numbers nor types contain quotes. Because tokens end at quotes, the tolerant
-// grammar does not search the entire rest of the line after each quote in an unescaped value.
-// Therefore, parsing takes linear time.
+// grammar does not search the entire rest of the line after each quote in an unescaped value. This
+// ensures that parsing takes linear time.
 func nextToken(b []byte) (token, rest []byte) {
 	start := skipBlanks(b, 0)
 	end := start

@@ -49,8 +49,8 @@ var commonForm = func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + comment + `|` + name + `(?:` + blank + set + blank + `|[ \t]+)` + value + blank + `)?$`)
 }()
 
-// askOracle parses a body with Prometheus's parser. It returns nil if Prometheus rejects the body,
-// or if a line does not match commonForm.
+// askOracle parses a body with Prometheus's parser. The result is nil if Prometheus rejects the
+// body, or if a line does not match commonForm.
 func askOracle(body []byte) *oracle {
 	if bytes.IndexByte(body, 0) >= 0 {
 		return nil // Prometheus stops parsing at a line that contains a zero byte
@@ -123,7 +123,7 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	for key, values := range got {
 		for _, v := range values {
 			// Package exposition keeps labels with an empty value, but Prometheus's parser does
-			// not. Therefore, several series may have the same key.
+			// not. Because of this difference, several series may have the same key.
 			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
 				return w == v || math.IsNaN(w) && math.IsNaN(v)
 			}), "%s: %v is none of %v", key, v, want.values[key])

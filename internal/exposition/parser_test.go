@@ -365,8 +365,8 @@ func TestTheResultDoesNotDependOnEarlierBodies(t *testing.T) {
 				got := p.Parse([]byte(b))
 				assert.Equal(t, want.Skipped, got.Skipped)
 				// The order of a set's labels is the only difference that may exist between scrapes
-				// of the same body. It depends on the first body that contained the set. Label sets
-				// in these bodies have at most one label.
+				// of the same body. The order depends on the first body that contained the set.
+				// Label sets in these bodies have at most one label.
 				assert.Equal(t, render(want), render(got))
 			})
 		}

@@ -80,8 +80,8 @@ type Scrape struct {
 	// Skipped contains the number of skipped lines by reason. Comments and empty lines do not
 	// count.
 	Skipped [NumReasons]int
-	// TooLarge is true if the body exceeds MaxItems. In this case, the parser drops the entire body
-	// and clears its cache.
+	// TooLarge is true if the body exceeds MaxItems. If a body is too large, the parser drops the
+	// entire body and clears its cache.
 	TooLarge bool
 
 	items int

@@ -94,7 +94,7 @@ type world struct {
 	faults   []fault
 	gaps     [][2]float64 // Periods in which the exporter does not respond.
 	restarts []float64    // Times of driver restarts, each at the end of a gap.
-	// These fields determine what the exporter exposes.
+	// The following fields determine what the exporter exposes.
 	energyCounter, wholeWatts, nvlink, processes, holders, reasons, exactTimes bool
 }
 

@@ -81,8 +81,8 @@ type view struct {
 func (v *view) board() bool { return v.d.Parent == "" }
 
 // Values that constantly change on a working board, and the metrics that contain them. If the board
-// has no energy counter, several other values are used. In this case, the power must have a finer
-// resolution than 1 W, because power in whole watts may stay the same on an idle board.
+// has no energy counter, several other values are used. The power value is used only if its
+// resolution is finer than 1 W, because power in whole watts may stay the same on an idle board.
 var (
 	changing, changingFields   = []value{energy}, []string{"hw.energy"}
 	otherwise, otherwiseFields = []value{power, temperature, smClock, memoryClock}, []string{"gpu.clock.frequency", "hw.power", "hw.temperature"}
@@ -140,10 +140,10 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 }
 
 // The method together returns the workload's spinning devices on the node if they form a group with
-// a single finding. They form a group if all devices of the workload spin, or if the workload has
-// at least three devices and all but one spin. In the second case, the result other is the device
-// that does not spin. If a device of the workload already has a finding of the rule spinning, there
-// is no group.
+// a single finding. Spinning devices form a group if all devices of the workload spin, or if the
+// workload has at least three devices and all but one spin. In the second case, the result other is
+// the device that does not spin. If a device of the workload already has a finding of the rule
+// spinning, there is no group.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil

@@ -241,8 +241,8 @@ func TestAClockThatIsSetBackIsNoEvidence(t *testing.T) {
 	}
 	// Frames older than the newest frame are not evaluated, so there is a gap of 345 s until the
 	// tracker accepts that the clock was set back. Because the gap is longer than max_gap, the
-	// evidence decreases by 91 s, from 225 s to 134 s. Therefore, another 166 s of evidence are
-	// needed.
+	// evidence decreases by 91 s, from 225 s to 134 s. The rule requires 300 s of evidence, so
+	// another 166 s are needed.
 	assert.Equal(t, []string{"8m45s start spinning G"}, got)
 	assert.EqualValues(t, 1, tracker.SetBack.Load())
 	see(900, 90_000)

@@ -55,7 +55,7 @@ func New(set Settings) *Tracker {
 	}
 }
 
-// Frame evaluates the rules for the devices in a frame. It adds samples of gpu.finding to the
+// Frame evaluates the rules for the devices in a frame. Frame adds samples of gpu.finding to the
 // devices, and adds the findings that have started or ended to the frame.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 	t.places.Sweep(now, time.Hour, func(_ string, _ *place, used time.Time) (gone bool) { return now.Sub(used) > placeRetention })
@@ -176,9 +176,9 @@ func (v *view) change(f *gpudata.Frame, p *place, i int) {
 	}
 }
 
-// startGroup extends the start of a finding to all spinning devices of a workload. It returns the
-// text that names these devices in the finding's log message. The argument other is the only device
-// of the workload that does not spin, or nil.
+// startGroup extends the start of a finding to all spinning devices of a workload. The result is
+// the text that names these devices in the finding's log message. The argument other is the only
+// device of the workload that does not spin, or nil.
 func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) string {
 	p.groups = max(1, p.groups+1) // 0 means no group
 	var ids []string

@@ -226,7 +226,7 @@ func hamiDevice(entry string) (Allocation, error) {
 	}
 	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
 	// Older HAMi releases do not record the placement of the instance. Instead, they append the
-	// indexes of the MIG template and its slot to the board's UUID, in brackets: GPU-…[0-1]. These
+	// indexes of the MIG template and its slot to the board's UUID, in brackets: GPU-…[0-1]. The
 	// indexes do not identify the instance.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
 		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}

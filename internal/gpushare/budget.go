@@ -46,8 +46,8 @@ func BudgetSources() []BudgetSource {
 
 // BudgetOptions contains the budget sources that users configure.
 type BudgetOptions struct {
-	// Resources contains extended resources that declare memory. It maps the name of each resource
-	// to the number of bytes per unit, such as 1<<20 for a resource in MiB.
+	// Resources contains extended resources that declare memory. The map contains the number of
+	// bytes per unit for each resource name, such as 1<<20 for a resource in MiB.
 	Resources map[string]int64
 	// Annotation is the key of an annotation that contains the pod's budget as a quantity of bytes,
 	// such as 5Gi. If the key has the suffix .<container>, the annotation applies to that

@@ -2,8 +2,8 @@ package gpushare
 
 import "cmp"
 
-// Demand describes how many devices a container requests, and which share of each device. It
-// represents requests with Koordinator's and HAMi's resource names in a common form.
+// Demand describes how many devices a container requests, and which share of each device. Requests
+// with Koordinator's and HAMi's resource names are represented in this common form.
 //
 // Quantities above 2^50 are treated as 2^50, so that the sum over thousands of pods fits into an
 // int64. Negative quantities are treated as zero, and fractional quantities are rounded up, as the
@@ -48,8 +48,8 @@ func Demands(r Requests) []Demand {
 // koordinator applies the mutating webhook's defaults and then divides the request among the
 // devices in the same way as the scheduler. There is a difference between the webhook and the
 // scheduler if more than 100 percentage points of gpu-core are requested but neither gpu.shared nor
-// a ratio. In this case, the webhook requests one device per 100 percentage points. Without the
-// webhook, the scheduler would use one device. koordinator follows the webhook, which is on by
+// a ratio: the webhook adds a request for one device per 100 percentage points, whereas the
+// scheduler by itself would use a single device. koordinator follows the webhook, which is on by
 // default.
 //
 // koordinator divides ratios exactly, whereas the scheduler truncates the quotients to percentage

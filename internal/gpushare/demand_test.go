@@ -160,7 +160,7 @@ func TestDemandsAreNeverNegativeAndSplitTheRequest(t *testing.T) {
 }
 
 // The webhook is on by default, but it mutates only pods that are created after it was installed.
-// Therefore, both mutated and unmutated pods exist.
+// Consequently, a cluster can contain both mutated and unmutated pods.
 func TestMutatedAndStoredRequestsHaveTheSameDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Requests{}

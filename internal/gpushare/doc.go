@@ -56,8 +56,8 @@
 // [Families.Check] returns the [Rule] names that a pod's requests break: the four rules of the GPU
 // share proposal, the rules of the validating webhook, and the scheduler's table of combinations.
 // Koordinator's code enforces fewer rules than its proposal, and some only behind a feature gate.
-// Therefore, there can be running pods that break rules, and a metric counts such pods. The comment
-// of each rule names the components that enforce it. For the messages of an admission webhook,
+// As a result, there can be running pods that break rules, and a metric counts them. The comment of
+// each rule names the components that enforce it. For the messages of an admission webhook,
 // [Families.Violations] adds the container, the field, and the allowed values.
 //
 // # Allocations
@@ -66,7 +66,7 @@
 // devices. [Budgets] uses requests and annotations to determine how much memory each container may
 // use.
 //
-// This package is based on Koordinator at commit a7a1b76, Koordinator's GPU share proposal, and
+// Package gpushare is based on Koordinator at commit a7a1b76, Koordinator's GPU share proposal, and
 // HAMi at commit 4707fb0. If the documentation and the code of these projects differ, a comment
 // states which of them this package follows.
 package gpushare

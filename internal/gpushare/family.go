@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Requests maps resource names to quantities. It can contain the requests of a container, the
+// Requests maps resource names to quantities. The map can contain the requests of a container, the
 // effective requests of a pod, or the capacity of a node. Unknown names are ignored, so a
 // ResourceList can be converted without filtering its entries.
 type Requests map[string]resource.Quantity
@@ -64,8 +64,7 @@ const (
 	npuDVPP     = "huawei.com/npu-dvpp"
 )
 
-// familyByName maps resource names to families. It does not contain names that have a variable
-// part.
+// familyByName maps resource names to families. Names that have a variable part are not in the map.
 var familyByName = map[string]Family{
 	"nvidia.com/gpu":               Vendor,
 	"nvidia.com/gpu.shared":        Vendor,

@@ -25,9 +25,9 @@ type PatchOperation struct {
 //   - gpu.shared is added if gpu-core, gpu-memory, or gpu-memory-ratio is requested without
 //     gpu.shared. The value is the number of devices that [Demands] returns for the same requests.
 //
-// Other requests for koordinator.sh/gpu break a rule. They are not changed, so that
-// [Families.Check] reports what the user wrote. Containers that share an NPU are not changed,
-// because they do not use this API. If the pod was already patched, the patch is empty.
+// Other requests for koordinator.sh/gpu break a rule. Requests that break a rule are not changed,
+// so that [Families.Check] reports what the user wrote. Containers that share an NPU are not
+// changed, because they do not use this API. If the pod was already patched, the patch is empty.
 func Normalize(p *corev1.Pod) []PatchOperation {
 	var patch []PatchOperation
 	for i := range p.Spec.InitContainers {
@@ -81,8 +81,8 @@ func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 }
 
 // The function convertible reports whether a request for koordinator.sh/gpu can be converted to
-// gpu-core and gpu-memory-ratio. It can be converted if koordinator.sh/gpu is requested alone and
-// does not break a rule.
+// gpu-core and gpu-memory-ratio. A request can be converted if koordinator.sh/gpu is requested
+// alone and does not break a rule.
 func convertible(requests Requests) bool {
 	for _, name := range shareNames {
 		if _, ok := requests[name]; ok {

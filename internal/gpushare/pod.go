@@ -17,9 +17,9 @@ import (
 // with init containers first. HAMi 2.10.0 omits the empty slots of init containers (HAMi#3079,
 // HAMi#2899). In all releases, the slots that contain a device are in the order of the containers.
 // If the number of slots that contain a device equals the number of containers that request a vGPU,
-// PodAllocations matches these slots to these containers in order. Otherwise, the container of each
-// device is unknown, PodAllocations returns the devices without a container, and the error states
-// this.
+// PodAllocations matches these slots to these containers in order. If the numbers differ,
+// PodAllocations returns the devices without a container, and the error states that it is unknown
+// which container uses which device.
 //
 // If KAI's annotation does not name a container, the annotation applies to the first app container.
 // If an allocation names a container that the pod does not have, the allocation is omitted and

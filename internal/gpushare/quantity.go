@@ -78,9 +78,10 @@ func clip(text string) string {
 }
 
 // MemoryOf returns the size of a memory share in bytes. If the share is declared in bytes, MemoryOf
-// returns the argument bytes. Otherwise, MemoryOf multiplies the ratio by the total memory of the
-// device. If neither bytes nor a ratio is declared, or if only a ratio is declared and the total is
-// not positive, MemoryOf returns 0. Like Koordinator, MemoryOf rounds down.
+// returns the argument bytes. If the share is declared as a ratio, MemoryOf multiplies the ratio by
+// the total memory of the device. If neither bytes nor a ratio is declared, or if only a ratio is
+// declared and the total is not positive, MemoryOf returns 0. Like Koordinator, MemoryOf rounds
+// down.
 func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	if bytes == 0 && ratio > 0 && total > 0 {
 		return shareOf(ratio, total)

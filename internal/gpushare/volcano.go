@@ -14,9 +14,10 @@ const (
 )
 
 // The function positional returns the key of the annotation whose slots correspond to containers.
-// This is the first existing annotation in the following order: HAMi's annotation for NVIDIA
-// devices, HAMi's annotation for AMD devices, and Volcano's annotation. If the pod has none of
-// these annotations, positional returns the key of the annotation that contains HAMi's request.
+// The function returns the first annotation that exists, in the following order: HAMi's annotation
+// for NVIDIA devices, HAMi's annotation for AMD devices, and Volcano's annotation. If the pod has
+// none of these annotations, positional returns the key of the annotation that contains HAMi's
+// request.
 func positional(annotations map[string]string) string {
 	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {
 		if _, ok := annotations[key]; ok {

@@ -30,8 +30,8 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 }
 
 // Plausible reports whether the amount is between [MinBytes] and [MaxBytes]. Decoding does not call
-// UnmarshalText for numbers without quotes. Therefore, if a configuration has a field of type
-// Bytes, its Validate method must call Plausible.
+// UnmarshalText for numbers without quotes. If a configuration has a field of type Bytes, its
+// Validate method must therefore call Plausible.
 func (b Bytes) Plausible() bool { return b >= MinBytes && b <= MaxBytes }
 
 // Notation describes how users write Bytes in a configuration. The description is used in error

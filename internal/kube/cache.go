@@ -105,8 +105,8 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 		logger = logger.With(zap.String("label_selector", o.LabelSelector))
 	}
 	c := &Cache{options: o, client: client, logger: logger, users: 1}
-	// Without this logger, client-go would log each failed attempt. This package logs each change
-	// of state once.
+	// Without this logger, client-go would log each failed attempt. Package kube itself logs each
+	// change of state once.
 	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	if client != nil {
 		for k := range numKinds {

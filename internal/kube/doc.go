@@ -20,6 +20,6 @@
 // # Permissions
 //
 // For the cache, the service account only needs permission to list and watch the kinds that are
-// used. RBAC permissions cannot be limited to the pods of one node. Therefore, an agent needs
+// used. RBAC permissions cannot be limited to the pods of one node. An agent therefore needs
 // permission for all pods, although a field selector limits its requests to one node.
 package kube

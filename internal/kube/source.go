@@ -24,8 +24,8 @@ import (
 
 var errNotServed = errors.New("the API server serves no supported version of the API")
 
-// source lists and watches the objects of one kind. It uses the newest API version that both the
-// server and this package support.
+// source lists and watches the objects of one kind. A source uses the newest API version that both
+// the server and this package support.
 type source struct {
 	kind      Kind
 	example   runtime.Object // an empty object, which informers require
@@ -128,8 +128,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 	return s
 }
 
-// servedVersion returns the first version in the list that the server serves. It sends a discovery
-// request each time, because an upgraded server may serve different versions.
+// servedVersion returns the first version in the list that the server serves. Each call sends a
+// discovery request, because an upgraded server may serve different versions.
 func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 	for _, v := range s.versions {
 		if v.groupVersion == "" {

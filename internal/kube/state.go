@@ -39,9 +39,9 @@ type Phase uint8
 
 // Phases of a source. In every phase, the data that was last fetched can be read.
 const (
-	// Off means that the source is not in use. It may be disabled, the kind may not have been
-	// requested, or the program may not run in a cluster. If the program does not run in a cluster,
-	// Err is set.
+	// Off means that the source is not in use. There are three possible reasons: the source is
+	// disabled, the kind was not requested, or the program does not run in a cluster. If the
+	// program does not run in a cluster, Err is set.
 	Off Phase = iota
 	// Syncing means that the data is not complete yet. If Err is set, it explains the delay.
 	Syncing

@@ -16,29 +16,31 @@ import (
 //
 // For all kinds, the function keeps the name, namespace, UID, resource version, creation time, and
 // deletion time. In addition, it keeps:
-//   - pod: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims;
+//   - Pods: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims;
 //     the scheduling group of a pod with claims; phase, start time, the PodScheduled condition, and
-//     claim statuses. For containers and init containers: name, restart policy, [MPSPercentage],
-//     claims, and requests for extended resources, or their limits if there is no request.
-//   - pod, with a node filter: also names and IDs in container statuses, owners, the scheduling
+//     claim statuses. For each container and init container, the function keeps the name, restart
+//     policy, [MPSPercentage], claims, and requests for extended resources, or their limits if
+//     there is no request.
+//   - Pods, with a node filter: also names and IDs in container statuses, owners, the scheduling
 //     group, labels, annotations that match [OwnerKey], and the kubelet's UID for a static pod.
-//   - pod, with a node filter or a label selector: also IP, ports, and hostNetwork.
-//   - pod, in a cache of the entire cluster: also names and the health of allocated resources in
+//   - Pods, with a node filter or a label selector: also the IP, ports, and hostNetwork.
+//   - Pods, in a cache of the entire cluster: also names and the health of allocated resources in
 //     container statuses. If a pod has no annotations of GPU sharing systems and requests neither
 //     extended resources nor claims, all of its containers are dropped. If such a pod requests
 //     extended resources but no claims, only the app containers after the last app container that
 //     requests an extended resource are dropped.
-//   - node: labels and annotations of GPU vendors and sharing systems, the label for the host name,
-//     and, with a node filter, all labels; unschedulable; capacity and allocatable of extended
-//     resources; types and statuses of conditions.
-//   - ResourceSlice: the entire spec.
-//   - ResourceClaim and ResourceClaimTemplate: requests without selectors; for a ResourceClaim also
-//     annotations under resource.kubernetes.io, owners, allocation results, and reservations.
-//   - ResourceClaim, in a cache of the entire cluster: also types and statuses of the devices'
+//   - Nodes: labels and annotations of GPU vendors and sharing systems, the label for the host
+//     name, and, with a node filter, all labels; the field unschedulable; the capacity and the
+//     allocatable quantities of extended resources; types and statuses of conditions.
+//   - ResourceSlices: the entire spec.
+//   - ResourceClaims and ResourceClaimTemplates: requests without selectors. For ResourceClaims,
+//     the function also keeps annotations under resource.kubernetes.io, owners, allocation results,
+//     and reservations.
+//   - ResourceClaims, in a cache of the entire cluster: also types and statuses of the devices'
 //     conditions.
-//   - Job: owners.
-//   - DeviceClass: selectors and the extended resource name.
-//   - DeviceTaintRule: the entire spec.
+//   - Jobs: owners.
+//   - DeviceClasses: selectors and the extended resource name.
+//   - DeviceTaintRules: the entire spec.
 func transform(o Options) cache.TransformFunc {
 	isClusterWide := o.NodeName == "" && o.LabelSelector == ""
 	return func(object any) (any, error) {

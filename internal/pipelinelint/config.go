@@ -252,8 +252,9 @@ func scrapes(settings section) (out []input) {
 	return out
 }
 
-// scrapesDCGM reports whether a job probably scrapes dcgm-exporter. This is the case if any string
-// in the job's configuration contains "dcgm" or ends with dcgm-exporter's port.
+// scrapesDCGM reports whether a job probably scrapes dcgm-exporter. A job is assumed to scrape
+// dcgm-exporter if any string in the job's configuration contains "dcgm" or ends with
+// dcgm-exporter's port.
 func scrapesDCGM(value any) bool {
 	switch value := value.(type) {
 	case string:

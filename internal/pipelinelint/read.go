@@ -45,8 +45,8 @@ func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	return conf.ToStringMap(), resolver.Shutdown(ctx)
 }
 
-// The function readable returns an error if a file does not contain a YAML map. This check exists
-// because the error that the Collector would return does not contain the name of the file.
+// The function readable returns an error if a file does not contain a YAML map. The file is checked
+// here because the error that the Collector would return does not contain the name of the file.
 func readable(file string) error {
 	text, err := os.ReadFile(file) //nolint:gosec // gpudoctor opens the files that users specify
 	if err != nil {

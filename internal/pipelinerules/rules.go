@@ -134,8 +134,8 @@ type Interval struct {
 	Default            time.Duration
 	// Equal is true if the time between two samples may also be equal to the value of the setting.
 	Equal bool
-	// Otherwise describes what happens if the time between two samples is too long, as a sentence
-	// without the final period.
+	// The field Otherwise describes what happens if the time between two samples is too long, as a
+	// sentence without the final period.
 	Otherwise string
 	// Age is true if the setting limits the age of samples. Because gpu_window delays samples, they
 	// are older in components after gpu_window.

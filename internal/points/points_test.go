@@ -13,8 +13,8 @@ import (
 )
 
 // The function three returns metrics with three number data points: a gauge with two data points in
-// one resource, and a sum with one data point in another resource. It also contains a histogram,
-// which has no number data points.
+// one resource, and a sum with one data point in another resource. The metrics also include a
+// histogram, which has no number data points.
 func three() pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	first := md.ResourceMetrics().AppendEmpty()

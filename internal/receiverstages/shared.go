@@ -42,9 +42,9 @@ func (s *Shared[R]) Shutdown(ctx context.Context) error {
 	return s.stopErr
 }
 
-// Sharing maps configurations to the receivers that a factory has created. This works because the
-// Collector passes the same pointer to a receiver's configuration for each of the receiver's
-// pipelines.
+// Sharing maps configurations to the receivers that a factory has created. A receiver can be
+// identified by its configuration because the Collector passes the same pointer to the
+// configuration for each of the receiver's pipelines.
 type Sharing[R Receiver] struct {
 	mu    sync.Mutex
 	known map[component.Config]*Shared[R]

@@ -132,8 +132,8 @@ const (
 
 	// ProcessPID is the process ID in the host's PID namespace.
 	ProcessPID = "process.pid"
-	// ProcessSource identifies the exporter that reported a process. It is set until gpu_k8s has
-	// found the process's device.
+	// ProcessSource identifies the exporter that reported a process. The attribute is set until
+	// gpu_k8s has found the process's device.
 	ProcessSource = "gpu.process.source"
 	// ContainerID is the ID that the container runtime uses for the container of a process.
 	ContainerID = "container.id"

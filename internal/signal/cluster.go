@@ -58,8 +58,7 @@ var (
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sNodeGPUCondition reports node conditions about GPUs. These conditions are set by other
-	// software.
+	// K8sNodeGPUCondition reports node conditions about GPUs, which are set by other software.
 	K8sNodeGPUCondition = add(Metric{
 		Name: "k8s.node.gpu.condition", Unit: "{condition}", Int: true, Stage: StageCluster,
 		Description: "1 for the current status of each node condition about GPUs, as other software set it.",

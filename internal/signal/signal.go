@@ -63,8 +63,8 @@ type Metric struct {
 	// OpenCost is the name of the field in OpenCost's GPUSaturation or GPUAllocation that has the
 	// same meaning as the metric, or "" if there is no such field.
 	OpenCost string
-	// Attributes contains the keys of the metric's own attributes. These attributes distinguish the
-	// metric's series for the same device.
+	// Attributes contains the keys of the metric's own attributes. The own attributes distinguish
+	// the metric's series for the same device.
 	Attributes []string
 	// Off is true if the metric is disabled by default.
 	Off bool

@@ -54,8 +54,8 @@ func off(m *Metric) *Metric {
 	return m
 }
 
-// readFrom completes a window metric. It sets the unit, the own attribute, and the source, which
-// depend on the metric whose samples the window metric is computed from.
+// readFrom completes a window metric. The method sets the unit, the own attribute, and the source,
+// which depend on the metric whose samples the window metric is computed from.
 func (w *Window) readFrom(samples *Metric) {
 	of := samples.Name
 	if w.Only == "" {
