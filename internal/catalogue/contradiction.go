@@ -1,7 +1,7 @@
 package catalogue
 
-// Contradiction is the reason why a plausible value is not an observation: it conflicts with other
-// values of the same device and scrape.
+// Contradiction is the reason why a plausible value is not an observation. The value conflicts with
+// other values of the same device and scrape.
 type Contradiction uint8
 
 const (
@@ -13,12 +13,13 @@ const (
 	TooFast
 )
 
-// Values are the values of one device in one scrape after its rows were merged.
+// Values provides the values of one device in one scrape after the device's rows were merged.
 type Values interface {
 	// Value returns the device's value of a field or, if rate is true, the rate of a counter field.
 	// It returns false if there is no value.
 	Value(id ID, rate bool) (v float64, ok bool)
-	// Capacity returns the maximum of the signal on this device, or 0 if it is unknown.
+	// Capacity returns the maximum value of the signal on this device, or 0 if the maximum is
+	// unknown.
 	Capacity(s *Signal) float64
 	// Drop discards the value of a field, or its rate.
 	Drop(id ID, why Contradiction)

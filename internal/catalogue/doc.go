@@ -1,12 +1,12 @@
-// Package catalogue describes the metrics of vendors' exporters. Each exporter has one table, in
-// its own package below this one. A table contains the fields with all names that exporters have
-// used, their units, the meaning of 0, the signals that are computed from the fields, the labels,
-// and the rules that identify a device. In this package, a row is one exposed sample: a metric
-// name, labels, and a value. If only one or two exporters need a function, their packages implement
-// it; see Hooks.
+// Package catalogue describes the metrics of vendors' exporters. Each exporter has one table in its
+// own subpackage. A table contains the fields with all names that exporters have used, their units,
+// the meaning of 0, the signals that are computed from the fields, the labels, and the rules that
+// identify a device. In this package, a row is one exposed sample: a metric name, labels, and a
+// value. Functions that only one or two exporters need are implemented in the packages of these
+// exporters; see Hooks.
 //
 // The package contains data and pure functions. It has no state and does not use pdata. The
 // synthesizer uses the tables to compute samples, and the diagnosis uses them to report what is
-// missing. The counters CSV file and docs/signals.md are generated from them. To add a field, add
-// one line to its exporter's table; no other change is needed.
+// missing. The counters CSV file and docs/signals.md are generated from the tables. To add a field,
+// add one line to its exporter's table; no other change is needed.
 package catalogue

@@ -12,30 +12,32 @@ import (
 type Exporter struct {
 	// Name is the exporter's common name. Vendor is the value of hw.vendor.
 	Name, Vendor string
-	// Experimental tells users on which devices the table has not been tested. It is "" if the
-	// table has been tested.
+	// Experimental tells users on which devices the table has not been tested. Experimental is ""
+	// if the table has been tested.
 	Experimental string
-	// TurnOn tells users how to enable fields that are not exposed. It is set for exporters that
-	// have no list of counters.
+	// TurnOn tells users how to enable fields that are not exposed. TurnOn is set for exporters
+	// that have no list of counters.
 	TurnOn string
-	// Groups are the fields in the order of the documentation.
+	// Groups contains the fields in the order in which they are documented.
 	Groups []Group
-	// Signals are the signals that no field lists in Gives. They follow the signals of the fields.
+	// Signals contains the signals that no field lists in Gives. They are documented after the
+	// signals of the fields.
 	Signals []Signal
-	// Gaps tells users why the exporter does not provide metrics that other exporters provide.
+	// Gaps explains to users why the exporter does not provide metrics that other exporters
+	// provide.
 	Gaps map[*signal.Metric]string
 
 	// Claims reports whether a row that has one of the exporter's metric names also has the
-	// exporter's labels. If it is nil, the metric name is sufficient.
+	// exporter's labels. If Claims is nil, the metric name is sufficient.
 	Claims func(*Row) bool
-	// Labels maps each known role to the names of its label. The exporter's own name comes before
-	// other spellings. Case is ignored if all labels of a row are in lowercase. BlankText reports
-	// texts that mean "no value", in addition to the texts that NoText reports. BlankText may be
-	// nil.
+	// Labels maps each known role to the possible names of its label. The name that the exporter
+	// uses comes before other spellings. If all label names of a row are in lowercase, case is
+	// ignored. BlankText reports whether a label value means "no value". It covers only values that
+	// NoText does not cover. BlankText may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// OwnsName reports whether a metric name that is not in the table belongs to the exporter. If
-	// it is nil, there are no such names.
+	// OwnsName is nil, the exporter has no metric names outside the table.
 	OwnsName func(name string) bool
 	// Identify returns the device of a row, or the reason why the row is not about one of this
 	// exporter's devices.
@@ -43,18 +45,18 @@ type Exporter struct {
 	// IsExporter reports whether a container has the exporter's name.
 	IsExporter func(Holder) bool
 
-	// OfContainers is true if the rows describe the use of devices by containers and other
-	// exporters expose the devices. Such an exporter is not a second source for a device. Its rows
-	// are matched to another exporter's device by ID, first unchanged and then with NVIDIA's
-	// prefix. Its rows without a holder measure the device and are used only if no other exporter
-	// exposes the device. Rows of one field and container that differ only in the label of RolePart
-	// are summed.
+	// OfContainers is true if the rows describe how containers use devices that other exporters
+	// expose. An exporter with OfContainers is not a second source for a device. Each row is
+	// matched by device ID to a device of another exporter. The ID is compared unchanged at first,
+	// and then with NVIDIA's prefix. Rows without a holder measure the device and are used only if
+	// no other exporter exposes the device. Rows of one field and container that differ only in the
+	// label with RolePart are summed.
 	OfContainers bool
 	// OfProcesses is true if the rows describe processes by their PIDs. If a row does not name a
-	// device, gpu_k8s finds the device. OfProcesses implies OfContainers.
+	// device, gpu_k8s determines the device. OfProcesses implies OfContainers.
 	OfProcesses bool
-	// Vitals are names of fields that are never 0 on a board that the driver can read. If all of
-	// them are exposed and 0, no value of the board or its instances is an observation.
+	// Vitals contains the names of fields that are never 0 on a board that the driver can read. If
+	// all these fields are exposed and 0, no value of the board or its instances is an observation.
 	Vitals []string
 
 	// Hooks are the functions that only this exporter needs.
@@ -65,16 +67,16 @@ type Exporter struct {
 
 // Index contains the data that New computes from an exporter's table.
 type Index struct {
-	// Code is the field that contains the code of the last event. Energy is the field that counts
-	// the board's energy. 0 means that the exporter has no such field. Healths are the fields about
-	// the board's health.
+	// Code is the ID of the field that contains the code of the last event. Energy is the ID of the
+	// field that counts the energy used by the board. An ID of 0 means that the exporter has no
+	// such field. Healths contains the fields that describe the board's health.
 	Code, Energy ID
 	Healths      []*Field
-	// Rates are the counters whose rates are signals.
+	// Rates contains the IDs of the counters from whose rates signals are computed.
 	Rates []ID
 	// First is the ID of the first field. The other fields have consecutive IDs.
 	First ID
-	// VitalIDs are the IDs of Vitals.
+	// VitalIDs contains the IDs of the fields in Vitals.
 	VitalIDs []ID
 	// Board lists the fields that measure a board.
 	Board []*Field
@@ -97,22 +99,22 @@ type Group struct {
 
 // Identity is the device of a row.
 type Identity struct {
-	// Board is the hw.id of the board. Instance identifies the instance if the row is about one. It
-	// is an argument of InstanceID.
+	// Board is the hw.id of the board. Instance identifies the instance if the row describes an
+	// instance. Instance is passed to InstanceID.
 	Board, Instance string
 	// Number is the number of the instance on its board.
 	Number int
-	// Of is the number of instances of the board, if the exporter exposes it. 0 means that the
-	// number is unknown or that the board has no instances.
+	// Of is the number of instances of the board, if the exporter exposes it. A value of 0 means
+	// that the number is unknown or that the board has no instances.
 	Of int
-	// Model is the board's model name, and Part is the value of RolePart. They are set only if the
-	// labels of these roles do not contain them.
+	// Model is the board's model name, and Part is the value of RolePart. Each is set only if the
+	// row's labels do not contain the value.
 	Model, Part string
 	// Detail is data that Identify stores for Resolve.
 	Detail any
 }
 
-// Reading is a row of one scrape, for Exporter.Resolve.
+// Reading is a row of one scrape that is passed to Exporter.Resolve.
 type Reading struct {
 	Field *Field
 	// Identity is the row's device. Resolve may replace the pointer but must not modify the
@@ -126,10 +128,10 @@ type Reading struct {
 	Unresolved, AmbiguousHolder bool
 }
 
-// PluginID is a parsed device ID from a device plugin. Empty fields are unknown.
+// PluginID is a parsed device ID from a device plugin. If a value is unknown, its field is empty.
 type PluginID struct {
 	// Resource is the extended resource of the plugin, such as nvidia.com/gpu. The form of the
-	// device ID does not depend on it.
+	// device ID does not depend on Resource.
 	Resource string
 	// Raw is the unparsed device ID.
 	Raw string
@@ -139,7 +141,7 @@ type PluginID struct {
 	Name string
 	// GPUInstance is the NVML GPU instance ID of a MIG device.
 	GPUInstance string
-	// Replica is true if the device has several IDs, of which this is one.
+	// Replica is true if the ID is one of several IDs of the same device.
 	Replica bool
 }
 
@@ -150,43 +152,46 @@ func (d *PluginID) IsKnown() bool { return d.UUID != "" || d.MIGUUID != "" || d.
 type Refusal uint8
 
 const (
-	// Accepted rows are about a device.
+	// Accepted means that the row describes a device.
 	Accepted Refusal = iota
-	// NoDevice rows do not name a device.
+	// NoDevice means that the row does not name a device.
 	NoDevice
-	// OtherEntity rows are about a link, a switch or a CPU.
+	// OtherEntity means that the row does not describe a device, but, for example, a link, a
+	// switch, or a CPU.
 	OtherEntity
-	// OtherVendor rows are about a device of another vendor.
+	// OtherVendor means that the row describes another vendor's device.
 	OtherVendor
 )
 
-// Capacities are the capacities of a board, determined by its model name. 0 means unknown or none.
+// Capacities contains the capacities of a board model. A capacity of 0 is unknown or does not
+// exist.
 type Capacities struct {
-	// Memory is the size of the board's memory in bytes, for exporters that do not expose it.
+	// Memory is the size of the board's memory in bytes. It is set only for exporters that do not
+	// expose the memory size.
 	Memory float64
 	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second.
 	PCIe, NVLink float64
 }
 
-// FoldModel makes model names comparable. Exporters may replace spaces with dashes, and vendors
-// differ in upper and lower case.
+// FoldModel normalizes a model name so that model names can be compared. Exporters may replace
+// spaces with dashes, and vendors capitalize model names differently.
 func FoldModel(model string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(model), func(r rune) bool {
 		return r == ' ' || r == '-' || r == '_'
 	}), " ")
 }
 
-// fields contains the fields of all tables by ID. ID 0 is not a field.
+// fields contains the fields of all tables, indexed by ID. No field has the ID 0.
 var fields = []*Field{nil}
 
-// NumFields is one more than the highest ID.
+// NumFields returns one more than the highest field ID.
 func NumFields() int { return len(fields) }
 
 // ByID returns the field with the given ID.
 func ByID(id ID) *Field { return fields[id] }
 
-// New assigns IDs to the fields of a table and resolves the names in it. It panics if the table is
-// inconsistent.
+// New assigns IDs to the fields of a table and resolves the field names in the table. It panics if
+// the table is inconsistent.
 func New(x Exporter) *Exporter {
 	x.OfContainers = x.OfContainers || x.OfProcesses
 	if x.OwnsName == nil {
@@ -339,8 +344,8 @@ func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	return s, ok
 }
 
-// Prefixed returns the meaning of a name with a user-defined prefix, which ends with an underscore.
-// It returns false if the table does not contain the rest of the name.
+// Prefixed returns the meaning of a metric name that starts with a user-defined prefix. The prefix
+// ends with an underscore. It returns false if the table does not contain the rest of the name.
 func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	for x.AnyPrefix != nil {
 		var found bool
@@ -363,6 +368,6 @@ func (x *Exporter) Takes(s Spelling, r *Row) bool {
 // Fields returns the fields in table order. Callers must not modify them.
 func (x *Exporter) Fields() []*Field { return x.fields }
 
-// AllSignals returns the signals of the exporter's fields and labels, in the order of the
-// documentation. Callers must not modify them.
+// AllSignals returns the signals of the exporter's fields and labels, in the order in which they
+// are documented. Callers must not modify them.
 func (x *Exporter) AllSignals() []*Signal { return x.signals }

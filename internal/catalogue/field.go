@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// ID is the number of a field across all exporters. 0 is not a field.
+// ID identifies a field among the fields of all exporters. No field has the ID 0.
 type ID uint16
 
 // MaxFields is greater than the highest ID in all tables.
@@ -24,9 +24,11 @@ const (
 	Bits
 	// Code is the code of the last event.
 	Code
-	// EventCount counts the events of the last few minutes. A label contains the code.
+	// EventCount counts the events of the last few minutes. A label contains the code of the
+	// events.
 	EventCount
-	// EventTotal counts the events since the exporter started. A label contains the code.
+	// EventTotal counts the events since the exporter started. A label contains the code of the
+	// events.
 	EventTotal
 )
 
@@ -38,23 +40,23 @@ const (
 	Instance Scope = iota
 	// Board fields measure the board. The row of every instance repeats the value.
 	Board
-	// Whole fields measure a board without instances. They have no meaning on a board with
+	// Whole fields measure a board without instances. Whole fields have no meaning on a board with
 	// instances.
 	Whole
 )
 
-// Parts describes how several rows of one field and device are combined. The rows differ in a
-// label, or in the name if the field has several names.
+// Parts describes how several rows of one field and device are combined. The combined rows differ
+// in a label, or in the metric name if the field has several names.
 type Parts uint8
 
 const (
 	// Highest rows are repeated readings of the same value. The highest value is used.
 	Highest Parts = iota
-	// Mean rows are about parts of the device with equal weight. The mean is used.
+	// Mean rows measure parts of the device that have equal weight. The mean of the values is used.
 	Mean
-	// Sum rows are about parts of the device. Their values are added. If a part of a counter has no
-	// row, its last value is used. A part that appears later is counted from that time. There is no
-	// rate while a part is missing.
+	// Sum rows measure parts of the device. The values of Sum rows are added. If a counter's row
+	// for a part is missing, the last value of the missing row is used. A part that appears later
+	// is counted from the time at which it appears. No rate is computed while a part is missing.
 	Sum
 )
 
@@ -66,34 +68,33 @@ type Field struct {
 
 	Kind  Kind
 	Scope Scope
-	// Aliases are other names of the field with the same unit.
+	// Aliases contains other names of the field. Their values have the same unit.
 	Aliases []string
-	// Cut is set if several fields share a metric name. It contains the values of the RoleCut label
-	// that select this field's rows. Name then ends with a value in braces.
+	// Cut is set if several fields share a metric name. Cut contains the values of the RoleCut
+	// label that select this field's rows. If Cut is set, Name ends with a label value in braces.
 	Cut []string
-	// Parts describes how rows about parts of the device are combined.
+	// Parts describes how rows that measure parts of the device are combined.
 	Parts Parts
-	// Rescaled are names of the field in another unit.
+	// Rescaled contains other names of the field. Their values have a different unit.
 	Rescaled []Rescaled
-	// ZeroIsNone is true if 0 is not an observation, because it means that the sensor or the size
-	// does not exist.
+	// ZeroIsNone is true if 0 is not an observation, because a value of 0 means that the sensor or
+	// the size does not exist.
 	ZeroIsNone bool
-	// Health returns the board's health for a value, or false if the value does not determine the
-	// health. It is nil for fields that are not about health.
+	// Health returns the board's health state for a value, or false if the value does not determine
+	// the health state. Health is nil for fields that do not describe the board's health.
 	Health func(v float64) (Health, bool)
-	// Gives lists the signals that are computed from this field only, or from the fields that they
-	// specify.
+	// Gives lists signals. Each signal is computed from the fields in the signal's From, or only
+	// from this field if From is empty.
 	Gives []Signal
 
-	// New sets the following fields: the signal that is computed from the rows of holders, and the
-	// position in Exporter.Rates, counted from 1. A position of 0 means that the field is not in
-	// Rates.
+	// New sets Process and Rate. Process is the signal that is computed from the rows of holders.
+	// Rate is the position of the field in Exporter.Rates, starting at 1. A Rate of 0 means that
+	// the field is not in Exporter.Rates.
 	Process *Signal
 	Rate    int
 }
 
-// MaxCode is the maximum code of an event. Higher numbers are not codes. NVIDIA's highest code is
-// 172.
+// MaxCode is the highest valid event code. NVIDIA's highest code is 172.
 const MaxCode = 999
 
 // Rescaled is a name of a field with its own unit.
@@ -106,14 +107,14 @@ type Rescaled struct {
 type Spelling struct {
 	Field *Field
 	Unit  Unit
-	// BaseUnits is true if the name exists since DCGM 4.7, in which ratios are 0 to 1. Such a name
-	// determines Scale for the entire scrape. The …_HERTZ and …_JOULES fields are older (4.6.1) and
-	// do not determine Scale.
+	// BaseUnits is true if the name was added in DCGM 4.7, in which ratios range from 0 to 1. A
+	// name with BaseUnits determines the Scale of the entire scrape. The …_HERTZ and …_JOULES names
+	// were added in DCGM 4.6.1 and therefore do not determine the Scale.
 	BaseUnits bool
-	// Alias is the position of the name in the field's aliases, counted from 1.
+	// Alias is the position of the name in the field's aliases, starting at 1.
 	Alias uint8
-	// Cut maps the values of the RoleCut label to the fields that share the name. Field is any of
-	// these fields.
+	// Cut maps the values of the RoleCut label to the fields that share the name. If Cut is set,
+	// Field is an arbitrary one of the fields in Cut.
 	Cut map[string]*Field
 	// Prefixed is true if the name starts with a user-defined prefix.
 	Prefixed bool
@@ -125,15 +126,15 @@ func (f *Field) Exposed() string {
 	return name
 }
 
-// By is the kind of input of a signal.
+// By specifies what a signal is computed from.
 type By uint8
 
 const (
 	// ByFields signals are computed from the values of fields.
 	ByFields By = iota
-	// ByHealth signals are the worst known state of the board's health.
+	// ByHealth signals contain the worst known health state of the board.
 	ByHealth
-	// ByEvents signals count events. They have one series per code.
+	// ByEvents signals count events. Each event code has its own series.
 	ByEvents
 	// ByHolders signals are computed from the labels that name holders.
 	ByHolders
@@ -145,7 +146,8 @@ const (
 	ByProcesses
 )
 
-// Health is a value of hw.state in hw.status, in order from good to bad.
+// Health is a value of the attribute hw.state of the metric hw.status. The values are ordered from
+// best to worst.
 type Health uint8
 
 // The health states.
@@ -161,7 +163,7 @@ func (h Health) String() string {
 	return [...]string{signal.StatusOK, signal.StatusPredictedFailure, signal.StatusDegraded, signal.StatusFailed}[h]
 }
 
-// Flagged returns a function that maps a flag to a health: 1 to h, and 0 to healthy.
+// Flagged returns a function that maps a flag to a health state: 1 to h, and 0 to HealthOK.
 func Flagged(h Health) func(float64) (Health, bool) {
 	return func(v float64) (Health, bool) {
 		if v == 0 {
@@ -171,59 +173,61 @@ func Flagged(h Health) func(float64) (Health, bool) {
 	}
 }
 
-// Bit is a bit of a mask, with the value of the metric's own attribute for this bit.
+// Bit is one bit of a mask. Part is the value of the metric's own attribute for this bit.
 type Bit struct {
 	Mask uint64
 	Part string
 }
 
-// Signal describes how an exporter's fields are converted to one metric in the signal table. If the
+// Signal describes how one metric in the signal table is computed from an exporter's fields. If the
 // metric has its own attribute, the Signal covers one value of the attribute.
 type Signal struct {
 	Metric *signal.Metric
 	Part   string
 	// From contains sets of field names in order of preference. The first set that has a value for
-	// every field is used. A gauge uses the rates of counter fields.
+	// every field is used. If the metric is a gauge, the rates of counter fields are used.
 	From [][]string
-	// Usual is the index of the set that most exporters have. Advice recommends this set.
+	// Usual is the index of the set that most exporters expose. The diagnosis recommends this set.
 	Usual int
-	// Make computes the value from the fields of the set with the given index. If it is nil, the
+	// Make computes the value from the fields of the set with the given index. If Make is nil, the
 	// values are summed.
 	Make func(set int, values []float64) (v float64, ok bool)
 	// Track returns a tracker for one device. It is set if and only if By is ByTracker.
 	Track func() Tracker
 	// Lasting is true if the sets measure different things, so that the signal must not fall back
-	// to another set. Once the last field of a set has had a value, the signal ignores later sets,
-	// even while fields of the set are missing. A counter also ignores earlier sets.
+	// to another set. Once the last field of a set has had a value, the signal ignores the sets
+	// after that set, even while some fields of that set are missing. If the metric is a counter,
+	// the signal also ignores the sets before that set.
 	Lasting bool
 	// Bits lists the bits of a mask. The signal has one sample for each bit.
 	Bits []Bit
-	// States lists the states. The signal has one sample per state: 1 for the state whose index is
-	// the field's value, and 0 for the other states.
+	// States lists the possible states. The signal has one sample per state: 1 for the state whose
+	// index is the field's value, and 0 for the other states.
 	States []string
 	// Capacity returns the capacity by which the value of a ratio signal is divided, or 0 if the
 	// capacity is unknown. The capacity depends on the board's model and on the values of the
-	// fields in With (NaN for a missing value). If the signal is not a ratio, the capacity replaces
-	// the signal's value.
+	// fields in With. A missing value is passed as NaN. If the signal is not a ratio, the capacity
+	// replaces the signal's value.
 	Capacity func(of *Capacities, with []float64) float64
 	With     []string
 	By       By
-	// Optional is true for signals that are rarely useful, or that cost more than they are worth.
+	// Optional is true for signals that are rarely useful, or whose costs exceed their benefits.
 	Optional bool
 
-	// Sets and Inputs are From and With as IDs.
+	// Sets contains the field IDs for the names in From. Inputs contains the field IDs for the
+	// names in With.
 	Sets   [][]ID
 	Inputs []ID
 }
 
 // Tracker computes a counter of one device from the values of consecutive scrapes.
 type Tracker interface {
-	// Add adds the values of a set of fields. The time is in nanoseconds since the epoch. Add
-	// returns the counter and the time at which the counter was 0. It returns false if the values
-	// do not yield the counter. In this case, the verdict is Valid unless the values are
-	// impossible.
+	// Add adds the values of a set of fields. The time of the values is in nanoseconds since the
+	// epoch. Add returns the counter's value and the time at which the counter was 0. Add returns
+	// false if the counter cannot be computed from the values. If Add returns false, the verdict is
+	// Valid unless the values are impossible.
 	Add(at int64, values []float64) (start int64, v float64, ok bool, verdict Verdict)
-	// Rebase makes the next values the baseline. It is called if the next values may be from
+	// Rebase makes the next values the baseline. Rebase is called if the next values may come from
 	// another source.
 	Rebase()
 }

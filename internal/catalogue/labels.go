@@ -13,8 +13,8 @@ import (
 type Role uint8
 
 const (
-	// NoRole labels have no known role. Examples are label fields of the counters CSV file, pod
-	// labels, and values.
+	// NoRole labels have no known role. Examples are pod labels and the label fields of the
+	// counters CSV file.
 	NoRole Role = iota
 	// RoleUUID is the GPU's UUID. On the row of a MIG instance, it is the board's UUID.
 	RoleUUID
@@ -45,7 +45,7 @@ const (
 	RoleRelayedContainer
 	// RoleRelayedPodUID is the holding pod's UID in the renamed label exported_pod_uid.
 	RoleRelayedPodUID
-	// RoleVGPU is the number of the replica of a time-sliced GPU.
+	// RoleVGPU is the replica number of a time-sliced GPU.
 	RoleVGPU
 	// RoleXID is the XID code that a DCGM_EXP_XID_ERRORS field counts.
 	RoleXID
@@ -67,7 +67,7 @@ const (
 	RoleDriverVersion
 	// RoleSerial is the board's serial number.
 	RoleSerial
-	// RolePartition is the number of a partition of a board.
+	// RolePartition is the index of a partition of a board.
 	RolePartition
 	// RoleIndex is the index of the device among the exporter's devices on its host.
 	RoleIndex
@@ -75,7 +75,7 @@ const (
 	RoleVendor
 	// RoleSeries is the name of the model series. It is used if there is no model name.
 	RoleSeries
-	// RoleCut distinguishes the fields that share a name.
+	// RoleCut distinguishes the fields that share a metric name.
 	RoleCut
 	// RolePart identifies the part of the device that the row measures.
 	RolePart
@@ -109,7 +109,7 @@ type labelName struct {
 	mixed bool
 }
 
-// labelNames contains the labels of a table, by the exact spelling and by the lowercase spelling.
+// labelNames contains the labels of a table, indexed by exact spelling and by lowercase spelling.
 type labelNames struct{ exact, lower map[string]labelName }
 
 func newLabelNames(labels map[Role][]string) labelNames {
@@ -133,22 +133,23 @@ func newLabelNames(labels map[Role][]string) labelNames {
 	return out
 }
 
-// Row contains the labels of a row by role. Texts that mean "no value" are left empty.
+// Row contains the labels of a row, indexed by role. Labels with a text that means "no value" are
+// omitted.
 type Row struct {
 	of *Exporter
-	// labels contains labels in the case that the exporter uses. lowered contains labels in a
-	// different case.
+	// labels contains labels that have the exporter's capitalization. lowered contains labels that
+	// have a different capitalization.
 	labels, lowered [NumRoles]rowLabel
-	// mixed is true if the row has a label with uppercase letters in the case that the exporter
-	// uses. In this case, no backend converted the labels to lowercase, and a label in a different
-	// case is not the exporter's.
+	// mixed is true if the row has a label that contains uppercase letters and has the exporter's
+	// capitalization. If mixed is true, no backend converted the labels to lowercase, and a label
+	// with a different capitalization is not from the exporter.
 	mixed bool
-	// These are the labels that Prometheus adds to the rows of a scrape target. The Prometheus
-	// receiver sets them as service.* attributes on the Resource.
+	// The following fields are the labels that Prometheus adds to the rows of a scrape target. The
+	// Prometheus receiver sets them as service.* attributes on the Resource.
 	job, instance, service, receiverJob, receiverInstance string
 }
 
-// rowLabel is the label that contains the text of a role in a row.
+// rowLabel is a label of a row. The label's value is the text of a role.
 type rowLabel struct {
 	name, text string
 	order      uint8
@@ -218,7 +219,7 @@ func NoText(text string) bool {
 	return text == "" || strings.EqualFold(text, "N/A")
 }
 
-// Get returns the text of a role, or "" if the row does not have one.
+// Get returns the text of a role, or "" if the row does not contain the role.
 func (r *Row) Get(role Role) string {
 	exact, lowered := &r.labels[role], &r.lowered[role]
 	if lowered.text != "" && !r.mixed && (exact.text == "" || lowered.order < exact.order) {
@@ -228,8 +229,8 @@ func (r *Row) Get(role Role) string {
 }
 
 // Claimed reports whether the row names a DRA claim and the device that was allocated to it.
-// Exporters always expose these labels together, so a row with only one of them has it from a pod
-// label.
+// Exporters always expose all four DRA labels together. If a row has only some of the DRA labels,
+// they come from pod labels.
 func (r *Row) Claimed() bool {
 	for _, role := range [...]Role{RoleClaim, RoleDRADriver, RoleDRAPool, RoleDRADevice} {
 		if r.Get(role) == "" {
@@ -239,14 +240,15 @@ func (r *Row) Claimed() bool {
 	return true
 }
 
-// Holder is the holder in a row. It is a container of a pod. If the row has no pod, the holder is a
-// container with a name or an ID. If the row has no container, the holder is a batch job.
+// Holder is the holder that a row names. If the row names a pod, the holder is a container of the
+// pod. If the row names no pod, the holder is a container with a name or an ID. If the row names no
+// container, the holder is a batch job.
 type Holder = gpudata.Holder
 
 var containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// container returns the container in the labels. If no label describes a pod, the container label
-// contains the container's ID or name.
+// container returns the container that the labels describe. If no label describes a pod, the
+// container label contains the container's ID or name.
 func container(namespace, pod, uid, name string) Holder {
 	switch {
 	case namespace != "" || pod != "" || uid != "":
@@ -264,14 +266,15 @@ func (r *Row) Relayed() bool {
 	return relayed
 }
 
-// Target returns the container in the labels without the prefix exported_. On a relayed row, this
-// container is the scrape target. A relayed row has these labels even if the device has no holder.
+// Target returns the container that the labels without the prefix exported_ describe. In a relayed
+// row, this container is the scrape target. A relayed row has the labels without the prefix even if
+// the device has no holder.
 func (r *Row) Target() Holder {
 	return container(r.Get(RoleNamespace), r.Get(RolePod), r.Get(RolePodUID), r.Get(RoleContainer))
 }
 
-// named returns the container in the row, and whether the labels without the prefix exported_
-// belong to the scrape target.
+// named returns the container that holds the device according to the row, and whether the labels
+// without the prefix exported_ describe the scrape target.
 func (r *Row) named() (h Holder, relayed bool) {
 	plain := r.Target()
 	if r.maybeRelayed() && r.Get(RoleRelayedPod) != "" {
@@ -291,9 +294,10 @@ func (r *Row) named() (h Holder, relayed bool) {
 	return plain, false
 }
 
-// oldNames reports whether the exporter uses its old label names for holders. It does if it also
-// uses the old name for the device. If the old and new names of the device label differ only in
-// case, oldNames returns false for a row whose labels were converted to lowercase.
+// oldNames reports whether the exporter uses its old label names for holders. The exporter uses the
+// old label names for holders if it also uses the old name for the device label. If the old and new
+// names of the device label differ only in case, oldNames returns false for a row whose labels were
+// converted to lowercase.
 func (r *Row) oldNames() bool {
 	l := &r.labels[RoleUUID]
 	return l.order > 0 && (r.mixed || !strings.EqualFold(l.name, r.of.Labels[RoleUUID][0]))
@@ -301,8 +305,9 @@ func (r *Row) oldNames() bool {
 
 func names(h Holder) bool { return h.Pod != "" || h.Name != "" || h.ID != "" }
 
-// Named returns the holder in the row. It does not check whether the holder is an exporter. It
-// returns a pod only if its namespace is known, and a job only if the row has no container.
+// Named returns the holder that the row names. It does not check whether the holder is an exporter.
+// It returns a pod only if the pod's namespace is known, and a job only if the row names no
+// container.
 func (r *Row) Named() (Holder, bool) {
 	h, _ := r.named()
 	if h.Pod != "" && h.Namespace != "" {
@@ -315,12 +320,12 @@ func (r *Row) Named() (Holder, bool) {
 	return Holder{Job: job}, job != "" && IsJobID(job)
 }
 
-// podName matches Kubernetes names. If several pods hold a device, exporters write texts that it
-// does not match.
+// podName matches Kubernetes names. If several pods hold a device, exporters expose a text that
+// podName does not match.
 var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// MaxJobID is the maximum length of a batch job's ID, in bytes. The IDs of common schedulers have
-// about ten bytes.
+// MaxJobID is the maximum length of a batch job's ID, in bytes. Common schedulers use IDs of about
+// ten bytes.
 const MaxJobID = 128
 
 // IsJobID reports whether text may be the ID of a batch job, such as 4711, 4711_3, 4711+0 or

@@ -7,7 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Helpers for writing tables.
+// The following functions help to write tables.
 
 // Names is a list of field names or label values.
 func Names(s ...string) []string { return s }
@@ -15,14 +15,14 @@ func Names(s ...string) []string { return s }
 // Sets contains sets of field names in order of preference.
 type Sets [][]string
 
-// First returns Sets with one set, the preferred one.
+// First returns Sets that contain only the most preferred set.
 func First(names ...string) Sets { return Sets{names} }
 
-// Or adds the next set in order of preference.
+// Or adds a set that is less preferred than the sets before it.
 func (s Sets) Or(names ...string) Sets { return append(s, names) }
 
-// Gives returns the signal of a single field. part is the value of the metric's own attribute, if
-// the metric has one.
+// Gives returns the signal of a single field. The argument part is the value of the metric's own
+// attribute, if the metric has one.
 func Gives(m *signal.Metric, part ...string) []Signal {
 	return []Signal{{Metric: m, Part: strings.Join(part, "")}}
 }
@@ -32,11 +32,11 @@ func Made(m *signal.Metric, part string, from Sets) []Signal {
 	return []Signal{{Metric: m, Part: part, From: from}}
 }
 
-// Share returns used / total.
+// Share returns the ratio of the first value to the second value, such as used / total.
 func Share(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 0 }
 
-// Size returns the exposed size, or used + free + reserved memory if no size is exposed. It returns
-// false if the size is 0.
+// Size returns the exposed size, or used + free + reserved memory if no size is exposed. If no size
+// is exposed and used + free is 0, Size returns false.
 func Size(_ int, v []float64) (total float64, ok bool) {
 	for _, part := range v {
 		total += part

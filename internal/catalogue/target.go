@@ -9,23 +9,24 @@ import (
 // target.
 func (r *Row) Federated() bool { return r.job != "" || r.instance != "" }
 
-// fromPrometheus reports whether the row has both labels that Prometheus adds. If so, Prometheus
-// may have renamed the exporter's labels. The instance must be an address with a port. Users cannot
-// set such a value with a pod label, because a pod label value must not contain a colon.
+// fromPrometheus reports whether the row has both the job and the instance that Prometheus or the
+// Prometheus receiver adds. If so, Prometheus may have renamed the exporter's labels. The instance
+// label that Prometheus adds must be an address with a port. A pod label cannot contain an address
+// with a port, because Kubernetes does not allow colons in pod label values.
 func (r *Row) fromPrometheus() bool {
 	return r.job != "" && strings.Contains(r.instance, ":") || r.receiverJob != "" && r.receiverInstance != ""
 }
 
-// maybeRelayed reports whether the row has both labels that Prometheus adds, but with an instance
-// that could be from a pod label.
+// maybeRelayed reports whether the row has the labels job and instance, which Prometheus adds, but
+// the instance could come from a pod label.
 func (r *Row) maybeRelayed() bool {
 	return r.job != "" && r.instance != "" && !r.fromPrometheus()
 }
 
 // NamesTarget reports whether the container in the row is the scraped exporter, according to the
 // names that Prometheus added. If a device has no holder, its row has only the labels of the scrape
-// target. A single one of these labels is not sufficient evidence, because it could be from a pod
-// label.
+// target. A single label of the scrape target is not sufficient evidence, because it could come
+// from a pod label.
 func (r *Row) NamesTarget() bool {
 	h, relayed := r.named()
 	if relayed || h.Pod == "" || !r.fromPrometheus() {
@@ -43,16 +44,17 @@ var podSuffix = regexp.MustCompile(`(-[a-z0-9]{6,10})?-[a-z0-9]{5}$`)
 // workloadOf returns the name of the workload that controls the pod.
 func workloadOf(pod string) string { return podSuffix.ReplaceAllString(pod, "") }
 
-// isPodOf reports whether a pod's name is the name of a service or a scrape job, followed by a
-// suffix of a controller. The name of a scrape job may have the form namespace/name.
+// isPodOf reports whether a pod's name consists of the name of a service or a scrape job and a
+// suffix that a controller added. The name of a scrape job may have the form namespace/name.
 func isPodOf(pod, name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	suffix, found := strings.CutPrefix(pod, name)
 	return name != "" && found && podSuffix.FindString(suffix) == suffix
 }
 
-// Targets contains the exporters' own pods, found in the rows of devices with a holder. All pods of
-// their workloads are exporters, even on nodes where no device has a holder.
+// Targets contains the workloads of the exporters' own pods, which are found in the rows of devices
+// that have a holder. All pods of these workloads are exporters, even on nodes where no device has
+// a holder.
 type Targets map[Holder]bool
 
 // Add adds a scrape target.

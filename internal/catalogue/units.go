@@ -7,7 +7,7 @@ import (
 )
 
 // Unit is the unit of an exposed value. It determines the factor for the conversion to the base
-// unit, and which values are sentinels or impossible.
+// unit. It also determines which values are sentinels and which values are impossible.
 type Unit uint8
 
 const (
@@ -15,11 +15,12 @@ const (
 	None Unit = iota
 	// Mask is a bit mask.
 	Mask
-	// Ratio is a fraction, 0 to 1.
+	// Ratio is a fraction from 0 to 1.
 	Ratio
-	// Percent is 0 to 100.
+	// Percent is a percentage from 0 to 100.
 	Percent
-	// RatioOrPercent is 0 to 100 in DCGM 4.6, and 0 to 1 since 4.7; see Scale.
+	// RatioOrPercent ranges from 0 to 100 in DCGM 4.6, and from 0 to 1 in DCGM 4.7 and later; see
+	// Scale.
 	RatioOrPercent
 	// MiB is 1048576 bytes.
 	MiB
@@ -27,45 +28,46 @@ const (
 	Byte
 	// ByteCount is a counter in bytes.
 	ByteCount
-	// BytePerSecond is a transfer rate.
+	// BytePerSecond is a unit of transfer rate.
 	BytePerSecond
-	// MHz is a clock frequency.
+	// MHz is a unit of clock frequency.
 	MHz
-	// Hz is a clock frequency.
+	// Hz is a unit of clock frequency.
 	Hz
-	// Watt is a power.
+	// Watt is a unit of power.
 	Watt
-	// Millijoule is an energy.
+	// Millijoule is a unit of energy.
 	Millijoule
-	// Joule is an energy.
+	// Joule is a unit of energy.
 	Joule
-	// Celsius is a temperature.
+	// Celsius is a unit of temperature.
 	Celsius
-	// Nanosecond is a duration.
+	// Nanosecond is a unit of time.
 	Nanosecond
-	// Second is a duration.
+	// Second is a unit of time.
 	Second
 	// ThousandKiBPerSecond is the unit of rates that DCGM calls MB/s: the KiB/s that NVML reports,
 	// divided by 1000.
 	ThousandKiBPerSecond
-	// Microjoule is an energy.
+	// Microjoule is a unit of energy.
 	Microjoule
 	// Kilobyte is a counter in kilobytes (1000 bytes).
 	Kilobyte
-	// Tick is a duration in an unknown unit. It has a meaning only in relation to another counter
-	// in the same unit.
+	// Tick is a duration in an unknown unit. A number of ticks is meaningful only in relation to
+	// another counter in the same unit.
 	Tick
 	// Flag is 0 or 1.
 	Flag
 )
 
-// DCGM's sentinels for "no value". Each type has four consecutive sentinels: blank, not found, not
-// supported, and not permissioned.
+// The following constants describe DCGM's sentinels for "no value". Each type has four consecutive
+// sentinels: blank, not found, not supported, and not permissioned.
 const (
 	int32Blank   = 2147483632.0
 	float64Blank = 140737488355328.0
-	// int64Blank is slightly below 0x7ffffffffffffff0. All four sentinels are 9.223372036854776e+18
-	// as float64, and exporters may round this further.
+	// int64Blank is slightly below 0x7ffffffffffffff0. All four int64 sentinels become
+	// 9.223372036854776e+18 when they are converted to float64, and exporters may round this number
+	// further.
 	int64Blank = 9.2233720368547e18
 	blankKinds = 4
 )
@@ -75,7 +77,8 @@ type unitTraits struct {
 	name   string
 	factor float64 // for the conversion from the exposed unit to the base unit
 	// int32Blanks and float64Blanks are true if the sentinels of that type cannot be real values of
-	// this unit. Counterexample: 2147483632 can be a real number of bytes per second.
+	// this unit. For example, int32Blanks is false for BytePerSecond, because 2147483632 can be a
+	// real number of bytes per second.
 	int32Blanks, float64Blanks bool
 	// min and max are the limits of possible values, in the exposed unit.
 	min, max float64
@@ -156,12 +159,12 @@ func isBlank(v, first float64) bool {
 type Scale uint8
 
 const (
-	// ScaleUnknown means that no value in the scrape determines the scale. A 0 has the same meaning
-	// on both scales. A 1 may be 1% or 100%, so it is not an observation.
+	// ScaleUnknown means that no value in the scrape determines the scale. The value 0 has the same
+	// meaning on both scales. The value 1 may mean 1% or 100%, so it is not an observation.
 	ScaleUnknown Scale = iota
-	// ScaleRatio means 0 to 1.
+	// ScaleRatio means that the values range from 0 to 1.
 	ScaleRatio
-	// ScalePercent means 0 to 100.
+	// ScalePercent means that the values range from 0 to 100.
 	ScalePercent
 )
 

@@ -22,8 +22,8 @@ var Exporter = cat.New(cat.Exporter{
 	BlankText: blankText,
 	OwnsName:  ownsName,
 	Identify:  identify,
-	// The operator names the container default-metrics-exporter. The Helm chart names it after the
-	// release.
+	// The operator names the container default-metrics-exporter. The Helm chart names the container
+	// after the Helm release.
 	IsExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "metrics-exporter")
 	},
@@ -37,10 +37,10 @@ var Exporter = cat.New(cat.Exporter{
 	},
 })
 
-// prefix is the metric prefix in the exporter's example configuration. Users can configure a
-// different prefix. The exporter also owns rows with a different prefix if they have the label
-// gpu_compute_partition_type, which no other exporter uses. If such a name is not in the table, the
-// row is passed through unchanged.
+// prefix is the prefix of the metric names in the exporter's example configuration. Users can
+// configure a different prefix. A row with a different prefix belongs to the exporter if the row
+// has the label gpu_compute_partition_type, which no other exporter uses. If the table does not
+// contain the name without the prefix, the row is passed through unchanged.
 const prefix = "amd_"
 
 const (
@@ -55,14 +55,15 @@ const (
 	ticks        = "gpu_violation_current_accumulated_counter"
 )
 
-// groups contains the fields of the table. Canonical names are from release 1.4, and aliases are
-// from earlier releases. Units are the actual units, even if HELP differs: MiB for memory, and
-// microjoules for energy. TYPE is always gauge. The board's sensors are on the first partition; the
-// other partitions expose 0 or nothing.
+// groups contains the exporter's fields, grouped by topic. Canonical names are from release 1.4,
+// and aliases are from earlier releases. Units are the actual units, even if HELP states a
+// different unit. Memory is in MiB, and energy is in microjoules. The TYPE of every metric is
+// gauge. Only the rows of a board's first partition contain the readings of the board's sensors.
+// The rows of the other partitions contain 0 or are missing.
 //
-// A residency counts the clock ticks during which one cause throttled the GPU. Another field counts
-// all ticks. Several causes can throttle the GPU at the same time. MI2xx and Radeon have no
-// residencies.
+// A residency counts the clock ticks during which one cause throttled the GPU. The field
+// gpu_violation_current_accumulated_counter counts all ticks. Several causes can throttle the GPU
+// at the same time. MI2xx and Radeon have no residencies.
 //
 // Omitted on purpose:
 //   - the *_percentage fields of the violations, which cover only a tenth of a second
@@ -120,7 +121,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
+// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the fraction of 0.1 s is exposed":            {signal.GPUClockEventActive},
 	"the residencies are in `gpu.clock.throttle.time`": {signal.GPUClockEventTime},
@@ -149,7 +150,7 @@ func occupancy(set int, v []float64) (float64, bool) {
 	return v[0] / all, all > 0
 }
 
-// healthy converts the value of gpu_health to a health. 1 means healthy.
+// healthy converts the value of gpu_health to a health state. A value of 1 means healthy.
 func healthy(v float64) (cat.Health, bool) {
 	if v == 1 {
 		return cat.HealthOK, true
@@ -157,8 +158,8 @@ func healthy(v float64) (cat.Health, bool) {
 	return cat.HealthFailed, true
 }
 
-// xgmi returns the field that sums the bytes of all links in one direction. The first link is the
-// GPU itself, and its value is always 0.
+// xgmi returns the field that sums the bytes of all links in one direction. The first link
+// represents the GPU itself, so the value of the first link is always 0.
 func xgmi(name, direction string) cat.Field {
 	return cat.Field{
 		Name: "gpu_xgmi_link_" + name, Unit: cat.Kilobyte, Kind: cat.Counter, Scope: cat.Board, Parts: cat.Sum,
@@ -166,8 +167,8 @@ func xgmi(name, direction string) cat.Field {
 	}
 }
 
-// throttled returns the signal for the time during which a cause throttled the GPU. The signal is
-// computed from a field that counts ticks.
+// throttled returns the signal for the time during which the given cause throttled the GPU. The
+// signal is computed from the given field, which counts ticks.
 func throttled(cause, field string) []cat.Signal {
 	return []cat.Signal{{
 		Metric: signal.GPUClockThrottleTime, Part: cause, From: cat.First(field, ticks),
@@ -175,7 +176,7 @@ func throttled(cause, field string) []cat.Signal {
 	}}
 }
 
-// blocks are the parts of a GPU with separate error counters.
+// blocks lists the parts of a GPU that have separate error counters.
 var blocks = cat.Names("umc", "gfx", "sdma", "mmhub", "athub", "bif", "hdp", "xgmi_wafl", "df", "smn", "sem",
 	"mp0", "mp1", "fuse", "mca", "vcn", "jpeg", "ih", "mpio")
 

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// rolePartitioning is the partitioning mode of the board.
+// rolePartitioning is the role of the label that contains the board's partitioning mode.
 const rolePartitioning = catalogue.RoleOwn
 
 // labels contains the labels of all releases. The first release had no labels for partitions or
@@ -30,8 +30,8 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RolePart: {"xcc_index", "link_index"},
 }
 
-// blankText reports whether text means "no value". Examples are the partition of an unpartitioned
-// board and the UUID in a virtual machine.
+// blankText reports whether a label value means "no value". The exporter exposes such values, for
+// example, as the partition of an unpartitioned board and as the UUID in a virtual machine.
 func blankText(role catalogue.Role, s string) bool {
 	switch s = strings.TrimSpace(s); s {
 	case "NA", "4294967295":
@@ -43,7 +43,7 @@ func blankText(role catalogue.Role, s string) bool {
 	return strings.Trim(s, "0-") == "" || slices.Contains(placeholders, strings.ToLower(s))
 }
 
-// placeholders are texts that the exporter exposes instead of a UUID or a serial number.
+// placeholders lists the texts that the exporter exposes instead of a UUID or a serial number.
 var placeholders = []string{"na", "none", "null", "unknown"}
 
 // blankValue reports whether v is the maximum of an integer type, which the driver returns for
@@ -57,15 +57,16 @@ func blankValue(v float64) bool {
 	return false
 }
 
-// ownsName reports whether a name has the form of the exporter's names. Other exporters also use
-// names of this form, so a row belongs to the exporter only if claims also returns true.
+// ownsName reports whether a metric name has the form of the exporter's metric names. Other
+// exporters also use metric names of this form, so a row belongs to the exporter only if claims
+// also returns true.
 func ownsName(name string) bool {
 	name = strings.TrimPrefix(name, prefix)
 	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
 }
 
-// claims reports whether the labels belong to the exporter. All its rows have the device's index
-// and one of the labels that no other exporter uses.
+// claims reports whether a row's labels are those of the exporter. Every row of the exporter has
+// the device's index and at least one label that no other exporter uses.
 func claims(r *catalogue.Row) bool {
 	if vendor := r.Get(catalogue.RoleVendor); vendor != "" && !isAMD(vendor) {
 		return false
@@ -92,7 +93,7 @@ var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 // whole lists the modes without partitions.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies maps a part of the model name (the series or the part number) to the number of dies.
+// dies maps a substring of the model name (the series or the part number) to the number of dies.
 var dies = []struct {
 	model string
 	n     int
@@ -112,8 +113,8 @@ func count(r *catalogue.Row, way string) int {
 	return 0
 }
 
-// equalParts returns the number of partitions of a board. This is the number in the partitions'
-// rows or, if the rows do not contain the number, the largest number of partitions seen so far.
+// equalParts returns the number of partitions of a board. If the partitions' rows do not contain
+// the number, equalParts returns the largest number of partitions seen so far.
 func equalParts(reported string, seen int) int {
 	if parts, err := strconv.Atoi(reported); err == nil && parts > 0 {
 		return parts
@@ -121,10 +122,10 @@ func equalParts(reported string, seen int) int {
 	return seen
 }
 
-// identify returns the device of a row. It uses the first of these identifiers that the row has:
-// the UUID, the board's serial number and the partition, or the host and the index. The serial
-// number also identifies the board of a partition. Without a serial number, the board of a
-// partition is unknown.
+// identify returns the device of a row. The device's ID is the UUID. If the row has no UUID, the ID
+// is composed of the board's serial number and the partition. If the row has no serial number
+// either, the ID is composed of the host and the index. If the row of a partition has no serial
+// number, the partition's board is unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, rolePartitioning))
@@ -158,5 +159,5 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	return is, catalogue.Accepted
 }
 
-// text returns the text of a role without leading and trailing spaces.
+// text returns the value of the label with the given role, without leading and trailing spaces.
 func text(r *catalogue.Row, role catalogue.Role) string { return strings.TrimSpace(r.Get(role)) }

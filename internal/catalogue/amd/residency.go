@@ -2,18 +2,19 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// residency is the time that the device spent in a state. It is computed from two tick counters.
-// One counts only while the device is in the state, and the other always counts. The ratio of their
-// increases is the fraction of time in the state.
+// residency is the time that a device has spent in a state. It is computed from two tick counters.
+// One counter counts only while the device is in the state, and the other counter always counts.
+// The ratio of the increases of the two counters is the fraction of time that the device spent in
+// the state.
 type residency struct {
 	time         int64 // time of the last scrape with both counters, or 0
 	state, clock float64
-	begun        int64   // when both counters were first exposed together
-	total        float64 // seconds in the state since then
+	begun        int64   // time of the first scrape with both counters
+	total        float64 // seconds in the state since begun
 }
 
-// Add implements catalogue.Tracker. The values are the counter of ticks in the state and the
-// counter of all ticks.
+// Add implements catalogue.Tracker. The first value is the counter of ticks in the state, and the
+// second value is the counter of all ticks.
 func (r *residency) Add(at int64, values []float64) (start int64, total float64, ok bool, verdict catalogue.Verdict) {
 	before := *r
 	if at <= before.time {

@@ -2,18 +2,18 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// detail is what resolve needs from a row.
+// detail contains the data of a row that resolve needs.
 type detail struct {
 	index string // the device's index on its host
-	// bySerial identifies the device by its serial number and partition. It is nil if the row does
-	// not contain both.
+	// bySerial identifies the device by its serial number and partition. bySerial is nil if the row
+	// does not contain both.
 	bySerial *catalogue.Identity
 }
 
-// resolve corrects the rows of devices that have the same identity. Some releases use one UUID for
-// several devices, or do not expose a board's partitioning. resolve identifies such devices by
-// serial number and partition. If it cannot, it leaves the rows without a device, so that the
-// values of two devices are not mixed.
+// resolve corrects the rows of devices that have the same identity. Some releases expose the same
+// UUID for several devices, or do not expose a board's partitioning. resolve distinguishes devices
+// with the same identity by their serial numbers and partitions. If resolve cannot distinguish two
+// devices, it marks their rows as unresolved, so that the values of the two devices are not mixed.
 func resolve(rows []*catalogue.Reading) {
 	shared := sharedDevices(rows)
 	if len(shared) == 0 {
@@ -42,7 +42,7 @@ type device struct{ board, instance string }
 
 func deviceOf(r *catalogue.Reading) device { return device{r.Identity.Board, r.Identity.Instance} }
 
-// sharedDevices returns the devices whose rows have more than one index.
+// sharedDevices returns the devices whose rows contain different indexes.
 func sharedDevices(rows []*catalogue.Reading) map[device]bool {
 	shared, indexes := map[device]bool{}, map[device]string{}
 	seen := map[*catalogue.Identity]bool{} // rows with the same labels share an Identity

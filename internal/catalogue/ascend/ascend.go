@@ -26,12 +26,13 @@ var Exporter = cat.New(cat.Exporter{
 	OwnsName:   ownsName,
 	Identify:   identify,
 	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
-	Hooks:      cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // -1 is the value of a failed reading
+	Hooks:      cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // the exporter exposes -1 if a reading failed
 })
 
-// groups contains the fields of the table. Training chips have HBM, other chips have DDR, and some
-// chips have both. Chips with both keep models and data in HBM. Therefore, once a chip has reported
-// an HBM size, its HBM values are used. TYPE is always gauge.
+// groups contains the exporter's fields, grouped by topic. Training chips have HBM, other chips
+// have DDR, and some chips have both. Chips with both types of memory keep models and data in HBM.
+// Therefore, once a chip has reported an HBM size, the chip's HBM values are used. The TYPE of
+// every metric is gauge.
 //
 // Omitted on purpose:
 //   - health_status, which does not distinguish a warning from a failure
@@ -80,7 +81,7 @@ const (
 
 var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
 
-// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
+// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
@@ -101,7 +102,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod_name"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container_name"},
 }
 
-// ownsName reports whether a name has the form of the exporter's names.
+// ownsName reports whether a metric name has the form of the exporter's metric names.
 func ownsName(name string) bool {
 	return slices.ContainsFunc([]string{"npu_chip_", "npu_container_", "container_npu_", "vnpu_pod_"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)

@@ -22,23 +22,24 @@ const (
 // Advice describes how to enable a field, and the known reasons why it may be missing. It applies
 // only to dcgm-exporter, the only exporter with a list of counters.
 type Advice struct {
-	// Help is the help text in the field's line in a list of counters. It is empty if advice
-	// recommends another field instead.
+	// Help is the help text of the field's line in a list of counters. Help is empty if the advice
+	// is to enable another field instead.
 	Help string
-	// Listed is the field's name in the list of counters if it differs from Name. It exists because
-	// some exporter versions do not accept Name.
+	// Listed is the field's name in the list of counters if it differs from Name. Listed is needed
+	// because some exporter versions do not accept Name.
 	Listed string
 	// Offered is true if the field's line is commented out in the list. Unlisted is true if the
-	// list does not contain the field. Note is printed above the line and explains when to enable
-	// the field.
+	// list does not contain the field. Note explains when to enable the field and is printed above
+	// the field's line.
 	Offered, Unlisted bool
 	Note              string
-	// Companion is a field that advice recommends in addition to this one.
+	// Companion is another field that should be enabled together with this field.
 	Companion string
 
 	// Absent is the set of environments in which the field is known to be missing.
 	Absent Absence
-	// NVLinkGeneration is the only NVLink generation that has the field. 0 means that all have it.
+	// NVLinkGeneration is the only NVLink generation that has the field. A value of 0 means that
+	// all generations have the field.
 	NVLinkGeneration int
 
 	// Profiling and NVLink are derived from the DCGM field name. Profiling fields need DCGM's
@@ -52,7 +53,7 @@ type group struct {
 	rows  []tableRow
 }
 
-// tableRow is a row of the table: a field and its advice.
+// tableRow contains a field and the advice for the field.
 type tableRow struct {
 	cat.Field
 	Advice
@@ -73,7 +74,8 @@ func fieldsOf(groups []group) []cat.Group {
 // advice contains the advice for the fields of Exporter, in the same order.
 var advice = adviceOf(groups)
 
-// adviceOf returns the advice in the table rows. Virtual GPUs have no profiling and no NVLink.
+// adviceOf returns the advice in the table rows. It marks profiling fields and NVLink fields as
+// missing in guests, because virtual GPUs have neither profiling nor NVLink.
 func adviceOf(groups []group) (out []Advice) {
 	for _, g := range groups {
 		for _, r := range g.rows {
@@ -92,8 +94,8 @@ func isProfiling(field string) bool { return strings.HasPrefix(field, "DCGM_FI_P
 
 var noAdvice Advice
 
-// AdviceFor returns the advice for a field. It is empty for fields of other exporters. Callers must
-// not modify it.
+// AdviceFor returns the advice for a field. The advice is empty for fields of other exporters.
+// Callers must not modify the advice.
 func AdviceFor(id cat.ID) *Advice {
 	if id < Exporter.First || int(id-Exporter.First) >= len(advice) {
 		return &noAdvice
@@ -113,7 +115,8 @@ func ListedName(f *cat.Field) string {
 	return f.Name
 }
 
-// Line returns a line for a list of counters with the given field and name.
+// Line returns the line for the given field in a list of counters. The line contains the given
+// name.
 func Line(f *cat.Field, name string) string {
 	kind := "gauge"
 	if f.Kind == cat.Counter || f.Kind == cat.EventTotal {

@@ -2,8 +2,8 @@ package dcgm
 
 import cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// BusyUtilization is a utilization reported by the driver. At or above it, a zero from the profiler
-// is not an observation.
+// BusyUtilization is the minimum utilization of a busy device. If the driver reports at least this
+// utilization, a zero from the profiler is not an observation.
 const BusyUtilization = 0.1
 
 // contradictions returns a function that drops zeros that conflict with other values of the device:
@@ -38,7 +38,7 @@ func contradictions(x *cat.Exporter) func(cat.Values) {
 	}
 }
 
-// isZero reports whether a field's value or rate is 0. Negative numbers count as 0.
+// isZero reports whether a field's value or rate is 0 or negative.
 func isZero(d cat.Values, id cat.ID, rate bool) bool {
 	v, ok := d.Value(id, rate)
 	return ok && v <= 0

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// dcgm-exporter accepts a line only if it has exactly two commas and uses the name of the field in
-// its oldest unit.
+// dcgm-exporter accepts a line in the counters CSV file only if the line has exactly two commas and
+// names the field as it was named in its oldest unit.
 func TestLinesOfCountersAreAcceptedByExporters(t *testing.T) {
 	for _, f := range Exporter.Fields() {
 		if AdviceFor(f.ID).Help == "" {
@@ -431,8 +431,8 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// DCGM 4.7 exposes the fields 1613 to 1650 in base units. The same signals are computed from them
-// as from the older fields.
+// DCGM 4.7 exposes the fields 1613 to 1650 in base units. The signals computed from the fields in
+// base units are the same as those computed from the older fields.
 func TestTheFieldsInBaseUnitsOfDCGM47AreInTheTable(t *testing.T) {
 	for name, want := range map[string]struct {
 		field string
@@ -453,7 +453,7 @@ func TestTheFieldsInBaseUnitsOfDCGM47AreInTheTable(t *testing.T) {
 	}
 	for _, name := range []string{
 		"MEMORY_UTIL_RATIO", "GPU_LOW_UTIL_THROTTLE_SECONDS_TOTAL", "GPU_RELIABILITY_THROTTLE_SECONDS_TOTAL", "NVLINK_THROUGHPUT_BYTES_PER_SECOND",
-		"GPU_TEMP_LIMIT", "GPU_TEMP_MARGIN_CELSIUS", "GPU_TEMP_TLIMIT", // field 153 is a margin
+		"GPU_TEMP_LIMIT", "GPU_TEMP_MARGIN_CELSIUS", "GPU_TEMP_TLIMIT", // field 153 contains the margin to a temperature limit
 	} {
 		_, known := Exporter.Lookup("DCGM_FI_DEV_" + name)
 		assert.False(t, known, name)

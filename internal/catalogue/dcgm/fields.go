@@ -53,17 +53,18 @@ const (
 	fabricHealth   = "DCGM_FI_DEV_FABRIC_HEALTH_MASK"
 )
 
-// groups contains the fields of the table. Canonical names are from DCGM up to 4.5. The first alias
-// of each field is the name in DCGM 4.6. Lowercase names are from exporter 1.x. Names with base
-// units are newer: …_HERTZ and …_JOULES_TOTAL exist since DCGM 4.6.1; …_SECONDS_TOTAL and the
-// …_BYTES names of the frame buffer exist since 4.7. *_VIOLATION values are in nanoseconds in every
-// version, even if HELP differs. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if TYPE
-// differs.
+// groups contains the exporter's fields, grouped by topic. Canonical names are from DCGM 4.5 and
+// earlier. The first alias of each field is the name in DCGM 4.6. Lowercase names are from
+// dcgm-exporter 1.x. Names with base units were added later: …_HERTZ and …_JOULES_TOTAL in DCGM
+// 4.6.1, and …_SECONDS_TOTAL and the …_BYTES names of the frame buffer in DCGM 4.7. *_VIOLATION
+// values are in nanoseconds in every version, even if HELP states a different unit.
+// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if their TYPE is not gauge.
 //
 // There are three sets of NVLink error counters. NVLink 3 and earlier use …_ERROR_COUNT_TOTAL.
-// Hopper uses …_ERROR_DL_* and has no value in …_ERROR_COUNT_TOTAL. Blackwell uses
-// …_LINK_RECOVERY_*. The first and last sets are sums over all links. For the second set, DCGM
-// 4.6.0 calls NVML without specifying a link, although nvml.h requires one.
+// Hopper uses …_ERROR_DL_*, and its …_ERROR_COUNT_TOTAL fields have no value. Blackwell uses
+// …_LINK_RECOVERY_*. The counters in the first and third sets are sums over all links. For the
+// second set, DCGM 4.6.0 calls NVML without specifying a link, although nvml.h requires the caller
+// to specify a link.
 //
 // Omitted on purpose:
 //   - NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL, NVLINK_THROUGHPUT_BYTES_PER_SECOND), because
@@ -159,7 +160,8 @@ var groups = []group{
 	}},
 }
 
-// Signals that are computed from several fields, or whose value is not just a field's value.
+// The following signals are computed from several fields, or do not simply have the value of a
+// field.
 var (
 	utilization = []cat.Signal{{
 		Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral,
@@ -190,7 +192,8 @@ var (
 			Or("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS").
 			Or("DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY").Or("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"))
 
-	// In order of preference: a rate, the rate of a counter, and a coarse rate.
+	// An exposed rate is preferred to the rate of a counter, and the rate of a counter is preferred
+	// to a coarse rate.
 	pcieTX   = cat.First("DCGM_FI_PROF_PCIE_TX_BYTES").Or("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL")
 	pcieRX   = cat.First("DCGM_FI_PROF_PCIE_RX_BYTES").Or("DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL")
 	nvlinkTX = cat.First("DCGM_FI_PROF_NVLINK_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL")
@@ -217,7 +220,8 @@ var (
 	}
 )
 
-// RecoveryHealth returns the health for a GPU recovery action, or false if the action is unknown.
+// RecoveryHealth returns the health state for a GPU recovery action, or false if the action is
+// unknown.
 func RecoveryHealth(action float64) (cat.Health, bool) {
 	switch action {
 	case 0: // none
@@ -230,10 +234,10 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 	return 0, false
 }
 
-// FabricHealth returns the health for a mask of NVML_GPU_FABRIC_HEALTH_MASK_*. Bits 0 to 7 contain
-// four conditions of two bits each, where 1 means that the condition is true. Bits 8 and higher
-// contain the configuration state, where 2 and above are errors. A mask of 0 means that the driver
-// supports none of the conditions.
+// FabricHealth returns the health state for a value of NVML_GPU_FABRIC_HEALTH_MASK_*. Bits 0 to 7
+// contain four conditions of two bits each. A condition is true if the value of its two bits is 1.
+// Bits 8 to 11 contain the configuration state. A configuration state of 2 or higher is an error. A
+// mask of 0 means that the driver supports none of the conditions.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)
 	for shift := range 4 {
@@ -247,8 +251,9 @@ func FabricHealth(mask float64) (cat.Health, bool) {
 	return cat.HealthOK, m != 0
 }
 
-// engineOrUtil returns the engine's activity. If the activity is 0 although the driver reports
-// work, it returns the driver's utilization, because the device is not idle.
+// engineOrUtil returns the engine's activity. If the activity is 0 but the driver reports a
+// utilization above 0, engineOrUtil returns the driver's utilization, because the device is not
+// idle.
 func engineOrUtil(set int, v []float64) (float64, bool) {
 	if set == 0 && v[0] <= 0 && v[1] > 0 {
 		return v[1], true
@@ -269,7 +274,7 @@ func pcieCapacity(of *cat.Capacities, link []float64) float64 {
 
 func nvlinkCapacity(of *cat.Capacities, _ []float64) float64 { return of.NVLink }
 
-// in returns names of a field in another unit.
+// The function in returns the given names of a field together with the unit of their values.
 func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	for _, name := range names {
 		out = append(out, cat.Rescaled{Name: name, Unit: unit})
@@ -281,7 +286,8 @@ func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 
-// rarely marks the signals as optional, because DCGM needs additional profiling passes for them.
+// Signals that are passed to rarely become optional, because DCGM needs additional profiling passes
+// for them.
 func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s

@@ -13,8 +13,8 @@ func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 // IsMIGUUID reports whether text is a MIG device's UUID, MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
-// properUUID returns a UUID in the case that the driver uses. Some storage backends convert label
-// values to lowercase.
+// properUUID converts the prefix of a UUID to uppercase, as in the driver. Some storage backends
+// convert label values to lowercase.
 func properUUID(uuid string) string {
 	if kind, rest, found := strings.Cut(uuid, "-"); found && (kind == "gpu" || kind == "mig") {
 		return strings.ToUpper(kind) + "-" + rest
@@ -23,7 +23,7 @@ func properUUID(uuid string) string {
 }
 
 // BoardID returns the hw.id of a board. A UUID from an exporter may have the prefix of a board or
-// of a MIG device. If it has neither, BoardID adds the board's prefix.
+// of a MIG device. If the UUID has neither prefix, BoardID adds the prefix of a board.
 func BoardID(uuid string) string {
 	if uuid = properUUID(uuid); IsBoardUUID(uuid) || IsMIGUUID(uuid) {
 		return uuid

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// The roles of labels on rows that are not about a GPU.
+// The following labels occur only in rows that do not describe a GPU.
 const (
 	roleLink    = catalogue.RoleOwn + iota // the number of an NVLink
 	roleLinkGPU                            // the UUID of a link's GPU
@@ -18,10 +18,11 @@ const (
 	roleCPU                                // the number of a CPU or a CPU core
 )
 
-// labels contains the exporter's labels. The node's label is Hostname up to 4.8.2 and hostname in
-// later versions. With --use-old-namespace, the labels are uuid, pod_name, pod_namespace, and
-// container_name. NVLink rows have gpu_uuid and model_name. uid is not listed, because every
-// version uses pod_uid for the pod's UID.
+// labels contains the exporter's labels. The label with the node's name is Hostname up to exporter
+// 4.8.2 and hostname in later versions. If the exporter runs with --use-old-namespace, it exposes
+// the labels uuid, pod_name, pod_namespace, and container_name. NVLink rows have the labels
+// gpu_uuid and model_name. The label uid is not listed, because every version uses pod_uid for the
+// pod's UID.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, roleLinkGPU: {"gpu_uuid"},
 	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},
@@ -66,17 +67,17 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	}
 	is := catalogue.Identity{Board: BoardID(uuid)}
 	if id := r.Get(catalogue.RoleInstanceID); id != "" && !isPodsInstance(r) {
-		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // other values are pod labels
+		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // any other value comes from a pod label
 			is.Instance, is.Number = id, int(n)
 		}
 	}
 	return is, catalogue.Accepted
 }
 
-// isPodsInstance reports whether the instance number is a pod label. The exporter exposes the
-// number only together with the instance's profile. It returns false for rows without a model name.
-// The exporter always exposes the model name, so another program has removed labels from such a
-// row.
+// isPodsInstance reports whether a row's instance number comes from a pod label. The exporter
+// exposes the instance number only together with the instance's profile. isPodsInstance returns
+// false for rows without a model name. The exporter always exposes the model name, so if the model
+// name is missing, another program has removed labels from the row.
 func isPodsInstance(r *catalogue.Row) bool {
 	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
 		return false
@@ -85,7 +86,7 @@ func isPodsInstance(r *catalogue.Row) bool {
 	return h.Pod != "" && h.Namespace != ""
 }
 
-// blankText reports whether text is not a valid value of the role. Some rejected values are from
+// blankText reports whether a label value is invalid for the role. Some invalid values come from
 // pod labels.
 func blankText(role catalogue.Role, text string) bool {
 	switch role { //nolint:exhaustive // the other roles have no fixed form
@@ -104,7 +105,8 @@ var (
 	driverVersion = regexp.MustCompile(`^[1-9]\d{1,3}(\.\d{1,4}){0,3}$`)
 	// instanceProfile matches known and unknown profiles.
 	instanceProfile = regexp.MustCompile(`^(\d+c\.)?\d+g\.\d+gb`)
-	// serialNumber matches the serial numbers of boards. All known ones consist of digits.
+	// serialNumber matches the serial numbers of boards. All known serial numbers consist of
+	// digits.
 	serialNumber = regexp.MustCompile(`^(\d{1,20}|[0-9A-Z]{10,20})$`)
 )
 
@@ -126,8 +128,8 @@ func isNVIDIA(uuid, model string) bool {
 	return migs || LookupModel(model) != (Model{}) || hasWord(model, brands)
 }
 
-// otherVendors contains words in the names of other vendors' boards. brands contains words in the
-// names of NVIDIA's boards.
+// otherVendors contains words that occur in the names of other vendors' boards. brands contains
+// words that occur in the names of NVIDIA's boards.
 var (
 	otherVendors = []string{"mtt", "moore", "amd", "instinct", "radeon", "intel", "ascend", "metax", "hygon", "iluvatar"}
 	brands       = []string{"nvidia", "tesla", "quadro", "geforce", "rtx", "gtx", "titan", "grid"}
@@ -137,10 +139,11 @@ func hasWord(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(" "+text+" ", " "+w+" ") })
 }
 
-// IsExporter reports whether a container has the name of an exporter. The name is used if no other
-// label identifies the scraped pod: scrape configurations add the labels of the exporter's own pod
-// to rows of GPUs without a holder. The names are from the static manifests and the operator.
-// "exporter", the name in the Helm chart, is too general without the pod's name.
+// IsExporter reports whether a container has the name of an exporter. The container's name is used
+// if no other label identifies the scraped pod. Scrape configurations add the labels of the
+// exporter's own pod to the rows of GPUs without a holder. The known names are from the static
+// manifests and the operator. The name in the Helm chart, "exporter", is too general without the
+// pod's name.
 func IsExporter(h catalogue.Holder) bool {
 	container := cmp.Or(h.Container, h.Name)
 	switch container {

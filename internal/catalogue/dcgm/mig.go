@@ -10,7 +10,7 @@ import (
 var profileForm = regexp.MustCompile(`^(?:\d+c\.)?([1-7])g\.\d{1,4}gb(?:[+-](?:me|gfx|me\.all))*$`)
 
 // ProfileSlices returns the number of compute slices of a MIG profile, such as 1g.10gb, 1c.3g.40gb,
-// or 1g.5gb+me, or 0 if the argument is not a profile.
+// or 1g.5gb+me. It returns 0 if the argument is not a MIG profile.
 func ProfileSlices(profile string) int {
 	m := profileForm.FindStringSubmatch(profile)
 	if m == nil {
@@ -19,9 +19,9 @@ func ProfileSlices(profile string) int {
 	return int(m[1][0] - '0')
 }
 
-// ofFourSlices and ofSevenSlices contain words in the folded model names of boards that support MIG
-// with four or seven compute slices. The sources are the default configuration of the GPU
-// Operator's MIG manager and, for B300, NVIDIA's user guide.
+// ofFourSlices and ofSevenSlices contain words that occur in the folded model names of boards that
+// support MIG with four or seven compute slices. The sources are the default configuration of the
+// GPU Operator's MIG manager and, for B300, NVIDIA's user guide.
 var (
 	ofFourSlices  = []string{"a30", "rtx pro 6000"}
 	ofSevenSlices = []string{"a100", "gh200", "h20", "h100", "h200", "gb200", "b200", "b300"}
@@ -40,10 +40,10 @@ func ModelSlices(model string) (int, bool) {
 	return 0, false
 }
 
-// jobsOfBoard reports whether the jobs in the rows of a board's instances are jobs of the board,
-// because all instances have the same jobs. A file in --hpc-job-mapping-dir is named after the
-// board, or after the board and the instance. If it is named after the board, the row of every
-// instance contains the job.
+// jobsOfBoard reports whether the jobs in the rows of a board's instances are jobs of the entire
+// board. It returns true if all instances have the same jobs. A file in --hpc-job-mapping-dir is
+// named after a board, or after a board and an instance. The jobs in a file that is named after a
+// board appear in the rows of all instances of the board.
 func jobsOfBoard(instances [][]string) bool {
 	if len(instances) < 2 || len(instances[0]) == 0 {
 		return false

@@ -10,8 +10,8 @@ import (
 // unknown.
 type Model struct {
 	catalogue.Capacities
-	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have different error counters. 0
-	// means older or unknown.
+	// NVLinkGeneration is 4 for Hopper and 5 for Blackwell, which have different error counters. A
+	// value of 0 means that the generation is older or unknown.
 	NVLinkGeneration int
 	// Virtual is true for a virtual GPU, which shares its board's links.
 	Virtual bool
@@ -23,7 +23,8 @@ type Model struct {
 	WithoutProfiling bool
 }
 
-// models maps words in the folded model name to properties. The first match is used.
+// models maps words in the folded model name to the properties of the model. The first match is
+// used.
 //
 // Capacities are from NVIDIA's data sheets. If a data sheet states the sum of both directions, the
 // capacity is half of it. If the link width or the bridge of a model differs between machines (L4,
@@ -31,8 +32,8 @@ type Model struct {
 // than a wrong one.
 //
 // According to the data sheets, the following boards have no NVLink: Ada boards, RTX PRO boards,
-// data center boards below A30, and workstation boards below RTX A4500. GeForce 2070 SUPER, 2080,
-// 3090, and their Ti models have NVLink through a bridge.
+// data center boards below the A30, and workstation boards below the RTX A4500. The GeForce 2070
+// SUPER, 2080, and 3090 and their Ti models have NVLink through a bridge.
 //
 // DCGM can profile Volta and later boards, except GeForce boards before RTX 50 (according to NVIDIA
 // in DCGM issue 234).
@@ -72,7 +73,7 @@ var models = []struct {
 	}},
 }
 
-// LookupModel returns what is known about a board with the given model name.
+// LookupModel returns the known properties of the board model with the given name.
 func LookupModel(name string) Model {
 	folded := catalogue.FoldModel(name)
 	if virtual.MatchString(folded) {
@@ -90,5 +91,5 @@ func LookupModel(name string) Model {
 // precedes the vGPU type. In later drivers, the type ends with the memory size in GB and the series
 // (A, B, C, or Q): A100-10C, H100-1-10CME (with media engines), RTX6000-Ada-48Q.
 // DCGM_FI_DEV_VGPU_LICENSE_STATUS does not prove that a GPU is virtual: it is in default lists, is
-// 0 in a virtual machine without a license, and may exist for a passed-through board.
+// 0 in a virtual machine without a license, and may also be exposed for a passed-through board.
 var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

@@ -8,17 +8,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// pluginIDForm matches the device IDs of device plugins without a suffix ::N. NVIDIA's plugin has
-// IDs for a GPU, for a MIG device, and for a MIG device with a driver before R470. GKE's plugin has
-// IDs for a GPU, for a MIG device, and for shares of either.
+// pluginIDForm matches the device IDs of device plugins after the optional suffix ::N has been
+// removed. NVIDIA's plugin uses one form for GPUs and two forms for MIG devices, one of which is
+// for drivers before R470. GKE's plugin uses different forms for GPUs, MIG devices, and shares of
+// either.
 var pluginIDForm = func() *regexp.Regexp {
 	const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 	return regexp.MustCompile(`^(?:(GPU-` + uuid + `)|(MIG-` + uuid + `)|MIG-(GPU-` + uuid + `)/(\d{1,4})/\d{1,4}` +
 		`|(nvidia(?:0|[1-9]\d{0,3}))(?:/gi(\d{1,4}))?(/vgpu\d{1,4})?)$`)
 }()
 
-// PluginID parses the device ID of a device plugin. If the form is unknown, it sets only Raw,
-// because a wrong device is worse than none.
+// PluginID parses the device ID of a device plugin. If the form of the ID is unknown, PluginID sets
+// only Raw, because a wrong device is worse than none.
 func PluginID(id string) catalogue.PluginID {
 	out := catalogue.PluginID{Raw: id}
 	base, slot, shared := strings.Cut(id, "::")

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podLabels are names of pod labels that also have a role in the table. The exporter does not use
-// these spellings, or does not use them on these rows.
+// podLabels contains names of pod labels to which the table assigns a role. The exporter itself
+// does not use these names on the rows of this test.
 var podLabels = []string{
 	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
 	"pod_name", "pod_namespace", "container_name", "podname", "Pod", "NAMESPACE", "Container", "uid", "POD_UID",
@@ -22,7 +22,8 @@ var podLabels = []string{
 	"GPU_I_ID", "GPU_I_PROFILE", "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "DCGM_FI_DEV_SERIAL", "DCGM_FI_DEV_BOARD_SERIAL",
 }
 
-// Up to 4.8.2, the exporter exposes pod labels without a prefix (dcgm-exporter#423, #529, #585).
+// Up to version 4.8.2, the exporter exposes pod labels without a prefix (dcgm-exporter#423, #529,
+// #585).
 func TestAPodLabelThatAUserSetChangesNothing(t *testing.T) {
 	own := map[string]string{
 		"UUID": "GPU-1", "Hostname": "n1", "modelName": "NVIDIA L40S", "device": "nvidia0",
@@ -120,7 +121,8 @@ func TestOnlyRowsWithoutAUUIDAreAboutLinksSwitchesOrCPUs(t *testing.T) {
 	}
 }
 
-// The label names for holders differ between exporter versions, and Prometheus renames them.
+// The label names for holders differ between exporter versions, and Prometheus may rename the
+// labels.
 func TestTheExportersOwnLabelsNameTheHolder(t *testing.T) {
 	const (
 		target = " job=dcgm instance=10.0.0.1:9400 pod=exp-1 namespace=mon container=exporter"
@@ -151,7 +153,7 @@ func TestTheExportersOwnLabelsNameTheHolder(t *testing.T) {
 	assert.False(t, held)
 }
 
-// row returns a row with labels in the format name=value.
+// row returns a row with the given labels, each in the format name=value.
 func row(labels string) *catalogue.Row {
 	r := catalogue.NewRow(Exporter)
 	for l := range strings.FieldsSeq(labels) {

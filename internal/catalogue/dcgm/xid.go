@@ -2,8 +2,8 @@ package dcgm
 
 import "slices"
 
-// The edition of NVIDIA's XID catalog on which the table is based. In July 2026, with the
-// documentation of driver 610, it was still current.
+// The following constants identify the edition of NVIDIA's XID catalog on which the table is based.
+// This edition was still current in July 2026, when the documentation of driver 610 was published.
 const (
 	// XIDCatalogueDate is the date of the catalog's last change.
 	XIDCatalogueDate = "2025-09-30"
@@ -19,21 +19,23 @@ const (
 	ActionUnstated Action = iota
 	// ActionNone means that no immediate action is required.
 	ActionNone
-	// ActionRestartApp restarts the program that used the GPU.
+	// ActionRestartApp recommends restarting the program that used the GPU.
 	ActionRestartApp
-	// ActionRestartVM restarts the virtual machine that has the GPU.
+	// ActionRestartVM recommends restarting the virtual machine that has the GPU.
 	ActionRestartVM
-	// ActionResetGPU resets the GPU.
+	// ActionResetGPU recommends resetting the GPU.
 	ActionResetGPU
-	// ActionRebootNode restarts the machine.
+	// ActionRebootNode recommends rebooting the node.
 	ActionRebootNode
-	// ActionCheckConnections checks the board's seat and cables.
+	// ActionCheckConnections recommends checking that the board is seated correctly and that its
+	// cables are connected.
 	ActionCheckConnections
-	// ActionUpdateSoftware updates driver and firmware.
+	// ActionUpdateSoftware recommends updating the driver and the firmware.
 	ActionUpdateSoftware
-	// ActionWorkflow follows an NVIDIA workflow that depends on more than the code; see XID.Note.
+	// ActionWorkflow recommends following an NVIDIA workflow that depends on more than the code;
+	// see XID.Note.
 	ActionWorkflow
-	// ActionContactSupport contacts the support of the hardware vendor.
+	// ActionContactSupport recommends contacting the hardware vendor's support.
 	ActionContactSupport
 )
 
@@ -64,9 +66,10 @@ type XID struct {
 	Meaning string
 	// Action is the immediate action.
 	Action Action
-	// Note explains what the action depends on, or contains additional advice. It is usually empty.
+	// Note explains what the action depends on, or contains additional advice. Note is usually
+	// empty.
 	Note string
-	// Fatal is true if only a reset of the GPU or a reboot of the node ends the error.
+	// Fatal is true if the error persists until the GPU is reset or the node is rebooted.
 	Fatal bool
 	// Undecided is true if the code alone does not determine whether the error is fatal.
 	Undecided bool
@@ -195,12 +198,13 @@ const lastXID = 172
 var (
 	// fatalWorkflows are the codes whose workflow always ends in a reset or a reboot.
 	fatalWorkflows = []int{48, 74, 150}
-	// undecided contains two kinds of codes: codes for which the message or the use of the GPU
-	// determines whether a reset is needed, and two failures without an action in the catalog.
+	// undecided contains the codes for which the message or the use of the GPU determines whether a
+	// reset is needed. It also contains the codes of two failures for which the catalog names no
+	// action.
 	undecided = []int{144, 145, 146, 149, 154, 159, 167, 169}
 )
 
-// xids contains the catalog entries indexed by code. 0 is not a code.
+// xids contains the catalog entries indexed by code. No XID has the code 0.
 var xids = func() (table [lastXID + 1]XID) {
 	for _, r := range xidRows {
 		for _, code := range r.codes {

@@ -31,15 +31,15 @@ func BoardOf(id string) string { return dcgm.BoardOf(id) }
 // InstanceID returns the hw.id of a board's instance with the given number.
 func InstanceID(board, instance string) string { return dcgm.InstanceID(board, instance) }
 
-// usualSlices is the number of compute slices of a board whose model is not known.
+// usualSlices is the assumed number of compute slices of a board whose model is unknown.
 const usualSlices = 7
 
 // PluginID parses the device ID of a device plugin.
 func PluginID(id string) catalogue.PluginID { return dcgm.PluginID(id) }
 
 // Slices returns the number of compute slices of an instance with the given profile, or 0 if the
-// number is unknown. If all instances of the vendor's boards have the same size, an instance is one
-// slice.
+// number is unknown. If all instances of the vendor's boards have the same size, each instance
+// counts as one slice.
 func Slices(vendor, profile string) int {
 	if EqualParts(vendor) {
 		return 1
@@ -47,8 +47,9 @@ func Slices(vendor, profile string) int {
 	return dcgm.ProfileSlices(profile)
 }
 
-// BoardSlices returns the number of compute slices of a board. reported is the number of instances
-// in an instance's row, or "". seen is the largest number of instances seen so far.
+// BoardSlices returns the number of compute slices of a board. The argument reported is the number
+// of instances in an instance's row, or "". The argument seen is the largest number of instances
+// seen so far.
 func BoardSlices(vendor, model, reported string, seen int) int {
 	if x := equalParts(vendor); x != nil {
 		return x.EqualParts(reported, seen)
@@ -60,10 +61,11 @@ func BoardSlices(vendor, model, reported string, seen int) int {
 }
 
 // EqualParts reports whether all instances of a vendor's boards have the same size and together
-// make up the board. If so, instances that are not listed count as well.
+// make up the board. If so, instances that the exporter does not list count as well.
 func EqualParts(vendor string) bool { return equalParts(vendor) != nil }
 
-// equalParts returns the exporter of a vendor for which EqualParts returns true, or nil.
+// equalParts returns the vendor's exporter if EqualParts returns true for the vendor, and nil
+// otherwise.
 func equalParts(vendor string) *catalogue.Exporter {
 	for _, x := range All {
 		if x.EqualParts != nil && strings.EqualFold(x.Vendor, vendor) {
@@ -85,8 +87,8 @@ var agents = []string{
 	"otelcol-gpu", "koordlet",
 }
 
-// IsMonitoringAgent reports whether a container has the name of an exporter or another monitoring agent.
-// Such a container has access to every device but holds none.
+// IsMonitoringAgent reports whether a container has the name of an exporter or another monitoring
+// agent. A monitoring agent has access to every device but holds none.
 func IsMonitoringAgent(h catalogue.Holder) bool {
 	return IsExporter(h) || slices.ContainsFunc(agents, func(agent string) bool {
 		return h.Container == agent || h.Name == agent || h.Pod == agent || strings.HasPrefix(h.Pod, agent+"-")

@@ -43,8 +43,8 @@ func TestFieldsThatAreStatesAreFlags(t *testing.T) {
 	assert.NotZero(t, fields)
 }
 
-// This must be true even if another exporter, such as dcgm-exporter, owns all names with the same
-// prefix.
+// A field's name must belong to the field's exporter even if another exporter, such as
+// dcgm-exporter, owns all names with the same prefix.
 func TestTheNameOfAFieldBelongsToTheExporterOfTheField(t *testing.T) {
 	owned := 0
 	for _, x := range All {

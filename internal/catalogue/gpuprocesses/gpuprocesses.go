@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table for these exporters.
+// Exporter is the table for exporters that list processes.
 var Exporter = cat.New(cat.Exporter{
 	Name:        "host-PID exporter",
 	Groups:      groups,
@@ -34,9 +34,9 @@ var Exporter = cat.New(cat.Exporter{
 // usualNames are the usual names of the exporters' containers and pods.
 var usualNames = []string{"gpu-pod-exporter", "nvidia-gpu-exporter"}
 
-// groups contains the fields of the table. The first name is from the host-PID exporter, whose rows
-// name the container but no device. The second name is from nvidia_gpu_exporter, whose rows name
-// the device but no container.
+// groups contains the only field of the exporters. The first name is from the host-PID exporter,
+// whose rows name the container but no device. The second name is from nvidia_gpu_exporter, whose
+// rows name the device but no container.
 var groups = []cat.Group{{Title: "Memory of processes", Fields: []cat.Field{{
 	Name: "gpu_pod_memory_used_bytes", Unit: cat.Byte, Aliases: []string{"nvidia_smi_compute_app_used_memory_bytes"},
 	Gives: []cat.Signal{{Metric: signal.ProcessGPUMemoryUsage, By: cat.ByProcesses}},
@@ -49,8 +49,8 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPodUID: {"exported_pod_uid"},
 }
 
-// blank reports whether the host-PID exporter writes the text for processes outside known
-// containers.
+// blank reports whether text is a value that the host-PID exporter exposes for processes outside
+// known containers.
 func blank(role cat.Role, text string) bool {
 	switch role {
 	case cat.RolePod, cat.RoleNamespace, cat.RoleContainer, cat.RoleRelayedPod, cat.RoleRelayedNamespace, cat.RoleRelayedContainer:

@@ -1,6 +1,6 @@
-// Package hami contains the catalogue tables for HAMi's vGPU monitor and HAMi's scheduler. The
-// monitor reports how much of a shared GPU each container uses. The scheduler reports what it
-// reserved for containers.
+// Package hami contains the catalogue table for HAMi's vGPU monitor and HAMi's scheduler. The
+// monitor reports how much of a shared GPU each container uses. The scheduler reports how much of a
+// shared GPU it reserved for each container.
 package hami
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Exporter is the table for the monitor.
+// Exporter is the table for HAMi's vGPU monitor and HAMi's scheduler.
 var Exporter = cat.New(cat.Exporter{
 	Name:         "HAMi vGPU monitor",
 	Groups:       groups,
@@ -35,10 +35,11 @@ const (
 	allocated = "hami_vgpu_memory_allocated_bytes"
 )
 
-// groups contains the fields of the table. The aliases are the names before release 2.9, which the
-// monitor still exposes if configured. The memory is what HAMi itself counted as allocated, which
-// excludes CUDA contexts. The breakdown by part had the TYPE counter, and its labels change with
-// the value. The scheduler's rows contain the pod's name and the container's index.
+// groups contains the exporter's fields, grouped by topic. The aliases are the names before release
+// 2.9, which the monitor still exposes if configured to do so. The memory usage is what HAMi itself
+// counted as allocated, which excludes CUDA contexts. The breakdown of the memory usage was exposed
+// with the TYPE counter, and its labels change whenever its value changes. The scheduler's rows
+// contain the pod's name and the container's index.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
@@ -72,7 +73,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
+// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the boards' exporter provides it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,

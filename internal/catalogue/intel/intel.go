@@ -27,9 +27,9 @@ var Exporter = cat.New(cat.Exporter{
 	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
 })
 
-// groups contains the fields of the table. Names are from OTLP, and aliases are from the Prometheus
-// endpoint. Engines overlap: the group of all engines is preferred to the group of compute engines,
-// and the two are never added.
+// groups contains the exporter's fields, grouped by topic. Names are the metric names in OTLP, and
+// aliases are the metric names on the Prometheus endpoint. The values of overlapping engine groups
+// are never added: the value of all engines is preferred to the value of the compute engines.
 //
 // Other hw.* metrics of xpumd are dropped, so that their series do not mix with this distribution's
 // series.
@@ -104,8 +104,8 @@ func io(direction string) cat.Field {
 	}
 }
 
-// sensors returns the fields of two sensors: the sensor of the card, which includes the package,
-// and the sensor of the package.
+// sensors returns the fields of two sensors: the card's sensor, whose values include the package,
+// and the package's sensor.
 func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric) []cat.Field {
 	field := func(where string) cat.Field {
 		return cat.Field{Name: name + "{" + where + "}", Unit: unit, Kind: kind, Aliases: cat.Names(alias), Cut: cat.Names(where)}
@@ -115,7 +115,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
+// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the current reasons are exposed":        {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
 	"only for sensors, not for the device":        {signal.HwStatus},
@@ -131,7 +131,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 
 const (
 	roleDomain      = cat.RoleOwn + iota // the clock domain
-	roleAggregation                      // how the values in an interval were aggregated
+	roleAggregation                      // how the values within an interval were aggregated
 )
 
 // labels contains the OTLP attribute names and their spellings in Prometheus.
@@ -159,8 +159,9 @@ var labels = func() map[cat.Role][]string {
 // pciVendor is Intel's PCI vendor ID in hexadecimal.
 const pciVendor = "8086"
 
-// claims reports whether the labels belong to xpumd. The metric names are not sufficient: they are
-// from the semantic conventions for hardware, which this distribution's metrics also use.
+// claims reports whether a row's labels are those of xpumd. The metric names do not identify xpumd,
+// because they are from the semantic conventions for hardware, which this distribution's metrics
+// also follow.
 func claims(r *cat.Row) bool {
 	vendor := strings.ToLower(strings.TrimSpace(r.Get(cat.RoleVendor)))
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" &&
@@ -168,7 +169,7 @@ func claims(r *cat.Row) bool {
 }
 
 // identify returns the device of a row, which is the board or one of its tiles. It accepts a row
-// about a clock only if the row contains the mean of the GPU's clock.
+// with a clock frequency only if the frequency is the mean frequency of the GPU's clock.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(roleDomain), r.Get(roleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

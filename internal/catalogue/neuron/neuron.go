@@ -19,16 +19,16 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:         gaps,
 	TurnOn:       "neuroncore_counters and memory_used in the configuration of neuron-monitor. A node on which no process uses a Neuron device shows none of them.",
 
-	Claims:     func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }, // some of its names are not unique
+	Claims:     func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }, // other exporters use some of the same metric names
 	Labels:     labels,
 	Identify:   identify,
 	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
 	Hooks:      cat.Hooks{Capacities: func(model string) cat.Capacities { return cat.Capacities{Memory: memory[model]} }},
 })
 
-// groups contains the fields of the table. A row describes a process (runtime_tag) on one core, or
-// a process on all devices of the machine. Signals are computed from rows of the second kind only
-// if the machine has one device.
+// groups contains the exporter's fields, grouped by topic. A row describes a process (runtime_tag)
+// on one core, or a process on all devices of the machine. Rows that describe a process on all
+// devices are used only if the machine has one device.
 //
 // Omitted on purpose:
 //   - hardware_ecc_events_total, because the script adds up values that may already be totals
@@ -69,13 +69,13 @@ const (
 
 var usage = [][]string{{ofCores}, {ofProcesses + "{neuron_device}"}}
 
-// memory maps models to the size of a device's memory in bytes. The script exposes the size only on
-// a row that does not name a device.
+// memory maps models to the size of a device's memory in bytes. The script exposes the memory size
+// only in a row that does not name a device.
 var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, "Trainium": 32 << 30, "Trainium2": 96 << 30}
 
 func size(of *cat.Capacities, _ []float64) float64 { return of.Memory }
 
-// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
+// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwPower,
@@ -89,7 +89,7 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"processes have no pod labels":         {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// roleMachine is the type of the machine that contains the device.
+// roleMachine is the role of the label that contains the machine's type.
 const roleMachine = cat.RoleOwn
 
 var labels = map[cat.Role][]string{
@@ -101,7 +101,7 @@ var labels = map[cat.Role][]string{
 type family struct {
 	model string
 	cores uint64 // per device; 0 if the number is configurable
-	// single lists the sizes that have only one device.
+	// single lists the instance sizes that have only one device.
 	single []string
 }
 
@@ -113,9 +113,9 @@ var families = map[string]family{
 	"trn2":  {"Trainium2", 0, []string{"3xlarge"}},
 }
 
-// identify returns the device of a row. A row that names a core is about the core, which is an
-// instance of a device. Memory and error rows are about the device. If the number of cores per
-// device is configurable, each core is treated as a device.
+// identify returns the device of a row. A row that contains memory or errors describes a device.
+// Any other row that names a core describes the core, which is an instance of a device. If the
+// number of cores per device is configurable, each core is treated as a device.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	machine := r.Get(cat.RoleUUID)
 	class, size, _ := strings.Cut(r.Get(roleMachine), ".")

@@ -6,18 +6,19 @@ import (
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// fromWorkload are the fields that the workload reports. In rows of these fields, accelerator_id
-// numbers the chips of the entire slice. In other rows, accelerator_id numbers the node's chips,
-// and every pod on the node has a copy of the row.
+// fromWorkload contains the names of the fields that the workload reports. In the rows of these
+// fields, accelerator_id contains the chip's number within the entire TPU slice. In other rows,
+// accelerator_id contains the chip's number within the node, and every pod on the node has a copy
+// of the row.
 var fromWorkload = []string{duty, used, total}
 
 // machine contains the chip numbers in the rows of one machine.
 type machine struct {
-	// chips contains the node's chip numbers with their identities. slice contains the slice's chip
-	// numbers. Both are sorted and have no duplicates.
+	// chips contains the chip numbers within the node and the identities of the chips. slice
+	// contains the chip numbers within the TPU slice. Both lists are sorted and have no duplicates.
 	chips []chip
 	slice []int
-	// holder is one of the holders of the chips. shared is true if there are several holders.
+	// holder is one of the holders of the chips. shared is true if the chips have several holders.
 	holder *cat.Holder
 	shared bool
 }
@@ -27,9 +28,9 @@ type chip struct {
 	identity *cat.Identity
 }
 
-// resolve maps the chip numbers of the slice to the chip numbers of the node by their order. If
-// both numberings have the same number of chips, the nth chip of the slice is the nth chip of the
-// node. If the machine has several holders, the holder in a copied row is ambiguous.
+// resolve maps the chip numbers within the TPU slice to the chip numbers within the node. The two
+// sorted lists of chip numbers are matched in order if they have the same length. If the machine
+// has several holders, the holder in a copied row is ambiguous.
 func resolve(rows []*cat.Reading) {
 	machines := map[string]*machine{}
 	for _, r := range rows {

@@ -19,7 +19,7 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:    gaps,
 	TurnOn:  "duty_cycle and the memory come from the workload: a chip without one has no rows of them.",
 
-	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // the exporter's metric names are generic
+	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // the metric names are not specific to the exporter
 	Labels:   labels,
 	Identify: identify,
 	IsExporter: func(h cat.Holder) bool {
@@ -28,10 +28,11 @@ var Exporter = cat.New(cat.Exporter{
 	Hooks: cat.Hooks{Resolve: resolve},
 })
 
-// groups contains the fields of the table. The plugin exposes each value twice: with pod labels,
-// and without them for the device, under a name that ends with _node. The workload reports
-// utilization and memory, so an idle chip has no rows for them. The other values are measured on
-// the host. The rows from the workload and from the host number the chips differently; see resolve.
+// groups contains the exporter's fields, grouped by topic. The plugin exposes each value twice:
+// once with pod labels, and once without pod labels, for the device, under a name that ends with
+// _node. The workload reports utilization and memory, so an idle chip has no rows for them. The
+// other values are measured on the host. Rows from the workload and rows from the host number the
+// chips differently; see resolve.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -49,7 +50,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the metrics that only other exporters provide, with the reasons why they are missing.
+// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
