@@ -24,10 +24,10 @@ type SharedRows string
 const (
 	// SharedRowsPerProcess keeps the device's own sample of FB_USED and GPU_UTIL and adds one
 	// sample per pod, which measures the pod's processes. All other fields are copied to each pod.
-	// Exporters since 4.5.3-4.8.2 do this.
+	// Exporters 4.5.3-4.8.2 and later expose shared devices in this way.
 	SharedRowsPerProcess SharedRows = "per-process"
-	// SharedRowsCopies copies all fields of the device to each pod. Exporters before 4.5.3-4.8.2 do
-	// this.
+	// SharedRowsCopies copies all fields of the device to each pod. Exporters before 4.5.3-4.8.2
+	// expose shared devices in this way.
 	SharedRowsCopies SharedRows = "copies"
 )
 
@@ -39,19 +39,20 @@ type Config struct {
 	Style Style
 	// Fields is the set of counters.
 	Fields FieldSet
-	// Nodes is the number of nodes, with one exporter each. GPUs is the number of GPUs per node.
+	// Nodes is the number of nodes. Each node has one exporter. GPUs is the number of GPUs per
+	// node.
 	Nodes, GPUs int
-	// MIG is the number of 1g instances on every GPU, from 1 to 7. If it is 0, the scenario
+	// MIG is the number of 1g instances on every GPU, from 1 to 7. If MIG is 0, the scenario
 	// determines the number.
 	MIG int
 	// Links is the number of NVLinks per GPU.
 	Links int
 	// SharedRows determines how shared devices are exposed.
 	SharedRows SharedRows
-	// PodUID is the exporter's flag --kubernetes-enable-pod-uid.
+	// PodUID is the value of the exporter's flag --kubernetes-enable-pod-uid.
 	PodUID bool
-	// CollectInterval is how long the exporter serves the same values. If it is 0, the values
-	// change with every scrape.
+	// CollectInterval is how long the exporter serves the same values. If CollectInterval is 0, the
+	// values change with every scrape.
 	CollectInterval time.Duration
 }
 
@@ -70,7 +71,7 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// Limits for a Config. They allow a large cluster on one port.
+// The following limits of a Config allow a large cluster on one port.
 const (
 	maxNodes           = 10000
 	maxGPUs            = 64
@@ -78,8 +79,8 @@ const (
 	maxCollectInterval = time.Hour
 )
 
-// refused returns the error for a value that is not allowed. setting is the dcgmsim flag without
-// dashes, or the name of the field if there is no flag.
+// refused returns the error for a value that is not allowed. The argument setting is the name of
+// the dcgmsim flag without dashes, or the name of the Config field if there is no flag.
 func refused(setting string, value any, allowed string, args ...any) error {
 	return fmt.Errorf("%s: %q: want %s", setting, fmt.Sprint(value), fmt.Sprintf(allowed, args...))
 }
@@ -128,7 +129,8 @@ func (c *Config) Validate() error {
 	return c.validateStyle()
 }
 
-// validateStyle returns an error for settings that exporters of the style do not support.
+// validateStyle returns an error for a setting that exporters of the configured style do not
+// support.
 func (c *Config) validateStyle() error {
 	if err := between("links", c.Links, 0, c.Style.hardware().links); err != nil {
 		return err

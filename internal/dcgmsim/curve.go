@@ -18,7 +18,8 @@ type point struct {
 type curve struct {
 	period time.Duration
 	points []point
-	// before[i] is the integral from 0 to points[i].at, in units of the value times seconds.
+	// before[i] is the integral of the curve from 0 to points[i].at. Its unit is the unit of the
+	// value multiplied by seconds.
 	before []float64
 }
 
@@ -42,7 +43,7 @@ func (c *curve) segment(u time.Duration) int {
 	return sort.Search(len(c.points), func(i int) bool { return c.points[i].at > u }) - 1
 }
 
-// at returns the value at time u, which must not be negative.
+// at returns the curve's value at time u, which must not be negative.
 func (c *curve) at(u time.Duration) float64 {
 	u %= c.period
 	i := c.segment(u)
@@ -50,7 +51,8 @@ func (c *curve) at(u time.Duration) float64 {
 	return a.value + (b.value-a.value)*float64(u-a.at)/float64(b.at-a.at)
 }
 
-// integral returns the integral from 0 to u, in units of the value times seconds.
+// integral returns the integral of the curve from 0 to u. Its unit is the unit of the value
+// multiplied by seconds.
 func (c *curve) integral(u time.Duration) float64 {
 	whole := float64(u / c.period)
 	u %= c.period
@@ -64,8 +66,8 @@ type span struct {
 	from, to time.Duration
 }
 
-// pulses divides [from, to) into steps and returns one span at the beginning of each step. Each
-// span has the length on.
+// pulses divides the interval between the first two arguments into steps of equal length. It
+// returns one span at the beginning of each step. The last argument is the length of each span.
 func pulses(from, to, step, on time.Duration) []span {
 	var out []span
 	for at := from; at < to; at += step {
@@ -79,8 +81,8 @@ func pulses(from, to, step, on time.Duration) []span {
 type gate struct {
 	period time.Duration
 	spans  []span
-	// before[i] is how long the gate is on between 0 and spans[i].from. The last element is how
-	// long it is on in one period.
+	// before[i] is how long the gate is on between 0 and spans[i].from. The last element of before
+	// is how long the gate is on in one period.
 	before []time.Duration
 }
 
@@ -141,8 +143,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	perPeriod := int64(len(g.spans))
 	local := int64(g.after(u % g.period))
 	if g.spans[0].from == 0 {
-		// An edge at the start of a period is counted at the end of the previous period. It is not
-		// an edge if the gate is still on at the end of that period.
+		// An edge at the start of a period is counted at the end of the previous period. If the
+		// gate is still on at the end of the previous period, there is no edge.
 		local--
 		if g.spans[len(g.spans)-1].to == g.period {
 			perPeriod--
@@ -151,8 +153,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	return int64(u/g.period)*perPeriod + local
 }
 
-// union returns a gate that is on while any of the gates is on. All gates must have the same period
-// or be zero.
+// union returns a gate that is on while at least one of the given gates is on. The given gates must
+// be zero or have the same period.
 func union(gates ...gate) gate {
 	var spans []span
 	var period time.Duration
@@ -163,7 +165,7 @@ func union(gates ...gate) gate {
 	return newGate(period, spans...)
 }
 
-// events are times that repeat in each period.
+// events contains the times of events that occur again in each period.
 type events struct {
 	period time.Duration
 	times  []time.Duration

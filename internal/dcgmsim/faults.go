@@ -7,14 +7,15 @@ import "time"
 // without it.
 const faultBegins, faultEnds = 10, 40
 
-// fault returns a curve with the value faulty during the fault and usual at all other times.
+// fault returns a curve that has the second value during the fault and the first value at all other
+// times.
 func (s script) fault(usual, faulty float64) curve {
 	return newCurve(s.at(0, usual), s.at(faultBegins, usual), s.at(faultBegins, faulty), s.at(faultEnds, faulty), s.at(faultEnds, usual), s.at(60, usual))
 }
 
 func (s script) duringFault() gate { return s.gate(s.on(faultBegins, faultEnds)) }
 
-// spinning is a device of a job that keeps polling for a rank that does not respond.
+// spinning is the story of a device whose job keeps polling a rank that does not respond.
 func (s script) spinning() *story {
 	return &story{
 		load: s.fault(.85, .99), memory: s.flat(.7), power: s.fault(.6, .2), temperature: s.fault(60, 48), clock: s.flat(1),
@@ -22,7 +23,8 @@ func (s script) spinning() *story {
 	}
 }
 
-// latchedUtilization is a free device that reports a utilization of 1 although nothing is running.
+// latchedUtilization is the story of a free device that reports a utilization of 1 although nothing
+// is running.
 func (s script) latchedUtilization() *story {
 	return &story{
 		load: s.fault(0, 1), memory: s.flat(0), power: s.flat(0), temperature: s.flat(31), clock: s.flat(.175),
@@ -31,8 +33,8 @@ func (s script) latchedUtilization() *story {
 	}
 }
 
-// slowDevice is a device of a job. The hardware reduces the device's clock because the device is
-// too hot.
+// slowDevice is the story of a device that a job uses. The hardware reduces the device's clock
+// because the device is too hot.
 func (s script) slowDevice() *story {
 	hot := s.duringFault()
 	return &story{
@@ -41,8 +43,8 @@ func (s script) slowDevice() *story {
 	}
 }
 
-// memoryDegrading is a device with corrected memory errors and with memory rows that will be
-// remapped at the next reset.
+// memoryDegrading is the story of a device with corrected memory errors and with memory rows that
+// will be remapped at the next reset.
 func (s script) memoryDegrading() *story {
 	st := s.healthy()
 	st.sbe = events{period: s.time(60)}
@@ -53,15 +55,15 @@ func (s script) memoryDegrading() *story {
 	return st
 }
 
-// frozenTelemetry is a busy device whose exported values stop changing.
+// frozenTelemetry is the story of a busy device whose exposed values stop changing.
 func (s script) frozenTelemetry() *story {
 	st := s.healthy()
 	st.frozen = s.duringFault()
 	return st
 }
 
-// shown returns the time of the values that the exporter exposes at time t. This is t itself, or
-// the time at which the values froze.
+// shown returns the time of the values that the exporter exposes at time t. If the values are
+// frozen, shown returns the time at which they froze. Otherwise, it returns t.
 func (g *gpu) shown(t time.Duration) time.Duration {
 	frozen := &g.story.frozen
 	if len(frozen.spans) == 0 {

@@ -77,7 +77,8 @@ const (
 	quantities
 )
 
-// number is a field's value with DCGM's type. The exporter formats integers and floats differently.
+// number is a field's value. DCGM's type of the value is stored as well, because the exporter
+// formats integers and floats differently.
 type number struct {
 	int    int64
 	float  float64
@@ -87,7 +88,8 @@ type number struct {
 
 func integer(v int64) number { return number{int: v, valid: true} }
 
-// double rounds to six decimals, as "%f" does, so that every style exposes the same value.
+// double returns a float that is rounded to six decimals, as by "%f", so that every style exposes
+// the same value.
 func double(v float64) number {
 	return number{float: math.Round(v*1e6) / 1e6, double: true, valid: true}
 }
@@ -103,16 +105,16 @@ func (n number) value() float64 {
 type field struct {
 	quantity        quantity
 	name, typ, help string
-	// convert converts the value to another unit. If it is nil, the value is unchanged.
+	// convert converts the value to another unit. If convert is nil, the value is unchanged.
 	convert func(number) number
 }
 
-// ofGPUs are the quantities that are missing if MIG is enabled. All other quantities of a board are
-// repeated for every instance.
+// ofGPUs lists the quantities that are missing if MIG is enabled. All other quantities of a board
+// are repeated for every instance.
 var ofGPUs = []quantity{gpuUtil, memCopyUtil, encUtil, decUtil}
 
-// times returns a function that multiplies an integer by a factor. times, millijoules, and percent
-// convert values to the base units of DCGM 4.7.
+// times returns a function that multiplies an integer by a factor. The functions times,
+// millijoules, and percent convert values to the base units of DCGM 4.7.
 func times(factor int64) func(number) number {
 	return func(n number) number { return integer(n.int * factor) }
 }
@@ -126,9 +128,9 @@ const (
 	mib     = 1 << 20
 )
 
-// csv is the union of the counters in all styles. It is sorted by DCGM's field ID, as in the
-// exporter's template. Names, types, and help texts are from the CSV files that the exporter ships.
-// Fields that are in no CSV file, not even in a comment, have our own help text.
+// csv contains the counters of all styles, sorted by DCGM's field ID as in the exporter's template.
+// Names, types, and help texts are from the CSV files that the exporter ships. If none of the CSV
+// files contain a field, not even in a comment, the help text is our own.
 var csv = []struct {
 	quantity        quantity
 	name, typ, help string
@@ -203,8 +205,9 @@ var csv = []struct {
 	{clockEventsTotal, "DCGM_EXP_CLOCK_EVENTS_TOTAL", counter, "Total clock events observed since exporter start (edge-counted).", since483, 0},
 }
 
-// changes contains what differs from csv in some styles: types and help texts, and the names and
-// base units of DCGM 4.7. Each field that is not empty overrides the field in csv.
+// changes contains the differences between csv and some styles: types, help texts, and the names
+// and base units of DCGM 4.7. Each value that is not empty overrides the corresponding value in
+// csv.
 var changes = []struct {
 	styles generation
 	field

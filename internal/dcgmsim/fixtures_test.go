@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fixtures is a directory with exposition bodies. The tests of several packages use it.
+// fixtures is a directory with exposition bodies. The tests of several packages use these bodies.
 const fixtures = "../../testdata/exposition"
 
 // readFixture parses a body with Prometheus's own parser.
@@ -67,7 +67,7 @@ func TestEveryFixtureIsDescribedAndCanBeRead(t *testing.T) {
 }
 
 // memoryOf returns used + free for each device in a fixture. If a device has its own samples, only
-// they count.
+// these samples count.
 func memoryOf(samples map[string]float64, series []labels.Labels) map[string]float64 {
 	read := func(name string) map[string]float64 {
 		out := map[string]float64{}
@@ -87,7 +87,8 @@ func memoryOf(samples map[string]float64, series []labels.Labels) map[string]flo
 }
 
 func TestTheMemoryOfTheFixturesAddsUp(t *testing.T) {
-	// Used + free, in MiB, on a V100, an H100, and the H100's 1g.10gb instances.
+	// The sizes are used + free memory, in MiB, of a V100, an H100, and the H100's 1g.10gb
+	// instances.
 	sizes := []float64{32510, 81079, 9856}
 	files, err := filepath.Glob(filepath.Join(fixtures, "*.prom"))
 	require.NoError(t, err)

@@ -12,21 +12,22 @@ type hardware struct {
 	// fbMiB is used + free memory. If the driver reports reserved memory separately, the total is
 	// fbMiB + reservedMiB.
 	fbMiB, reservedMiB int64
-	// instanceMiB and instanceReservedMiB are the same sizes for a MIG instance with the smallest
-	// profile.
+	// instanceMiB and instanceReservedMiB are the corresponding sizes for a MIG instance with the
+	// smallest profile.
 	instanceMiB, instanceReservedMiB int64
 	profile                          string
 	idleWatts, limitWatts            float64
 	smMHz, memMHz                    float64
 	pcieGen                          int64
 	links                            int
-	// pcieBytes and nvlinkBytes are the capacities per direction in bytes per second.
+	// pcieBytes and nvlinkBytes are the capacities of the links in each direction, in bytes per
+	// second.
 	pcieBytes, nvlinkBytes float64
-	// rowRemapping is false for boards that retire pages instead.
+	// rowRemapping is false for boards that retire memory pages instead of remapping memory rows.
 	rowRemapping bool
 }
 
-// The boards. Each board is typical for the time of one exporter generation.
+// Each of the following NVIDIA boards is typical of the time of one exporter generation.
 var (
 	v100 = hardware{
 		model: "Tesla V100-SXM2-32GB", driver: "450.51.06",
@@ -52,13 +53,13 @@ var (
 // 13.
 const firstInstanceID = 7
 
-// ripple is noise in the power draw, in watts. It makes every scrape different without changing the
-// mean.
+// ripple is noise in the power draw, in watts. The noise makes the values of every scrape differ
+// without changing the mean.
 var ripple = newCurve(
 	point{0, 0}, point{900 * time.Millisecond, 4.5}, point{2800 * time.Millisecond, -4.5}, point{3700 * time.Millisecond, 0})
 
-// mix is the finalizer of splitmix64, a fast hash. It is used to derive identities and histories
-// from the position of a device.
+// mix is the finalizer of splitmix64, a fast hash. It is used to derive a device's identity and
+// history from the device's position.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -66,7 +67,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// uuid formats 128 bits that are derived from key, with NVML's prefix.
+// uuid returns a UUID with the given prefix, as in NVML. The UUID is derived from the key.
 func uuid(prefix string, key uint64) string {
 	hi, lo := mix(key), mix(key+1)
 	return fmt.Sprintf("%s-%08x-%04x-%04x-%04x-%012x", prefix, hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)

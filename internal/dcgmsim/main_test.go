@@ -30,7 +30,7 @@ type exposition struct {
 	families []string
 }
 
-// parse parses a body with Prometheus's own parser. It fails the test if Prometheus would reject
+// parse parses a body with Prometheus's own parser. parse fails the test if Prometheus would reject
 // the scrape.
 func parse(t *testing.T, body []byte) exposition {
 	t.Helper()
@@ -85,7 +85,8 @@ func (e exposition) only(t *testing.T, name string) value {
 	return all[0]
 }
 
-// newSimulation returns a simulation with the default configuration, modified by change.
+// newSimulation returns a simulation with the default configuration after the given function has
+// modified the configuration.
 func newSimulation(t testing.TB, change func(*Config)) *Simulation {
 	t.Helper()
 	config := NewDefaultConfig()

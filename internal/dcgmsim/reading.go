@@ -9,11 +9,11 @@ import (
 const notSupported = 0x7ffffffffffffff2
 
 // idlePCIeTx and idlePCIeRx are the bytes per second that the driver itself sends and receives on
-// an idle GPU. The values are from recordings.
+// an idle GPU. Both rates are from recordings.
 const idlePCIeTx, idlePCIeRx = 110e3, 18e3
 
-// reading contains the values of one entity at one time. Quantities without an observation are
-// invalid.
+// reading contains the values of one entity at one time. The number of a quantity without an
+// observation is not valid.
 type reading [quantities]number
 
 // readBoard reads the values of the board at time t.
@@ -40,7 +40,7 @@ func (s *Simulation) readBoard(r *reading, g *gpu, t time.Duration) {
 	r[eventReasons] = integer(int64(mask))
 	celsius := st.temperature.at(u)
 	r[gpuTemp] = integer(int64(math.Round(celsius)))
-	// Idle HBM is as warm as the GPU. Under load it is warmer.
+	// Idle HBM is as warm as the GPU. Under load, HBM is warmer than the GPU.
 	r[memTemp] = integer(int64(math.Round(celsius + 12*st.power.at(u))))
 	r[enforcedLimit] = double(hw.limitWatts)
 	millijoules := (g.joules(t) - g.joules(since)) * 1000
@@ -136,14 +136,14 @@ func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	last := e.lastXID(s.restarted(t), t)
 	r[xidLast] = integer(int64(last))
 	if last == 0 && s.config.Style.in(since45) {
-		// These exporters omit the sentinel that DCGM returns before the first XID.
+		// Exporters since 4.5 omit the sentinel that DCGM returns before the first XID.
 		r[xidLast] = number{}
 	}
 }
 
-// clockEventCounts returns the number of samples with each reason in the window that ends at t, in
-// the order of clockEvents. DCGM takes samples at the collect interval. The simulation takes at
-// most one sample per second.
+// clockEventCounts returns the number of samples with each reason in the window that ends at time
+// t. The results are in the order of clockEvents. DCGM takes one sample per collect interval. The
+// simulation takes at most one sample per second.
 func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	var counts [9]int64
 	step := max(s.config.CollectInterval, time.Second)
@@ -162,7 +162,7 @@ func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	return counts
 }
 
-// xidTexts maps the XID codes in the stories to the values of their label err_msg.
+// xidTexts maps the XID codes in the stories to the values of the label err_msg.
 var xidTexts = map[int]string{
 	0:  "No Error",
 	13: "Graphics Engine Exception",

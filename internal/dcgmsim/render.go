@@ -16,10 +16,10 @@ type label struct {
 
 func (l label) compare(o label) int { return cmp.Compare(l.name, o.name) }
 
-// labelSet contains the labels of a row in three groups, in the order in which the template of
-// exporters up to 4.8.2 writes them.
+// labelSet contains the labels of a row in three groups. The groups are in the order in which the
+// template of exporters up to 4.8.2 writes them.
 type labelSet struct {
-	// identity is written first, in the given order.
+	// identity contains the labels that are written first, in the given order.
 	identity []label
 	// labels contains the CSV fields of type label and the labels of derived metrics, sorted by
 	// name.
@@ -28,7 +28,7 @@ type labelSet struct {
 	attributes []label
 }
 
-// with returns the set with additional labels and attributes.
+// with returns a copy of the label set with additional labels and attributes.
 func (s *labelSet) with(labels, attributes []label) labelSet {
 	out := labelSet{
 		identity:   s.identity,
@@ -70,11 +70,12 @@ func (s *labelSet) text(style Style) string {
 
 var escaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// row is the labels of the samples for an entity, one of its holders, or one of its NVLinks. All
-// fields of the same kind have the same rows.
+// row contains the labels of the samples for an entity, one of its holders, or one of its NVLinks.
+// All fields of the same kind have the same rows.
 type row struct {
 	entity int
-	// pod is the holder whose processes the row measures. It is nil if the row measures the device.
+	// pod is the holder whose processes the row measures. pod is nil if the row measures the
+	// device.
 	pod  *pod
 	link bool
 	set  labelSet
@@ -83,11 +84,12 @@ type row struct {
 
 // rowTable contains the rows of a node in the order in which they are exposed.
 type rowTable struct {
-	// plain contains the rows of most fields: one per entity or holder.
+	// plain contains the rows of most fields: one row for each holder of an entity, or one row for
+	// an entity without a holder.
 	plain []row
 	// perProcess contains the rows of FB_USED and GPU_UTIL if devices are shared.
 	perProcess []row
-	// links contains the rows of the NVLinks. withLinks is plain followed by links.
+	// links contains the rows of the NVLinks. withLinks contains the rows in plain and links.
 	links, withLinks []row
 }
 
@@ -131,7 +133,7 @@ func (s *Simulation) newRowTable(n *node) rowTable {
 	return t
 }
 
-// deviceLabels returns the labels of an entity without its holders.
+// deviceLabels returns the labels of an entity without the labels of its holders.
 func (s *Simulation) deviceLabels(n *node, e *entity) labelSet {
 	style := s.config.Style
 	device := "nvidia" + strconv.Itoa(e.gpu.index)
@@ -153,7 +155,7 @@ func (s *Simulation) deviceLabels(n *node, e *entity) labelSet {
 	return set
 }
 
-// withoutPod returns the labels of a device that no pod holds. In exporters up to 3.x, these
+// withoutPod returns the labels of a device that no pod holds. In exporters up to 3.x, the labels
 // include empty pod labels.
 func (s *Simulation) withoutPod(set labelSet) labelSet {
 	if s.config.Style.in(until3) {
@@ -174,7 +176,7 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	}
 	out := podNames(p)
 	if withUID && (p.claim == nil || s.config.Style.in(since483)) {
-		// Up to 4.8.2, the exporter does not add the UID to the labels of claims.
+		// Exporters up to 4.8.2 do not add the pod's UID to rows with the labels of a claim.
 		out = append(out, label{"pod_uid", p.uid})
 	}
 	if p.vgpu != "" && n.virtualGPUs {
@@ -191,8 +193,8 @@ func (s *Simulation) podLabels(n *node, p *pod, withUID bool) []label {
 	return out
 }
 
-// linkLabels returns the labels of a GPU's NVLink. Some of them have other names than the device's
-// labels: gpu_uuid, model_name, and, even in 4.5, hostname.
+// linkLabels returns the labels of a GPU's NVLink. The names of some labels differ from the names
+// in the GPU's own rows: gpu_uuid, model_name, and, even in 4.5, hostname.
 func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	return labelSet{
 		identity: []label{
@@ -209,7 +211,7 @@ func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 }
 
 // AppendBody appends the body that the node's exporter serves at time t since the start. The values
-// are from the last collect interval.
+// are those of the last collect interval.
 func (s *Simulation) AppendBody(dst []byte, node int, t time.Duration) []byte {
 	r := renderer{Simulation: s, node: &s.nodes[node], at: s.Sampled(t), out: dst}
 	if r.node.vendor == amd {
@@ -255,8 +257,8 @@ func (r *renderer) read() {
 	}
 }
 
-// perGPU writes the layout of exporter 2.0: HELP and TYPE of all counters, followed by the samples
-// of each GPU. There is an empty line before each GPU.
+// perGPU writes the body in the layout of exporter 2.0: HELP and TYPE of all counters, followed by
+// the samples of each GPU. There is an empty line before each GPU.
 func (r *renderer) perGPU() {
 	for i := range r.fields {
 		r.header(&r.fields[i])
@@ -270,8 +272,8 @@ func (r *renderer) perGPU() {
 	}
 }
 
-// template writes the layout of exporters up to 4.8.2: families in the order of their field IDs,
-// followed by the NVLink families with their own HELP and TYPE.
+// template writes the body in the layout of exporters up to 4.8.2: families in the order of their
+// field IDs, followed by the NVLink families with their own HELP and TYPE.
 func (r *renderer) template() {
 	for i := range r.fields {
 		r.family(&r.fields[i], r.rowsOf(&r.fields[i], false))
@@ -281,7 +283,7 @@ func (r *renderer) template() {
 	}
 }
 
-// sorted writes the layout of exporters since 4.8.3: each family once, sorted by name.
+// sorted writes the body in the layout of exporters since 4.8.3: each family once, sorted by name.
 func (r *renderer) sorted() {
 	fields := slices.Clone(r.fields)
 	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
@@ -291,8 +293,8 @@ func (r *renderer) sorted() {
 	}
 }
 
-// rowsOf returns the rows of a field. Exporters recognize the fields that have rows per process by
-// these two names, so a renamed field is copied to each holder.
+// rowsOf returns the rows of a field. Exporters recognize the fields with per-process rows by the
+// names DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_GPU_UTIL, so a renamed field is copied to each holder.
 func (r *renderer) rowsOf(f *field, perLink bool) []row {
 	switch {
 	case perLink:
@@ -364,7 +366,7 @@ func (r *renderer) value(n number) {
 	r.out = append(r.out, '\n')
 }
 
-// sample is a value and the labels that depend on it.
+// sample contains a value and the labels that depend on the value.
 type sample struct {
 	labels, attributes []label
 	value              int64
@@ -424,7 +426,8 @@ func (r *renderer) samples(f *field, entity int) []sample {
 		}
 		return out
 	}
-	// If there are no events in the window, the exporter exposes one sample without the two labels.
+	// If there are no events in the window, the exporter exposes one sample without the label that
+	// identifies the event.
 	if len(out) == 0 {
 		out = []sample{{}}
 	}
@@ -434,7 +437,7 @@ func (r *renderer) samples(f *field, entity int) []sample {
 	return out
 }
 
-// xidSamples returns the number of the entity's XIDs since from, by code.
+// xidSamples returns, for each XID code, the number of the entity's XIDs after the given time.
 func (r *renderer) xidSamples(e *entity, from time.Duration) []sample {
 	var out []sample
 	for _, code := range e.gpu.story.xidCodes {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestGolden compares complete bodies with the files in testdata. After an intended change to the
-// output, run it with -update.
+// output, run the test with -update.
 func TestGolden(t *testing.T) {
 	for name, tt := range map[string]struct {
 		at     time.Duration
@@ -149,7 +149,8 @@ func TestBaseUnitsAreTheSameQuantities(t *testing.T) {
 }
 
 func TestDefaultCountersAreTheShippedLists(t *testing.T) {
-	// The number of lines in default-counters.csv, excluding lines of type label.
+	// The expected values are the numbers of lines in default-counters.csv, excluding lines of type
+	// label.
 	for style, want := range map[Style]int{Style2: 21, Style3: 21, Style45: 25, Style483: 25, Style49: 26} {
 		assert.Len(t, fieldsOf(style, FieldsDefault), want, style)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The scenarios.
+// These constants are the names of the scenarios.
 const (
 	ScenarioHealthy       = "healthy"
 	ScenarioIdle          = "idle"
@@ -21,7 +21,7 @@ const (
 	ScenarioMixed         = "mixed"
 	ScenarioVendors       = "vendors"
 
-	// The scenarios for findings. Each scenario simulates the fault in its name.
+	// The following scenarios are for findings. Each scenario simulates the fault in its name.
 	ScenarioSpinning           = "spinning"
 	ScenarioLatchedUtilization = "latched-utilization"
 	ScenarioSlowDevice         = "slow-device"
@@ -40,7 +40,7 @@ func Scenarios() []string {
 }
 
 // mixedCast lists the scenarios that the GPUs of a mixed node play in turn. It omits the dra
-// scenario, because an exporter that maps virtual GPUs does not map claims. It omits the jobs
+// scenario, because an exporter that maps virtual GPUs does not map claims. It omits the slurm
 // scenario, because batch jobs run outside Kubernetes.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
@@ -71,12 +71,13 @@ func part(scenario string, v vendor, n int) string {
 	return scenario
 }
 
-// stories maps each scenario to its story, which all devices that play the scenario share.
+// stories maps each scenario to its story. All devices that play a scenario share the scenario's
+// story.
 type stories map[string]*story
 
 // of returns the story of a scenario. The loop of memory-filling takes five minutes in its own
 // scenario. In a mixed scenario it takes one minute, so that even the shortest windows show a
-// change. A fault lasts longer than the time that the findings rules require.
+// change. In a fault scenario, the fault lasts longer than the rules for findings require.
 func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st
@@ -127,10 +128,10 @@ type pod struct {
 	// job is the ID of a batch job. If it is set, the other fields are empty.
 	job                             string
 	namespace, name, container, uid string
-	// vgpu is the number of the replica of a time-sliced device, or "" if the device is not shared.
+	// vgpu is the replica number of a time-sliced device, or "" if the device is not shared.
 	vgpu string
-	// memoryShare and loadShare are the pod's shares of the device's memory and load. They are used
-	// for rows per process.
+	// memoryShare and loadShare are the pod's shares of the device's memory and load. The shares
+	// are used for per-process rows.
 	memoryShare, loadShare float64
 	claim                  *claim
 }

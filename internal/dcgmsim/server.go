@@ -29,7 +29,8 @@ const (
 	// FaultGarbage responds with status 200 and a page that is not exposition text, like a captive
 	// portal.
 	FaultGarbage Fault = "garbage"
-	// FaultSlow sends the body in slowPieces pieces and waits for slowPause between them.
+	// FaultSlow divides the body into slowPieces pieces and waits for slowPause between consecutive
+	// pieces.
 	FaultSlow Fault = "slow"
 )
 
@@ -38,7 +39,8 @@ func Faults() []Fault {
 	return []Fault{FaultNone, FaultHTTP500, FaultEmpty, FaultHang, FaultTruncated, FaultGarbage, FaultSlow}
 }
 
-// The timing of FaultSlow. A body takes about two seconds.
+// The following constants determine the timing of FaultSlow. Sending a body takes about two
+// seconds.
 const (
 	slowPieces = 10
 	slowPause  = 200 * time.Millisecond
@@ -53,17 +55,17 @@ const garbage = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body
 
 // ServerSettings configure a [Server].
 type ServerSettings struct {
-	// Now is the clock. The default is time.Now. The simulation starts at the time at which the
-	// server is created.
+	// Now returns the current time. The default is time.Now. The simulation starts when the server
+	// is created.
 	Now func() time.Time
-	// Replay is a list of recorded bodies. If it is not empty, the server sends them unchanged
-	// instead of simulating. Each scrape of a node gets the next body.
+	// Replay is a list of recorded bodies. If Replay is not empty, the server sends the recorded
+	// bodies unchanged instead of simulating. Each scrape of a node gets the next body.
 	Replay [][]byte
 }
 
-// Server serves a simulation like dcgm-exporter. /metrics serves node 0, /node/<n>/metrics serves
-// node n, and /health responds with OK. POST /control queues faults. Server is safe for concurrent
-// use.
+// Server serves a simulation over HTTP in the same way as dcgm-exporter. /metrics serves node 0,
+// /node/<n>/metrics serves node n, and /health responds with OK. POST /control queues faults.
+// Server is safe for concurrent use.
 type Server struct {
 	simulation *Simulation
 	settings   ServerSettings
@@ -108,8 +110,8 @@ func NewServer(simulation *Simulation, settings ServerSettings) *Server {
 // Simulation returns the simulation, which provides the true values.
 func (s *Server) Simulation() *Simulation { return s.simulation }
 
-// Since returns the time in the simulation for a scrape at t, without rounding to the collect
-// interval.
+// Since returns the simulation time of a scrape at time t. The simulation time is not rounded to
+// the collect interval.
 func (s *Server) Since(t time.Time) time.Duration { return max(t.Sub(s.start), 0) }
 
 // Inject queues faults for a node. Each of the node's next scrapes gets one fault. Inject panics if

@@ -39,8 +39,8 @@ type site struct {
 	http  *httptest.Server
 }
 
-// newSite returns a server with two nodes that have one GPU each, unless change modifies the
-// configuration.
+// newSite returns a server with two nodes that have one GPU each. The given function may modify
+// this configuration.
 func newSite(t *testing.T, settings ServerSettings, change func(*Config)) *site {
 	t.Helper()
 	config := NewDefaultConfig()
@@ -61,7 +61,7 @@ func newSite(t *testing.T, settings ServerSettings, change func(*Config)) *site 
 	return s
 }
 
-// answer is a complete response.
+// answer is a complete HTTP response.
 type answer struct {
 	status int
 	header http.Header
@@ -80,7 +80,7 @@ func (s *site) get(t *testing.T, path string) (answer, error) {
 	return answer{response.StatusCode, response.Header, string(body)}, err
 }
 
-// body requests a path that must respond with status 200.
+// body requests a path and returns the response body. The response must have the status 200.
 func (s *site) body(t *testing.T, path string) string {
 	t.Helper()
 	got, err := s.get(t, path)

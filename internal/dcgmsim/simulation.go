@@ -15,7 +15,7 @@ const windowSize = 5 * time.Minute
 type Simulation struct {
 	config Config
 	// restartEvery is the time between restarts of the exporter and the driver. A restart resets
-	// all counters. 0 means that they never restart.
+	// all counters. If restartEvery is 0, the exporter and the driver never restart.
 	restartEvery time.Duration
 	fields       []field
 	links        []field
@@ -29,7 +29,7 @@ type node struct {
 	gpus   []*gpu
 	// entities contains the entities with rows: GPUs, or their MIG instances.
 	entities []*entity
-	// virtualGPUs is true if the exporter maps shared devices.
+	// virtualGPUs is true if the exporter maps a shared device to all of its pods.
 	virtualGPUs bool
 	rows        rowTable
 }
@@ -40,14 +40,14 @@ type gpu struct {
 	// scenario is the scenario that the GPU plays.
 	scenario  string
 	uuid, pci string
-	// serial is the board's serial number (AMD). sliceID is the chip's number in its slice
-	// (Google).
+	// serial is the serial number of an AMD board. sliceID is the accelerator_id that contains the
+	// number of a Google chip in its slice.
 	serial, sliceID string
 	hardware        *hardware
 	story           *story
 	phase           time.Duration
 	// energyBase (in millijoules) and violationBase are the values of the counters at the start of
-	// the simulation. A restart sets them to 0.
+	// the simulation. A restart sets the counters to 0.
 	energyBase    float64
 	violationBase [violations]time.Duration
 }
@@ -58,13 +58,12 @@ type entity struct {
 	// story provides the entity's load and memory. It is the GPU's story, or the idle story if the
 	// entity has no holder.
 	story *story
-	// mig is true if the entity is a MIG instance. Its ID is instanceID.
+	// mig is true if the entity is a MIG instance. instanceID is the ID of the MIG instance.
 	mig        bool
 	instanceID int
-	// phase shifts the instance's own load, memory, and XIDs in time.
+	// phase shifts the entity's load and memory in time.
 	phase time.Duration
-	// lag is how much earlier the power of this entity was sampled than the power of other
-	// entities.
+	// lag is how long before the entity's other values the entity's power was sampled.
 	lag     time.Duration
 	holders []pod
 }
@@ -139,7 +138,7 @@ func (s *Simulation) newNode(n int, known stories) node {
 				e.gpu.story = e.story
 			}
 		}
-		// Without virtual GPUs, the exporter exposes only the last pod of a device.
+		// An exporter that does not map virtual GPUs exposes only the last pod of a device.
 		if last := len(e.holders) - 1; last > 0 && !out.virtualGPUs && e.holders[last].claim == nil && e.holders[last].job == "" {
 			e.holders = e.holders[last:]
 		}
@@ -167,7 +166,7 @@ func (s *Simulation) newGPU(n, i int, v vendor, st *story) *gpu {
 	return g
 }
 
-// key returns a hash. A GPU's identity and history are derived from it.
+// key returns the hash from which a GPU's identity and history are derived.
 func key(n, i int) uint64 {
 	return mix(mix(0)^uint64(n)<<20^uint64(i)) &^ 0xff
 }
@@ -227,7 +226,7 @@ func jobHolders(n, i int) []pod {
 	return nil
 }
 
-// The roles of consecutive GPUs in the dra scenario.
+// These constants are the roles of consecutive GPUs in the dra scenario.
 const (
 	draOnePod    = iota // held by one pod through a claim
 	draTwoPods          // held by two pods through one claim
@@ -236,8 +235,9 @@ const (
 	draRoles
 )
 
-// claimHolders returns the pods that hold an entire GPU through a claim. In style 4.5, this
-// includes a pod with a claim for a MIG device, because that exporter maps the claim to the board.
+// claimHolders returns the pods that hold an entire GPU through a claim. In style 4.5, the result
+// also includes a pod with a claim for a MIG device, because exporter 4.5 maps the claim to the
+// board.
 func (s *Simulation) claimHolders(host string, n, i int) []pod {
 	whole := &claim{namespace: "inference", pool: host, device: fmt.Sprintf("gpu-%d", i)}
 	switch i % draRoles {
@@ -274,8 +274,8 @@ func (s *Simulation) migClaimHolder(host string, n, i int) pod {
 	return p
 }
 
-// instanceHolders returns the pod that holds the kth MIG instance of a GPU. The last instance is
-// free.
+// instanceHolders returns the pod that holds the kth MIG instance of a GPU. If the GPU has several
+// instances, the last instance is free.
 func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string) []pod {
 	if plays == ScenarioDRA && i%draRoles == draMIGDevice {
 		if k == 0 {
@@ -289,8 +289,8 @@ func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string)
 	return []pod{newPod(n, i, k, "inference", fmt.Sprintf("infer-%d-%d-%d", n, i, k), "server")}
 }
 
-// Sampled returns the time of the values that a scrape at time t returns. This is t itself, or the
-// last multiple of the collect interval.
+// Sampled returns the time of the values that a scrape at time t returns. It rounds t down to a
+// multiple of the collect interval. If the collect interval is 0, it returns t.
 func (s *Simulation) Sampled(t time.Duration) time.Duration {
 	return t.Truncate(s.config.CollectInterval)
 }
@@ -311,7 +311,7 @@ func (e *entity) memoryMiB() (usable, reserved int64) {
 	return e.gpu.hardware.fbMiB, e.gpu.hardware.reservedMiB
 }
 
-// occupancy returns the occupancy between 0 and 1 at time t.
+// occupancy returns the entity's memory occupancy at time t, between 0 and 1.
 func (e *entity) occupancy(t time.Duration) float64 {
 	return e.story.memory.at(e.phase + t)
 }
@@ -322,7 +322,8 @@ func (g *gpu) watts(t time.Duration) float64 {
 	return g.hardware.idleWatts + g.story.power.at(u)*(g.hardware.limitWatts-g.hardware.idleWatts) + ripple.at(u)
 }
 
-// joules returns the board's energy from the start to t, which is the integral of watts.
+// joules returns the energy that the board used from the start to time t. The energy is the
+// integral of the power draw.
 func (g *gpu) joules(t time.Duration) float64 {
 	integral := func(u time.Duration) float64 {
 		return g.hardware.idleWatts*u.Seconds() +
@@ -346,7 +347,7 @@ func (e *entity) befalls(x xidAt) bool {
 	return !e.mig || x.board || e.instanceID == firstInstanceID
 }
 
-// xidCount returns the number of XIDs with the code in (from, to].
+// xidCount returns how often an XID with the given code occurred in (from, to].
 func (e *entity) xidCount(code int, from, to time.Duration) int64 {
 	for _, x := range e.gpu.story.xids {
 		if x.code == code && !e.befalls(x) {

@@ -74,7 +74,7 @@ func TestTheTruthEqualsNumericIntegration(t *testing.T) {
 	}
 }
 
-// deviceKey returns a key that identifies the device of a row, like hw.id.
+// deviceKey returns a key that identifies the device of a row in the same way as hw.id.
 func deviceKey(l labels.Labels) string {
 	return l.Get("UUID") + "/" + l.Get("GPU_I_ID")
 }
@@ -358,8 +358,8 @@ func TestClockEventTotalsCountEdgesAndWindowsCountSamples(t *testing.T) {
 		t.Fatalf("no %s of %s", event, name)
 		return 0
 	}
-	// The first of the twelve pulses directly follows one long interval. The two count as one
-	// event.
+	// The first of the twelve pulses directly follows a long interval, so the long interval and the
+	// first pulse count as one event.
 	assert.InDelta(t, 13-1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "power_cap"), 0)
 	assert.InDelta(t, 1, find("DCGM_EXP_CLOCK_EVENTS_TOTAL", "hw_power_brake"), 0)
 	samples := 0.0

@@ -8,7 +8,7 @@ import (
 // Reason is one bit of DCGM_FI_DEV_CLOCKS_EVENT_REASONS.
 type Reason uint64
 
-// The clock event reasons in dcgm_fields.h.
+// These constants are the clock event reasons in dcgm_fields.h.
 const (
 	ReasonGPUIdle       Reason = 0x1
 	ReasonClocksSetting Reason = 0x2
@@ -38,12 +38,12 @@ var clockEvents = []struct {
 	{ReasonDisplayClocks, "display_clocks"},
 }
 
-// Violation is one of NVML's performance policies. A *_VIOLATION field in DCGM counts the time of
-// the policy's violations.
+// Violation is one of NVML's performance policies. A *_VIOLATION field in DCGM counts the time
+// during which the policy is violated.
 type Violation int
 
-// The violations in stories. Violations of the board limit and of reliability never occur, so their
-// counters stay at zero.
+// These constants are the violations that occur in stories. Violations of the board limit and of
+// reliability never occur, so their counters stay at zero.
 const (
 	// ViolationPower is the time during which a software power cap or a power brake is active.
 	ViolationPower Violation = iota
@@ -56,10 +56,10 @@ const (
 	violations
 )
 
-// story is the loop that a device plays. All its curves and gates have the same period.
+// story is the loop that a device plays. All curves and gates of a story have the same period.
 type story struct {
-	// load is the fraction of time during which the graphics engine is active. The other activities
-	// are proportional to it.
+	// load is the fraction of time during which the graphics engine is active. The activities of
+	// the other parts of the GPU are proportional to load.
 	load curve
 	// memory is the memory occupancy, used / (used + free).
 	memory curve
@@ -90,8 +90,8 @@ type story struct {
 	xidEvents  map[int]events
 }
 
-// xidAt is an XID of a story and its time in the loop. With MIG, it occurs on the first instance,
-// or on all instances if board is true.
+// xidAt is an XID in a story and the time of the XID in the loop. On a board with MIG instances,
+// the XID occurs on the first instance, or on all instances if board is true.
 type xidAt struct {
 	at    time.Duration
 	code  int
@@ -118,8 +118,8 @@ func (s *story) finish() {
 	slices.Sort(s.xidCodes)
 }
 
-// script creates a story. Its times are in beats: at(6, 0.5) is 6 beats after the start of the
-// loop. A loop has 60 beats.
+// script creates a story. The times in a script are in beats, and a loop has 60 beats. For example,
+// at(6, 0.5) is a point 6 beats after the start of the loop.
 type script struct {
 	beat time.Duration
 }
@@ -148,7 +148,7 @@ func (s script) gate(spans ...[]span) gate {
 	return newGate(s.time(60), slices.Concat(spans...)...)
 }
 
-// healthy is a busy device within all its limits.
+// healthy is the story of a busy device that stays within all its limits.
 func (s script) healthy() *story {
 	return &story{
 		load:        newCurve(s.at(0, .55), s.at(15, .82), s.at(30, .6), s.at(45, .88), s.at(60, .55)),
@@ -159,8 +159,8 @@ func (s script) healthy() *story {
 	}
 }
 
-// idle is a device that nobody uses. The idle reason is active, and the time of low utilization
-// increases. Neither is saturation.
+// idle is the story of a device that nobody uses. The idle reason is active, and the time of low
+// utilization increases. Neither of these indicates saturation.
 func (s script) idle() *story {
 	return &story{
 		load:        s.flat(0),
@@ -172,9 +172,9 @@ func (s script) idle() *story {
 	}
 }
 
-// powerCapped is at its power limit for about two fifths of the time. In the second part of that
-// time, it is capped in pulses that are too short to be measured by sampling the bit mask. It ends
-// with a power brake.
+// powerCapped is the story of a device whose power is capped for about two fifths of the time. At
+// first, the power is capped continuously. Then it is capped in pulses that are too short to be
+// measured by sampling the bit mask. After the pulses, a power brake is active.
 func (s script) powerCapped() *story {
 	brake := s.gate(s.on(46, 47.4))
 	return &story{
@@ -192,8 +192,8 @@ func (s script) powerCapped() *story {
 	}
 }
 
-// thermal heats up to the software slowdown and then to the hardware slowdown, which halves the
-// clock. Then it cools down.
+// thermal is the story of a device that heats up until the software slows it down, and then until
+// the hardware slows it down. The hardware slowdown halves the clock. Then the device cools down.
 func (s script) thermal() *story {
 	hardware := s.gate(s.on(32, 38.5))
 	return &story{
@@ -211,8 +211,8 @@ func (s script) thermal() *story {
 	}
 }
 
-// memoryFilling starts with little memory in use and reaches an occupancy of 0.99. Then the
-// workload ends and starts again.
+// memoryFilling is the story of a device whose memory occupancy increases from 0.08 to 0.99. Then
+// the workload ends and starts again.
 func (s script) memoryFilling() *story {
 	return &story{
 		load:        newCurve(s.at(0, .3), s.at(5, .72), s.at(50, .78), s.at(58, .5), s.at(58, .05), s.at(60, .3)),
@@ -223,10 +223,11 @@ func (s script) memoryFilling() *story {
 	}
 }
 
-// xidBurst has application errors, followed by an uncorrectable memory error and its consequences,
-// which interrupt the work for a while. The loop starts and ends with XID 31. The gauge of the last
-// code does not change between these two errors, so the number of its changes is only a lower
-// bound.
+// xidBurst is the story of a device with application errors, followed by an uncorrectable memory
+// error that interrupts the work for a while. The first and the last XID of the loop are both XID
+// 31. The gauge with the last XID code does not change between the last XID of one loop and the
+// first XID of the next loop. Therefore, the number of changes of the gauge is only a lower bound
+// for the number of XIDs.
 func (s script) xidBurst() *story {
 	return &story{
 		load:        newCurve(s.at(0, .8), s.at(35, .85), s.at(35, 0), s.at(42, 0), s.at(43, .8), s.at(60, .8)),
@@ -250,7 +251,7 @@ func (s script) xidBurst() *story {
 	}
 }
 
-// instances is a board whose MIG instances fill and empty their memory in turn.
+// instances is the story of a board whose MIG instances fill and empty their memory in turn.
 func (s script) instances() *story {
 	return &story{
 		load:        newCurve(s.at(0, .35), s.at(20, .9), s.at(40, .5), s.at(60, .35)),
@@ -261,8 +262,8 @@ func (s script) instances() *story {
 	}
 }
 
-// timeSliced is a device that several pods share. Its memory occupancy is high, and it is power
-// capped for a short time.
+// timeSliced is the story of a device that several pods share. The device's memory occupancy is
+// high, and its power is capped for a short time.
 func (s script) timeSliced() *story {
 	return &story{
 		load:        newCurve(s.at(0, .7), s.at(20, .95), s.at(40, .8), s.at(60, .7)),

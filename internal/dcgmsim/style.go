@@ -4,7 +4,7 @@ package dcgmsim
 // the labels.
 type Style string
 
-// The styles. Each reproduces the output of one generation of exporters.
+// Each of the following styles reproduces the output of one exporter generation.
 const (
 	// Style2 is exporter 2.0 with DCGM 1.7/2.0: all HELP and TYPE lines first, followed by the
 	// samples of each GPU; spaces after commas; no model, host, or MIG labels; and sentinels
@@ -68,7 +68,7 @@ func (s Style) in(set generation) bool {
 	return s.generation()&set != 0
 }
 
-// hardware returns a board that is typical for the time of the style.
+// hardware returns a board that is typical of the time of the style.
 func (s Style) hardware() *hardware {
 	switch s {
 	case Style2:

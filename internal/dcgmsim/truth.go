@@ -7,7 +7,7 @@ import (
 
 // Device identifies a GPU or a MIG instance in the simulation.
 type Device struct {
-	// Node is the number of the node. GPU is the number of the GPU on that node.
+	// Node is the index of the node. GPU is the index of the GPU on its node.
 	Node, GPU int
 	// GPUInstance is the GPU_I_ID of a MIG instance, or 0 for the GPU itself.
 	GPUInstance int
@@ -18,12 +18,13 @@ type Device struct {
 	Vendor string
 	// Host is the node's name in the exposed labels.
 	Host string
-	// UUID is the GPU's UUID, even for an instance. For Google, it is the accelerator_id in rows
-	// that use the node's own numbering.
+	// UUID is the GPU's UUID, even for an instance. For a Google chip, UUID is the accelerator_id
+	// in rows that contain the chip's number within the node.
 	UUID string
-	// Pods are the holders as "namespace/pod/container", in the order of their rows.
+	// Pods contains the pods that hold the device, in the format "namespace/pod/container" and in
+	// the order of their rows.
 	Pods []string
-	// Jobs are the batch jobs that hold the device, in the order of their rows.
+	// Jobs contains the IDs of the batch jobs that hold the device, in the order of their rows.
 	Jobs []string
 }
 
@@ -47,8 +48,8 @@ func (s *Simulation) Devices(node int) []Device {
 	return out
 }
 
-// entity returns the entity of a device. It panics if the simulation has no such device, because
-// then the test is wrong.
+// entity returns the entity of a device. It panics if the simulation does not contain the device,
+// because in that case the test is wrong.
 func (s *Simulation) entity(d Device) *entity {
 	for _, e := range s.nodes[d.Node].entities {
 		if e.gpu.index == d.GPU && e.instanceID == d.GPUInstance {
@@ -65,24 +66,25 @@ func (s *Simulation) Active(d Device, r Reason, t time.Duration) bool {
 	return gate.at(e.gpu.phase + t)
 }
 
-// ThrottledTime returns how long the reason was active in [from, to). from and to are times since
-// the start. The result divided by to - from is the throttled fraction that a window should compute
-// from the CLOCKS_EVENT_REASON_*_NS counters. It is exact to the nanosecond and does not depend on
-// restarts or on the collect interval.
+// ThrottledTime returns how long the reason was active in the interval [from, to). Both ends of the
+// interval are times since the start. The result divided by the length of the interval is the
+// throttled fraction that a window should compute from the CLOCKS_EVENT_REASON_*_NS counters. The
+// result is exact to the nanosecond and does not depend on restarts or on the collect interval.
 func (s *Simulation) ThrottledTime(d Device, r Reason, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
 	return g.timeOn(g.story.reasons[r], from, to)
 }
 
-// ViolationTime returns how long the violation lasted in [from, to). from and to are times since
-// the start. The *_VIOLATION counters measure this time.
+// ViolationTime returns how long the violation lasted in the interval [from, to). Both ends of the
+// interval are times since the start. The *_VIOLATION counters measure the time returned by
+// ViolationTime.
 func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration) time.Duration {
 	g := s.entity(d).gpu
 	return g.timeOn(g.story.violations[v], from, to)
 }
 
 // MeanOccupancy returns the mean of used / (used + free) in [from, to). The interval must not be
-// empty. The exposed values differ slightly because they are rounded to MiB.
+// empty. The exposed values differ slightly from the result, because they are rounded to MiB.
 func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.memory, from, to)
@@ -101,8 +103,8 @@ func (s *Simulation) Energy(d Device, from, to time.Duration) float64 {
 	return g.joules(to) - g.joules(from)
 }
 
-// XIDs returns all XIDs of the device in (from, to], sorted by time. This includes XIDs that the
-// gauge of the last code cannot show.
+// XIDs returns all XIDs of the device in (from, to], sorted by time. The result includes XIDs that
+// the gauge with the last XID code cannot show.
 func (s *Simulation) XIDs(d Device, from, to time.Duration) []XID {
 	return s.entity(d).xids(from, to)
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// vendor is the manufacturer of a node's devices, as in OpenTelemetry's hw.vendor. It determines
-// which exporter runs on the node.
+// vendor is the manufacturer of a node's devices. Its values are those of OpenTelemetry's
+// hw.vendor. It determines which exporter runs on the node.
 type vendor string
 
 const (
@@ -20,7 +20,7 @@ const (
 	aws    vendor = "AWS"
 )
 
-// vendors are the vendors of consecutive nodes in the vendors scenario.
+// vendors lists the vendors of consecutive nodes in the vendors scenario.
 var vendors = []vendor{nvidia, amd, google, aws}
 
 // otherVendorsDevices is the maximum number of devices on a node whose vendor is not NVIDIA. TPU
@@ -35,7 +35,7 @@ func vendorOf(scenario string, n int) vendor {
 	return nvidia
 }
 
-// The boards of the other vendors.
+// These boards are from vendors other than NVIDIA.
 var (
 	mi300x = hardware{
 		model: "AMD Instinct MI300X OAM", driver: "6.16.6",
@@ -77,7 +77,7 @@ func (v vendor) identify(g *gpu, n int) {
 	case google:
 		machine := key(n, 0) >> 1
 		g.uuid = fmt.Sprintf("%d-%d", machine, g.index)
-		// A machine has two by two chips. Its slice is eight chips wide.
+		// The chips of a machine form a two-by-two square. The slice is eight chips wide.
 		g.sliceID = fmt.Sprintf("%d-%d", machine, 404+g.index%2+g.index/2*8)
 	case aws:
 		g.uuid = fmt.Sprintf("i-%017x/neuron%d", key(n, 0), g.index)
@@ -86,8 +86,8 @@ func (v vendor) identify(g *gpu, n int) {
 	}
 }
 
-// measure is a metric family, or the rows of a family that have the same additional label. These
-// exporters expose even counters as gauges.
+// measure is a metric family, or the rows of a family that have the same additional label. The
+// exporters of vendors other than NVIDIA expose even counters as gauges.
 type measure struct {
 	name, help string
 	extra      []label
@@ -104,8 +104,8 @@ func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
 }
 
-// tick is the unit of AMD's residencies. bootTicks is the number of ticks between the boot and the
-// start of the simulation.
+// tick is the unit of AMD's residencies. bootTicks is the number of ticks between the boot of the
+// machine and the start of the simulation.
 const (
 	tick      = time.Millisecond
 	bootTicks = 30 * 24 * time.Hour / tick
@@ -255,7 +255,8 @@ func (r *renderer) neuronBody() {
 	}
 }
 
-// measure writes the rows of a measure. If begins is true, it first writes HELP and TYPE.
+// measure writes the rows of a measure. If the second argument is true, it first writes HELP and
+// TYPE.
 func (r *renderer) measure(m measure, begins bool, labels func(*entity) []label) {
 	if begins {
 		r.header(&field{name: m.name, help: m.help, typ: gauge})
