@@ -3,11 +3,12 @@ package events
 // Skip is the reason why a sample or a frame was skipped.
 type Skip int
 
-// The reasons to skip a sample or a frame. All of them are about its timestamp.
+// All reasons to skip a sample or a frame concern the timestamp.
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
-	// ClockSetBack samples are the first samples from a place after its clock was set back.
+	// ClockSetBack samples are the first samples from a place after its clock was set back. They
+	// are not compared with earlier samples.
 	ClockSetBack
 	// NumSkips is one more than the highest reason.
 	NumSkips
@@ -17,8 +18,8 @@ const (
 func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
 
 // setBack shifts the stored times of a place after its clock was set back by the given number of
-// nanoseconds. Active conditions continue, and missing devices can still be reported as lost.
-// Earlier values that samples are compared with are deleted, so the next samples are a baseline.
+// nanoseconds. Active conditions continue, and missing devices can still be reported as lost. The
+// earlier values with which samples are compared are deleted, so the next samples are a baseline.
 func (p *place) setBack(by int64) {
 	move := func(times ...*int64) {
 		for _, t := range times {
@@ -57,7 +58,8 @@ func (b *device) before() int64 {
 	return b.Seen
 }
 
-// lostSince reports whether a board was lost at or after the time of a late frame.
+// lostSince reports whether a board was lost at or after the time of the frame, which is late in
+// this case.
 func (c *frame) lostSince(id string) bool {
 	b := c.place.Devices[id]
 	return b != nil && b.Lost && b.Description.Parent == "" && c.f.Time <= b.LostAt

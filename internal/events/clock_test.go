@@ -18,8 +18,8 @@ type clocked struct {
 	got   []string
 }
 
-// see sends the tracker a frame with GPU-1 when the wall clock is at wall, in seconds. The frame
-// contains the given total for XID 31, and optionally other boards.
+// see sends the tracker a frame with GPU-1 at the given wall clock time, which is in seconds. The
+// frame contains the given total for XID 31, and may contain other boards.
 func (c *clocked) see(wall int64, xids float64, others ...string) {
 	c.frame(wall, c.ahead, xids, others...)
 }
@@ -90,7 +90,7 @@ func TestABoardIsLostAndFoundAfterTheClockWasSetBack(t *testing.T) {
 	c.see(0, 0, "GPU-2")
 	c.see(10, 0, "GPU-2")
 	c.ahead = -3600
-	for wall := int64(20); wall <= 300; wall += 10 { // GPU-2 is missing since the clock was set back
+	for wall := int64(20); wall <= 300; wall += 10 { // GPU-2 has been missing since the clock was set back
 		c.see(wall, 0)
 	}
 	c.see(310, 0, "GPU-2")

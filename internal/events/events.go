@@ -1,6 +1,6 @@
 // Package events finds transitions in frames: conditions that start or end, counters that increase,
-// and states of a device that change. It does not use pdata or logs. Callers pass the time. A place
-// is a node; see [gpudata.Place].
+// and states of a device that change. It does not use pdata or logs. Callers pass the current time.
+// A place is a node; see [gpudata.Place].
 package events
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Names of events, used as event_name.
+// The following constants are the names of events, which are used as event_name.
 const (
 	XID             = "gpu.xid"
 	XIDIncident     = "gpu.xid.incident"
@@ -31,7 +31,7 @@ const (
 	Suppressed      = "gpu.events.suppressed"
 )
 
-// Attributes of events.
+// The following constants are the keys of event attributes.
 const (
 	AttrCount         = "gpu.event.count"
 	AttrSource        = "gpu.event.source"
@@ -63,10 +63,10 @@ type Event struct {
 	// Time is the sample time of the transition. For merged transitions, it is the time of the last
 	// transition.
 	Time int64
-	// Place and Host describe where the transition occurred. They are empty if this is unknown.
+	// Place and Host describe where the transition occurred. Each is empty if it is unknown.
 	Place gpudata.Place
 	Host  string
-	// Device is the hw.id. It is empty for events about an exporter.
+	// Device is the hw.id of the device. It is empty for events that are not about a single device.
 	Device      string `json:",omitempty"`
 	Description gpudata.Description
 	// Holder is the holder of the device if exactly one holder is known. Otherwise, it is the zero
@@ -79,10 +79,10 @@ type Event struct {
 	Resource map[string]any `json:",omitempty"`
 	Severity Severity
 	Body     string
-	// Own is the key and the value of an attribute. It distinguishes events with the same name for
-	// the same device.
+	// Own is the key and the value of an attribute that distinguishes events with the same name and
+	// device.
 	Own [2]string
-	// Texts, Numbers, and Lists contain the other attributes.
+	// Texts, Numbers, and Lists contain the attributes that no other field contains.
 	Texts   map[string]string   `json:",omitempty"`
 	Numbers map[string]float64  `json:",omitempty"`
 	Lists   map[string][]string `json:",omitempty"`
@@ -90,14 +90,14 @@ type Event struct {
 	Count int64
 }
 
-// Settings are the settings of the connector.
+// Settings contains the settings of the connector.
 type Settings struct {
-	// For is the length of the period over which shares of time are computed.
+	// Shares of time are computed over a period whose length is For.
 	For time.Duration
 	// LostAfter is how long a device or an instance must be missing, or an exporter must be down,
 	// before an event is sent.
 	LostAfter time.Duration
-	// Interval is how long equal events are merged after an event was sent.
+	// Interval is the time after an event was sent during which equal events are merged.
 	Interval time.Duration
 	// MaxGap is the maximum time between two consecutive samples of a share.
 	MaxGap time.Duration

@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// epoch is the time in seconds at which the tests start. It is not 0, because a time of 0 means
-// that there is no time.
+// epoch is the time in seconds at which the tests start. The epoch is not 0, because a time of 0
+// means that there is no time.
 const epoch = 1_000_000
 
 var node = gpudata.Place{Node: "n1"}
@@ -432,7 +432,7 @@ func TestTheBoardsOfAnExporterThatIsDownAreNotLostWhileAnotherAnswers(t *testing
 	}
 }
 
-// errorsAt returns a frame in which GPU-1 has n errors of each kind in total.
+// errorsAt returns a frame in which each error counter of GPU-1 has the value n.
 func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
 	d := f.Device("GPU-1")
@@ -526,7 +526,7 @@ func TestEveryReportedLayoutExisted(t *testing.T) {
 				}
 				for range r.IntN(4) {
 					gi, profile := 1+r.IntN(14), []string{"1g", "2g", "3g"}[r.IntN(3)]
-					if last[gi] != profile { // with the same profile, it would look like the deleted instance
+					if last[gi] != profile { // an instance with the same profile would look like the deleted instance
 						layout[gi] = profile
 					}
 				}

@@ -12,15 +12,16 @@ import (
 
 // exporter is the state of a scraped exporter.
 type exporter struct {
-	Down int64 `json:",omitempty"` // when it went down, or 0 if it is up
-	Up   int64 `json:",omitempty"` // when it last came up again
+	Down int64 `json:",omitempty"` // when the exporter went down, or 0 if the exporter is up
+	Up   int64 `json:",omitempty"` // when the exporter last came up again
 	// Reported is true if the event gpu.exporter.down was sent.
 	Reported bool  `json:"Said,omitempty"`
 	Time     int64 `json:",omitempty"` // time of the newest sample
 }
 
 // RecordResponse records that an exporter's response contained the frames. If all frames are from
-// one place, the exporter is assumed to run there, unless gpu.exporter.up names another place.
+// one place, the exporter is assumed to run in that place, unless gpu.exporter.up names another
+// place.
 func (t *Tracker) RecordResponse(url string, frames []*gpudata.Frame) {
 	for _, f := range frames {
 		t.places.Visit(f.Place, func(p *place) {
@@ -42,7 +43,7 @@ func (t *Tracker) RecordResponse(url string, frames []*gpudata.Frame) {
 }
 
 // Exporter records whether the last scrape of an exporter succeeded, and returns the events to send
-// now. If at has no node, the place of the exporter's frames is used.
+// now. If the given place has no node, the place of the exporter's frames is used.
 func (t *Tracker) Exporter(at gpudata.Place, host, url string, up bool, sample int64, now time.Time) (out []Event) {
 	if at.Node == "" {
 		t.mu.Lock()
@@ -94,8 +95,9 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// up reports whether a board's exporter is up, and since when if that is known. If the board's
-// exporter is unknown, all exporters in the place must be up.
+// up reports whether a board's exporter is up. It also returns the time since which the exporter
+// has been up, or 0 if the time is unknown. If the board's exporter is unknown, all exporters in
+// the place must be up.
 func (p *place) up(k *device) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {
 		return e.Up, e.Down == 0

@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// equal is the key for merging. Events with the same key are merged.
+// equal is the key of an event. Events with the same key are merged.
 type equal struct {
 	Name   string `json:"name"`
 	place  gpudata.Place
@@ -28,7 +28,8 @@ func keyOf(e *Event) equal {
 	return k
 }
 
-// fold merges the events that follow a sent event with the same key within the interval.
+// fold merges the events that have the same key as a sent event and follow the sent event within
+// the interval.
 type fold struct {
 	Since   int64  // when the last event with this key was sent
 	Waiting *Event `json:",omitempty"` // the merged events, or nil if there are none
@@ -46,8 +47,8 @@ type outlet struct {
 	suppressed int64
 }
 
-// put appends the event to out if it may be sent now. Otherwise, it merges the event with equal
-// events.
+// put appends the event to the list of events to send, unless an equal event was sent within the
+// interval. In that case, put merges the event with the equal events that follow the sent event.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,7 +72,8 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	return out
 }
 
-// send appends the event to out unless the number of events in this minute has reached the maximum.
+// send appends the event to the list of events to send, unless the number of events in this minute
+// has reached the maximum.
 func (o *outlet) send(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,8 +88,8 @@ func (o *outlet) sendLocked(out []Event, e Event, now int64) []Event {
 	return append(out, e)
 }
 
-// tick appends the merged events whose interval has ended. If all is true, it appends all merged
-// events.
+// tick appends the merged events whose interval has ended. If the last argument is true, it appends
+// all merged events.
 func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +117,7 @@ func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 }
 
 // isNear reports whether two times differ by less than a duration. Batches that arrive at the same
-// time may be processed in any order, so now may be slightly before the other time.
+// time may be processed in any order, so the current time may be slightly before the other time.
 func isNear(a, b int64, d time.Duration) bool { return time.Duration(a-b).Abs() < d }
 
 // allows reports whether another event may be sent in this minute.
@@ -130,8 +132,8 @@ func (o *outlet) allows(now int64) bool {
 	return true
 }
 
-// putSuppressed appends an event that contains the number of suppressed events. It does this at the
-// end of the minute, or immediately if atOnce is true.
+// putSuppressed appends an event that contains the number of suppressed events. It appends the
+// event at the end of the minute, or immediately if the last argument is true.
 func (o *outlet) putSuppressed(out []Event, now int64, atOnce bool) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -94,7 +94,7 @@ func FuzzFrames(f *testing.F) {
 				if d.Observed = in[0]>>4&1 == 0; bit > 1 {
 					d.Parent, d.Profile = "GPU-1", []string{"1g.10gb", ""}[in[0]>>5&1]
 				} else if in[0]>>5&1 == 1 {
-					d.Serial = "GPU-1" // then GPU-2 is a board with two IDs
+					d.Serial = "GPU-1" // in this case, GPU-1 and GPU-2 are two IDs of one board
 				}
 				s := metrics[int(in[1])%len(metrics)]
 				s.Value, s.Ended = float64(in[2])/10, in[1]>>7 == 1

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// holding is a holder of a device and how it holds the device.
+// holding describes a holder of a device and how the holder holds the device.
 type holding struct {
 	Holder     gpudata.Holder
 	Strategy   string `json:",omitempty"`
@@ -18,9 +18,9 @@ type holding struct {
 
 func (h holding) is(o holding) bool { return h.Holder.Same(o.Holder) }
 
-// holdings finds holders that have started or stopped holding a device. The first known holders are
-// a baseline. If the holders are unknown, nothing changes. On a board with MIG instances, only the
-// holders of the instances count.
+// holdings finds holders that have started or stopped holding a device. The first known holders of
+// a device are a baseline and cause no events. If the holders are unknown, the stored holders do
+// not change. On a board with MIG instances, only the holders of the instances count.
 func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	if !c.set.Holders || !d.HoldersKnown || slices.ContainsFunc(c.f.Devices, func(o *gpudata.DeviceFrame) bool { return o.Parent == id }) {
 		return
@@ -59,7 +59,7 @@ func (c *frame) held(k *device, id, name, verb string, h *holding) {
 	c.emitOf(k, id, h, Event{Name: name, Severity: Info, Body: fmt.Sprintf("%s %s GPU %s.", text(h.Holder), verb, id)})
 }
 
-// text returns a holder's name for users.
+// text returns the holder's name that users see.
 func text(h gpudata.Holder) string {
 	switch {
 	case h.InPod():

@@ -22,7 +22,8 @@ type incident struct {
 	Arrived  int64
 	Host     string         `json:",omitempty"`
 	Resource map[string]any `json:",omitempty"` // Resource attributes of the place
-	// Codes and Devices are sorted.
+	// Codes contains the XID codes, and Devices contains the hw.id of each device. Both lists are
+	// sorted.
 	Codes, Devices []string
 	Action         string `json:",omitempty"` // the most severe action
 	Severity       Severity
@@ -35,7 +36,7 @@ var actions = []string{
 	"none", "unstated",
 }
 
-// stronger returns the more severe of two actions. Each of them may be empty.
+// stronger returns the more severe of two actions. Either action may be empty.
 func stronger(a, b string) string {
 	if a == "" || b != "" && slices.Index(actions, b) < slices.Index(actions, a) {
 		return b
@@ -44,7 +45,7 @@ func stronger(a, b string) string {
 }
 
 // group adds a device's XID event to the incident of its place. If the times of the event and the
-// incident's last event differ by at least incidentGap, group ends that incident and starts a new
+// incident's last event differ by at least incidentGap, group ends the incident and starts a new
 // one.
 func (c *frame) group(id, code string, e *Event) {
 	i := c.place.Incident
@@ -76,7 +77,8 @@ func include(list []string, text string) []string {
 	return slices.Insert(list, at, strings.Clone(text))
 }
 
-// endIncidents appends the events of the incidents that have ended to out. If all is true, it ends
+// endIncidents ends the incidents whose last event arrived at least incidentGap ago. It appends the
+// events of these incidents to the list of events to send. If the last argument is true, it ends
 // all incidents.
 func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	var ended []Event

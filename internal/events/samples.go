@@ -12,13 +12,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Metrics that may not be in the signal table yet.
+// The following metrics have one data point per state.
 const (
 	statusMetric = "hw.status"
 	actionMetric = "gpu.recovery.action"
 )
 
-// The sources of throttling, in increasing order of preference.
+// The following metrics are the sources of throttling, in increasing order of preference.
 const (
 	eventActive  = "gpu.clock.event.active"
 	eventTime    = "gpu.clock.event.time"
@@ -36,8 +36,8 @@ var (
 // pressure is the memory utilization at which memory pressure starts.
 const pressure = 0.9
 
-// samples reads the samples of a device. before is the time of the device's previous frame, or 0 if
-// there is none.
+// samples reads the samples of a device. The last argument is the time of the device's previous
+// frame, or 0 if there is no previous frame.
 func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int64) {
 	source := -1
 	samples := d.Samples.All()
@@ -68,7 +68,7 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 	}
 }
 
-// errors finds increases of an error counter.
+// errors sends an event if an error counter has increased.
 func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
 	if s.Own == "" { // a data point without error.type shows only that errors are observed
 		return
@@ -130,7 +130,7 @@ func describeXID(e *Event, id, code string) {
 	}
 }
 
-// state finds changes in a metric that has one data point per state.
+// state sends an event if the state has changed in a metric that has one data point per state.
 func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	if s.Value != 1 {
 		return
@@ -223,7 +223,8 @@ func (c *frame) pressure(k *device, id string, on bool) {
 	}
 }
 
-// over sends the event for the end of an active condition. known is true if the ratio is known.
+// over sends the event for the end of an active condition. The last argument is true if the ratio
+// is known.
 func (c *frame) over(k *device, id, name string, own [2]string, s *share, ratio float64, known bool) {
 	d := seconds(c.f.Time - s.Open)
 	s.Open = 0

@@ -3,7 +3,8 @@ package events
 import "slices"
 
 // share computes the fraction of recent time during which a condition was true. It also records
-// whether the condition is active: an active condition's start was reported, but not its end.
+// whether the condition is active. A condition is active if its start was reported but its end was
+// not.
 type share struct {
 	Last  int64   // time of the last sample
 	Raw   float64 // value of the last sample of a counter
@@ -20,8 +21,8 @@ type part struct {
 	Weight   float64
 }
 
-// add adds a sample and drops the parts that are older than span. If the time since the last sample
-// exceeds maxGap, it drops all earlier parts.
+// add adds a sample and drops the parts that are older than the given span. If the time since the
+// last sample exceeds the maximum gap, add drops all earlier parts.
 func (s *share) add(p part, span, maxGap int64) {
 	if s.Last != 0 && p.Time-s.Last > maxGap {
 		s.Parts, p.Observed = nil, 0
@@ -42,12 +43,13 @@ func (s *share) flag(t int64, on bool, span, maxGap int64) {
 	s.add(p, span, maxGap)
 }
 
-// maxStep is the maximum increase per second of a counter that counts seconds. It allows for small
-// differences between clocks.
+// maxStep is the maximum increase per second of a counter that counts seconds. A value above 1
+// allows for small differences between clocks.
 const maxStep = 1.05
 
 // counter adds a sample of a counter that counts seconds. An increase that exceeds the time since
-// the counter's last change is impossible. In this case, neither the increase nor the time counts.
+// the counter's last change is impossible. If the increase is impossible, neither the increase nor
+// the time since the last sample counts.
 func (s *share) counter(t int64, v float64, span, maxGap int64) {
 	if s.Last == 0 {
 		s.Last, s.Raw, s.Moved = t, v, t
@@ -67,7 +69,7 @@ func (s *share) counter(t int64, v float64, span, maxGap int64) {
 	s.add(p, span, maxGap)
 }
 
-// ratio returns the share, or false if less than half of span was observed.
+// ratio returns the share, or false if less than half of the given span was observed.
 func (s *share) ratio(span int64) (r float64, known bool) {
 	var observed int64
 	var value, weight float64
@@ -82,10 +84,12 @@ func (s *share) ratio(span int64) (r float64, known bool) {
 	return min(value/weight, 1), true
 }
 
-// bounds are two shares. A condition starts at or above start and ends below end.
+// bounds contains two limits for a share. A condition starts when the share is at least the start
+// limit, and ends when the share is below the end limit.
 type bounds struct{ start, end float64 }
 
-// turn starts or ends a condition if its share has crossed a bound, and reports whether it did.
+// turn compares a condition's share with the bounds and reports whether the condition started or
+// ended. It also returns the share.
 func (s *share) turn(t int64, b bounds, span int64) (started, ended bool, ratio float64) {
 	r, known := s.ratio(span)
 	switch {

@@ -12,8 +12,8 @@ import (
 // StoredVersion is the version of the format of [Stored].
 const StoredVersion = 1
 
-// Stored is the state of a place that is kept across restarts. It is stored before the events that
-// changed it are sent.
+// Stored is the state of a place that is kept across restarts. After a change, the new state is
+// stored before the events about the change are sent.
 type Stored struct {
 	Version int           `json:"version"`
 	Place   gpudata.Place `json:"place"`
@@ -54,7 +54,7 @@ func (t *Tracker) Restore(s *Stored) error {
 		return errors.New("known has an empty exporter")
 	}
 	p := s.Known
-	// Earlier versions did not store these fields.
+	// Earlier versions did not store Clock.Newest and Arrived.
 	p.Clock.Newest = p.newest()
 	p.Arrived = cmp.Or(p.Arrived, p.Clock.Newest)
 	p.at = s.Place

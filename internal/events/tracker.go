@@ -17,19 +17,20 @@ import (
 const (
 	// forgetAfter is how long the state of a missing device or place is kept.
 	forgetAfter = 24 * time.Hour
-	// Limits on memory use. maxDevices and maxExporters apply to each place, and maxKinds is the
-	// maximum number of error types per device. No events are sent for items beyond these limits.
+	// The following constants limit the memory use. maxDevices and maxExporters apply to each
+	// place, and maxKinds is the maximum number of error types per device. No events are sent for
+	// items beyond these limits.
 	maxPlaces    = 20_000
 	maxDevices   = 2_000
 	maxExporters = 100
 	maxKinds     = 1_100
 )
 
-// Tracker finds the events of all places. It is safe for concurrent use.
+// Tracker detects the events in all places. It is safe for concurrent use.
 type Tracker struct {
 	// Refused counts the items that were ignored because a limit was reached.
 	Refused atomic.Int64
-	// Skipped counts samples and frames that were skipped because of their timestamps, by reason.
+	// Skipped counts samples and frames whose timestamps were wrong, by reason.
 	Skipped [NumSkips]atomic.Int64
 
 	set    Settings
@@ -50,7 +51,7 @@ type place struct {
 	Host      string
 	First     bool          `json:",omitempty"` // true until a board has been in two frames
 	Clock     gpudata.Clock `json:"Seen"`       // clock of the frames and of gpu.exporter.up
-	Arrived   int64         // wall clock time of the last frame or gpu.exporter.up
+	Arrived   int64         // wall clock time at which the last frame or sample of gpu.exporter.up arrived
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
 	Incident  *incident            `json:",omitempty"` // the incident that has not ended yet
@@ -72,8 +73,8 @@ type device struct {
 	Pressure      *share             `json:",omitempty"`
 	Profiles      map[string]profile `json:",omitempty"`      // the board's instances by hw.id
 	LayoutUnknown bool               `json:"Uncut,omitempty"` // true if the board has not been read since its first frame
-	// HoldersKnown is true if the holders are known. If it is true and Holdings is empty, the
-	// device is free.
+	// HoldersKnown is true if the holders are known. If the holders are known and Holdings is
+	// empty, the device is free.
 	HoldersKnown bool      `json:",omitempty"`
 	Holdings     []holding `json:",omitempty"`
 }
@@ -112,20 +113,21 @@ func Wants(m *signal.Metric) bool {
 	return false
 }
 
-// frame is the state during a call of Tracker.Frame.
+// frame is the state during a call to Tracker.Frame.
 type frame struct {
 	*Tracker
 	describe Describe
 	f        *gpudata.Frame
 	place    *place
-	// before maps each board to the time of its last frame before this one, or to 0 if there was
-	// none.
+	// before maps each board to the time of the board's previous frame, or to 0 if there was no
+	// previous frame.
 	before map[string]int64
 	now    int64
 	out    []Event
 }
 
-// Frame processes a frame and returns the events to send immediately. describe may be nil.
+// Frame processes a frame and returns the events to send immediately. The function describe may be
+// nil.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time, describe Describe) (out []Event) {
 	t.withPlace(f.Place, f.Time, now, func(p *place) { out = t.frame(p, f, now, describe) })
 	return out
@@ -168,9 +170,8 @@ func (t *Tracker) frame(p *place, f *gpudata.Frame, now time.Time, describe Desc
 	return c.out
 }
 
-// withPlace calls f with the state of a sample's place. It drops the sample instead if the
-// timestamp is too far ahead of the wall clock, or if the place is new and the tracker already has
-// maxPlaces places.
+// withPlace calls f with the state of a sample's place. It drops the sample if the timestamp is too
+// far ahead of the wall clock, or if the place is new and the tracker already has maxPlaces places.
 func (t *Tracker) withPlace(at gpudata.Place, sample int64, now time.Time, f func(*place)) {
 	if gpudata.Ahead(sample, now) {
 		t.Skipped[Future].Add(1)
@@ -193,7 +194,8 @@ func (t *Tracker) withPlace(at gpudata.Place, sample int64, now time.Time, f fun
 	}
 }
 
-// Forget deletes places without a recent frame and returns them.
+// Forget deletes the places from which no data has arrived recently, and returns the deleted
+// places.
 func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 	t.places.Sweep(now, 0, func(_ string, p *place, _ time.Time) bool {
 		old := now.UnixNano()-p.Arrived > int64(forgetAfter)
@@ -235,9 +237,10 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	return fresh
 }
 
-// renamed returns the state of a board that was stored under a different ID, or b if there is none.
-// For example, the ID of an AMD board may be its UUID while it is unpartitioned, and its serial
-// number while it is partitioned. The active conditions of the previous ID end.
+// renamed returns the state of a board that was stored under a different ID, or b if no such state
+// is stored. For example, the ID of an AMD board may be its UUID while it is unpartitioned, and its
+// serial number while it is partitioned. The active conditions that were stored under the previous
+// ID end.
 func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
@@ -263,9 +266,9 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	return b
 }
 
-// described returns the description of the board with the given ID. If the row belongs to the
-// board, this is the row's description. Otherwise, it contains what an instance shares with its
-// board.
+// described returns the description of the board with the given ID. If the given device is the
+// board, described returns the device's description. Otherwise, it returns only the values that an
+// instance shares with its board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description
@@ -279,7 +282,7 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 	k := c.place.Devices[id]
 	if k == nil || k.Lost {
 		if b := c.place.Devices[d.Parent]; b != nil && b.hasInstanceAfter(c.f.Time) {
-			return // part of an old layout
+			return // the instance is part of an old layout
 		}
 		if k == nil {
 			k = &device{}
@@ -326,9 +329,9 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 }
 
 // partition determines the layout of a board's instances in the frame. If an instance is new or its
-// profile has changed, the frame is assumed to contain the complete layout. Instances that are not
-// in the frame then no longer exist. Otherwise, a missing instance is removed after LostAfter. Late
-// frames and unread boards are ignored.
+// profile has changed, the frame is assumed to contain the complete layout. In that case, instances
+// that are not in the frame no longer exist. Otherwise, a missing instance is removed after
+// LostAfter. Late frames and unread boards are ignored.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	if b.hasInstanceAfter(c.f.Time) {

@@ -10,18 +10,19 @@ import (
 const MaxAhead = time.Minute
 
 // Ahead reports whether a sample time, in nanoseconds since the epoch, is too far ahead of the wall
-// clock. Such a sample must be dropped, because later samples would otherwise appear to be late.
+// clock. A sample that is too far ahead must be dropped, because later samples would otherwise
+// appear to be late.
 func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano() }
 
 // Clock tracks the sample times of a place, or of another source whose samples are compared with
-// earlier samples. The zero Clock has not observed any sample. Its JSON form is the value of
-// Newest, so that a Clock can be stored and restored.
+// earlier samples. The zero Clock has not observed any sample. The JSON form of a Clock is the
+// value of Newest, so that a Clock can be stored and restored.
 type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
-	// behindSince is the wall clock time at which the first of the latest samples that are older
-	// than Newest arrived. It is zero if the last sample was not older than Newest. behindSince is
-	// not stored, because samples that arrived while the process was down are unknown.
+	// behindSince is the wall clock time since which only samples that are older than Newest have
+	// arrived. It is zero if the last sample was not older than Newest. behindSince is not stored,
+	// because it is unknown which samples arrived while the process was down.
 	behindSince time.Time
 }
 
@@ -31,19 +32,21 @@ type Verdict uint8
 const (
 	// OnTime samples are not older than any earlier sample.
 	OnTime Verdict = iota
-	// Behind samples are older than the newest sample. They are late, or their source lags.
+	// Behind samples are older than the newest sample. Behind samples arrived late, or their source
+	// lags.
 	Behind
 	// Future samples are too far ahead of the wall clock and must be dropped.
 	Future
-	// SetBack is the first sample after a clock was set back. For longer than the maximum gap, all
-	// samples were older than the newest one. The caller must not compare this sample or later
-	// samples with times that it stored before.
+	// SetBack samples are the first samples after a clock was set back. For longer than the maximum
+	// gap before a SetBack sample, all samples were older than the newest sample. The caller must
+	// not compare a SetBack sample or later samples with times that the caller stored earlier.
 	SetBack
 )
 
-// Observe classifies a sample time. now is the wall clock. maxGap is how long samples may be behind
-// before Observe assumes that their clock was set back. If now has a monotonic clock reading,
-// changes to the wall clock do not affect this duration.
+// Observe classifies a sample time. The second argument is the wall clock time. The maximum gap is
+// how long samples may be behind before Observe assumes that their clock was set back. If the wall
+// clock time has a monotonic clock reading, changes to the wall clock do not affect how this
+// duration is measured.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	switch {
 	case Ahead(t, now):

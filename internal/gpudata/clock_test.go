@@ -14,8 +14,7 @@ const gap = 90 * time.Second
 
 func second(s int64) time.Time { return time.Unix(1_000_000+s, 0) }
 
-// observe passes a sample time to a clock. sample and wall are in seconds. wall is the time of the
-// wall clock.
+// observe passes a sample time to a clock. The sample time and the wall clock time are in seconds.
 func observe(c *Clock, sample, wall int64) Verdict {
 	return c.Observe(second(sample).UnixNano(), second(wall), gap)
 }

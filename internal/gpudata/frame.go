@@ -8,28 +8,28 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Frame is the data from one place at one sample time. A batch is a list of frames, oldest first.
+// Frame contains the data from one place at one sample time. A batch is a list of frames, oldest
+// first.
 type Frame struct {
 	Place Place
-	// Host is host.name, or "" if it is unknown. It belongs to the place.
+	// Host is the host.name of the place, or "" if host.name is unknown.
 	Host string
-	// HostType is host.type, the instance type. NodeLabels contains the known labels of the node.
-	// Both belong to the place.
+	// HostType is the host.type of the place, which is the instance type. NodeLabels contains the
+	// known labels of the place's node.
 	HostType   string
 	NodeLabels map[string]string
 	// Time is in nanoseconds since the epoch. It is always positive.
 	Time int64
-	// Scope is the scope of samples that do not have their own.
+	// Scope is the scope of samples that do not have their own scope.
 	Scope Scope
 	// Devices must be modified only through Device and Append.
 	Devices []*DeviceFrame
-	// Unplaced contains the processes whose device is unknown. Their samples are not marked as
-	// incoming, because they are written again when the device is found.
+	// Unplaced contains the processes whose device is unknown. The samples of unplaced processes
+	// are not marked as incoming, because they are written again when the device is found.
 	Unplaced []*Unplaced
-	// Attribution is set when gpu_k8s has determined the holders of the devices. Before that, it is
-	// nil.
+	// Attribution is nil until gpu_k8s has determined the holders of the devices.
 	Attribution *Attribution
-	// Findings are the findings that started or ended in this frame.
+	// Findings contains the findings that started or ended in the frame.
 	Findings []Finding
 
 	byID map[string]*DeviceFrame // nil until the first lookup
@@ -40,17 +40,19 @@ type Frame struct {
 type Finding struct {
 	// Name is the value of gpu.finding.
 	Name string
-	// Device is the hw.id of the device. If the finding is about a workload, it is the hw.id of one
-	// of the workload's devices.
+	// Device is the hw.id of the device. If the finding is about a workload, Device is the hw.id of
+	// one of the workload's devices.
 	Device string
 	// Workload is true if the finding is about all devices of a workload in the place.
 	Workload bool
 	Start    bool
-	// Duration is the time since the start of the finding. It is set only at the end.
+	// Duration is the time since the start of the finding. Duration is set only at the end of the
+	// finding.
 	Duration time.Duration
 	// Body is the text for users.
 	Body string
-	// Texts, Numbers, and Lists contain the evidence. They are set only at the start.
+	// Texts, Numbers, and Lists contain the evidence. The evidence is set only at the start of the
+	// finding.
 	Texts   map[string]string
 	Numbers map[string]float64
 	Lists   map[string][]string
@@ -103,8 +105,8 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
-// Owner returns the owner of a user of one of the frame's devices. It returns the zero Owner for
-// the zero Holder and if no device has such a user.
+// Owner returns the owner of a holder that is a user of one of the frame's devices. It returns the
+// zero Owner if the holder is the zero Holder, or if the holder is not a user of any device.
 func (f *Frame) Owner(h Holder) Owner {
 	if h.IsZero() {
 		return Owner{}
@@ -155,40 +157,41 @@ func (f *Frame) Sort() {
 type DeviceFrame struct {
 	Device Device
 	Description
-	// Observed is true if the frame contains a value from one of the device's own series. It is
-	// false if only holders or processes name the device, or if all of its series end in this
-	// frame.
+	// Observed is true if the frame contains a value from one of the device's own series. Observed
+	// is false if only holders or processes name the device, or if all series of the device end in
+	// this frame.
 	Observed bool
 	// Unread is true if the device exists but has no valid values, because the driver cannot read
-	// it or because all values are invalid. Its only sample is then [Presence], and the device does
-	// not count as lost.
+	// it or because all values are invalid. The only sample of an unread device is [Presence], and
+	// the device does not count as lost.
 	Unread bool
 	// FailurePredicted is true if a failure of the board is predicted, for example by a pending row
-	// remap. It affects hw.status only if no other state is worse. It is not written to data
-	// points.
+	// remap. The predicted failure affects hw.status only if no other state is worse.
+	// FailurePredicted is not written to data points.
 	FailurePredicted bool
 	// Samples are the device's own series.
 	Samples Samples
 	// Users are the holders of the device, and the containers that use the device without holding
 	// it. Add users only through User, SameUser, and AddUser.
 	Users []*User
-	// HoldersKnown is true if the holders are known. If it is true and no user is a holder, the
-	// device is free.
+	// HoldersKnown is true if the holders are known. If the holders are known and no user is a
+	// holder, the device is free.
 	HoldersKnown bool
-	// Sharers are the users for which the device's series are repeated, without duplicates (see
-	// [Frame.Share]). Only the device's first Repeated samples are repeated.
+	// Sharers contains the users for which the device's series are repeated (see [Frame.Share]). No
+	// user occurs twice. Repeated is the number of samples, counted from the first one, that are
+	// repeated.
 	Sharers  []*User
 	Repeated int
 	// Processes are the processes on the device. If Listed is true, the list of processes was
-	// complete, and Count is the number of processes in it. Count exceeds len(Processes) if some
-	// processes have no value.
+	// complete, and Count is the number of processes in the list. Count exceeds len(Processes) if
+	// some processes have no value.
 	Processes []*Process
 	Listed    bool
 	Count     int
 	// Replaced is true if a better process list from another source has replaced the incoming list.
 	Replaced bool
-	// ProcessList is the device's list of processes whose time is closest to the frame's time. It
-	// may be too old: see [ProcessList.AppliesAt]. It is nil if no list is known.
+	// ProcessList is the device's list of processes whose time is closest to the frame's time. The
+	// list may be too old: see [ProcessList.AppliesAt]. ProcessList is nil if no list is known.
 	ProcessList *ProcessList
 
 	byName  userIndex           // index of Users
@@ -204,7 +207,8 @@ func (d *DeviceFrame) User(h Holder) *User {
 	return d.user(h, Holder.is)
 }
 
-// SameUser returns the user for the same container as h. It adds the user if necessary.
+// SameUser returns the user whose holder is the same as h (see [Holder.Same]). It adds the user if
+// necessary.
 func (d *DeviceFrame) SameUser(h Holder) *User {
 	return d.user(h, Holder.Same)
 }
@@ -276,7 +280,7 @@ func nameOf(h Holder) Holder {
 }
 
 // find returns the first user for which is(user, h) is true, or nil if there is none. If there is
-// an index, it checks only users that differ from h at most in the UID.
+// an index, find checks only the users whose holders differ from h at most in the UID.
 func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *User {
 	if x != nil {
 		users = x[nameOf(h)]
@@ -289,7 +293,7 @@ func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *
 	return nil
 }
 
-// added adds the last user to the index.
+// added updates the index after a user was appended to the list of users.
 func (x *userIndex) added(users []*User) {
 	switch {
 	case len(users) <= few:
@@ -316,7 +320,7 @@ type User struct {
 	Strategy   string
 	Allocation Allocation
 	// Replicas is the number of replicas of the device that the user holds. A device plugin
-	// advertises the replicas. 0 and 1 both mean one replica.
+	// advertises the replicas. The values 0 and 1 both mean one replica.
 	Replicas int
 	// Samples are the user's own series for this device, such as usage, budget, and power.
 	Samples Samples
@@ -334,8 +338,9 @@ type Process struct {
 	Samples Samples
 }
 
-// IsListed reports whether a source listed the process at the frame's time. A process that is not
-// listed has only ends of series, or a power sample that was computed from an earlier list.
+// IsListed reports whether a source listed the process at the frame's time. The only samples of a
+// process that is not listed are ends of series and power samples that were computed from an
+// earlier list.
 func (p *Process) IsListed() bool {
 	return slices.ContainsFunc(p.Samples.list, func(s Sample) bool { return !s.Ended && s.Metric != signal.ProcessGPUPower })
 }
@@ -346,22 +351,22 @@ type Sample struct {
 	Metric *signal.Metric
 	// Own is the value of the metric's first own attribute, or "" if the metric has none.
 	Own string
-	// More contains additional attributes, such as a second own attribute. They are shared and must
-	// not be modified.
+	// More contains additional attributes, such as a second own attribute. The attributes are
+	// shared and must not be modified.
 	More []Attr
-	// Start is the start time of a cumulative value, in nanoseconds since the epoch. 0 means
-	// unknown.
+	// Start is the start time of a cumulative value, in nanoseconds since the epoch. A Start of 0
+	// means that the start time is unknown.
 	Start int64
 	Value float64
-	// Ended is true if the series ends at this time. In this case, the sample has no value.
+	// Ended is true if the series ends at the frame's time. A sample with Ended has no value.
 	Ended bool
 	// Scope is the scope of the component that created the sample. The zero Scope means the frame's
 	// scope.
 	Scope Scope
 }
 
-// Presence returns the sample for a device that exists but is not observed. The sample tells
-// components that read metrics that the device is not lost.
+// Presence returns the sample for a device that exists but is not observed. The sample shows other
+// components that the device is not lost.
 func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
@@ -376,7 +381,7 @@ type Attr struct {
 // from samples that a component added.
 type Samples struct {
 	list              []Sample
-	incoming, settled int // numbers of samples at the start of the list
+	incoming, settled int // the list starts with the incoming samples, followed by the samples that were settled later
 }
 
 // All returns all samples. Callers must not modify them.
@@ -391,8 +396,8 @@ func (s *Samples) Grow(n int) { s.list = slices.Grow(s.list, n) }
 // Add adds a sample.
 func (s *Samples) Add(v Sample) { s.list = append(s.list, v) }
 
-// AddHighest adds a sample. If the series already has a sample, AddHighest keeps the one with the
-// higher value.
+// AddHighest adds a sample. If the series already has a sample, AddHighest keeps the sample with
+// the higher value.
 func (s *Samples) AddHighest(v Sample) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == v.Metric && x.Own == v.Own {
@@ -421,8 +426,8 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 }
 
 // Get returns the value of a series, or false if there is none. If the series has several values,
-// it returns the highest value. Repeated rows differ only because the exporter read the value at
-// different times.
+// it returns the highest value. If an exporter repeats a row, the values in the repeated rows
+// differ only because the exporter read them at different times.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {
 		if x := &s.list[i]; x.Metric == m && x.Own == own && !x.Ended && (!ok || x.Value > v) {

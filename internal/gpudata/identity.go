@@ -6,7 +6,7 @@ import (
 	"unique"
 )
 
-// Place is a node. If two places use the same device ID, it identifies two different devices.
+// Place is a node. The same device ID identifies different devices in different places.
 type Place struct {
 	// Cluster is k8s.cluster.name, or "" if it is not configured.
 	Cluster string
@@ -42,21 +42,22 @@ func (d Device) ID() string { return d.handle.Value().id }
 // Place returns the device's place.
 func (d Device) Place() Place { return d.handle.Value().place }
 
-// Description contains the attributes of a device that are not part of its identity. Unknown fields
-// are empty. A description may change from frame to frame, so it is never used as a key.
+// Description contains the attributes of a device that are not part of its identity. If a value is
+// unknown, its field is empty. A description may change from frame to frame, so it is never used as
+// a key.
 type Description struct {
-	// Parent is the hw.id of an instance's board. It is "" for a board.
+	// Parent is the hw.id of an instance's board. Parent is "" for a board.
 	Parent string
 	// Name is the device's name in the operating system, such as nvidia0. Model is the exposed
 	// model name.
 	Name, Model, Vendor string
 	// Serial is the board's serial number. Driver is the driver version.
 	Serial, Driver string
-	// Profile, Instance, and MIGUUID are set for MIG instances: gpu.mig.profile,
-	// gpu.mig.gpu_instance.id, and gpu.mig.uuid.
+	// Profile, Instance, and MIGUUID are gpu.mig.profile, gpu.mig.gpu_instance.id, and
+	// gpu.mig.uuid. They are set only for MIG instances.
 	Profile, Instance, MIGUUID string
-	// Partitions is gpu.partition.count, the number of partitions of the board. It is set only for
-	// partitions.
+	// Partitions is gpu.partition.count, the number of partitions of the board. Partitions is set
+	// only for partitions.
 	Partitions string
 	// Allocation is the allocation in the attributes of the device's own series.
 	Allocation Allocation
@@ -69,8 +70,8 @@ type Allocation struct {
 	ShareID                       string
 }
 
-// Complete copies values from o to the empty fields of d. Of the allocation, it copies only the DRA
-// driver's names for the device. It does not copy the claim, because each holder may have a
+// Complete copies values from o to the empty fields of d. Of the allocation, Complete copies only
+// the DRA driver, pool, and device. It does not copy the claim, because each holder may have a
 // different claim.
 func (d *Description) Complete(o *Description) {
 	d.Parent = cmp.Or(d.Parent, o.Parent)
@@ -86,7 +87,7 @@ func (d *Description) Complete(o *Description) {
 	d.Allocation.complete(&o.Allocation)
 }
 
-// complete copies the DRA driver's names for the device.
+// complete copies the DRA driver, pool, and device from o if a does not contain a device.
 func (a *Allocation) complete(o *Allocation) {
 	if a.Device == "" {
 		a.Driver, a.Pool, a.Device = o.Driver, o.Pool, o.Device
@@ -102,7 +103,7 @@ func (a Allocation) Compare(o Allocation) int {
 // container outside Kubernetes, or a batch job.
 type Holder struct {
 	// Namespace, Pod, and Container identify a container in a pod. UID is the pod's UID, or "" if
-	// it is unknown.
+	// the UID is unknown.
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
 	UID       string `json:"uid,omitempty"`
@@ -150,8 +151,8 @@ func (h Holder) Same(o Holder) bool {
 }
 
 // MayBeSame reports whether h and o may be the same holder, although either may be incomplete. For
-// a process, often only the pod's UID is known, or the pod is known but not the container. Other
-// exporters may omit the namespace.
+// a process, often only the pod's UID is known, or the pod is known but not the container. Some
+// exporters omit the namespace.
 func (h Holder) MayBeSame(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)

@@ -10,7 +10,7 @@ import (
 )
 
 // Owner is a handle for the owners of a pod or a batch job. Equal owners have equal handles, which
-// are one machine word long. The zero Owner is unknown.
+// are one machine word long. The zero Owner means that the owners are unknown.
 type Owner struct{ handle unique.Handle[Ownership] }
 
 // Ownership contains the names of the owners of a pod or a batch job. Unknown names are empty.
@@ -21,7 +21,7 @@ type Ownership struct {
 	WorkloadKind, Workload string
 	// KueueWorkload is the Workload through which Kueue admitted the pod.
 	KueueWorkload string
-	// JobUser and JobPartition are set for batch jobs.
+	// JobUser and JobPartition are set only for batch jobs.
 	JobUser, JobPartition string
 	// Labels are the selected labels of the pod.
 	Labels Labels
@@ -73,7 +73,8 @@ func (o Owner) Ownership() Ownership {
 }
 
 // Workload identifies what a holder belongs to: the top of a pod's owner chain, a pod without an
-// owner, a batch job, or a container outside Kubernetes. The zero Workload means none.
+// owner, a batch job, or a container outside Kubernetes. The zero Workload means that there is no
+// workload.
 type Workload struct{ Namespace, Kind, Name string }
 
 // Workload returns the workload of a user.
@@ -91,9 +92,10 @@ func (u *User) Workload() Workload {
 	return Workload{"", "container", cmp.Or(h.ID, h.Name)}
 }
 
-// HeldBy reports whether a device is held, and whether this is known. It returns the workload to
-// which all holders belong, or the zero Workload if they belong to several. If the frame has an
-// attribution, users count as holders only if the device's holders are known.
+// HeldBy returns the workload to which all holders of a device belong, or the zero Workload if the
+// holders belong to several workloads. It also reports whether the device is held, and whether it
+// is known that the device is held or free. If the frame has an attribution, users count as holders
+// only if the device's holders are known.
 func (f *Frame) HeldBy(d *DeviceFrame) (w Workload, held, known bool) {
 	for _, u := range d.Users {
 		if !f.holds(d, u) {

@@ -11,13 +11,14 @@ import (
 // ProcessList contains the processes on a device at one time. It is not modified after its creation,
 // so frames can share it.
 type ProcessList struct {
-	// Time is the time of the list, in nanoseconds since the epoch. It can differ from the time of
-	// the frame.
+	// Time is the time of the list, in nanoseconds since the epoch. Time can differ from the time
+	// of the frame.
 	Time int64
-	// Interval is the time since the previous list of the device, in nanoseconds. 0 means unknown.
+	// Interval is the time since the previous list of the device, in nanoseconds. It is 0 if it is
+	// unknown.
 	Interval int64
-	// Counted is true if the source counted the processes. Count is then their number. It exceeds
-	// len(Processes) if some processes have no value.
+	// Counted is true if the source counted the processes. If Counted is true, Count is the number
+	// of processes. Count exceeds len(Processes) if some processes have no value.
 	Counted   bool
 	Count     int
 	Processes []ListedProcess
@@ -26,11 +27,11 @@ type ProcessList struct {
 // ListedProcess is a process in a ProcessList.
 type ListedProcess struct {
 	PID string
-	// ContainerID is container.id as in control groups, or empty if it is unknown.
+	// ContainerID is the container.id from the process's control group, or "" if it is unknown.
 	ContainerID string
 	// Holder identifies the process's container as far as it is known.
 	Holder Holder
-	// Utilization is a ratio and Memory is in bytes. NaN means unknown.
+	// Utilization is a ratio and Memory is in bytes. An unknown value is NaN.
 	Utilization, Memory float64
 }
 
@@ -66,9 +67,9 @@ func (l *ProcessList) AppliesAt(at int64, maxAge time.Duration) bool {
 	return Applies(l.Time, l.Interval, at, maxAge)
 }
 
-// Applies reports whether data is recent enough for a sample time: it must not be older or newer
-// than two intervals of its source, and never by more than maxAge. All times are in nanoseconds.
-// interval is 0 if it is unknown.
+// Applies reports whether data is recent enough for a sample time. The time of the data and the
+// sample time must not differ by more than two intervals of the data's source, or by more than the
+// maximum age. Times and intervals are in nanoseconds. An unknown interval is passed as 0.
 func Applies(dataTime, interval, at int64, maxAge time.Duration) bool {
 	limit := int64(maxAge)
 	if interval > 0 {

@@ -2,8 +2,8 @@ package gpudata
 
 import "sync"
 
-// Scope is the instrumentation scope of the component that created a sample. The zero Scope is
-// unknown.
+// Scope is the instrumentation scope of the component that created a sample. The zero Scope means
+// that the scope is unknown.
 type Scope uint8
 
 var scopes struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Attribution determines how the holders of devices are sent, after gpu_k8s has determined the
-// holders. If a frame has an attribution:
+// Attribution determines which data about the holders of devices is sent. It is set after gpu_k8s
+// has determined the holders. If a frame has an attribution:
 //
 //   - the holders and their number are sent for each device whose holders are known,
 //   - the device samples that the frame contained when [Frame.Share] was called are repeated for
@@ -23,9 +23,9 @@ type Attribution struct {
 }
 
 // Share sets the attribution of the frame and determines the sharers of its devices. The sharers of
-// a device are its holders. The sharers of a board also include the holders of its instances. These
-// holders share the board through MIG, but the board is not allocated to them. Share also sets the
-// DRA driver's names for the device on users in pods.
+// a device are its holders. The sharers of a board also include the holders of its instances.
+// Holders of instances share the board through MIG, but the board is not allocated to them. For
+// users in pods, Share also adds the DRA driver, pool, and device to the user's allocation.
 func (f *Frame) Share(a *Attribution) {
 	f.Attribution = a
 	for _, d := range f.Devices {
@@ -61,23 +61,24 @@ func (f *Frame) Share(a *Attribution) {
 // Sharer returns the sharer that is the same holder as h, or nil if there is none.
 func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, h, Holder.Same) }
 
-// Series contains samples of one device, user, or process, with their context.
+// Series contains samples of one device, user, or process, and the context of the samples.
 type Series struct {
 	Device *DeviceFrame
 	// User is the user that the samples describe. It is nil if the samples describe a process or
 	// the device itself.
 	User *User
-	// Process is the process that the samples describe. Otherwise, it is nil.
+	// Process is the process that the samples describe. It is nil if the samples do not describe a
+	// process.
 	Process *Process
 	// Repeated is true if the samples belong to the device and User is one of its sharers.
 	Repeated bool
-	// Scope is the scope of repeated samples and of samples that do not have their own.
+	// Scope is the scope of repeated samples and of samples that do not have their own scope.
 	Scope Scope
-	// Samples is valid only until visit returns.
+	// Samples is valid only until the function that was passed to [Frame.Each] returns.
 	Samples []Sample
 }
 
-// ScopeOf returns the scope of one of the samples.
+// ScopeOf returns the scope of a sample in the series.
 func (s *Series) ScopeOf(sample *Sample) Scope {
 	if s.Repeated {
 		return s.Scope
@@ -104,7 +105,7 @@ func (f *Frame) Each(visit func(*Series)) {
 		}
 	}
 	incoming := &Attribution{Scope: f.Scope}
-	decided := cmp.Or(f.Attribution, incoming) // its scope is the scope of the holders
+	decided := cmp.Or(f.Attribution, incoming) // the scope of this attribution is the scope of the holders
 	for _, d := range f.Devices {
 		show(d, nil, nil, d.Samples.list)
 		if d.Listed {

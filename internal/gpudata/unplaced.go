@@ -1,7 +1,7 @@
 package gpudata
 
 // Unplaced is a process from an exporter that may not identify the process's device. gpu_k8s finds
-// the device and moves the process to it.
+// the device and moves the process to the device.
 type Unplaced struct {
 	Process
 	// Exporter identifies the exporter. Two exporters on a node may list the same processes.
@@ -10,8 +10,8 @@ type Unplaced struct {
 	Named NamedDevice
 }
 
-// NamedDevice contains what an exporter exposes about a device. Unknown fields are empty. Often,
-// all fields are empty.
+// NamedDevice contains what an exporter exposes about a device. If a value is unknown, its field is
+// empty. Often, all fields are empty.
 type NamedDevice struct {
 	// Board is the board's hw.id, MIGUUID is the MIG device's UUID, and Name is the board's name in
 	// the operating system.

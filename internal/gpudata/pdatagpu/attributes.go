@@ -99,7 +99,7 @@ func allocationOf(attrs pcommon.Map) (a gpudata.Allocation) {
 	return a
 }
 
-// take reads the attributes of the fields.
+// take sets each field to the value of its attribute.
 func take(attrs pcommon.Map, fields []field) {
 	for i := range fields {
 		*fields[i].text = Text(attrs, fields[i].key)
@@ -112,7 +112,7 @@ var eventSources = map[string][]gpudata.Attr{
 	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
 }
 
-// more returns the attributes of a user's data point for which gpudata has no field.
+// more returns those attributes of a user's data point that have no field in gpudata.
 func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	for k, v := range attrs.All() {
 		if !modeled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {
@@ -122,7 +122,7 @@ func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	return attributes
 }
 
-// modeled contains the attributes for which gpudata has a field.
+// modeled contains the attributes that have a field in gpudata.
 var modeled = func() map[string]bool {
 	keys := map[string]bool{
 		signal.HardwareID: true, signal.HardwareType: true, signal.SharingStrategy: true, signal.HolderSource: true,

@@ -19,12 +19,13 @@ import (
 //     sharers,
 //   - the samples of users and the data points of processes, with the current holder,
 //   - the data points of unplaced processes whose device was found,
-//   - the MIG instance and the DRA driver's name for the device, as attributes of the device's data
+//   - the MIG instance and the DRA driver, pool, and device, as attributes of the device's data
 //     points,
 //   - the samples that were added to devices and processes.
 //
-// It removes the incoming data points that it replaces. It also removes the incoming data points of
-// gpu.device.holder and of users' metrics if the batch's wants function selects these metrics.
+// writeHoldings removes the incoming data points that it replaces. It also removes the incoming
+// data points of gpu.device.holder and of users' metrics if the batch's wants function selects
+// these metrics.
 func (b *Batch) writeHoldings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -111,9 +112,9 @@ type seen struct {
 	device *gpudata.DeviceFrame
 }
 
-// walk calls visit with each data point of a device in a frame, for the metrics that look selects.
-// It removes the data points for which visit returns true. Then it removes empty metrics and
-// Resources.
+// walk calls visit with each data point of a device in a frame. It skips metrics for which look
+// returns false. It removes the data points for which visit returns true. Then it removes empty
+// metrics and Resources.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := b.input(rm)
@@ -143,7 +144,7 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 	})
 }
 
-// writes reports whether write has to visit the metric's data points.
+// writes reports whether the function write must be called with the metric's data points.
 func (w *holdingsWriter) writes(p *seen) bool {
 	switch p.role {
 	case ofDevice:
@@ -155,8 +156,9 @@ func (w *holdingsWriter) writes(p *seen) bool {
 	return false
 }
 
-// write completes and repeats a device's data point, or copies a process's data point to its
-// holder. It removes nothing.
+// write completes and repeats a device's data point, or copies a process's data point to the
+// Resource of the process's holder. It always returns false, so that walk does not remove the data
+// point.
 func (w *holdingsWriter) write(p *seen) bool {
 	if p.role == ofDevice {
 		completeDevice(p.Attributes(), p.device)
@@ -208,8 +210,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a data point. moves is true if the process's holder in the frame
-// differs from the holder of the incoming data point.
+// moves returns the process of a data point. It also reports whether the process's holder in the
+// frame differs from the holder of the incoming data point.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
 		return nil, false
@@ -224,7 +226,7 @@ func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	return nil, false
 }
 
-// completeDevice adds the device attributes that other sources provide to a data point.
+// completeDevice adds device attributes from other sources to a data point.
 func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	for _, f := range [...]field{
 		{signal.MIGUUID, &d.MIGUUID},
@@ -254,8 +256,7 @@ func (w *holdingsWriter) repeat(p *seen) {
 	}
 }
 
-// copied returns the data points of an output to which the data points of a device metric are
-// copied.
+// copied returns the slice in an output to which the data points of a device metric are copied.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
 	if w.metric != m { // all data points of one metric are visited in sequence
 		clear(w.copies)

@@ -37,7 +37,7 @@ func newTestBatch() testBatch {
 	return testBatch{md, w}
 }
 
-// add adds a data point with the value 1, the device's attributes, and attrs.
+// add adds a data point with the value 1, the device's attributes, and the given attributes.
 func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.Metric, id string, attrs map[string]any) pmetric.NumberDataPoint {
 	dp := b.writer.points(b.writer.output(&gpudata.Frame{Place: p, Time: time}, who{Holder: h}, b.writer.Scope), m).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(time))
@@ -56,7 +56,7 @@ func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.
 
 func (b testBatch) lines() []string { return lines(b.Metrics) }
 
-// lines returns everything that distinguishes the data points of a batch, sorted.
+// lines returns a sorted list of everything that distinguishes the data points of a batch.
 func lines(md pmetric.Metrics) (all []string) {
 	for p := range points.All(md) {
 		all = append(all, fmt.Sprint(p.Timestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -72,7 +72,7 @@ func hold(d *gpudata.DeviceFrame, h gpudata.Holder, strategy string, a gpudata.A
 	d.HoldersKnown = true
 }
 
-// share attributes the devices of a batch to the holders in its frames and writes the batch.
+// share sets the attribution of the frames in a batch and writes the batch.
 func share(b *Batch) {
 	scope := gpudata.NewScope("k8s", "")
 	for _, f := range b.Frames {
@@ -83,7 +83,8 @@ func share(b *Batch) {
 	b.write(&Arrival{Metrics: b.Metrics})
 }
 
-// For any holders, reading and writing a batch twice has the same result as doing it once.
+// For any holders, reading and writing a batch twice has the same result as reading and writing it
+// once.
 func TestHoldingsSurviveASecondReadAndWrite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		holders := rapid.SampledFrom([]gpudata.Holder{

@@ -31,8 +31,8 @@ type Point struct {
 // does not exist.
 func (p *Point) Own(key string) string { return Text(p.own, key) }
 
-// Text returns the string value of one of the device's attributes. In windows, the attribute may be
-// on the Resource instead of the data point.
+// Text returns the string value of one of the device's attributes. In window metrics, the attribute
+// may be on the Resource instead of the data point.
 func (p *Point) Text(key string) string { return cmp.Or(p.Own(key), Text(p.resource, key)) }
 
 // OwnAttributes calls f with each of the data point's own attributes.

@@ -32,7 +32,7 @@ type Functions struct {
 	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
 }
 
-// Arrival is the input of Process. Process owns it.
+// Arrival is the input of Process. Process owns the Arrival.
 type Arrival struct {
 	// Metrics may be shared with other consumers. Call Own before you modify them.
 	Metrics pmetric.Metrics
@@ -74,7 +74,7 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 		self:  metric.WithAttributeSet(attribute.NewSet(id, attribute.String("otel.signal", pipeline.SignalMetrics.String()))),
 		event: trace.WithAttributes(id),
 	}
-	// These self-metrics are the same as those of processorhelper.
+	// The following self-metrics are the same as those of processorhelper.
 	meter := set.MeterProvider.Meter("go.opentelemetry.io/collector/processor/processorhelper")
 	var err error
 	if p.incoming, err = meter.Int64Counter("otelcol_processor_incoming_items",
@@ -140,7 +140,7 @@ func (a *Arrival) Own() pmetric.Metrics {
 }
 
 // ReadOnly returns the frames of the previous stage and the frames that are read from the metrics.
-// The caller must not modify them. See [Read].
+// The caller must not modify the frames. See [Read].
 func (a *Arrival) ReadOnly(wants func(*signal.Metric) bool) *Batch {
 	return a.join(Read(a.Metrics, wants))
 }

@@ -1,5 +1,5 @@
 // Package pdatagpu converts between the Collector's metrics and frames. It is the only package that
-// does this. Other packages depend only on gpudata.
+// converts between them. Other packages depend only on gpudata.
 package pdatagpu
 
 import (
@@ -48,9 +48,10 @@ type resourceKey struct {
 	holder gpudata.Holder
 }
 
-// Read returns the frames in a batch without changing the batch. wants selects the metrics that the
-// caller uses. From other metrics, Read reads only the devices and their descriptions. If a series
-// of a device, user, or process ends, the frame contains a sample with Ended set.
+// Read returns the frames in a batch without changing the batch. The function wants selects the
+// metrics that the caller uses. From other metrics, Read reads only the devices and their
+// descriptions. If a series of a device, user, or process ends, the frame contains a sample with
+// Ended set.
 //
 // Read does not read device series that gpu_k8s has repeated for a holder.
 func Read(md pmetric.Metrics, wants func(*signal.Metric) bool) *Batch {
@@ -126,7 +127,7 @@ func nodeOf(attrs pcommon.Map) (hostType string, labels map[string]string) {
 	return Text(attrs, signal.HostType), withPrefix(attrs, signal.K8sNodeLabelPrefix)
 }
 
-// input is the Resource that is currently read.
+// input is the Resource that is currently being read.
 type input struct {
 	batch  *Batch
 	rm     pmetric.ResourceMetrics
@@ -142,8 +143,9 @@ func (b *Batch) input(rm pmetric.ResourceMetrics) input {
 	return input{batch: b, rm: rm, place: PlaceOf(attrs), host: Text(attrs, signal.HostName), holder: HolderOf(attrs), owner: ownerOf(attrs)}
 }
 
-// addSeries records that the Resource contains GPU series. New data points for its place and holder
-// are added to this Resource, unless the batch contains an earlier Resource for them.
+// addSeries records that the Resource contains GPU series. New data points for the Resource's place
+// and holder are added to the Resource, unless the batch contains an earlier Resource with the same
+// place and holder.
 func (in *input) addSeries() {
 	b, key := in.batch, resourceKey{place: in.place, holder: in.holder}
 	if _, known := b.resources[key]; !known {
@@ -232,7 +234,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	}
 }
 
-// exists adds a device even if none of its values is observed.
+// exists adds a device even if none of its values are observed.
 func (in *input) exists(dp pmetric.NumberDataPoint) {
 	if !hasTime(dp) || dp.Flags().NoRecordedValue() {
 		return
@@ -350,7 +352,7 @@ func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) 
 func Observation(dp pmetric.NumberDataPoint) (v float64, why stage.Drop, ok bool) {
 	v = points.Value(dp)
 	switch {
-	// The flag is checked first, because the value of a data point with this flag reads as 0.
+	// The flag is checked first, because the value of a data point with this flag is read as 0.
 	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
 		return 0, stage.NoValue, false
 	case !hasTime(dp):
@@ -426,9 +428,9 @@ func (in *input) frame(time int64) *gpudata.Frame {
 	return f
 }
 
-// describe reads a device's description from a data point. It does this only once per frame,
-// because all data points of a device contain the same description. The device's own series take
-// precedence, because a holder's data points contain the holder's allocation.
+// describe reads a device's description from a data point. It reads the description only once per
+// frame, because all data points of a device contain the same description. The device's own series
+// take precedence, because a holder's data points contain the holder's allocation.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return

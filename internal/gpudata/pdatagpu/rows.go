@@ -13,12 +13,12 @@ import (
 // synthesizer.
 type Rows struct {
 	Scope gpudata.Scope // the receiver's scope
-	// Node is the exporter's node. It is "" if the Resources of the rows do not contain it.
+	// Node is the exporter's node. Node is "" if the Resources of the rows do not contain the node.
 	Node string
 	// Time is the time of the samples that have no timestamp.
 	Time pcommon.Timestamp
 	// Sets contains label sets with their samples. While the exporter exposes a label set, every
-	// scrape has the same pointer to it.
+	// scrape contains the same pointer to the label set.
 	Sets []*exposition.LabelSet
 }
 
@@ -60,7 +60,7 @@ func (r *Rows) WriteTo(md pmetric.Metrics) {
 
 // Write appends the rows of selected metrics to a batch. Each label set becomes a Resource that has
 // the labels as attributes. Each sample becomes a metric with one data point, which has no
-// attributes. Strings share memory with the parser's cache.
+// attributes. The strings in the batch share memory with the parser's cache.
 func (r *Rows) Write(md pmetric.Metrics, which func(*exposition.LabelSet, *exposition.Metric) bool) {
 	for _, set := range r.Sets {
 		var metrics pmetric.MetricSlice

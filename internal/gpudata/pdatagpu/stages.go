@@ -24,14 +24,14 @@ type Stages struct {
 // NewStages returns an empty list of stages that sends its results to next.
 func NewStages(next consumer.Metrics) *Stages { return &Stages{next: next} }
 
-// NewStage returns a stage. It cannot be used as a processor in a Collector pipeline.
+// NewStage returns a stage. A stage cannot be used as a processor in a Collector pipeline.
 func NewStage(f Functions) *Processor {
 	return &Processor{
 		StartFunc: f.Start, ShutdownFunc: f.Shutdown, process: f.Process, takesRows: f.TakesRows,
 	}
 }
 
-// Append adds a stage. If the stage fails to start, the error from Start contains name.
+// Append adds a stage. If the stage fails to start, the error from Start contains the given name.
 func (s *Stages) Append(name string, stage *Processor) {
 	s.names = append(s.names, name)
 	s.list = append(s.list, stage)
@@ -82,9 +82,9 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	return s.Consume(ctx, nil, md)
 }
 
-// Consume runs the stages on metrics and on the rows of a scrape. rows may be nil. If the first
-// stage does not read rows, Consume converts them to metrics first. Callers must not use md
-// afterward. The item counters of the first stage count the input and output of the entire list.
+// Consume runs the stages on metrics and on the rows of a scrape. The argument rows may be nil. If
+// the first stage does not read rows, Consume converts them to metrics first. Callers must not use
+// md afterward. The item counters of the first stage count the input and output of the entire list.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}
 	first := s.list[0]

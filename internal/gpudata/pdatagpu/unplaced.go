@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// This file reads and writes processes on unknown devices. Their data points have the attribute
-// gpu.process.source and the device attributes that the exporter exposes.
+// This file reads and writes processes on unknown devices. The data points of these processes have
+// the attribute gpu.process.source and the device attributes that the exporter exposes.
 
 // isUnplaced reports whether the device of a process's data point is unknown.
 func isUnplaced(attrs pcommon.Map) bool { return Text(attrs, signal.ProcessSource) != "" }
@@ -74,7 +74,7 @@ func (w *Writer) unplaced(f *gpudata.Frame) {
 	}
 }
 
-// scopeOf returns the scope of samples that do not have their own.
+// scopeOf returns the scope of samples that do not have their own scope.
 func (w *Writer) scopeOf(f *gpudata.Frame) gpudata.Scope {
 	if f.Scope != 0 {
 		return f.Scope

@@ -42,7 +42,7 @@ const maxDescriptions = 100_000
 // Writer converts frames to metrics. It caches device descriptions between calls. It is not safe
 // for concurrent use.
 type Writer struct {
-	// Scope is the scope of samples that do not have their own.
+	// Scope is the scope of samples that do not have their own scope.
 	Scope gpudata.Scope
 	// Disabled contains metrics that are not written.
 	Disabled map[*signal.Metric]bool
@@ -325,8 +325,9 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	return rm
 }
 
-// describe copies the attributes of a place. It uses the place's own Resource if the batch has one.
-// Otherwise, it uses the place attributes of another Resource.
+// describe copies the attributes of a place. It copies all attributes of the place's own Resource
+// if the batch contains such a Resource. Otherwise, it copies the place attributes of another
+// Resource in the place.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
