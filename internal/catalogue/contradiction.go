@@ -16,7 +16,7 @@ const (
 // Values provides the values of one device in one scrape after the device's rows were merged.
 type Values interface {
 	// Value returns the device's value of a field or, if rate is true, the rate of a counter field.
-	// It returns false if there is no value.
+	// Value returns false if there is no value.
 	Value(id ID, rate bool) (v float64, ok bool)
 	// Capacity returns the maximum value of the signal on this device, or 0 if the maximum is
 	// unknown.

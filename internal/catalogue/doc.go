@@ -5,8 +5,8 @@
 // value. Functions that only one or two exporters need are implemented in the packages of these
 // exporters; see Hooks.
 //
-// The package contains data and pure functions. It has no state and does not use pdata. The
-// synthesizer uses the tables to compute samples, and the diagnosis uses them to report what is
+// The package contains data and pure functions. The package has no state and does not use pdata.
+// The synthesizer uses the tables to compute samples, and the diagnosis uses them to report what is
 // missing. The counters CSV file and docs/signals.md are generated from the tables. To add a field,
 // add one line to its exporter's table; no other change is needed.
 package catalogue

@@ -20,8 +20,8 @@ type Exporter struct {
 	TurnOn string
 	// Groups contains the fields in the order in which they are documented.
 	Groups []Group
-	// Signals contains the signals that no field lists in Gives. They are documented after the
-	// signals of the fields.
+	// Signals contains the signals that no field lists in Gives. The signals in Signals are
+	// documented after the signals of the fields.
 	Signals []Signal
 	// Gaps explains to users why the exporter does not provide metrics that other exporters
 	// provide.
@@ -32,8 +32,8 @@ type Exporter struct {
 	Claims func(*Row) bool
 	// Labels maps each known role to the possible names of its label. The name that the exporter
 	// uses comes before other spellings. If all label names of a row are in lowercase, case is
-	// ignored. BlankText reports whether a label value means "no value". It covers only values that
-	// NoText does not cover. BlankText may be nil.
+	// ignored. BlankText reports whether a label value means "no value". BlankText covers only
+	// values that NoText does not cover. BlankText may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// OwnsName reports whether a metric name that is not in the table belongs to the exporter. If
@@ -47,9 +47,9 @@ type Exporter struct {
 
 	// OfContainers is true if the rows describe how containers use devices that other exporters
 	// expose. An exporter with OfContainers is not a second source for a device. Each row is
-	// matched by device ID to a device of another exporter. The ID is compared unchanged at first,
-	// and then with NVIDIA's prefix. Rows without a holder measure the device and are used only if
-	// no other exporter exposes the device. Rows of one field and container that differ only in the
+	// matched by device ID to a device of another exporter. The ID is first compared unchanged, and
+	// then with NVIDIA's prefix. Rows without a holder measure the device and are used only if no
+	// other exporter exposes the device. Rows of one field and container that differ only in the
 	// label with RolePart are summed.
 	OfContainers bool
 	// OfProcesses is true if the rows describe processes by their PIDs. If a row does not name a
@@ -107,8 +107,8 @@ type Identity struct {
 	// Of is the number of instances of the board, if the exporter exposes it. A value of 0 means
 	// that the number is unknown or that the board has no instances.
 	Of int
-	// Model is the board's model name, and Part is the value of RolePart. Each is set only if the
-	// row's labels do not contain the value.
+	// Model is the board's model name, and Part is the value of RolePart. Model and Part are set
+	// only if the row's labels do not contain their values.
 	Model, Part string
 	// Detail is data that Identify stores for Resolve.
 	Detail any
@@ -166,8 +166,8 @@ const (
 // Capacities contains the capacities of a board model. A capacity of 0 is unknown or does not
 // exist.
 type Capacities struct {
-	// Memory is the size of the board's memory in bytes. It is set only for exporters that do not
-	// expose the memory size.
+	// Memory is the size of the board's memory in bytes. Memory is set only for exporters that do
+	// not expose the memory size.
 	Memory float64
 	// PCIe and NVLink are the capacities of the links in one direction, in bytes per second.
 	PCIe, NVLink float64
@@ -190,7 +190,7 @@ func NumFields() int { return len(fields) }
 // ByID returns the field with the given ID.
 func ByID(id ID) *Field { return fields[id] }
 
-// New assigns IDs to the fields of a table and resolves the field names in the table. It panics if
+// New assigns IDs to the fields of a table and resolves the field names in the table. New panics if
 // the table is inconsistent.
 func New(x Exporter) *Exporter {
 	x.OfContainers = x.OfContainers || x.OfProcesses
@@ -335,7 +335,8 @@ func (x *Exporter) Field(name string) *Field {
 }
 
 // Lookup returns the meaning of an exposed metric name. Case is ignored, because some storage
-// backends convert names to lowercase. It returns false for names from which no signal is computed.
+// backends convert names to lowercase. Lookup returns false for names from which no signal is
+// computed.
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
 	if !ok {
@@ -345,7 +346,8 @@ func (x *Exporter) Lookup(name string) (Spelling, bool) {
 }
 
 // Prefixed returns the meaning of a metric name that starts with a user-defined prefix. The prefix
-// ends with an underscore. It returns false if the table does not contain the rest of the name.
+// ends with an underscore. Prefixed returns false if the table does not contain the rest of the
+// name.
 func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	for x.AnyPrefix != nil {
 		var found bool
@@ -365,9 +367,9 @@ func (x *Exporter) Takes(s Spelling, r *Row) bool {
 	return (x.Claims == nil || x.Claims(r)) && (!s.Prefixed || x.AnyPrefix(r))
 }
 
-// Fields returns the fields in table order. Callers must not modify them.
+// Fields returns the fields in table order. Callers must not modify the fields.
 func (x *Exporter) Fields() []*Field { return x.fields }
 
 // AllSignals returns the signals of the exporter's fields and labels, in the order in which they
-// are documented. Callers must not modify them.
+// are documented. Callers must not modify the signals.
 func (x *Exporter) AllSignals() []*Signal { return x.signals }

@@ -12,7 +12,8 @@ type ID uint16
 // MaxFields is greater than the highest ID in all tables.
 const MaxFields = 256
 
-// Kind describes how a field's value changes over time. It determines how repeated rows are merged.
+// Kind describes how a field's value changes over time. Kind determines how repeated rows are
+// merged.
 type Kind uint8
 
 const (
@@ -54,9 +55,9 @@ const (
 	Highest Parts = iota
 	// Mean rows measure parts of the device that have equal weight. The mean of the values is used.
 	Mean
-	// Sum rows measure parts of the device. The values of Sum rows are added. If a counter's row
-	// for a part is missing, the last value of the missing row is used. A part that appears later
-	// is counted from the time at which it appears. No rate is computed while a part is missing.
+	// Sum rows measure parts of the device. The values of Sum rows are added. If a counter has no
+	// row for a part, the part's last value is used. A part that appears later is counted from the
+	// time at which it appears. No rate is computed while a part is missing.
 	Sum
 )
 
@@ -68,14 +69,14 @@ type Field struct {
 
 	Kind  Kind
 	Scope Scope
-	// Aliases contains other names of the field. Their values have the same unit.
+	// Aliases contains other names under which the field is exposed in the same unit.
 	Aliases []string
 	// Cut is set if several fields share a metric name. Cut contains the values of the RoleCut
 	// label that select this field's rows. If Cut is set, Name ends with a label value in braces.
 	Cut []string
 	// Parts describes how rows that measure parts of the device are combined.
 	Parts Parts
-	// Rescaled contains other names of the field. Their values have a different unit.
+	// Rescaled contains other names under which the field is exposed in a different unit.
 	Rescaled []Rescaled
 	// ZeroIsNone is true if 0 is not an observation, because a value of 0 means that the sensor or
 	// the size does not exist.
@@ -141,8 +142,8 @@ const (
 	// ByTracker signals are counters that a Tracker computes from the values of consecutive
 	// scrapes.
 	ByTracker
-	// ByProcesses signals are computed from rows of holders. These rows exist in addition to the
-	// device's own row.
+	// ByProcesses signals are computed from rows of holders. The rows of holders exist in addition
+	// to the device's own row.
 	ByProcesses
 )
 
@@ -192,12 +193,12 @@ type Signal struct {
 	// Make computes the value from the fields of the set with the given index. If Make is nil, the
 	// values are summed.
 	Make func(set int, values []float64) (v float64, ok bool)
-	// Track returns a tracker for one device. It is set if and only if By is ByTracker.
+	// Track returns a tracker for one device. Track is set if and only if By is ByTracker.
 	Track func() Tracker
 	// Lasting is true if the sets measure different things, so that the signal must not fall back
-	// to another set. Once the last field of a set has had a value, the signal ignores the sets
-	// after that set, even while some fields of that set are missing. If the metric is a counter,
-	// the signal also ignores the sets before that set.
+	// to another set. Once the last field of a set has had a value, the signal ignores all later
+	// sets, even while fields of the chosen set are missing. If the metric is a counter, the signal
+	// also ignores all earlier sets.
 	Lasting bool
 	// Bits lists the bits of a mask. The signal has one sample for each bit.
 	Bits []Bit
@@ -232,7 +233,7 @@ type Tracker interface {
 	Rebase()
 }
 
-// Name returns the metric's name, followed by the part in braces if there is one.
+// Name returns the metric's name, followed by the part in braces if the signal has a part.
 func (s *Signal) Name() string {
 	if s.Part == "" {
 		return s.Metric.Name
@@ -251,6 +252,6 @@ func (s *Signal) Feeds() []*signal.Metric {
 	return out
 }
 
-// PartXID represents every error.type that starts with xid_. It also represents the data point
+// PartXID represents every error.type that starts with xid_. PartXID also represents the data point
 // without error.type, which reports that there were no XIDs.
 const PartXID = "xid"

@@ -1,7 +1,7 @@
 package catalogue
 
-// Hooks are functions that only one or two exporters need. An exporter's package implements them.
-// If a function is nil, the default behavior applies.
+// Hooks are functions that only one or two exporters need. The package of each exporter implements
+// the functions that the exporter needs. If a function is nil, the default behavior applies.
 type Hooks struct {
 	// Spellings returns all spellings of a name in the table, including the name itself.
 	Spellings func(name string) []string
@@ -35,7 +35,7 @@ type Hooks struct {
 	// Contradictions returns a function that drops values of a device that conflict with other
 	// values in the same scrape. Contradictions is called once, with the complete table.
 	Contradictions func(*Exporter) func(Values)
-	// Fatal reports whether a board stops working until it is reset when an event with the given
-	// code occurs.
+	// Fatal reports whether an event with the given code makes a board unusable until the board is
+	// reset.
 	Fatal func(code int) bool
 }

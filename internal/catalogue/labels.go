@@ -16,7 +16,7 @@ const (
 	// NoRole labels have no known role. Examples are pod labels and the label fields of the
 	// counters CSV file.
 	NoRole Role = iota
-	// RoleUUID is the GPU's UUID. On the row of a MIG instance, it is the board's UUID.
+	// RoleUUID is the GPU's UUID. In the row of a MIG instance, RoleUUID is the board's UUID.
 	RoleUUID
 	// RoleDevice is the device's name in the operating system.
 	RoleDevice
@@ -73,7 +73,7 @@ const (
 	RoleIndex
 	// RoleVendor is the manufacturer's name.
 	RoleVendor
-	// RoleSeries is the name of the model series. It is used if there is no model name.
+	// RoleSeries is the name of the model series. RoleSeries is used if there is no model name.
 	RoleSeries
 	// RoleCut distinguishes the fields that share a metric name.
 	RoleCut
@@ -133,7 +133,7 @@ func newLabelNames(labels map[Role][]string) labelNames {
 	return out
 }
 
-// Row contains the labels of a row, indexed by role. Labels with a text that means "no value" are
+// Row contains the labels of a row, indexed by role. Labels whose value means "no value" are
 // omitted.
 type Row struct {
 	of *Exporter
@@ -149,7 +149,7 @@ type Row struct {
 	job, instance, service, receiverJob, receiverInstance string
 }
 
-// rowLabel is a label of a row. The label's value is the text of a role.
+// rowLabel is the label of a row that has a specific role.
 type rowLabel struct {
 	name, text string
 	order      uint8
@@ -219,7 +219,7 @@ func NoText(text string) bool {
 	return text == "" || strings.EqualFold(text, "N/A")
 }
 
-// Get returns the text of a role, or "" if the row does not contain the role.
+// Get returns the value of the label with the given role, or "" if the row has no such label.
 func (r *Row) Get(role Role) string {
 	exact, lowered := &r.labels[role], &r.lowered[role]
 	if lowered.text != "" && !r.mixed && (exact.text == "" || lowered.order < exact.order) {
@@ -305,9 +305,9 @@ func (r *Row) oldNames() bool {
 
 func names(h Holder) bool { return h.Pod != "" || h.Name != "" || h.ID != "" }
 
-// Named returns the holder that the row names. It does not check whether the holder is an exporter.
-// It returns a pod only if the pod's namespace is known, and a job only if the row names no
-// container.
+// Named returns the holder that the row names. Named does not check whether the holder is an
+// exporter. Named returns a pod only if the pod's namespace is known, and a job only if the row
+// names no container.
 func (r *Row) Named() (Holder, bool) {
 	h, _ := r.named()
 	if h.Pod != "" && h.Namespace != "" {

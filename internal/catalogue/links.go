@@ -4,8 +4,8 @@ package catalogue
 // per second.
 var pcieLaneRate = [...]float64{1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
-// PCIeCapacity returns the capacity of a PCIe link in one direction, in bytes per second. It
-// returns false for a combination of generation and width that does not exist.
+// PCIeCapacity returns the capacity of a PCIe link in one direction, in bytes per second.
+// PCIeCapacity returns false for a combination of generation and width that does not exist.
 func PCIeCapacity(generation, lanes float64) (float64, bool) {
 	g := int(generation)
 	if float64(g) != generation || g < 1 || g >= len(pcieLaneRate) {

@@ -15,10 +15,10 @@ func Names(s ...string) []string { return s }
 // Sets contains sets of field names in order of preference.
 type Sets [][]string
 
-// First returns Sets that contain only the most preferred set.
+// First returns Sets with the given names as the only set.
 func First(names ...string) Sets { return Sets{names} }
 
-// Or adds a set that is less preferred than the sets before it.
+// Or adds a set that is less preferred than all previous sets.
 func (s Sets) Or(names ...string) Sets { return append(s, names) }
 
 // Gives returns the signal of a single field. The argument part is the value of the metric's own

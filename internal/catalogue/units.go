@@ -6,8 +6,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Unit is the unit of an exposed value. It determines the factor for the conversion to the base
-// unit. It also determines which values are sentinels and which values are impossible.
+// Unit is the unit of an exposed value. The unit determines the factor for the conversion to the
+// base unit. The unit also determines which values are sentinels and which values are impossible.
 type Unit uint8
 
 const (
@@ -118,14 +118,14 @@ type Verdict uint8
 const (
 	// Valid values are observations.
 	Valid Verdict = iota
-	// Blank values are DCGM's sentinels. They are not observations.
+	// Blank values are DCGM's sentinels, which are not observations.
 	Blank
-	// NotFinite values are NaN or infinite. They are not observations.
+	// NotFinite values, which are NaN or infinite, are not observations.
 	NotFinite
-	// Absurd values are impossible. They are not observations.
+	// Absurd values, which are impossible, are not observations.
 	Absurd
 	// Implausible values are ratios too far outside [0, 1] to be rounding errors, or byte rates too
-	// far above the link's capacity. They are not observations.
+	// far above the link's capacity. Implausible values are not observations.
 	Implausible
 )
 
@@ -181,7 +181,7 @@ func Settle(exposed float64) Scale {
 	return ScaleUnknown
 }
 
-// Apply converts an exposed RatioOrPercent value to a fraction. It returns false if the value is
+// Apply converts an exposed RatioOrPercent value to a fraction. Apply returns false if the value is
 // ambiguous because the scale is unknown.
 func (s Scale) Apply(exposed float64) (float64, bool) {
 	switch s {

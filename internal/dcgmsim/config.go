@@ -56,7 +56,7 @@ type Config struct {
 	CollectInterval time.Duration
 }
 
-// NewDefaultConfig returns a configuration for one node with eight GPUs in the mixed scenario. Its
+// NewDefaultConfig returns a configuration for one node with eight GPUs in the mixed scenario. The
 // style matches the exporter that the GPU Operator installs. All counters are enabled, and their
 // values change every second.
 func NewDefaultConfig() Config {

@@ -18,8 +18,8 @@ type point struct {
 type curve struct {
 	period time.Duration
 	points []point
-	// before[i] is the integral of the curve from 0 to points[i].at. Its unit is the unit of the
-	// value multiplied by seconds.
+	// before[i] is the integral of the curve from 0 to points[i].at. The unit of the integral is
+	// the unit of the value multiplied by seconds.
 	before []float64
 }
 
@@ -51,8 +51,8 @@ func (c *curve) at(u time.Duration) float64 {
 	return a.value + (b.value-a.value)*float64(u-a.at)/float64(b.at-a.at)
 }
 
-// integral returns the integral of the curve from 0 to u. Its unit is the unit of the value
-// multiplied by seconds.
+// integral returns the integral of the curve from 0 to u. The unit of the integral is the unit of
+// the value multiplied by seconds.
 func (c *curve) integral(u time.Duration) float64 {
 	whole := float64(u / c.period)
 	u %= c.period
@@ -66,7 +66,7 @@ type span struct {
 	from, to time.Duration
 }
 
-// pulses divides the interval between the first two arguments into steps of equal length. It
+// pulses divides the interval between the first two arguments into steps of equal length. pulses
 // returns one span at the beginning of each step. The last argument is the length of each span.
 func pulses(from, to, step, on time.Duration) []span {
 	var out []span

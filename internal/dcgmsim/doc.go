@@ -9,8 +9,8 @@
 // [Simulation.Energy], and [Simulation.XIDs].
 //
 // [Simulation.AppendBody] writes the values in the text format of one exporter generation (see
-// [Style]). [Server] serves response bodies over HTTP. It caches the bodies as the exporter does,
-// and can inject faults. It can also replay recorded bodies.
+// [Style]). [Server] serves response bodies over HTTP. The server caches the bodies as the exporter
+// does, and can inject faults. The server can also replay recorded bodies.
 //
 // Nodes with devices of other vendors expose the same values in the format of the vendor's
 // exporter. Styles apply only to nodes with NVIDIA devices.

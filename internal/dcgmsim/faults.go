@@ -63,7 +63,7 @@ func (s script) frozenTelemetry() *story {
 }
 
 // shown returns the time of the values that the exporter exposes at time t. If the values are
-// frozen, shown returns the time at which they froze. Otherwise, it returns t.
+// frozen, shown returns the time at which they froze. Otherwise, shown returns t.
 func (g *gpu) shown(t time.Duration) time.Duration {
 	frozen := &g.story.frozen
 	if len(frozen.spans) == 0 {

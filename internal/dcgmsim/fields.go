@@ -88,7 +88,7 @@ type number struct {
 
 func integer(v int64) number { return number{int: v, valid: true} }
 
-// double returns a float that is rounded to six decimals, as by "%f", so that every style exposes
+// double returns a float that is rounded to six decimals, as with "%f", so that every style exposes
 // the same value.
 func double(v float64) number {
 	return number{float: math.Round(v*1e6) / 1e6, double: true, valid: true}

@@ -27,7 +27,8 @@ type hardware struct {
 	rowRemapping bool
 }
 
-// Each of the following NVIDIA boards is typical of the time of one exporter generation.
+// Each of the following NVIDIA boards was typical when the exporters of one generation were
+// current.
 var (
 	v100 = hardware{
 		model: "Tesla V100-SXM2-32GB", driver: "450.51.06",
@@ -58,7 +59,7 @@ const firstInstanceID = 7
 var ripple = newCurve(
 	point{0, 0}, point{900 * time.Millisecond, 4.5}, point{2800 * time.Millisecond, -4.5}, point{3700 * time.Millisecond, 0})
 
-// mix is the finalizer of splitmix64, a fast hash. It is used to derive a device's identity and
+// mix is the finalizer of splitmix64, a fast hash. mix is used to derive a device's identity and
 // history from the device's position.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15

@@ -77,7 +77,7 @@ func (e exposition) family(name string) []value {
 	return out
 }
 
-// only returns the only sample of a family.
+// only(t, name) returns the single sample of a family.
 func (e exposition) only(t *testing.T, name string) value {
 	t.Helper()
 	all := e.family(name)

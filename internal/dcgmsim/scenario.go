@@ -39,9 +39,9 @@ func Scenarios() []string {
 	}
 }
 
-// mixedCast lists the scenarios that the GPUs of a mixed node play in turn. It omits the dra
-// scenario, because an exporter that maps virtual GPUs does not map claims. It omits the slurm
-// scenario, because batch jobs run outside Kubernetes.
+// mixedCast lists the scenarios that the GPUs of a mixed node play in turn. mixedCast omits the dra
+// scenario, because an exporter that maps virtual GPUs does not map claims. mixedCast omits the
+// slurm scenario, because batch jobs run outside Kubernetes.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
@@ -76,8 +76,9 @@ func part(scenario string, v vendor, n int) string {
 type stories map[string]*story
 
 // of returns the story of a scenario. The loop of memory-filling takes five minutes in its own
-// scenario. In a mixed scenario it takes one minute, so that even the shortest windows show a
-// change. In a fault scenario, the fault lasts longer than the rules for findings require.
+// scenario. In a mixed scenario, the loop takes one minute, so that even the shortest windows
+// contain a change. In a fault scenario, the fault lasts longer than the rules for findings
+// require.
 func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st
@@ -125,7 +126,7 @@ var faults = []string{
 
 // pod is a holder of a device: a pod in the kubelet's PodResources API, or a batch job.
 type pod struct {
-	// job is the ID of a batch job. If it is set, the other fields are empty.
+	// job is the ID of a batch job. If job is set, the other fields are empty.
 	job                             string
 	namespace, name, container, uid string
 	// vgpu is the replica number of a time-sliced device, or "" if the device is not shared.

@@ -17,7 +17,7 @@ const (
 	// FaultNone responds normally.
 	FaultNone Fault = "none"
 	// FaultHTTP500 responds with status 500 and the exporter's error text. Exporters since 4.8.3
-	// respond like this if one sample in the body would be invalid.
+	// respond in this way if one sample in the body would be invalid.
 	FaultHTTP500 Fault = "http-500"
 	// FaultEmpty responds with status 200 and an empty body, like the exporter during a hot reload.
 	FaultEmpty Fault = "empty"
@@ -59,7 +59,8 @@ type ServerSettings struct {
 	// is created.
 	Now func() time.Time
 	// Replay is a list of recorded bodies. If Replay is not empty, the server sends the recorded
-	// bodies unchanged instead of simulating. Each scrape of a node gets the next body.
+	// bodies unchanged instead of simulating. Each scrape of a node receives the next recorded
+	// body.
 	Replay [][]byte
 }
 
@@ -123,7 +124,7 @@ func (s *Server) Inject(node int, faults ...Fault) {
 	n.faults = append(n.faults, faults...)
 }
 
-// Close ends hanging and slow responses. The server still handles other requests.
+// Close ends hanging and slow responses. After Close, the server still handles other requests.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() { close(s.closed) })
 }

@@ -10,8 +10,8 @@ import (
 // --clock-events-count-window-size.
 const windowSize = 5 * time.Minute
 
-// Simulation computes the values of every device at any time. It is immutable and safe for
-// concurrent use.
+// Simulation computes the values of every device at any time. A Simulation is immutable and safe
+// for concurrent use.
 type Simulation struct {
 	config Config
 	// restartEvery is the time between restarts of the exporter and the driver. A restart resets
@@ -55,20 +55,20 @@ type gpu struct {
 // entity is a GPU or a MIG instance.
 type entity struct {
 	gpu *gpu
-	// story provides the entity's load and memory. It is the GPU's story, or the idle story if the
-	// entity has no holder.
+	// story provides the entity's load and memory. story is the GPU's story, or the idle story if
+	// the entity has no holder.
 	story *story
 	// mig is true if the entity is a MIG instance. instanceID is the ID of the MIG instance.
 	mig        bool
 	instanceID int
 	// phase shifts the entity's load and memory in time.
 	phase time.Duration
-	// lag is how long before the entity's other values the entity's power was sampled.
+	// The entity's power was sampled earlier than the entity's other values. lag is the difference.
 	lag     time.Duration
 	holders []pod
 }
 
-// New creates the devices of a configuration. It returns an error if the configuration is invalid.
+// New creates the devices of a configuration. New returns an error if the configuration is invalid.
 func New(config Config) (*Simulation, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -289,8 +289,8 @@ func (s *Simulation) instanceHolders(host string, n, i, k, of int, plays string)
 	return []pod{newPod(n, i, k, "inference", fmt.Sprintf("infer-%d-%d-%d", n, i, k), "server")}
 }
 
-// Sampled returns the time of the values that a scrape at time t returns. It rounds t down to a
-// multiple of the collect interval. If the collect interval is 0, it returns t.
+// Sampled returns the time of the values that a scrape at time t returns. Sampled rounds t down to
+// a multiple of the collect interval. If the collect interval is 0, Sampled returns t.
 func (s *Simulation) Sampled(t time.Duration) time.Duration {
 	return t.Truncate(s.config.CollectInterval)
 }

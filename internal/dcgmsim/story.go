@@ -160,7 +160,7 @@ func (s script) healthy() *story {
 }
 
 // idle is the story of a device that nobody uses. The idle reason is active, and the time of low
-// utilization increases. Neither of these indicates saturation.
+// utilization increases. Neither an idle device nor low utilization indicates saturation.
 func (s script) idle() *story {
 	return &story{
 		load:        s.flat(0),
@@ -173,8 +173,8 @@ func (s script) idle() *story {
 }
 
 // powerCapped is the story of a device whose power is capped for about two fifths of the time. At
-// first, the power is capped continuously. Then it is capped in pulses that are too short to be
-// measured by sampling the bit mask. After the pulses, a power brake is active.
+// first, the power is capped continuously. Then the power is capped in pulses that are too short to
+// be measured by sampling the bit mask. After the pulses, a power brake is active.
 func (s script) powerCapped() *story {
 	brake := s.gate(s.on(46, 47.4))
 	return &story{

@@ -1,7 +1,7 @@
 package dcgmsim
 
-// Style is a generation of dcgm-exporter. It determines the text layout, the default counters, and
-// the labels.
+// Style is a generation of dcgm-exporter. The style determines the text layout, the default
+// counters, and the labels.
 type Style string
 
 // Each of the following styles reproduces the output of one exporter generation.
@@ -68,7 +68,7 @@ func (s Style) in(set generation) bool {
 	return s.generation()&set != 0
 }
 
-// hardware returns a board that is typical of the time of the style.
+// hardware returns a board that was typical when exporters of the style were current.
 func (s Style) hardware() *hardware {
 	switch s {
 	case Style2:

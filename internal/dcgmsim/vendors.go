@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// vendor is the manufacturer of a node's devices. Its values are those of OpenTelemetry's
-// hw.vendor. It determines which exporter runs on the node.
+// vendor is the manufacturer of a node's devices. The values of vendor are those of OpenTelemetry's
+// hw.vendor. The vendor determines which exporter runs on the node.
 type vendor string
 
 const (

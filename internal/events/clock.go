@@ -3,12 +3,12 @@ package events
 // Skip is the reason why a sample or a frame was skipped.
 type Skip int
 
-// All reasons to skip a sample or a frame concern the timestamp.
+// All reasons to skip a sample or a frame concern its timestamp.
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
-	// ClockSetBack samples are the first samples from a place after its clock was set back. They
-	// are not compared with earlier samples.
+	// ClockSetBack samples are the first samples from a place after its clock was set back.
+	// ClockSetBack samples are not compared with earlier samples.
 	ClockSetBack
 	// NumSkips is one more than the highest reason.
 	NumSkips
@@ -58,8 +58,8 @@ func (b *device) before() int64 {
 	return b.Seen
 }
 
-// lostSince reports whether a board was lost at or after the time of the frame, which is late in
-// this case.
+// lostSince reports whether a board was lost at or after the frame's time. If so, the frame is
+// late.
 func (c *frame) lostSince(id string) bool {
 	b := c.place.Devices[id]
 	return b != nil && b.Lost && b.Description.Parent == "" && c.f.Time <= b.LostAt

@@ -1,6 +1,6 @@
 // Package events finds transitions in frames: conditions that start or end, counters that increase,
-// and states of a device that change. It does not use pdata or logs. Callers pass the current time.
-// A place is a node; see [gpudata.Place].
+// and states of a device that change. The package does not use pdata or logs. Callers pass the
+// current time. A place is a node; see [gpudata.Place].
 package events
 
 import (
@@ -60,17 +60,19 @@ const (
 // Event is a transition, or several equal transitions that were merged.
 type Event struct {
 	Name string
-	// Time is the sample time of the transition. For merged transitions, it is the time of the last
-	// transition.
+	// Time is the sample time of the transition. For merged transitions, Time is the time of the
+	// last transition.
 	Time int64
-	// Place and Host describe where the transition occurred. Each is empty if it is unknown.
+	// Place and Host describe where the transition occurred. Place and Host are empty if they are
+	// unknown.
 	Place gpudata.Place
 	Host  string
-	// Device is the hw.id of the device. It is empty for events that are not about a single device.
+	// Device is the hw.id of the device. Device is empty for events that are not about a single
+	// device.
 	Device      string `json:",omitempty"`
 	Description gpudata.Description
-	// Holder is the holder of the device if exactly one holder is known. Otherwise, it is the zero
-	// Holder.
+	// Holder is the holder of the device if exactly one holder is known, and the zero Holder
+	// otherwise.
 	Holder gpudata.Holder
 	// Strategy and Allocation describe how the holder holds the device.
 	Strategy   string `json:",omitempty"`
@@ -97,7 +99,7 @@ type Settings struct {
 	// LostAfter is how long a device or an instance must be missing, or an exporter must be down,
 	// before an event is sent.
 	LostAfter time.Duration
-	// Interval is the time after an event was sent during which equal events are merged.
+	// After an event has been sent, equal events are merged until Interval has passed.
 	Interval time.Duration
 	// MaxGap is the maximum time between two consecutive samples of a share.
 	MaxGap time.Duration

@@ -95,9 +95,9 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// up reports whether a board's exporter is up. It also returns the time since which the exporter
-// has been up, or 0 if the time is unknown. If the board's exporter is unknown, all exporters in
-// the place must be up.
+// up reports whether a board's exporter is up. The first result is the time since which the
+// exporter has been up, or 0 if the time is unknown. If the board's exporter is unknown, all
+// exporters in the place must be up.
 func (p *place) up(k *device) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {
 		return e.Up, e.Down == 0

@@ -35,8 +35,8 @@ type fold struct {
 	Waiting *Event `json:",omitempty"` // the merged events, or nil if there are none
 }
 
-// outlet merges equal events and limits the number of events per minute for all places together. It
-// is safe for concurrent use.
+// outlet merges equal events and limits the number of events per minute for all places together. An
+// outlet is safe for concurrent use.
 type outlet struct {
 	set Settings
 
@@ -132,8 +132,8 @@ func (o *outlet) allows(now int64) bool {
 	return true
 }
 
-// putSuppressed appends an event that contains the number of suppressed events. It appends the
-// event at the end of the minute, or immediately if the last argument is true.
+// putSuppressed appends an event that contains the number of suppressed events. putSuppressed
+// appends the event at the end of the minute, or immediately if the last argument is true.
 func (o *outlet) putSuppressed(out []Event, now int64, atOnce bool) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()

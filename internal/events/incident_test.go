@@ -12,7 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// faults is a tracker for nodes with XIDs. It stores the incidents that the tracker has returned.
+// faults is a tracker for nodes with XIDs. faults stores the incidents that the tracker has
+// returned.
 type faults struct {
 	*Tracker
 	counts map[string]map[string]float64 // by device and error.type

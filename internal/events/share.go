@@ -2,9 +2,9 @@ package events
 
 import "slices"
 
-// share computes the fraction of recent time during which a condition was true. It also records
-// whether the condition is active. A condition is active if its start was reported but its end was
-// not.
+// share computes the fraction of recent time during which a condition was true. A share also
+// records whether the condition is active. A condition is active if its start was reported but its
+// end was not.
 type share struct {
 	Last  int64   // time of the last sample
 	Raw   float64 // value of the last sample of a counter
@@ -89,7 +89,7 @@ func (s *share) ratio(span int64) (r float64, known bool) {
 type bounds struct{ start, end float64 }
 
 // turn compares a condition's share with the bounds and reports whether the condition started or
-// ended. It also returns the share.
+// ended. turn also returns the share.
 func (s *share) turn(t int64, b bounds, span int64) (started, ended bool, ratio float64) {
 	r, known := s.ratio(span)
 	switch {

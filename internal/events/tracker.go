@@ -26,7 +26,7 @@ const (
 	maxKinds     = 1_100
 )
 
-// Tracker detects the events in all places. It is safe for concurrent use.
+// Tracker detects the events in all places. A Tracker is safe for concurrent use.
 type Tracker struct {
 	// Refused counts the items that were ignored because a limit was reached.
 	Refused atomic.Int64
@@ -41,7 +41,7 @@ type Tracker struct {
 	exporters map[string]gpudata.Place // by url.full; only exporters whose place is known from their frames
 }
 
-// Describe returns the Resource attributes of a holder. For the zero Holder, it returns the
+// Describe returns the Resource attributes of a holder. For the zero Holder, Describe returns the
 // Resource attributes of the place.
 type Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 
@@ -170,8 +170,9 @@ func (t *Tracker) frame(p *place, f *gpudata.Frame, now time.Time, describe Desc
 	return c.out
 }
 
-// withPlace calls f with the state of a sample's place. It drops the sample if the timestamp is too
-// far ahead of the wall clock, or if the place is new and the tracker already has maxPlaces places.
+// withPlace calls f with the state of a sample's place. withPlace drops the sample if the timestamp
+// is too far ahead of the wall clock, or if the place is new and the tracker already has maxPlaces
+// places.
 func (t *Tracker) withPlace(at gpudata.Place, sample int64, now time.Time, f func(*place)) {
 	if gpudata.Ahead(sample, now) {
 		t.Skipped[Future].Add(1)

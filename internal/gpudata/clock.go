@@ -21,8 +21,8 @@ type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
 	// behindSince is the wall clock time since which only samples that are older than Newest have
-	// arrived. It is zero if the last sample was not older than Newest. behindSince is not stored,
-	// because it is unknown which samples arrived while the process was down.
+	// arrived. behindSince is zero if the last sample was not older than Newest. behindSince is not
+	// stored, because it is unknown which samples arrived while the process was down.
 	behindSince time.Time
 }
 

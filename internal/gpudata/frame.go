@@ -74,7 +74,7 @@ func (f *Frame) Find(id string) *DeviceFrame {
 	return f.byID[id]
 }
 
-// Device returns the device with the given hw.id. It adds the device if necessary.
+// Device returns the device with the given hw.id. Device adds the device if necessary.
 func (f *Frame) Device(id string) *DeviceFrame {
 	d := f.Find(id)
 	if d == nil {
@@ -92,7 +92,7 @@ func (f *Frame) Append(d *DeviceFrame) {
 	}
 }
 
-// Board returns the board of an instance. It adds the board if the frame contains only the
+// Board returns the board of an instance. Board adds the board if the frame contains only the
 // instance. If d is a board, Board returns d.
 func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	if d.Parent == "" {
@@ -105,8 +105,8 @@ func (f *Frame) Board(d *DeviceFrame) *DeviceFrame {
 	return b
 }
 
-// Owner returns the owner of a holder that is a user of one of the frame's devices. It returns the
-// zero Owner if the holder is the zero Holder, or if the holder is not a user of any device.
+// Owner returns the owner of a holder that is a user of one of the frame's devices. Owner returns
+// the zero Owner if the holder is the zero Holder, or if the holder is not a user of any device.
 func (f *Frame) Owner(h Holder) Owner {
 	if h.IsZero() {
 		return Owner{}
@@ -126,7 +126,7 @@ func (f *Frame) MarkIncoming() {
 }
 
 // Settle sets the scope of the samples that were added since the frame arrived or since the last
-// call to Settle. It removes added samples of disabled metrics.
+// call to Settle. Settle removes added samples of disabled metrics.
 func (f *Frame) Settle(scope Scope, disabled map[*signal.Metric]bool) {
 	f.each(func(s *Samples) { s.settle(scope, disabled) })
 }
@@ -178,8 +178,8 @@ type DeviceFrame struct {
 	// holder, the device is free.
 	HoldersKnown bool
 	// Sharers contains the users for which the device's series are repeated (see [Frame.Share]). No
-	// user occurs twice. Repeated is the number of samples, counted from the first one, that are
-	// repeated.
+	// user occurs twice. The first samples of the device are repeated, and Repeated is the number
+	// of these samples.
 	Sharers  []*User
 	Repeated int
 	// Processes are the processes on the device. If Listed is true, the list of processes was
@@ -235,7 +235,7 @@ func (d *DeviceFrame) TakeUsers() []*User {
 	return users
 }
 
-// Process returns the process with the given PID. It adds the process if necessary.
+// Process returns the process with the given PID. Process adds the process if necessary.
 func (d *DeviceFrame) Process(pid string) *Process {
 	if d.byPID != nil {
 		if p := d.byPID[pid]; p != nil {
@@ -271,7 +271,7 @@ func (d *DeviceFrame) ReplaceProcesses() {
 // few is the maximum number of users or processes for which a linear search is used.
 const few = 16
 
-// userIndex maps holders, without their pod UID, to users. It is nil if there are few users.
+// userIndex maps holders, without their pod UID, to users. userIndex is nil if there are few users.
 type userIndex map[Holder][]*User
 
 func nameOf(h Holder) Holder {
@@ -371,20 +371,21 @@ func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
 }
 
-// Attr is an attribute of a sample. Its value has one of the types of pcommon.Value.
+// Attr is an attribute of a sample. The value of an attribute has one of the types of
+// pcommon.Value.
 type Attr struct {
 	Key   string
 	Value any
 }
 
-// Samples contains the samples of a device, a user, or a process. It distinguishes incoming samples
-// from samples that a component added.
+// Samples contains the samples of a device, a user, or a process. Samples distinguishes incoming
+// samples from samples that a component added.
 type Samples struct {
 	list              []Sample
-	incoming, settled int // the list starts with the incoming samples, followed by the samples that were settled later
+	incoming, settled int // number of incoming samples, and number of incoming or settled samples; both come first in the list
 }
 
-// All returns all samples. Callers must not modify them.
+// All returns all samples. Callers must not modify the samples.
 func (s *Samples) All() []Sample { return s.list }
 
 // Added returns the samples that were added since the frame arrived.

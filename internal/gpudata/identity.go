@@ -22,7 +22,7 @@ func (p Place) Compare(o Place) int {
 	return cmp.Or(strings.Compare(p.Cluster, o.Cluster), strings.Compare(p.Node, o.Node))
 }
 
-// Device identifies a board or an instance. It is comparable and one machine word long. Equal
+// Device identifies a board or an instance. A Device is comparable and one machine word long. Equal
 // devices have equal handles throughout the process.
 type Device struct{ handle unique.Handle[deviceIdentity] }
 
@@ -53,8 +53,8 @@ type Description struct {
 	Name, Model, Vendor string
 	// Serial is the board's serial number. Driver is the driver version.
 	Serial, Driver string
-	// Profile, Instance, and MIGUUID are gpu.mig.profile, gpu.mig.gpu_instance.id, and
-	// gpu.mig.uuid. They are set only for MIG instances.
+	// For a MIG instance, Profile, Instance, and MIGUUID are gpu.mig.profile,
+	// gpu.mig.gpu_instance.id, and gpu.mig.uuid. For other devices, they are empty.
 	Profile, Instance, MIGUUID string
 	// Partitions is gpu.partition.count, the number of partitions of the board. Partitions is set
 	// only for partitions.
@@ -71,8 +71,8 @@ type Allocation struct {
 }
 
 // Complete copies values from o to the empty fields of d. Of the allocation, Complete copies only
-// the DRA driver, pool, and device. It does not copy the claim, because each holder may have a
-// different claim.
+// the DRA driver, pool, and device. Complete does not copy the claim, because each holder may have
+// a different claim.
 func (d *Description) Complete(o *Description) {
 	d.Parent = cmp.Or(d.Parent, o.Parent)
 	d.Name = cmp.Or(d.Name, o.Name)
@@ -87,7 +87,8 @@ func (d *Description) Complete(o *Description) {
 	d.Allocation.complete(&o.Allocation)
 }
 
-// complete copies the DRA driver, pool, and device from o if a does not contain a device.
+// complete copies the DRA driver, pool, and device from another allocation if the device is
+// unknown.
 func (a *Allocation) complete(o *Allocation) {
 	if a.Device == "" {
 		a.Driver, a.Pool, a.Device = o.Driver, o.Pool, o.Device

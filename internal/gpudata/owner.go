@@ -16,8 +16,8 @@ type Owner struct{ handle unique.Handle[Ownership] }
 // Ownership contains the names of the owners of a pod or a batch job. Unknown names are empty.
 type Ownership struct {
 	Deployment, StatefulSet, DaemonSet, Job, CronJob string
-	// WorkloadKind and Workload describe the top of the owner chain. They are empty until all
-	// owners in the chain are known.
+	// WorkloadKind and Workload describe the top of the owner chain. WorkloadKind and Workload are
+	// empty until all owners in the chain are known.
 	WorkloadKind, Workload string
 	// KueueWorkload is the Workload through which Kueue admitted the pod.
 	KueueWorkload string
@@ -31,7 +31,7 @@ type Ownership struct {
 // zero byte follows each key and each value. The empty string is the empty set.
 type Labels string
 
-// NewLabels encodes labels. It omits labels that have an empty value or contain a zero byte.
+// NewLabels encodes labels. NewLabels omits labels that have an empty value or contain a zero byte.
 func NewLabels(m map[string]string) Labels {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -93,9 +93,9 @@ func (u *User) Workload() Workload {
 }
 
 // HeldBy returns the workload to which all holders of a device belong, or the zero Workload if the
-// holders belong to several workloads. It also reports whether the device is held, and whether it
-// is known that the device is held or free. If the frame has an attribution, users count as holders
-// only if the device's holders are known.
+// holders belong to several workloads. HeldBy also reports whether the device is held. The last
+// result is false if it is unknown whether the device is held. If the frame has an attribution,
+// users count as holders only if the device's holders are known.
 func (f *Frame) HeldBy(d *DeviceFrame) (w Workload, held, known bool) {
 	for _, u := range d.Users {
 		if !f.holds(d, u) {

@@ -8,14 +8,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// ProcessList contains the processes on a device at one time. It is not modified after its creation,
-// so frames can share it.
+// ProcessList contains the processes on a device at one time. A ProcessList is not modified after
+// its creation, so frames can share it.
 type ProcessList struct {
 	// Time is the time of the list, in nanoseconds since the epoch. Time can differ from the time
 	// of the frame.
 	Time int64
-	// Interval is the time since the previous list of the device, in nanoseconds. It is 0 if it is
-	// unknown.
+	// Interval is the time since the previous list of the device, in nanoseconds. Interval is 0 if
+	// it is unknown.
 	Interval int64
 	// Counted is true if the source counted the processes. If Counted is true, Count is the number
 	// of processes. Count exceeds len(Processes) if some processes have no value.
@@ -35,8 +35,8 @@ type ListedProcess struct {
 	Utilization, Memory float64
 }
 
-// NewProcessList returns the processes of a device in a frame. It returns nil if the frame has no
-// list for the device.
+// NewProcessList returns the processes of a device in a frame. NewProcessList returns nil if the
+// frame has no list for the device.
 func (d *DeviceFrame) NewProcessList(at int64) *ProcessList {
 	l := &ProcessList{Time: at, Counted: d.Listed, Count: d.Count}
 	value := func(p *Process, m *signal.Metric) float64 {

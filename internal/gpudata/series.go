@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Attribution determines which data about the holders of devices is sent. It is set after gpu_k8s
-// has determined the holders. If a frame has an attribution:
+// Attribution determines which data about the holders of devices is sent. Attribution is set after
+// gpu_k8s has determined the holders. If a frame has an attribution:
 //
 //   - the holders and their number are sent for each device whose holders are known,
 //   - the device samples that the frame contained when [Frame.Share] was called are repeated for
@@ -64,11 +64,11 @@ func (d *DeviceFrame) Sharer(h Holder) *User { return d.sharers.find(d.Sharers, 
 // Series contains samples of one device, user, or process, and the context of the samples.
 type Series struct {
 	Device *DeviceFrame
-	// User is the user that the samples describe. It is nil if the samples describe a process or
+	// User is the user that the samples describe. User is nil if the samples describe a process or
 	// the device itself.
 	User *User
-	// Process is the process that the samples describe. It is nil if the samples do not describe a
-	// process.
+	// Process is the process that the samples describe. Process is nil if the samples do not
+	// describe a process.
 	Process *Process
 	// Repeated is true if the samples belong to the device and User is one of its sharers.
 	Repeated bool

@@ -47,8 +47,8 @@ func blankText(role catalogue.Role, s string) bool {
 var placeholders = []string{"na", "none", "null", "unknown"}
 
 // blankValue reports whether v is the maximum of an integer type, which the driver returns for
-// unknown values. Since release 1.4, the exporter omits such values. 255 is not checked, because it
-// is a valid power in watts.
+// unknown values. Since release 1.4, the exporter omits unknown values. The value 255 is not
+// checked, because it is a valid power in watts.
 func blankValue(v float64) bool {
 	switch v {
 	case 1<<16 - 1, 1<<31 - 1, 1<<32 - 1, 1<<64 - 1:
@@ -99,7 +99,7 @@ var dies = []struct {
 	n     int
 }{{"MI300A", 6}, {"MI300X", 8}, {"102-G30211", 8}, {"MI325X", 8}, {"MI350X", 8}, {"MI355X", 8}}
 
-// count returns the number of partitions of a board, or 0 if it is unknown.
+// count returns the number of partitions of a board, or 0 if the number is unknown.
 func count(r *catalogue.Row, way string) int {
 	if way != "cpx" {
 		return partitions[way]

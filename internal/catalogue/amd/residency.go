@@ -2,10 +2,10 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// residency is the time that a device has spent in a state. It is computed from two tick counters.
-// One counter counts only while the device is in the state, and the other counter always counts.
-// The ratio of the increases of the two counters is the fraction of time that the device spent in
-// the state.
+// residency is the time that a device has spent in a state. The time is computed from two tick
+// counters. One counter counts only while the device is in the state, and the other counter always
+// counts. The ratio of the increases of the two counters is the fraction of time that the device
+// spent in the state.
 type residency struct {
 	time         int64 // time of the last scrape with both counters, or 0
 	state, clock float64

@@ -6,8 +6,8 @@ import (
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Absence is a set of environments in which exporters do not expose a field although it is in their
-// list of counters.
+// Absence is a set of environments in which exporters do not expose a field although the field is
+// in their list of counters.
 type Absence uint8
 
 const (
@@ -19,8 +19,8 @@ const (
 	OldExporters
 )
 
-// Advice describes how to enable a field, and the known reasons why it may be missing. It applies
-// only to dcgm-exporter, the only exporter with a list of counters.
+// Advice describes how to enable a field, and the known reasons why the field may be missing. The
+// advice applies only to dcgm-exporter, the only exporter with a list of counters.
 type Advice struct {
 	// Help is the help text of the field's line in a list of counters. Help is empty if the advice
 	// is to enable another field instead.
@@ -74,8 +74,8 @@ func fieldsOf(groups []group) []cat.Group {
 // advice contains the advice for the fields of Exporter, in the same order.
 var advice = adviceOf(groups)
 
-// adviceOf returns the advice in the table rows. It marks profiling fields and NVLink fields as
-// missing in guests, because virtual GPUs have neither profiling nor NVLink.
+// adviceOf returns the advice in the table rows. adviceOf marks profiling fields and NVLink fields
+// as missing in guests, because virtual GPUs have neither profiling nor NVLink.
 func adviceOf(groups []group) (out []Advice) {
 	for _, g := range groups {
 		for _, r := range g.rows {

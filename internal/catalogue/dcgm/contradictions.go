@@ -9,7 +9,7 @@ const BusyUtilization = 0.1
 // contradictions returns a function that drops zeros that conflict with other values of the device:
 //   - DCGM reports 0 for both used and free memory for boards that it has not read yet, and for
 //     some boards after MIG was enabled.
-//   - After some XID errors, DCGM's profiler reports zeros until it is restarted.
+//   - After some XID errors, DCGM's profiler reports zeros until the profiler is restarted.
 func contradictions(x *cat.Exporter) func(cat.Values) {
 	used, free := x.Field(fbUsed).ID, x.Field(fbFree).ID
 	engine, utilization := x.Field(grEngine).ID, x.Field(gpuUtil).ID

@@ -14,7 +14,7 @@ import (
 )
 
 // dcgm-exporter accepts a line in the counters CSV file only if the line has exactly two commas and
-// names the field as it was named in its oldest unit.
+// contains the field's name for its oldest unit.
 func TestLinesOfCountersAreAcceptedByExporters(t *testing.T) {
 	for _, f := range Exporter.Fields() {
 		if AdviceFor(f.ID).Help == "" {

@@ -160,8 +160,7 @@ var groups = []group{
 	}},
 }
 
-// The following signals are computed from several fields, or do not simply have the value of a
-// field.
+// The following signals are not simply the value of a single field.
 var (
 	utilization = []cat.Signal{{
 		Metric: signal.HwGPUUtilization, Part: signal.TaskGeneral,
@@ -274,7 +273,7 @@ func pcieCapacity(of *cat.Capacities, link []float64) float64 {
 
 func nvlinkCapacity(of *cat.Capacities, _ []float64) float64 { return of.NVLink }
 
-// The function in returns the given names of a field together with the unit of their values.
+// in(unit, names...) returns the names of a field together with the unit of their values.
 func in(unit cat.Unit, names ...string) (out []cat.Rescaled) {
 	for _, name := range names {
 		out = append(out, cat.Rescaled{Name: name, Unit: unit})
@@ -286,8 +285,8 @@ func errors(kind string, usual int, from cat.Sets) []cat.Signal {
 	return []cat.Signal{{Metric: signal.HwErrors, Part: kind, From: from, Usual: usual}}
 }
 
-// Signals that are passed to rarely become optional, because DCGM needs additional profiling passes
-// for them.
+// rarely(s) marks the signal in s as optional, because DCGM needs additional profiling passes for
+// the signal.
 func rarely(s []cat.Signal) []cat.Signal {
 	s[0].Optional = true
 	return s

@@ -6,15 +6,15 @@ import "strings"
 // GPU-<uuid>/gi<id>.
 const instanceMark = "/gi"
 
-// IsBoardUUID reports whether text is a board's UUID, GPU-<uuid>. It also returns true for the
-// hw.id of a board or an instance, because they start with the same prefix.
+// IsBoardUUID reports whether text is a board's UUID, GPU-<uuid>. IsBoardUUID also returns true for
+// the hw.id of a board or an instance, because they start with the same prefix.
 func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 
 // IsMIGUUID reports whether text is a MIG device's UUID, MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
-// properUUID converts the prefix of a UUID to uppercase, as in the driver. Some storage backends
-// convert label values to lowercase.
+// properUUID converts the prefix of a UUID to uppercase, which the driver uses. Some storage
+// backends convert label values to lowercase.
 func properUUID(uuid string) string {
 	if kind, rest, found := strings.Cut(uuid, "-"); found && (kind == "gpu" || kind == "mig") {
 		return strings.ToUpper(kind) + "-" + rest

@@ -10,7 +10,7 @@ import (
 var profileForm = regexp.MustCompile(`^(?:\d+c\.)?([1-7])g\.\d{1,4}gb(?:[+-](?:me|gfx|me\.all))*$`)
 
 // ProfileSlices returns the number of compute slices of a MIG profile, such as 1g.10gb, 1c.3g.40gb,
-// or 1g.5gb+me. It returns 0 if the argument is not a MIG profile.
+// or 1g.5gb+me. ProfileSlices returns 0 if the argument is not a MIG profile.
 func ProfileSlices(profile string) int {
 	m := profileForm.FindStringSubmatch(profile)
 	if m == nil {
@@ -41,9 +41,9 @@ func ModelSlices(model string) (int, bool) {
 }
 
 // jobsOfBoard reports whether the jobs in the rows of a board's instances are jobs of the entire
-// board. It returns true if all instances have the same jobs. A file in --hpc-job-mapping-dir is
-// named after a board, or after a board and an instance. The jobs in a file that is named after a
-// board appear in the rows of all instances of the board.
+// board. jobsOfBoard returns true if all instances have the same jobs. A file in
+// --hpc-job-mapping-dir is named after a board, or after a board and an instance. The jobs in a
+// file that is named after a board appear in the rows of all instances of the board.
 func jobsOfBoard(instances [][]string) bool {
 	if len(instances) < 2 || len(instances[0]) == 0 {
 		return false

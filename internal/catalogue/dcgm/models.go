@@ -27,9 +27,9 @@ type Model struct {
 // used.
 //
 // Capacities are from NVIDIA's data sheets. If a data sheet states the sum of both directions, the
-// capacity is half of it. If the link width or the bridge of a model differs between machines (L4,
-// H100 NVL, H200 NVL), the model has no capacity for that link, because a missing ratio is better
-// than a wrong one.
+// capacity is half of the sum. If the link width or the bridge of a model differs between machines
+// (L4, H100 NVL, H200 NVL), the model has no capacity for that link, because a missing ratio is
+// better than a wrong one.
 //
 // According to the data sheets, the following boards have no NVLink: Ada boards, RTX PRO boards,
 // data center boards below the A30, and workstation boards below the RTX A4500. The GeForce 2070

@@ -12,7 +12,7 @@ import (
 )
 
 // podLabels contains names of pod labels to which the table assigns a role. The exporter itself
-// does not use these names on the rows of this test.
+// does not use these names in the rows of this test.
 var podLabels = []string{
 	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
 	"pod_name", "pod_namespace", "container_name", "podname", "Pod", "NAMESPACE", "Container", "uid", "POD_UID",

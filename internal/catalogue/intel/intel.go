@@ -28,8 +28,9 @@ var Exporter = cat.New(cat.Exporter{
 })
 
 // groups contains the exporter's fields, grouped by topic. Names are the metric names in OTLP, and
-// aliases are the metric names on the Prometheus endpoint. The values of overlapping engine groups
-// are never added: the value of all engines is preferred to the value of the compute engines.
+// aliases are the metric names on the Prometheus endpoint. The engine groups overlap, so their
+// values are never added. The value of the group of all engines is preferred to the value of the
+// group of compute engines.
 //
 // Other hw.* metrics of xpumd are dropped, so that their series do not mix with this distribution's
 // series.
@@ -168,8 +169,8 @@ func claims(r *cat.Row) bool {
 		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
-// identify returns the device of a row, which is the board or one of its tiles. It accepts a row
-// with a clock frequency only if the frequency is the mean frequency of the GPU's clock.
+// identify returns the device of a row, which is the board or one of its tiles. identify accepts a
+// row with a clock frequency only if the frequency is the mean frequency of the GPU's clock.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(roleDomain), r.Get(roleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

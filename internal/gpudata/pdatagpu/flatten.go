@@ -6,7 +6,7 @@ import (
 )
 
 // Flatten copies the attributes of each Resource to all of its data points, without overwriting
-// existing attributes. This allows backends that use only data point attributes, such as
+// existing attributes. Flatten allows backends that use only data point attributes, such as
 // Prometheus, to distinguish a device's series from its containers' series.
 func Flatten(md pmetric.Metrics) {
 	for _, rm := range md.ResourceMetrics().All() {

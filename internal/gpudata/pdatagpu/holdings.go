@@ -23,9 +23,9 @@ import (
 //     points,
 //   - the samples that were added to devices and processes.
 //
-// writeHoldings removes the incoming data points that it replaces. It also removes the incoming
-// data points of gpu.device.holder and of users' metrics if the batch's wants function selects
-// these metrics.
+// writeHoldings removes the incoming data points that it replaces. writeHoldings also removes the
+// incoming data points of gpu.device.holder and of users' metrics if the batch's wants function
+// selects these metrics.
 func (b *Batch) writeHoldings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -112,8 +112,8 @@ type seen struct {
 	device *gpudata.DeviceFrame
 }
 
-// walk calls visit with each data point of a device in a frame. It skips metrics for which look
-// returns false. It removes the data points for which visit returns true. Then it removes empty
+// walk calls visit with each data point of a device in a frame. walk skips metrics for which look
+// returns false. walk removes the data points for which visit returns true. Then it removes empty
 // metrics and Resources.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
@@ -156,9 +156,9 @@ func (w *holdingsWriter) writes(p *seen) bool {
 	return false
 }
 
-// write completes and repeats a device's data point, or copies a process's data point to the
-// Resource of the process's holder. It always returns false, so that walk does not remove the data
-// point.
+// write adds missing attributes to a device's data point and repeats the data point for each
+// sharer, or copies a process's data point to the Resource of the process's holder. The result is
+// always false, so that walk does not remove the data point.
 func (w *holdingsWriter) write(p *seen) bool {
 	if p.role == ofDevice {
 		completeDevice(p.Attributes(), p.device)
@@ -210,8 +210,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a data point. It also reports whether the process's holder in the
-// frame differs from the holder of the incoming data point.
+// moves returns the process of a data point. The second result is true if the process's holder in
+// the frame differs from the holder of the incoming data point.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
 		return nil, false

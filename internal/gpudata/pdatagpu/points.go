@@ -60,8 +60,8 @@ type Counts struct {
 	Clamped int
 }
 
-// EachPoint calls f with each data point of the wanted metrics. It clamps ratios to [0, 1] and
-// skips data points with an implausible ratio. The Point is valid only until f returns.
+// EachPoint calls f with each data point of the wanted metrics. EachPoint clamps ratios to [0, 1]
+// and skips data points with an implausible ratio. The Point is valid only until f returns.
 func EachPoint(md pmetric.Metrics, wants func(metric string) bool, f func(*Point)) (counts Counts) {
 	counts.Others = md.DataPointCount()
 	var p Point

@@ -26,15 +26,15 @@ type Functions struct {
 	// TakesRows is true if Process reads the rows of a scrape. Otherwise, the rows are first
 	// converted to metrics.
 	TakesRows bool
-	// Process processes an arrival. The metrics that it leaves in the arrival and the frames that
-	// it returns are sent to the next component. Process may be called concurrently. It must not
-	// use the frames after it has returned them.
+	// Process processes an arrival. The metrics that Process leaves in the arrival and the frames
+	// that Process returns are sent to the next component. Process may be called concurrently.
+	// Process must not use the frames after it has returned them.
 	Process func(context.Context, *Arrival) ([]*gpudata.Frame, error)
 }
 
 // Arrival is the input of Process. Process owns the Arrival.
 type Arrival struct {
-	// Metrics may be shared with other consumers. Call Own before you modify them.
+	// Metrics may be shared with other consumers. Call Own before modifying the metrics.
 	Metrics pmetric.Metrics
 	// Rows are the rows of a scrape if the component is a stage of the receiver that scraped them.
 	// Otherwise, Rows is nil.
@@ -43,8 +43,8 @@ type Arrival struct {
 	Frames []*gpudata.Frame
 }
 
-// Processor is a component in a pipeline. It works like the Collector's processorhelper, but it can
-// also be one of the [Stages] of another component.
+// Processor is a component in a pipeline. A Processor works like the Collector's processorhelper,
+// but it can also be one of the [Stages] of another component.
 type Processor struct {
 	component.StartFunc
 	component.ShutdownFunc

@@ -1,5 +1,5 @@
-// Package pdatagpu converts between the Collector's metrics and frames. It is the only package that
-// converts between them. Other packages depend only on gpudata.
+// Package pdatagpu converts between the Collector's metrics and frames. No other package converts
+// between metrics and frames. Other packages depend only on gpudata.
 package pdatagpu
 
 import (
@@ -31,8 +31,8 @@ type Batch struct {
 	resources map[resourceKey]pmetric.ResourceMetrics
 	holders   map[gpudata.Place][]gpudata.Holder
 	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each place
-	// described[d] is true if the description of d comes from the device's own series. It is false
-	// if the description comes from a holder's series.
+	// described[d] is true if the description of d comes from the device's own series. described[d]
+	// is false if the description comes from a holder's series.
 	described map[*gpudata.DeviceFrame]bool
 	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
 }
@@ -160,8 +160,8 @@ func (in *input) addSeries() {
 	in.known = true
 }
 
-// role is the kind of object that a metric describes. It determines where the metric's samples are
-// stored.
+// role is the kind of object that a metric describes. The role determines where the metric's
+// samples are stored.
 type role uint8
 
 const (
@@ -320,9 +320,9 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	return 0, true
 }
 
-// observes checks the time, the value, and the holder of a data point. It returns the value, which
-// is 0 if the series ends. It clamps ratios to [0, 1]. If the data point is not an observation,
-// observes returns false and the reason.
+// observes checks the time, the value, and the holder of a data point. observes returns the value,
+// which is 0 if the series ends. observes clamps ratios to [0, 1]. If the data point is not an
+// observation, observes returns false and the reason.
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why stage.Drop, ok bool) {
 	ended := dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
 	v, why, ok = Observation(dp)
@@ -428,9 +428,9 @@ func (in *input) frame(time int64) *gpudata.Frame {
 	return f
 }
 
-// describe reads a device's description from a data point. It reads the description only once per
-// frame, because all data points of a device contain the same description. The device's own series
-// take precedence, because a holder's data points contain the holder's allocation.
+// describe reads a device's description from a data point. describe reads the description only once
+// per frame, because all data points of a device contain the same description. The device's own
+// series take precedence, because a holder's data points contain the holder's allocation.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return

@@ -16,9 +16,10 @@ import (
 type Section struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// Process adds samples, holders, and frames to a batch. It must then call [stage.Batch.Settle].
-	// Process may be called concurrently. It must not use the batch after it has returned. Process
-	// is nil if the section only starts and stops something for other sections.
+	// Process adds samples, holders, and frames to a batch. Process must then call
+	// [stage.Batch.Settle]. Process may be called concurrently. Process must not use the batch
+	// after it has returned. Process is nil if the section only starts and stops something for
+	// other sections.
 	Process func(context.Context, *stage.Batch)
 	// Wants selects the metrics that Process uses. Frames may contain other metrics as well.
 	Wants func(*signal.Metric) bool

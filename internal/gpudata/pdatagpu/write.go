@@ -18,8 +18,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// writeAdded writes the samples that were added to the frames after the frames were read. It adds
-// data points to the batch's Resource for the place and holder, or to a new Resource.
+// writeAdded writes the samples that were added to the frames after the frames were read.
+// writeAdded adds data points to the batch's Resource for the place and holder, or to a new
+// Resource.
 func (b *Batch) writeAdded() {
 	w := Writer{batch: b}
 	w.begin(b.Metrics, b.resources)
@@ -39,8 +40,8 @@ func (b *Batch) writeAdded() {
 // maxDescriptions is the maximum number of device descriptions that a Writer caches.
 const maxDescriptions = 100_000
 
-// Writer converts frames to metrics. It caches device descriptions between calls. It is not safe
-// for concurrent use.
+// Writer converts frames to metrics. A Writer caches device descriptions between calls. A Writer is
+// not safe for concurrent use.
 type Writer struct {
 	// Scope is the scope of samples that do not have their own scope.
 	Scope gpudata.Scope
@@ -70,7 +71,7 @@ type output struct {
 	sizes   map[*signal.Metric]int // initial capacity for each metric; nil for a holder's output
 }
 
-// description caches the attributes that describe a device. It is immutable.
+// description caches the attributes that describe a device. A description is immutable.
 type description struct {
 	of    gpudata.Description
 	attrs pcommon.Map
@@ -181,7 +182,8 @@ func putSeries(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	}
 }
 
-// who is a holder and the description of its pod. The zero value means no holder.
+// who contains a holder and the description of the holder's pod. The zero value means that there is
+// no holder.
 type who struct {
 	gpudata.Holder
 	owner gpudata.Owner
@@ -245,8 +247,8 @@ func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *
 	return dp
 }
 
-// MetricOf returns the metric of a sample. The metric of an amount of money depends on the
-// currency.
+// MetricOf returns the metric of a sample. If the sample is an amount of money, the metric depends
+// on the currency.
 func MetricOf(s *gpudata.Sample) *signal.Metric {
 	if s.Metric.Unit != signal.UnitCurrency {
 		return s.Metric
@@ -298,8 +300,8 @@ func putScope(to pcommon.InstrumentationScope, s gpudata.Scope) {
 }
 
 // resource returns the Resource of a holder, or of the place if there is no holder. A holder's new
-// Resource gets all attributes of the place's Resource. It also gets the attributes of incoming
-// Resources whose attributes identify the same holder less completely.
+// Resource gets all attributes of the place's Resource. The new Resource also gets the attributes
+// of incoming Resources whose attributes identify the same holder less completely.
 func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner) pmetric.ResourceMetrics {
 	rm, ok := w.resources[key]
 	if ok {
@@ -325,9 +327,9 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	return rm
 }
 
-// describe copies the attributes of a place. It copies all attributes of the place's own Resource
-// if the batch contains such a Resource. Otherwise, it copies the place attributes of another
-// Resource in the place.
+// describe copies the attributes of a place. describe copies all attributes of the place's own
+// Resource if the batch contains such a Resource. Otherwise, it copies the place attributes of
+// another Resource in the place.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
@@ -456,7 +458,7 @@ func putSample(attrs pcommon.Map, s *gpudata.Sample) {
 	}
 }
 
-// put sets an attribute if its value is known.
+// put sets an attribute unless the value is empty.
 func put(attrs pcommon.Map, key, value string) {
 	if value != "" {
 		attrs.PutStr(key, value)
