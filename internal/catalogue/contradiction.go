@@ -21,7 +21,7 @@ type Values interface {
 	// Capacity returns the maximum value of the signal on this device, or 0 if the maximum is
 	// unknown.
 	Capacity(s *Signal) float64
-	// Drop discards the value of a field, or its rate.
+	// Drop discards the value or the rate of a field.
 	Drop(id ID, why Contradiction)
 }
 

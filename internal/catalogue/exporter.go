@@ -39,7 +39,7 @@ type Exporter struct {
 	// OwnsName reports whether a metric name that is not in the table belongs to the exporter. If
 	// OwnsName is nil, the exporter has no metric names outside the table.
 	OwnsName func(name string) bool
-	// Identify returns the device of a row, or the reason why the row is not about one of this
+	// Identify returns the device of a row, or the reason why the row does not describe one of the
 	// exporter's devices.
 	Identify func(*Row) (Identity, Refusal)
 	// IsExporter reports whether a container has the exporter's name.
@@ -102,7 +102,7 @@ type Identity struct {
 	// Board is the hw.id of the board. Instance identifies the instance if the row describes an
 	// instance. Instance is passed to InstanceID.
 	Board, Instance string
-	// Number is the number of the instance on its board.
+	// Number is the number of the instance on the board.
 	Number int
 	// Of is the number of instances of the board, if the exporter exposes it. A value of 0 means
 	// that the number is unknown or that the board has no instances.
@@ -114,11 +114,11 @@ type Identity struct {
 	Detail any
 }
 
-// Reading is a row of one scrape that is passed to Exporter.Resolve.
+// Reading is a row that is passed to Exporter.Resolve. The row is from a single scrape.
 type Reading struct {
 	Field *Field
 	// Identity is the row's device. Resolve may replace the pointer but must not modify the
-	// Identity, because other rows share it.
+	// Identity, because other rows share the Identity.
 	Identity *Identity
 	// Holder is the row's holder, or nil if there is none.
 	Holder *Holder
@@ -148,7 +148,7 @@ type PluginID struct {
 // IsKnown reports whether the form of the ID is known, which means that the ID identifies a device.
 func (d *PluginID) IsKnown() bool { return d.UUID != "" || d.MIGUUID != "" || d.Name != "" }
 
-// Refusal is the reason why a row is not about one of the exporter's devices.
+// Refusal is the reason why a row does not describe one of the exporter's devices.
 type Refusal uint8
 
 const (

@@ -145,7 +145,7 @@ type Row struct {
 	// with a different capitalization is not from the exporter.
 	mixed bool
 	// The following fields are the labels that Prometheus adds to the rows of a scrape target. The
-	// Prometheus receiver sets them as service.* attributes on the Resource.
+	// Prometheus receiver sets these labels as service.* attributes on the Resource.
 	job, instance, service, receiverJob, receiverInstance string
 }
 
@@ -156,7 +156,7 @@ type rowLabel struct {
 }
 
 // before reports whether a label has precedence over another label with the same role. If both
-// labels have the same name, the first one in the row has precedence.
+// labels have the same name, the label that comes first in the row has precedence.
 func (l *rowLabel) before(other *rowLabel) bool {
 	if l.order != other.order {
 		return l.order < other.order

@@ -24,9 +24,9 @@ func (r *Row) maybeRelayed() bool {
 }
 
 // NamesTarget reports whether the container in the row is the scraped exporter, according to the
-// names that Prometheus added. If a device has no holder, its row has only the labels of the scrape
-// target. A single label of the scrape target is not sufficient evidence, because it could come
-// from a pod label.
+// names that Prometheus added. The row of a device without a holder has only the labels of the
+// scrape target. A single label of the scrape target is not sufficient evidence, because a single
+// label could come from a pod label.
 func (r *Row) NamesTarget() bool {
 	h, relayed := r.named()
 	if relayed || h.Pod == "" || !r.fromPrometheus() {

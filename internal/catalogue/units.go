@@ -76,9 +76,9 @@ const (
 type unitTraits struct {
 	name   string
 	factor float64 // for the conversion from the exposed unit to the base unit
-	// int32Blanks and float64Blanks are true if the sentinels of that type cannot be real values of
-	// this unit. For example, int32Blanks is false for BytePerSecond, because 2147483632 can be a
-	// real number of bytes per second.
+	// int32Blanks and float64Blanks are true if the int32 or float64 sentinels cannot be real
+	// values in the unit. For example, int32Blanks is false for BytePerSecond, because 2147483632
+	// can be a real number of bytes per second.
 	int32Blanks, float64Blanks bool
 	// min and max are the limits of possible values, in the exposed unit.
 	min, max float64

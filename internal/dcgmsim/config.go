@@ -22,8 +22,8 @@ const (
 type SharedRows string
 
 const (
-	// SharedRowsPerProcess keeps the device's own sample of FB_USED and GPU_UTIL and adds one
-	// sample per pod, which measures the pod's processes. All other fields are copied to each pod.
+	// SharedRowsPerProcess keeps the device's own samples of FB_USED and GPU_UTIL and adds samples
+	// for each pod that measure the pod's processes. All other fields are copied to each pod.
 	// Exporters 4.5.3-4.8.2 and later expose shared devices in this way.
 	SharedRowsPerProcess SharedRows = "per-process"
 	// SharedRowsCopies copies all fields of the device to each pod. Exporters before 4.5.3-4.8.2
@@ -71,7 +71,7 @@ func NewDefaultConfig() Config {
 	}
 }
 
-// The following limits of a Config allow a large cluster on one port.
+// The following limits allow a Config to simulate a large cluster on one port.
 const (
 	maxNodes           = 10000
 	maxGPUs            = 64

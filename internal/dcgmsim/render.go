@@ -82,7 +82,7 @@ type row struct {
 	text string
 }
 
-// rowTable contains the rows of a node in the order in which they are exposed.
+// rowTable contains the rows of a node in the order in which the exporter exposes them.
 type rowTable struct {
 	// plain contains the rows of most fields: one row for each holder of an entity, or one row for
 	// an entity without a holder.

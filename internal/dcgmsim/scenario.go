@@ -47,8 +47,8 @@ var mixedCast = []string{
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
 }
 
-// casts maps each vendor to the scenarios that its devices play in the vendors scenario. The
-// vendor's exporter can expose the values of these scenarios.
+// casts maps each vendor to the scenarios that the vendor's devices play in the vendors scenario.
+// The vendor's exporter can expose the values of these scenarios.
 var casts = map[vendor][]string{
 	nvidia: mixedCast,
 	amd:    {ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioIdle},
@@ -75,10 +75,9 @@ func part(scenario string, v vendor, n int) string {
 // story.
 type stories map[string]*story
 
-// of returns the story of a scenario. The loop of memory-filling takes five minutes in its own
-// scenario. In a mixed scenario, the loop takes one minute, so that even the shortest windows
-// contain a change. In a fault scenario, the fault lasts longer than the rules for findings
-// require.
+// of returns the story of a scenario. In the memory-filling scenario, the loop takes five minutes.
+// In a mixed scenario, the loop takes one minute, so that even the shortest windows contain a
+// change. In a fault scenario, the fault lasts longer than the rules for findings require.
 func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st

@@ -295,7 +295,7 @@ func (s *Simulation) Sampled(t time.Duration) time.Duration {
 	return t.Truncate(s.config.CollectInterval)
 }
 
-// restarted returns the time of the last restart before t, or 0 if there was none.
+// restarted returns the time of the last restart before t, or 0 if there was no restart.
 func (s *Simulation) restarted(t time.Duration) time.Duration {
 	if s.restartEvery == 0 {
 		return 0
@@ -385,7 +385,7 @@ func (e *entity) xids(from, to time.Duration) []XID {
 	return out
 }
 
-// lastXID returns the code of the last XID in (from, to], or 0 if there was none.
+// lastXID returns the code of the last XID in (from, to], or 0 if there was no XID.
 func (e *entity) lastXID(from, to time.Duration) int {
 	st := e.gpu.story
 	// XIDs repeat in each loop of the story, so one loop is enough.

@@ -67,7 +67,7 @@ type story struct {
 	power curve
 	// temperature is in degrees Celsius.
 	temperature curve
-	// clock is the SM clock as a fraction of its maximum.
+	// clock is the SM clock as a fraction of the maximum SM clock.
 	clock curve
 
 	reasons map[Reason]gate

@@ -255,8 +255,8 @@ func (r *renderer) neuronBody() {
 	}
 }
 
-// measure writes the rows of a measure. If the second argument is true, it first writes HELP and
-// TYPE.
+// measure writes the rows of a measure. If the second argument is true, HELP and TYPE are written
+// first.
 func (r *renderer) measure(m measure, begins bool, labels func(*entity) []label) {
 	if begins {
 		r.header(&field{name: m.name, help: m.help, typ: gauge})

@@ -7,7 +7,7 @@ type Skip int
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
-	// ClockSetBack samples are the first samples from a place after its clock was set back.
+	// ClockSetBack samples are the first samples from a place after the place's clock was set back.
 	// ClockSetBack samples are not compared with earlier samples.
 	ClockSetBack
 	// NumSkips is one more than the highest reason.
@@ -17,7 +17,7 @@ const (
 // String returns the reason's name in the self-metric.
 func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
 
-// setBack shifts the stored times of a place after its clock was set back by the given number of
+// setBack shifts the stored times of a place whose clock was set back by the given number of
 // nanoseconds. Active conditions continue, and missing devices can still be reported as lost. The
 // earlier values with which samples are compared are deleted, so the next samples are a baseline.
 func (p *place) setBack(by int64) {

@@ -77,7 +77,7 @@ type Event struct {
 	// Strategy and Allocation describe how the holder holds the device.
 	Strategy   string `json:",omitempty"`
 	Allocation gpudata.Allocation
-	// Resource contains all Resource attributes, if the batch contains them.
+	// Resource contains all attributes of the Resource, if the batch contains the Resource.
 	Resource map[string]any `json:",omitempty"`
 	Severity Severity
 	Body     string

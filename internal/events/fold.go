@@ -72,8 +72,8 @@ func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	return out
 }
 
-// send appends the event to the list of events to send, unless the number of events in this minute
-// has reached the maximum.
+// send appends the event to the list of events to send, unless the maximum number of events in this
+// minute has been reached.
 func (o *outlet) send(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,8 +88,8 @@ func (o *outlet) sendLocked(out []Event, e Event, now int64) []Event {
 	return append(out, e)
 }
 
-// tick appends the merged events whose interval has ended. If the last argument is true, it appends
-// all merged events.
+// tick appends the merged events whose interval has ended. If the last argument is true, tick
+// appends all merged events.
 func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()

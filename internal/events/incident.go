@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// incidentGap is how long a place must have no XID events before its incident ends.
+// incidentGap is how long a place must have no XID events before the place's incident ends.
 const incidentGap = 3 * time.Minute
 
 // incident is a group of XID events in one place. Events are grouped because one fault often causes
@@ -44,9 +44,9 @@ func stronger(a, b string) string {
 	return a
 }
 
-// group adds a device's XID event to the incident of its place. If the times of the event and the
-// incident's last event differ by at least incidentGap, group ends the incident and starts a new
-// one.
+// group adds a device's XID event to the incident of the device's place. If the times of the event
+// and the incident's last event differ by at least incidentGap, group ends the incident and starts
+// a new one.
 func (c *frame) group(id, code string, e *Event) {
 	i := c.place.Incident
 	if i != nil && time.Duration(c.f.Time-i.Last).Abs() >= incidentGap {
@@ -79,7 +79,7 @@ func include(list []string, text string) []string {
 
 // endIncidents ends the incidents whose last event arrived at least incidentGap ago. endIncidents
 // appends the events of these incidents to the list of events to send. If the last argument is
-// true, it ends all incidents.
+// true, endIncidents ends all incidents.
 func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	var ended []Event
 	t.places.Each(func(_ string, p *place) {

@@ -3,8 +3,8 @@ package events
 import "slices"
 
 // share computes the fraction of recent time during which a condition was true. A share also
-// records whether the condition is active. A condition is active if its start was reported but its
-// end was not.
+// records whether the condition is active. A condition is active if the start of the condition was
+// reported but the end was not.
 type share struct {
 	Last  int64   // time of the last sample
 	Raw   float64 // value of the last sample of a counter

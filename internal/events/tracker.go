@@ -214,7 +214,7 @@ func (t *Tracker) Forget(now time.Time) (gone []gpudata.Place) {
 func boardOf(d *gpudata.DeviceFrame) string { return cmp.Or(d.Parent, d.Device.ID()) }
 
 // board records that a board has a row, and reports whether the board is new or was lost. The first
-// frame of a place may not contain all of its boards, because exporters are scraped one after
+// frame of a place may not contain all boards of the place, because exporters are scraped one after
 // another.
 func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	b := c.place.Devices[id]
@@ -239,9 +239,9 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 }
 
 // renamed returns the state of a board that was stored under a different ID, or b if no such state
-// is stored. For example, the ID of an AMD board may be its UUID while it is unpartitioned, and its
-// serial number while it is partitioned. The active conditions that were stored under the previous
-// ID end.
+// is stored. For example, the ID of an AMD board may be the UUID while the board is unpartitioned,
+// and the serial number while the board is partitioned. The active conditions that were stored
+// under the previous ID end.
 func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
@@ -268,8 +268,8 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 }
 
 // described returns the description of the board with the given ID. If the given device is the
-// board, described returns the device's description. Otherwise, it returns only the values that an
-// instance shares with its board.
+// board, described returns the device's description. Otherwise, described returns only the values
+// that an instance shares with its board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description
@@ -307,8 +307,8 @@ func (c *frame) device(d *gpudata.DeviceFrame) {
 	k.Seen, k.Baseline = max(k.Seen, c.f.Time), false
 }
 
-// holder returns the only known holder of a device, or nil if there is not exactly one. On a board,
-// the holders of its instances also count.
+// holder returns the only known holder of a device, or nil if there is not exactly one known
+// holder. The holders of a board include the holders of the board's instances.
 func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 	for _, o := range c.f.Devices {
 		if o != d && o.Parent != d.Device.ID() {
@@ -444,7 +444,7 @@ func (c *frame) lose(b *device, id string) {
 	}
 	c.end(b, id)
 	c.emit(b, id, Event{Name: DeviceLost, Severity: Err, Body: "GPU " + id + " was lost."})
-	// Errors and states are kept, so that they can be compared when the board returns.
+	// Errors and states are kept for comparison when the board returns.
 	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
 	b.LostAt = c.f.Time
 }
@@ -454,7 +454,7 @@ func (c *frame) lose(b *device, id string) {
 func (t *Tracker) Tick(now time.Time) []Event { return t.tick(now, false) }
 
 func (t *Tracker) tick(now time.Time, all bool) []Event {
-	// Incidents are sent first, so that they are the last events that the rate limit suppresses.
+	// Incidents are sent first, so that the rate limit suppresses other events before incidents.
 	return t.outlet.tick(t.endIncidents(nil, now.UnixNano(), all), now.UnixNano(), all)
 }
 

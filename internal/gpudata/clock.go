@@ -43,10 +43,10 @@ const (
 	SetBack
 )
 
-// Observe classifies a sample time. The second argument is the wall clock time. The maximum gap is
-// how long samples may be behind before Observe assumes that their clock was set back. If the wall
-// clock time has a monotonic clock reading, changes to the wall clock do not affect how this
-// duration is measured.
+// Observe classifies a sample time. The second argument is the wall clock time. Samples may be
+// behind for the maximum gap before Observe assumes that their clock was set back. If the wall
+// clock time has a monotonic clock reading, the gap is measured correctly even if the wall clock
+// changes.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	switch {
 	case Ahead(t, now):

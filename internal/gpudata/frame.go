@@ -63,7 +63,7 @@ func (f *Frame) Compare(o *Frame) int {
 	return cmp.Or(cmp.Compare(f.Time, o.Time), f.Place.Compare(o.Place))
 }
 
-// Find returns the device with the given hw.id, or nil if the frame does not contain it.
+// Find returns the device with the given hw.id, or nil if the frame does not contain the device.
 func (f *Frame) Find(id string) *DeviceFrame {
 	if f.byID == nil {
 		f.byID = make(map[string]*DeviceFrame, len(f.Devices))
@@ -119,8 +119,8 @@ func (f *Frame) Owner(h Holder) Owner {
 	return Owner{}
 }
 
-// MarkIncoming marks all data in a frame as incoming, to distinguish it from data that a component
-// adds.
+// MarkIncoming marks all data in a frame as incoming, to distinguish incoming data from data that a
+// component adds.
 func (f *Frame) MarkIncoming() {
 	f.each((*Samples).MarkIncoming)
 }
@@ -199,16 +199,16 @@ type DeviceFrame struct {
 	byPID   map[string]*Process // nil if there are few processes
 }
 
-// Present reports whether the device existed at the frame's time, even if it was unread.
+// Present reports whether the device existed at the frame's time, even if the device was unread.
 func (d *DeviceFrame) Present() bool { return d.Observed || d.Unread }
 
-// User returns the user whose holder is exactly h. It adds the user if necessary.
+// User returns the user whose holder is exactly h. User adds the user if necessary.
 func (d *DeviceFrame) User(h Holder) *User {
 	return d.user(h, Holder.is)
 }
 
-// SameUser returns the user whose holder is the same as h (see [Holder.Same]). It adds the user if
-// necessary.
+// SameUser returns the user whose holder is the same as h (see [Holder.Same]). SameUser adds the
+// user if necessary.
 func (d *DeviceFrame) SameUser(h Holder) *User {
 	return d.user(h, Holder.Same)
 }
@@ -427,7 +427,7 @@ func (s *Samples) settle(scope Scope, disabled map[*signal.Metric]bool) {
 }
 
 // Get returns the value of a series, or false if there is none. If the series has several values,
-// it returns the highest value. If an exporter repeats a row, the values in the repeated rows
+// Get returns the highest value. If an exporter repeats a row, the values in the repeated rows
 // differ only because the exporter read them at different times.
 func (s *Samples) Get(m *signal.Metric, own string) (v float64, ok bool) {
 	for i := range s.list {

@@ -43,8 +43,8 @@ func (d Device) ID() string { return d.handle.Value().id }
 func (d Device) Place() Place { return d.handle.Value().place }
 
 // Description contains the attributes of a device that are not part of its identity. If a value is
-// unknown, its field is empty. A description may change from frame to frame, so it is never used as
-// a key.
+// unknown, its field is empty. A Description is never used as a key, because it may change from
+// frame to frame.
 type Description struct {
 	// Parent is the hw.id of an instance's board. Parent is "" for a board.
 	Parent string
@@ -133,7 +133,7 @@ func (h Holder) InPod() bool { return h.Pod != "" || h.UID != "" }
 func (h Holder) is(o Holder) bool { return h == o }
 
 // Same reports whether h and o are the same holder. An unknown UID matches any UID of a pod with
-// the same name. Containers outside Kubernetes are compared by ID, or by name if one of the IDs is
+// the same name. Containers outside Kubernetes are compared by ID, or by name if either ID is
 // unknown.
 func (h Holder) Same(o Holder) bool {
 	alike := func(a, b string) bool { return a == b || a == "" || b == "" }

@@ -23,9 +23,10 @@ type Attribution struct {
 }
 
 // Share sets the attribution of the frame and determines the sharers of its devices. The sharers of
-// a device are its holders. The sharers of a board also include the holders of its instances.
-// Holders of instances share the board through MIG, but the board is not allocated to them. For
-// users in pods, Share also adds the DRA driver, pool, and device to the user's allocation.
+// a device are its holders. The sharers of a board also include the holders of the board's
+// instances. Holders of instances share the board through MIG, but the board is not allocated to
+// them. For users in pods, Share also adds the DRA driver, pool, and device to the user's
+// allocation.
 func (f *Frame) Share(a *Attribution) {
 	f.Attribution = a
 	for _, d := range f.Devices {

@@ -121,7 +121,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
+// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the fraction of 0.1 s is exposed":            {signal.GPUClockEventActive},
 	"the residencies are in `gpu.clock.throttle.time`": {signal.GPUClockEventTime},

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// The following labels occur only in rows that do not describe a GPU.
+// Labels with the following roles occur only in rows that do not describe a GPU.
 const (
 	roleLink    = catalogue.RoleOwn + iota // the number of an NVLink
 	roleLinkGPU                            // the UUID of a link's GPU

@@ -1,4 +1,5 @@
-// Package exporters lists all supported exporters. docs/development.md describes how to add one.
+// Package exporters lists all supported exporters. docs/development.md describes how to add an
+// exporter.
 package exporters
 
 import (
@@ -19,9 +20,10 @@ var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuro
 // Coded is the only exporter whose error events have codes.
 var Coded = dcgm.Exporter
 
-// Lookup returns the meaning of an exposed metric name, and its exporter. The exporter is nil if no
-// table contains the name. The spelling is empty if no signal is computed from the metric. Several
-// exporters may use the same name, so callers must also pass the row's labels to Takes.
+// Lookup returns the meaning of an exposed metric name, and the exporter that exposes the name. The
+// exporter is nil if no table contains the name. The spelling is empty if no signal is computed
+// from the metric. Several exporters may use the same name, so callers must also pass the row's
+// labels to Takes.
 func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
 	for _, x := range All {
 		if s, ok := x.Lookup(name); ok {

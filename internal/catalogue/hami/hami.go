@@ -38,8 +38,8 @@ const (
 // groups contains the exporter's fields, grouped by topic. The aliases are the names before release
 // 2.9, which the monitor still exposes if configured to do so. The memory usage is what HAMi itself
 // counted as allocated, which excludes CUDA contexts. The breakdown of the memory usage was exposed
-// with the TYPE counter, and its labels change whenever its value changes. The scheduler's rows
-// contain the pod's name and the container's index.
+// with the TYPE counter. The labels of the breakdown change whenever its value changes. The
+// scheduler's rows contain the pod's name and the container's index.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
@@ -73,7 +73,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
+// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the boards' exporter provides it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,

@@ -116,7 +116,7 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
+// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the current reasons are exposed":        {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
 	"only for sensors, not for the device":        {signal.HwStatus},

@@ -75,7 +75,7 @@ var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, 
 
 func size(of *cat.Capacities, _ []float64) float64 { return of.Memory }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
+// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwPower,

@@ -28,9 +28,9 @@ type chip struct {
 	identity *cat.Identity
 }
 
-// resolve maps the chip numbers within the TPU slice to the chip numbers within the node. The two
-// sorted lists of chip numbers are matched in order if they have the same length. If the machine
-// has several holders, the holder in a copied row is ambiguous.
+// resolve maps the chip numbers within the TPU slice to the chip numbers within the node. If the
+// sorted lists of both kinds of chip numbers have the same length, the chip numbers are matched in
+// order. If the machine has several holders, the holder in a copied row is ambiguous.
 func resolve(rows []*cat.Reading) {
 	machines := map[string]*machine{}
 	for _, r := range rows {

@@ -29,10 +29,10 @@ var Exporter = cat.New(cat.Exporter{
 })
 
 // groups contains the exporter's fields, grouped by topic. The plugin exposes each value twice:
-// once with pod labels, and once without pod labels, for the device, under a name that ends with
-// _node. The workload reports utilization and memory, so an idle chip has no rows for them. The
-// other values are measured on the host. Rows from the workload and rows from the host number the
-// chips differently; see resolve.
+// with pod labels for the pod, and without pod labels for the device. The metric names for the
+// device end with _node. The workload reports utilization and memory, so an idle chip has no rows
+// for utilization and memory. The other values are measured on the host. Rows from the workload and
+// rows from the host number the chips differently; see resolve.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -50,7 +50,7 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, with the reasons.
+// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,

@@ -113,7 +113,7 @@ type seen struct {
 }
 
 // walk calls visit with each data point of a device in a frame. walk skips metrics for which look
-// returns false. walk removes the data points for which visit returns true. Then it removes empty
+// returns false. walk removes the data points for which visit returns true. Then walk removes empty
 // metrics and Resources.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
@@ -190,8 +190,8 @@ func (w *holdingsWriter) mayReplace(p *seen) bool {
 	return false
 }
 
-// replaces reports whether an incoming data point must be removed, because it has been replaced or
-// because it belongs to a user.
+// replaces reports whether an incoming data point must be removed. A data point must be removed if
+// it has been replaced or if it belongs to a user.
 func (w *holdingsWriter) replaces(p *seen) bool {
 	switch p.role {
 	case ofProcess:

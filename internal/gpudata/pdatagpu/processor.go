@@ -90,8 +90,8 @@ func NewProcessor(set processor.Settings, scope gpudata.Scope, next consumer.Met
 	return p, err
 }
 
-// Capabilities implements consumer.Metrics. If a batch is shared, the processor itself copies it
-// when necessary. See [Arrival.Own].
+// Capabilities implements consumer.Metrics. If a batch is shared, the processor itself copies the
+// batch when necessary. See [Arrival.Own].
 func (p *Processor) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics.

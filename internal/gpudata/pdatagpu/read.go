@@ -348,7 +348,7 @@ func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) 
 }
 
 // Observation returns the value of a data point. If the data point has no value or no sample time,
-// it returns false and the reason.
+// Observation returns false and the reason.
 func Observation(dp pmetric.NumberDataPoint) (v float64, why stage.Drop, ok bool) {
 	v = points.Value(dp)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Rows contains the samples of a scrape as the exporter exposed them. A receiver sends them to the
+// Rows contains the samples of a scrape as the exporter exposed them. A receiver sends Rows to the
 // synthesizer.
 type Rows struct {
 	Scope gpudata.Scope // the receiver's scope
@@ -17,7 +17,7 @@ type Rows struct {
 	Node string
 	// Time is the time of the samples that have no timestamp.
 	Time pcommon.Timestamp
-	// Sets contains label sets with their samples. While the exporter exposes a label set, every
+	// Sets contains the label sets and their samples. While the exporter exposes a label set, every
 	// scrape contains the same pointer to the label set.
 	Sets []*exposition.LabelSet
 }

@@ -74,7 +74,7 @@ func (s *Stages) Shutdown(ctx context.Context) (err error) {
 	return err
 }
 
-// Capabilities implements consumer.Metrics. Stages copy shared metrics before they change them.
+// Capabilities implements consumer.Metrics. Stages copy shared metrics before changing them.
 func (*Stages) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
 // ConsumeMetrics implements consumer.Metrics.
@@ -83,8 +83,9 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 }
 
 // Consume runs the stages on metrics and on the rows of a scrape. The argument rows may be nil. If
-// the first stage does not read rows, Consume converts them to metrics first. Callers must not use
-// md afterward. The item counters of the first stage count the input and output of the entire list.
+// the first stage does not read rows, Consume first converts the rows to metrics. Callers must not
+// use md afterward. The item counters of the first stage count the input and output of the entire
+// list.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}
 	first := s.list[0]

@@ -328,8 +328,8 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 }
 
 // describe copies the attributes of a place. describe copies all attributes of the place's own
-// Resource if the batch contains such a Resource. Otherwise, it copies the place attributes of
-// another Resource in the place.
+// Resource if the batch contains such a Resource. Otherwise, describe copies the place attributes
+// of another Resource in the place.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
