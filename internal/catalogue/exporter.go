@@ -156,7 +156,7 @@ const (
 	Accepted Refusal = iota
 	// NoDevice means that the row does not name a device.
 	NoDevice
-	// OtherEntity means that the row does not describe a device, but, for example, a link, a
+	// OtherEntity means that the row describes something other than a device, such as a link, a
 	// switch, or a CPU.
 	OtherEntity
 	// OtherVendor means that the row describes another vendor's device.

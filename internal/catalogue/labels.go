@@ -137,8 +137,8 @@ func newLabelNames(labels map[Role][]string) labelNames {
 // omitted.
 type Row struct {
 	of *Exporter
-	// labels contains labels that have the exporter's capitalization. lowered contains labels that
-	// have a different capitalization.
+	// labels contains labels that have the exporter's capitalization, and lowered contains labels
+	// that have a different capitalization.
 	labels, lowered [NumRoles]rowLabel
 	// mixed is true if the row has a label that contains uppercase letters and has the exporter's
 	// capitalization. If mixed is true, no backend converted the labels to lowercase, and a label

@@ -66,8 +66,9 @@ type span struct {
 	from, to time.Duration
 }
 
-// pulses divides the interval between the first two arguments into steps of equal length. pulses
-// returns one span at the beginning of each step. The last argument is the length of each span.
+// pulses divides the interval between the first two arguments into steps of equal length. The
+// result contains one span at the beginning of each step. The last argument is the length of each
+// span.
 func pulses(from, to, step, on time.Duration) []span {
 	var out []span
 	for at := from; at < to; at += step {

@@ -134,7 +134,7 @@ const (
 var csv = []struct {
 	quantity        quantity
 	name, typ, help string
-	// exists contains the styles that support the field. shipped contains the styles whose
+	// exists contains the styles that support the field, and shipped contains the styles whose
 	// default-counters.csv contains the field.
 	exists, shipped generation
 }{

@@ -59,8 +59,8 @@ const firstInstanceID = 7
 var ripple = newCurve(
 	point{0, 0}, point{900 * time.Millisecond, 4.5}, point{2800 * time.Millisecond, -4.5}, point{3700 * time.Millisecond, 0})
 
-// mix is the finalizer of splitmix64, a fast hash. mix is used to derive a device's identity and
-// history from the device's position.
+// mix is the finalizer of splitmix64, a fast hash. The hash is used to derive a device's identity
+// and history from the device's position.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -30,8 +30,8 @@ type exposition struct {
 	families []string
 }
 
-// parse parses a body with Prometheus's own parser. parse fails the test if Prometheus would reject
-// the scrape.
+// parse parses a body with Prometheus's own parser. If Prometheus would reject the scrape, the test
+// fails.
 func parse(t *testing.T, body []byte) exposition {
 	t.Helper()
 	out := exposition{samples: map[string]float64{}, types: map[string]string{}}

@@ -74,8 +74,8 @@ var escaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 // All fields of the same kind have the same rows.
 type row struct {
 	entity int
-	// pod is the holder whose processes the row measures. pod is nil if the row measures the
-	// device.
+	// pod is the holder whose processes the row measures. If the row measures the device, pod is
+	// nil.
 	pod  *pod
 	link bool
 	set  labelSet
@@ -89,7 +89,7 @@ type rowTable struct {
 	plain []row
 	// perProcess contains the rows of FB_USED and GPU_UTIL if devices are shared.
 	perProcess []row
-	// links contains the rows of the NVLinks. withLinks contains the rows in plain and links.
+	// links contains the rows of the NVLinks, and withLinks contains the rows in plain and links.
 	links, withLinks []row
 }
 

@@ -39,9 +39,9 @@ func Scenarios() []string {
 	}
 }
 
-// mixedCast lists the scenarios that the GPUs of a mixed node play in turn. mixedCast omits the dra
-// scenario, because an exporter that maps virtual GPUs does not map claims. mixedCast omits the
-// slurm scenario, because batch jobs run outside Kubernetes.
+// mixedCast lists the scenarios that the GPUs of a mixed node play in turn. The dra scenario is
+// omitted, because an exporter that maps virtual GPUs does not map claims. The slurm scenario is
+// omitted, because batch jobs run outside Kubernetes.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,

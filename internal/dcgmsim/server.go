@@ -82,7 +82,7 @@ type served struct {
 	mu      sync.Mutex
 	scrapes int
 	faults  []Fault
-	// sampled is the time of the values in body. body must not be modified.
+	// sampled is the time of the values in body. The bytes of body must not be modified.
 	sampled time.Duration
 	body    []byte
 }

@@ -40,8 +40,8 @@ type gpu struct {
 	// scenario is the scenario that the GPU plays.
 	scenario  string
 	uuid, pci string
-	// serial is the serial number of an AMD board. sliceID is the accelerator_id that contains the
-	// number of a Google chip in its slice.
+	// serial is the serial number of an AMD board, and sliceID is the accelerator_id that contains
+	// the number of a Google chip in its slice.
 	serial, sliceID string
 	hardware        *hardware
 	story           *story
@@ -55,15 +55,16 @@ type gpu struct {
 // entity is a GPU or a MIG instance.
 type entity struct {
 	gpu *gpu
-	// story provides the entity's load and memory. story is the GPU's story, or the idle story if
-	// the entity has no holder.
+	// story provides the entity's load and memory. An entity with a holder has the GPU's story, and
+	// an entity without a holder has the idle story.
 	story *story
-	// mig is true if the entity is a MIG instance. instanceID is the ID of the MIG instance.
+	// mig is true if the entity is a MIG instance, and instanceID is the ID of the MIG instance.
 	mig        bool
 	instanceID int
 	// phase shifts the entity's load and memory in time.
 	phase time.Duration
-	// The entity's power was sampled earlier than the entity's other values. lag is the difference.
+	// lag is the time by which the entity's power was sampled earlier than the entity's other
+	// values.
 	lag     time.Duration
 	holders []pod
 }

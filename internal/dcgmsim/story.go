@@ -74,7 +74,7 @@ type story struct {
 	xids    []xidAt
 	// sbe contains the single-bit ECC errors.
 	sbe events
-	// remaps is on while a memory row waits to be remapped at the next reset. resetWanted is on
+	// remaps is on while a memory row waits to be remapped at the next reset, and resetWanted is on
 	// while the driver requests a reset.
 	remaps, resetWanted gate
 	// waits is on while kernels only poll: the engine is active, but the pipes, the memory, and the

@@ -104,8 +104,8 @@ func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
 }
 
-// tick is the unit of AMD's residencies. bootTicks is the number of ticks between the boot of the
-// machine and the start of the simulation.
+// tick is the unit of AMD's residencies, and bootTicks is the number of ticks between the boot of
+// the machine and the start of the simulation.
 const (
 	tick      = time.Millisecond
 	bootTicks = 30 * 24 * time.Hour / tick

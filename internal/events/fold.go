@@ -132,8 +132,8 @@ func (o *outlet) allows(now int64) bool {
 	return true
 }
 
-// putSuppressed appends an event that contains the number of suppressed events. putSuppressed
-// appends the event at the end of the minute, or immediately if the last argument is true.
+// putSuppressed appends an event that contains the number of suppressed events. The event is
+// appended at the end of the minute, or immediately if the last argument is true.
 func (o *outlet) putSuppressed(out []Event, now int64, atOnce bool) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()

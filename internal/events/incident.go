@@ -77,9 +77,9 @@ func include(list []string, text string) []string {
 	return slices.Insert(list, at, strings.Clone(text))
 }
 
-// endIncidents ends the incidents whose last event arrived at least incidentGap ago. endIncidents
-// appends the events of these incidents to the list of events to send. If the last argument is
-// true, endIncidents ends all incidents.
+// endIncidents ends the incidents whose last event arrived at least incidentGap ago. The events of
+// these incidents are appended to the list of events to send. If the last argument is true,
+// endIncidents ends all incidents.
 func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	var ended []Event
 	t.places.Each(func(_ string, p *place) {

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// faults is a tracker for nodes with XIDs. faults stores the incidents that the tracker has
-// returned.
+// faults is a tracker for nodes with XIDs. The incidents that the tracker has returned are stored
+// in faults.
 type faults struct {
 	*Tracker
 	counts map[string]map[string]float64 // by device and error.type

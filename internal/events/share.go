@@ -89,7 +89,7 @@ func (s *share) ratio(span int64) (r float64, known bool) {
 type bounds struct{ start, end float64 }
 
 // turn compares a condition's share with the bounds and reports whether the condition started or
-// ended. turn also returns the share.
+// ended. The last result is the share.
 func (s *share) turn(t int64, b bounds, span int64) (started, ended bool, ratio float64) {
 	r, known := s.ratio(span)
 	switch {

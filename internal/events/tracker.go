@@ -17,9 +17,9 @@ import (
 const (
 	// forgetAfter is how long the state of a missing device or place is kept.
 	forgetAfter = 24 * time.Hour
-	// The following constants limit the memory use. maxDevices and maxExporters apply to each
-	// place, and maxKinds is the maximum number of error types per device. No events are sent for
-	// items beyond these limits.
+	// The following constants limit the memory use. The limits maxDevices and maxExporters apply to
+	// each place, and maxKinds is the maximum number of error types per device. No events are sent
+	// for items beyond these limits.
 	maxPlaces    = 20_000
 	maxDevices   = 2_000
 	maxExporters = 100
@@ -170,8 +170,8 @@ func (t *Tracker) frame(p *place, f *gpudata.Frame, now time.Time, describe Desc
 	return c.out
 }
 
-// withPlace calls f with the state of a sample's place. withPlace drops the sample if the timestamp
-// is too far ahead of the wall clock, or if the place is new and the tracker already has maxPlaces
+// withPlace calls f with the state of a sample's place. The sample is dropped if the timestamp is
+// too far ahead of the wall clock, or if the place is new and the tracker already has maxPlaces
 // places.
 func (t *Tracker) withPlace(at gpudata.Place, sample int64, now time.Time, f func(*place)) {
 	if gpudata.Ahead(sample, now) {

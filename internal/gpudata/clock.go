@@ -21,7 +21,7 @@ type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
 	// behindSince is the wall clock time since which only samples that are older than Newest have
-	// arrived. behindSince is zero if the last sample was not older than Newest. behindSince is not
+	// arrived. If the last sample was not older than Newest, behindSince is zero. The time is not
 	// stored, because it is unknown which samples arrived while the process was down.
 	behindSince time.Time
 }
@@ -43,10 +43,10 @@ const (
 	SetBack
 )
 
-// Observe classifies a sample time. The second argument is the wall clock time. Samples may be
-// behind for the maximum gap before Observe assumes that their clock was set back. If the wall
-// clock time has a monotonic clock reading, the gap is measured correctly even if the wall clock
-// changes.
+// Observe classifies a sample time. The second argument is the wall clock time. Observe assumes
+// that a clock was set back if all samples of the clock have been behind for longer than the
+// maximum gap. If the wall clock time has a monotonic clock reading, the gap is measured correctly
+// even if the wall clock changes.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	switch {
 	case Ahead(t, now):

@@ -271,7 +271,8 @@ func (d *DeviceFrame) ReplaceProcesses() {
 // few is the maximum number of users or processes for which a linear search is used.
 const few = 16
 
-// userIndex maps holders, without their pod UID, to users. userIndex is nil if there are few users.
+// userIndex maps holders, without their pod UID, to users. If there are few users, userIndex is
+// nil.
 type userIndex map[Holder][]*User
 
 func nameOf(h Holder) Holder {

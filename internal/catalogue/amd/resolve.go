@@ -5,15 +5,15 @@ import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 // detail contains the data of a row that resolve needs.
 type detail struct {
 	index string // the device's index on its host
-	// bySerial identifies the device by its serial number and partition. bySerial is nil if the row
-	// does not contain both.
+	// bySerial identifies the device by its serial number and partition. If the row does not
+	// contain both, bySerial is nil.
 	bySerial *catalogue.Identity
 }
 
 // resolve corrects the rows of devices that have the same identity. Some releases expose the same
-// UUID for several devices, or do not expose a board's partitioning. resolve distinguishes devices
-// with the same identity by their serial numbers and partitions. If resolve cannot distinguish two
-// devices, it marks their rows as unresolved, so that the values of the two devices are not mixed.
+// UUID for several devices, or do not expose a board's partitioning. Devices with the same identity
+// are distinguished by their serial numbers and partitions. If two devices cannot be distinguished,
+// resolve marks the rows of both devices as unresolved, so that their values are not mixed.
 func resolve(rows []*catalogue.Reading) {
 	shared := sharedDevices(rows)
 	if len(shared) == 0 {

@@ -74,8 +74,8 @@ func fieldsOf(groups []group) []cat.Group {
 // advice contains the advice for the fields of Exporter, in the same order.
 var advice = adviceOf(groups)
 
-// adviceOf returns the advice in the table rows. adviceOf marks profiling fields and NVLink fields
-// as missing in guests, because virtual GPUs have neither profiling nor NVLink.
+// adviceOf returns the advice in the table rows. Profiling fields and NVLink fields are marked as
+// missing in guests, because virtual GPUs have neither profiling nor NVLink.
 func adviceOf(groups []group) (out []Advice) {
 	for _, g := range groups {
 		for _, r := range g.rows {

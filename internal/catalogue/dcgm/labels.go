@@ -75,8 +75,8 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 }
 
 // isPodsInstance reports whether a row's instance number comes from a pod label. The exporter
-// exposes the instance number only together with the instance's profile. isPodsInstance returns
-// false for rows without a model name. The exporter always exposes the model name, so if the model
+// exposes the instance number only together with the instance's profile. For rows without a model
+// name, isPodsInstance returns false. The exporter always exposes the model name, so if the model
 // name is missing, another program has removed labels from the row.
 func isPodsInstance(r *catalogue.Row) bool {
 	if r.Get(catalogue.RoleInstanceProfile) != "" || r.Get(catalogue.RoleModel) == "" {
@@ -128,7 +128,7 @@ func isNVIDIA(uuid, model string) bool {
 	return migs || LookupModel(model) != (Model{}) || hasWord(model, brands)
 }
 
-// otherVendors contains words that occur in the names of other vendors' boards. brands contains
+// otherVendors contains words that occur in the names of other vendors' boards, and brands contains
 // words that occur in the names of NVIDIA's boards.
 var (
 	otherVendors = []string{"mtt", "moore", "amd", "instinct", "radeon", "intel", "ascend", "metax", "hygon", "iluvatar"}

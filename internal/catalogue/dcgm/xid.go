@@ -199,8 +199,8 @@ var (
 	// fatalWorkflows are the codes whose workflow always ends in a reset or a reboot.
 	fatalWorkflows = []int{48, 74, 150}
 	// undecided contains the codes for which the message or the use of the GPU determines whether a
-	// reset is needed. undecided also contains the codes of two failures for which the catalog
-	// names no action.
+	// reset is needed. The list also contains the codes of two failures for which the catalog names
+	// no action.
 	undecided = []int{144, 145, 146, 149, 154, 159, 167, 169}
 )
 

@@ -21,7 +21,7 @@ func IsInstance(id string) bool { return dcgm.IsMIGUUID(id) }
 // because some tools remove it.
 func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 
-// BoardName returns the name of the board with the given number in the operating system.
+// BoardName returns the name that the operating system uses for the board with the given number.
 func BoardName(number string) string { return "nvidia" + number }
 
 // BoardOf returns the hw.id of an instance's board, or "" if the instance's hw.id does not contain

@@ -1,5 +1,5 @@
-// Package exporters lists all supported exporters. docs/development.md describes how to add an
-// exporter.
+// Package exporters lists all supported exporters. For how to add an exporter, see
+// docs/development.md.
 package exporters
 
 import (

@@ -169,8 +169,8 @@ func claims(r *cat.Row) bool {
 		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
-// identify returns the device of a row, which is the board or one of its tiles. identify accepts a
-// row with a clock frequency only if the frequency is the mean frequency of the GPU's clock.
+// identify returns the device of a row, which is the board or one of its tiles. A row with a clock
+// frequency is accepted only if the frequency is the mean frequency of the GPU's clock.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(roleDomain), r.Get(roleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

@@ -14,11 +14,11 @@ var fromWorkload = []string{duty, used, total}
 
 // machine contains the chip numbers in the rows of one machine.
 type machine struct {
-	// chips contains the chip numbers within the node and the identities of the chips. slice
+	// chips contains the chip numbers within the node and the identities of the chips, and slice
 	// contains the chip numbers within the TPU slice. Both lists are sorted and have no duplicates.
 	chips []chip
 	slice []int
-	// holder is one of the holders of the chips. shared is true if the chips have several holders.
+	// holder is one of the holders of the chips. If the chips have several holders, shared is true.
 	holder *cat.Holder
 	shared bool
 }

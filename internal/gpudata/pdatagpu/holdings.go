@@ -23,9 +23,9 @@ import (
 //     points,
 //   - the samples that were added to devices and processes.
 //
-// writeHoldings removes the incoming data points that it replaces. writeHoldings also removes the
-// incoming data points of gpu.device.holder and of users' metrics if the batch's wants function
-// selects these metrics.
+// Incoming data points that writeHoldings replaces are removed. Incoming data points of
+// gpu.device.holder and of users' metrics are also removed if the batch's wants function selects
+// these metrics.
 func (b *Batch) writeHoldings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -112,9 +112,9 @@ type seen struct {
 	device *gpudata.DeviceFrame
 }
 
-// walk calls visit with each data point of a device in a frame. walk skips metrics for which look
-// returns false. walk removes the data points for which visit returns true. Then walk removes empty
-// metrics and Resources.
+// walk calls visit with each data point of a device in a frame. Metrics for which look returns
+// false are skipped. Data points for which visit returns true are removed. Then empty metrics and
+// Resources are removed.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := b.input(rm)

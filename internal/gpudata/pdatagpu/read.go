@@ -26,13 +26,13 @@ type Batch struct {
 	wants  func(*signal.Metric) bool
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
-	// resources contains the first Resource of each place and holder. holders contains the holders
-	// in each place.
+	// resources contains the first Resource of each place and holder, and holders contains the
+	// holders in each place.
 	resources map[resourceKey]pmetric.ResourceMetrics
 	holders   map[gpudata.Place][]gpudata.Holder
 	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each place
-	// described[d] is true if the description of d comes from the device's own series. described[d]
-	// is false if the description comes from a holder's series.
+	// described[d] is true if the description of d comes from the device's own series. If the
+	// description comes from a holder's series, described[d] is false.
 	described map[*gpudata.DeviceFrame]bool
 	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
 }
@@ -320,8 +320,8 @@ func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wan
 	return 0, true
 }
 
-// observes checks the time, the value, and the holder of a data point. observes returns the value,
-// which is 0 if the series ends. observes clamps ratios to [0, 1]. If the data point is not an
+// observes checks the time, the value, and the holder of a data point. The first result is the
+// value, which is 0 if the series ends. Ratios are clamped to [0, 1]. If the data point is not an
 // observation, observes returns false and the reason.
 func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) (v float64, clamped bool, why stage.Drop, ok bool) {
 	ended := dp.Flags().NoRecordedValue() && (r == ofDevice || r == ofLedger || r == ofUser || r == ofProcess)
@@ -428,9 +428,9 @@ func (in *input) frame(time int64) *gpudata.Frame {
 	return f
 }
 
-// describe reads a device's description from a data point. describe reads the description only once
-// per frame, because all data points of a device contain the same description. The device's own
-// series take precedence, because a holder's data points contain the holder's allocation.
+// describe reads a device's description from a data point. The description is read only once per
+// frame, because all data points of a device contain the same description. The device's own series
+// take precedence, because a holder's data points contain the holder's allocation.
 func (in *input) describe(d *gpudata.DeviceFrame, r role, attrs pcommon.Map) {
 	if d.Observed {
 		return

@@ -18,9 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// writeAdded writes the samples that were added to the frames after the frames were read.
-// writeAdded adds data points to the batch's Resource for the place and holder, or to a new
-// Resource.
+// writeAdded writes the samples that were added to the frames after the frames were read. The data
+// points are added to the batch's Resource for the place and holder, or to a new Resource.
 func (b *Batch) writeAdded() {
 	w := Writer{batch: b}
 	w.begin(b.Metrics, b.resources)
@@ -327,9 +326,9 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 	return rm
 }
 
-// describe copies the attributes of a place. describe copies all attributes of the place's own
-// Resource if the batch contains such a Resource. Otherwise, describe copies the place attributes
-// of another Resource in the place.
+// describe copies the attributes of a place. If the batch contains the place's own Resource, all
+// attributes of that Resource are copied. Otherwise, the place attributes of another Resource in
+// the place are copied.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
