@@ -120,7 +120,7 @@ type Reading struct {
 	// Identity is the row's device. Resolve may replace the pointer but must not modify the
 	// Identity, because other rows share the Identity.
 	Identity *Identity
-	// Holder is the row's holder, or nil if there is none.
+	// Holder is the row's holder, or nil if the row has no holder.
 	Holder *Holder
 
 	// Resolve sets the following fields. Unresolved is true if the row's device is unknown.
@@ -262,7 +262,7 @@ func (x *Exporter) add(f *Field) {
 }
 
 // spell adds an exposed name for a field. Several fields may share a name if a label distinguishes
-// them.
+// the fields.
 func (x *Exporter) spell(name string, s Spelling) {
 	f := s.Field
 	before, twice := x.spellings[name]

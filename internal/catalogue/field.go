@@ -98,7 +98,7 @@ type Field struct {
 // MaxCode is the highest valid event code. NVIDIA's highest code is 172.
 const MaxCode = 999
 
-// Rescaled is a name of a field with its own unit.
+// Rescaled is a name under which a field is exposed in a different unit.
 type Rescaled struct {
 	Name string
 	Unit Unit

@@ -22,8 +22,8 @@ type Hooks struct {
 	// board. If MeasuresBoard is nil, the rows of all instances measure the board.
 	MeasuresBoard func(number int) bool
 	// JobsOfBoard reports whether the jobs in the rows of a board's instances are jobs of the
-	// entire board. If so, it is unknown which job uses which instance. The jobs of each instance
-	// are passed in sorted order.
+	// entire board. If they are jobs of the entire board, it is unknown which job uses which
+	// instance. The jobs of each instance are passed in sorted order.
 	JobsOfBoard func(instances [][]string) bool
 	// EqualParts returns the number of instances of a board. EqualParts is set if all instances of
 	// a board have the same size, regardless of their profile, and together make up the board. The

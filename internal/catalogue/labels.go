@@ -267,8 +267,8 @@ func (r *Row) Relayed() bool {
 }
 
 // Target returns the container that the labels without the prefix exported_ describe. In a relayed
-// row, this container is the scrape target. A relayed row has the labels without the prefix even if
-// the device has no holder.
+// row, the result is the scrape target. A relayed row has the labels without the prefix even if the
+// device has no holder.
 func (r *Row) Target() Holder {
 	return container(r.Get(RoleNamespace), r.Get(RolePod), r.Get(RolePodUID), r.Get(RoleContainer))
 }

@@ -24,9 +24,9 @@ const (
 	RatioOrPercent
 	// MiB is 1048576 bytes.
 	MiB
-	// Byte is a memory size in bytes.
+	// Byte is the unit of memory sizes.
 	Byte
-	// ByteCount is a counter in bytes.
+	// ByteCount is the unit of counters that count bytes.
 	ByteCount
 	// BytePerSecond is a unit of transfer rate.
 	BytePerSecond
@@ -51,12 +51,12 @@ const (
 	ThousandKiBPerSecond
 	// Microjoule is a unit of energy.
 	Microjoule
-	// Kilobyte is a counter in kilobytes (1000 bytes).
+	// Kilobyte is the unit of counters that count kilobytes (1000 bytes).
 	Kilobyte
-	// Tick is a duration in an unknown unit. A number of ticks is meaningful only in relation to
-	// another counter in the same unit.
+	// Tick is a unit of time whose length is unknown. A number of ticks is meaningful only in
+	// relation to another counter in the same unit.
 	Tick
-	// Flag is 0 or 1.
+	// Flag is either 0 or 1.
 	Flag
 )
 
@@ -129,8 +129,9 @@ const (
 	Implausible
 )
 
-// Value converts an exposed value to the base unit: By, By/s, Hz, W, J, Cel, s, or a fraction. The
-// result is meaningful only if the verdict is Valid. Callers must still clamp valid ratios.
+// Value converts an exposed value to the base unit, which is By, By/s, Hz, W, J, Cel, s, or a
+// fraction. The result is meaningful only if the verdict is Valid. Callers must still clamp valid
+// ratios.
 func (u Unit) Value(exposed float64) (float64, Verdict) {
 	t := &traits[u]
 	switch {
@@ -193,8 +194,8 @@ func (s Scale) Apply(exposed float64) (float64, bool) {
 	return exposed, exposed == 0
 }
 
-// Clamp calls [signal.Clamp] and adds a verdict: Implausible for a ratio that must be dropped,
-// otherwise Valid.
+// Clamp calls [signal.Clamp] and adds a verdict, which is Implausible for a ratio that must be
+// dropped, and Valid otherwise.
 func Clamp(ratio float64) (inRange float64, clamped bool, verdict Verdict) {
 	inRange, clamped, plausible := signal.Clamp(ratio)
 	if !plausible {

@@ -166,7 +166,7 @@ func union(gates ...gate) gate {
 	return newGate(period, spans...)
 }
 
-// events contains the times of events that occur again in each period.
+// events contains the times of events that repeat in each period.
 type events struct {
 	period time.Duration
 	times  []time.Duration

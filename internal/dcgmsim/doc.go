@@ -4,8 +4,8 @@
 // start, the function computes the values that dcgm-exporter would expose. The values for any time
 // are available immediately, so a test can use a fake clock. Each device plays a story. A story is
 // a loop that consists of piecewise linear values and of intervals in which clock event reasons are
-// active. Counters are exact integrals over the story. Therefore, the Simulation can also return
-// the true values for any interval: [Simulation.ThrottledTime], [Simulation.MeanOccupancy],
+// active. Counters are exact integrals over the story. Therefore, the true values for any interval
+// are also available from [Simulation.ThrottledTime], [Simulation.MeanOccupancy],
 // [Simulation.Energy], and [Simulation.XIDs].
 //
 // [Simulation.AppendBody] writes the values in the text format of one exporter generation (see

@@ -77,7 +77,7 @@ const (
 	quantities
 )
 
-// number is a field's value. DCGM's type of the value is stored as well, because the exporter
+// number is a field's value. A number also contains DCGM's type of the value, because the exporter
 // formats integers and floats differently.
 type number struct {
 	int    int64

@@ -257,8 +257,8 @@ func (r *renderer) read() {
 	}
 }
 
-// perGPU writes the body in the layout of exporter 2.0: HELP and TYPE of all counters, followed by
-// the samples of each GPU. There is an empty line before each GPU.
+// perGPU writes the body in the layout of exporter 2.0. The HELP and TYPE lines of all counters
+// come first, followed by the samples of each GPU. There is an empty line before each GPU.
 func (r *renderer) perGPU() {
 	for i := range r.fields {
 		r.header(&r.fields[i])

@@ -19,15 +19,16 @@ const (
 	// FaultHTTP500 responds with status 500 and the exporter's error text. Exporters since 4.8.3
 	// respond in this way if one sample in the body would be invalid.
 	FaultHTTP500 Fault = "http-500"
-	// FaultEmpty responds with status 200 and an empty body, like the exporter during a hot reload.
+	// FaultEmpty responds with status 200 and an empty body, as the exporter does during a hot
+	// reload.
 	FaultEmpty Fault = "empty"
 	// FaultHang does not respond until the client gives up or the server is closed.
 	FaultHang Fault = "hang"
 	// FaultTruncated announces the length of the full body, sends half of it, and closes the
 	// connection.
 	FaultTruncated Fault = "truncated"
-	// FaultGarbage responds with status 200 and a page that is not exposition text, like a captive
-	// portal.
+	// FaultGarbage responds with status 200 and a page that is not exposition text, as a captive
+	// portal does.
 	FaultGarbage Fault = "garbage"
 	// FaultSlow divides the body into slowPieces pieces and waits for slowPause between consecutive
 	// pieces.
@@ -255,7 +256,7 @@ func (s *Server) drip(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 }
 
-// control queues faults over HTTP: POST /control?node=0&fault=hang&times=3.
+// control queues faults for a request such as POST /control?node=0&fault=hang&times=3.
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	node, fault, times, err := s.controlQuery(r)
 	if err != nil {

@@ -27,7 +27,7 @@ type node struct {
 	name   string
 	vendor vendor
 	gpus   []*gpu
-	// entities contains the entities with rows: GPUs, or their MIG instances.
+	// entities contains the entities with rows, which are GPUs or their MIG instances.
 	entities []*entity
 	// virtualGPUs is true if the exporter maps a shared device to all of its pods.
 	virtualGPUs bool

@@ -13,8 +13,7 @@ type Device struct {
 	GPUInstance int
 	// Scenario is the scenario that the GPU plays.
 	Scenario string
-	// Vendor is the manufacturer's name as in OpenTelemetry's hw.vendor: NVIDIA, AMD, Google, or
-	// AWS.
+	// Vendor is the value of OpenTelemetry's hw.vendor, which is NVIDIA, AMD, Google, or AWS.
 	Vendor string
 	// Host is the node's name in the exposed labels.
 	Host string
@@ -48,8 +47,8 @@ func (s *Simulation) Devices(node int) []Device {
 	return out
 }
 
-// entity returns the entity of a device. It panics if the simulation does not contain the device,
-// because in that case the test is wrong.
+// entity returns the entity of a device. If the simulation does not contain the device, the test is
+// wrong, so entity panics.
 func (s *Simulation) entity(d Device) *entity {
 	for _, e := range s.nodes[d.Node].entities {
 		if e.gpu.index == d.GPU && e.instanceID == d.GPUInstance {

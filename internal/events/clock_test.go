@@ -147,7 +147,7 @@ func TestAnExporterIsDownAndUpAfterTheClockWasSetBack(t *testing.T) {
 		}
 	}
 	up(0, 0, true)
-	up(5, -3595, false) // a late sample: the exporter has responded since its timestamp
+	up(5, -3595, false) // a late sample: the exporter has responded since the sample's timestamp
 	up(10, 10, false)
 	up(15, 86_400, true) // a sample from the future
 	up(20, 20, false)

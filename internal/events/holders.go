@@ -59,7 +59,7 @@ func (c *frame) held(k *device, id, name, verb string, h *holding) {
 	c.emitOf(k, id, h, Event{Name: name, Severity: Info, Body: fmt.Sprintf("%s %s GPU %s.", text(h.Holder), verb, id)})
 }
 
-// text returns the holder's name that users see.
+// text returns a holder's name for display to users.
 func text(h gpudata.Holder) string {
 	switch {
 	case h.InPod():

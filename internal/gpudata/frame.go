@@ -191,7 +191,8 @@ type DeviceFrame struct {
 	// Replaced is true if a better process list from another source has replaced the incoming list.
 	Replaced bool
 	// ProcessList is the device's list of processes whose time is closest to the frame's time. The
-	// list may be too old: see [ProcessList.AppliesAt]. ProcessList is nil if no list is known.
+	// list may be too old for the frame; see [ProcessList.AppliesAt]. ProcessList is nil if no list
+	// is known.
 	ProcessList *ProcessList
 
 	byName  userIndex           // index of Users

@@ -30,8 +30,9 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RolePart: {"xcc_index", "link_index"},
 }
 
-// blankText reports whether a label value means "no value". The exporter exposes such values, for
-// example, as the partition of an unpartitioned board and as the UUID in a virtual machine.
+// blankText reports whether a label value means "no value". For example, the exporter exposes
+// values that mean "no value" as the partition of an unpartitioned board and as the UUID in a
+// virtual machine.
 func blankText(role catalogue.Role, s string) bool {
 	switch s = strings.TrimSpace(s); s {
 	case "NA", "4294967295":

@@ -2,15 +2,16 @@ package dcgm
 
 import "strings"
 
-// instanceMark separates the board's UUID from the GPU instance ID in a MIG instance's hw.id:
-// GPU-<uuid>/gi<id>.
+// instanceMark separates the board's UUID from the GPU instance ID in a MIG instance's hw.id, which
+// has the form GPU-<uuid>/gi<id>.
 const instanceMark = "/gi"
 
-// IsBoardUUID reports whether text is a board's UUID, GPU-<uuid>. IsBoardUUID also returns true for
-// the hw.id of a board or an instance, because they start with the same prefix.
+// IsBoardUUID reports whether text is a board's UUID, which has the form GPU-<uuid>. IsBoardUUID
+// also returns true for the hw.id of a board or an instance, because they start with the same
+// prefix.
 func IsBoardUUID(text string) bool { return strings.HasPrefix(text, "GPU-") }
 
-// IsMIGUUID reports whether text is a MIG device's UUID, MIG-<uuid>.
+// IsMIGUUID reports whether text is a MIG device's UUID, which has the form MIG-<uuid>.
 func IsMIGUUID(text string) bool { return strings.HasPrefix(text, "MIG-") }
 
 // properUUID converts the prefix of a UUID to uppercase, which the driver uses. Some storage

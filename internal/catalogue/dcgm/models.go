@@ -31,9 +31,9 @@ type Model struct {
 // (L4, H100 NVL, H200 NVL), the model has no capacity for that link, because a missing ratio is
 // better than a wrong one.
 //
-// According to the data sheets, the following boards have no NVLink: Ada boards, RTX PRO boards,
-// data center boards below the A30, and workstation boards below the RTX A4500. The GeForce 2070
-// SUPER, 2080, and 3090 and their Ti models have NVLink through a bridge.
+// According to the data sheets, Ada boards, RTX PRO boards, data center boards below the A30, and
+// workstation boards below the RTX A4500 have no NVLink. The GeForce 2070 SUPER, 2080, and 3090 and
+// their Ti models have NVLink through a bridge.
 //
 // DCGM can profile Volta and later boards, except GeForce boards before RTX 50 (according to NVIDIA
 // in DCGM issue 234).
@@ -89,7 +89,7 @@ func LookupModel(name string) Model {
 
 // virtual matches the folded name of a virtual GPU. In vGPU drivers up to version 12, "GRID"
 // precedes the vGPU type. In later drivers, the type ends with the memory size in GB and the series
-// (A, B, C, or Q): A100-10C, H100-1-10CME (with media engines), RTX6000-Ada-48Q.
+// (A, B, C, or Q). Examples are A100-10C, H100-1-10CME (with media engines), and RTX6000-Ada-48Q.
 // DCGM_FI_DEV_VGPU_LICENSE_STATUS does not prove that a GPU is virtual: it is in default lists, is
 // 0 in a virtual machine without a license, and may also be exposed for a passed-through board.
 var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

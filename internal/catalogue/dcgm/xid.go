@@ -86,7 +86,7 @@ func (x XID) Advice() string {
 	return x.Action.Advice() + "; " + x.Note
 }
 
-// ShortAdvice returns Advice shortened to the width of a table cell.
+// ShortAdvice returns a version of Advice that is short enough for a table cell.
 func (x XID) ShortAdvice() string {
 	switch {
 	case x.Action != ActionWorkflow:

@@ -80,15 +80,15 @@ func IsExporter(h catalogue.Holder) bool {
 	return slices.ContainsFunc(All, func(x *catalogue.Exporter) bool { return x.IsExporter(h) })
 }
 
-// agents are the names of monitoring agents that are not exporters: DCGM itself, and agents that
-// read NVML.
+// agents contains the names of monitoring agents that are not exporters, such as DCGM itself and
+// agents that read NVML.
 var agents = []string{
 	"nvidia-dcgm", "dcgm", "nv-hostengine", "datadog-agent", "gpu-health-monitor", "gpud", "kepler", "nvidia-gpu-exporter", "nvidia-smi-exporter",
 	"otelcol-gpu", "koordlet",
 }
 
-// IsMonitoringAgent reports whether a container has the name of an exporter or another monitoring
-// agent. A monitoring agent has access to every device but holds none.
+// IsMonitoringAgent reports whether a container has the name of an exporter or of another
+// monitoring agent. A monitoring agent has access to every device but holds none.
 func IsMonitoringAgent(h catalogue.Holder) bool {
 	return IsExporter(h) || slices.ContainsFunc(agents, func(agent string) bool {
 		return h.Container == agent || h.Name == agent || h.Pod == agent || strings.HasPrefix(h.Pod, agent+"-")

@@ -250,8 +250,8 @@ func TestOnlySeriesOfDevicesUsersAndProcessesHaveEnds(t *testing.T) {
 	assert.Equal(t, stage.ReadCounts{Dropped: [stage.Drops]int64{stage.NoValue: 1}}, b.Counts(everything))
 }
 
-// An increment is not the value of a counter. The cumulative_to_delta processor may run before the
-// component.
+// An increment is not the value of a counter. In a pipeline, the cumulative_to_delta processor may
+// run before the component.
 func TestASumWithDeltaTemporalityIsRepeatedButNotRead(t *testing.T) {
 	pod := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	batch := newTestBatch()

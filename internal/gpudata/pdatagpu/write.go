@@ -76,7 +76,7 @@ type description struct {
 	attrs pcommon.Map
 }
 
-// descriptions caches the descriptions of devices. It is safe for concurrent use, so that several
+// descriptions caches the descriptions of devices. The cache is safe for concurrent use, so several
 // Writers can share it.
 type descriptions struct {
 	mu     sync.Mutex
