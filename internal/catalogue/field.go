@@ -19,7 +19,7 @@ type Kind uint8
 const (
 	// Level is a value at one point in time, such as a size, a rate, a temperature, or an activity.
 	Level Kind = iota
-	// Counter is a value that only grows, except at resets.
+	// Counter is a value that never decreases, except when it is reset.
 	Counter
 	// Bits is a bit mask.
 	Bits

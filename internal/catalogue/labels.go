@@ -61,7 +61,7 @@ const (
 	RoleJob
 	// RoleJobUser is the user who started the batch job.
 	RoleJobUser
-	// RoleJobPartition is the scheduler's queue of the batch job.
+	// RoleJobPartition is the scheduler's queue that contains the batch job.
 	RoleJobPartition
 	// RoleDriverVersion is the version of the NVIDIA driver.
 	RoleDriverVersion

@@ -7,9 +7,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The following functions help to write tables.
+// The following functions are helpers for writing tables.
 
-// Names is a list of field names or label values.
+// Names returns the given field names or label values as a list.
 func Names(s ...string) []string { return s }
 
 // Sets contains sets of field names in order of preference.

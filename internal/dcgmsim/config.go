@@ -11,7 +11,7 @@ import (
 type FieldSet string
 
 const (
-	// FieldsDefault is the set in default-counters.csv of the configured [Style].
+	// FieldsDefault is the set of counters in the default-counters.csv of the configured [Style].
 	FieldsDefault FieldSet = "default"
 	// FieldsAll is the set of all simulated fields.
 	FieldsAll FieldSet = "all"

@@ -83,7 +83,7 @@ func empty[T any](m map[string]*T) bool {
 	return false
 }
 
-// Places returns the places that have state.
+// Places returns the places for which the tracker has state.
 func (t *Tracker) Places() []gpudata.Place {
 	var places []gpudata.Place
 	t.places.Each(func(_ string, p *place) { places = append(places, p.at) })

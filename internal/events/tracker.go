@@ -49,7 +49,7 @@ type Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 type place struct {
 	at        gpudata.Place
 	Host      string
-	First     bool          `json:",omitempty"` // true until a board has been in two frames
+	First     bool          `json:",omitempty"` // true until a board has appeared in two frames
 	Clock     gpudata.Clock `json:"Seen"`       // clock of the frames and of gpu.exporter.up
 	Arrived   int64         // wall clock time at which the last frame or sample of gpu.exporter.up arrived
 	Devices   map[string]*device
@@ -69,7 +69,7 @@ type device struct {
 	Errors        map[string]*total  `json:",omitempty"` // totals by error.type
 	States        map[string]*state  `json:",omitempty"` // states by metric
 	Throttles     map[string]*share  `json:",omitempty"` // shares by reason or violation
-	Throttle      string             `json:",omitempty"` // the metric that is currently used for throttling
+	Throttle      string             `json:",omitempty"` // the metric from which throttling is currently determined
 	Pressure      *share             `json:",omitempty"`
 	Profiles      map[string]profile `json:",omitempty"`      // the board's instances by hw.id
 	LayoutUnknown bool               `json:"Uncut,omitempty"` // true if the board has not been read since its first frame

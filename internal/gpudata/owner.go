@@ -23,7 +23,7 @@ type Ownership struct {
 	KueueWorkload string
 	// JobUser and JobPartition are set only for batch jobs.
 	JobUser, JobPartition string
-	// Labels are the selected labels of the pod.
+	// Labels contains the selected labels of the pod.
 	Labels Labels
 }
 

@@ -31,7 +31,7 @@ type ListedProcess struct {
 	ContainerID string
 	// Holder identifies the process's container as far as it is known.
 	Holder Holder
-	// Utilization is a ratio and Memory is in bytes. An unknown value is NaN.
+	// Utilization is a ratio, and Memory is in bytes. An unknown value is NaN.
 	Utilization, Memory float64
 }
 

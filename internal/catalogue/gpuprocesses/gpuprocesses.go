@@ -1,7 +1,7 @@
 // Package gpuprocesses contains the catalogue table for exporters that list processes with their
 // PIDs on the host: the host-PID exporter for Kubernetes (a DaemonSet that runs nvidia-smi), and
-// nvidia_gpu_exporter with --collect.compute-apps. Both list only compute processes and do not
-// expose the number of processes.
+// nvidia_gpu_exporter with --collect.compute-apps. Both exporters list only compute processes and
+// do not expose the number of processes.
 package gpuprocesses
 
 import (

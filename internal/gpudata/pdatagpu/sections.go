@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// Section is a part of a component that adds data to frames, such as the section power of gpu_k8s.
+// Section is a part of a component that adds data to frames, such as the power section of gpu_k8s.
 type Section struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc

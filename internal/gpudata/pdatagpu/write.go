@@ -55,7 +55,7 @@ type Writer struct {
 	descriptions *descriptions
 	device       *gpudata.DeviceFrame // the device that was last described
 	described    pcommon.Map
-	sizes        map[*signal.Metric]int // number of data points per metric of a place in the last call
+	sizes        map[*signal.Metric]int // number of data points per metric in a place's Resource in the last call
 }
 
 type outputKey struct {
@@ -140,7 +140,7 @@ func (w *Writer) begin(md pmetric.Metrics, resources map[resourceKey]pmetric.Res
 func (w *Writer) series(f *gpudata.Frame, s *gpudata.Series) {
 	h := whoOf(s)
 	var to *output
-	var by gpudata.Scope // the scope of the output to
+	var by gpudata.Scope // scope of the current output
 	for i := range s.Samples {
 		sample := &s.Samples[i]
 		if w.Disabled[sample.Metric] {
