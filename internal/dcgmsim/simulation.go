@@ -55,8 +55,8 @@ type gpu struct {
 // entity is a GPU or a MIG instance.
 type entity struct {
 	gpu *gpu
-	// story provides the entity's load and memory. An entity with a holder has the GPU's story, and
-	// an entity without a holder has the idle story.
+	// story provides the entity's load and memory. An entity without a holder has the idle story,
+	// except in the latched-utilization scenario. All other entities have the GPU's story.
 	story *story
 	// mig is true if the entity is a MIG instance, and instanceID is the ID of the MIG instance.
 	mig        bool
