@@ -18,12 +18,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// BenchmarkAgent runs the built collector as an agent at node scale. It scrapes the reference load
-// and sends OTLP/HTTP to a backend that discards it. "windows" is the dcgm receiver with the
-// synthesizer and windows. "prometheus" is the prometheus receiver, which sends what it scrapes. An
-// iteration is one scrape. An agent scrapes every 15 s into windows of 60 s. The benchmark runs
-// fifteen times as fast, so a result takes half a minute. The results cover only the collector's
-// process: CPU time during the run, resident memory at the end, and peak resident memory.
+// BenchmarkAgent runs the built collector as an agent at node scale. The collector scrapes the
+// reference load and sends OTLP/HTTP requests to a backend that discards them. "windows" uses the
+// dcgm receiver with gpu_synthesizer and gpu_window. "prometheus" uses the prometheus receiver,
+// which sends what it scrapes. Each benchmark iteration is one scrape. In production, an agent
+// scrapes every 15 s and computes 60-second windows. The benchmark runs fifteen times as fast, so a
+// result takes half a minute. The results are the collector process's CPU time during the run, its
+// resident memory at the end, and its peak resident memory.
 func BenchmarkAgent(b *testing.B) {
 	dir := os.Getenv("OTELCOL_GPU_BIN")
 	if dir == "" {
@@ -105,7 +106,7 @@ service:
 	}
 }
 
-// await waits for an event that the measured collector causes.
+// await waits for an event that the collector under test triggers.
 func await(b *testing.B, p *processtest.Process, event <-chan struct{}) {
 	b.Helper()
 	select {

@@ -17,11 +17,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// BenchmarkParser parses the reference load as the receiver does in every scrape of an endpoint
-// except the first. It compares the receiver's parser with the prometheus receiver's parser and
-// with the parser of Prometheus' common library. The prometheus receiver's parser runs with and
-// without building the labels of each series, because that receiver builds them only for new series
-// and then caches them.
+// BenchmarkParser parses the reference load the way the dcgm receiver parses every scrape of an
+// endpoint after the first. The benchmark compares the dcgm receiver's parser with the prometheus
+// receiver's parser and with the parser in Prometheus' common library. The prometheus receiver's
+// parser runs with and without building the labels of each series, because that receiver builds
+// them only for new series and then caches them.
 func BenchmarkParser(b *testing.B) {
 	body := expositiontest.Node(gpus, instances)
 	ours := exposition.NewParser()

@@ -35,7 +35,7 @@ import (
 const (
 	// gpus and instances define the reference load: 1,624 samples in 550 kB.
 	gpus, instances = 8, 7
-	// interval and windowLength are an agent's 15 s and 60 s, divided by sixty.
+	// interval and windowLength are the agent's production values, 15 s and 60 s, divided by sixty.
 	interval, windowLength = "250ms", "1s"
 )
 
@@ -43,12 +43,13 @@ const (
 var samplesPerScrape = gpus * instances * expositiontest.FieldCount
 
 // BenchmarkScrape scrapes the reference load over HTTP: 8 GPUs with 7 MIG instances each, and pod
-// labels. It compares this receiver, this receiver with the processors after it, and the prometheus
-// receiver. All of them are started as in a collector and scrape the same server in this process.
-// An iteration is one scrape. The receivers scrape at their own interval, so ns/op is the interval;
-// compare the results per sample instead. They cover the entire process, including garbage
-// collection and the server. "http" is the cost of the server and a client that discards the body.
-// "http-at-intervals" is the same cost at the receivers' interval.
+// labels. The benchmark compares the dcgm receiver alone, the dcgm receiver followed by processors,
+// and the prometheus receiver. Each receiver is started as in a collector and scrapes the same
+// server in this process. Each benchmark iteration is one scrape. The receivers scrape at a fixed
+// interval, so ns/op equals that interval; compare the per-sample results instead. The per-sample
+// results cover the entire process, including garbage collection and the server. "http" is the cost
+// of the server and of a client that discards the body. "http-at-intervals" is the same cost when
+// the client waits for the receivers' scrape interval before each request.
 func BenchmarkScrape(b *testing.B) {
 	server := serveNode(b)
 
@@ -93,9 +94,9 @@ grace: 0s
 	}
 }
 
-// BenchmarkScrapeMany is like BenchmarkScrape, but with ten exporters and ten scrapes of each per
-// second. It represents a collector that scrapes many nodes. Its CPU caches stay warm between
-// scrapes.
+// BenchmarkScrapeMany is like BenchmarkScrape, but with ten exporters, each of which is scraped ten
+// times per second. BenchmarkScrapeMany represents a collector that scrapes many nodes. CPU caches
+// stay warm between scrapes.
 func BenchmarkScrapeMany(b *testing.B) {
 	server := serveNode(b)
 	var endpoints, targets []string
@@ -121,7 +122,8 @@ config:
 	})
 }
 
-// scrapes measures a receiver and the processors after it. An iteration is one scrape.
+// scrapes benchmarks a receiver and the processors that follow it. Each benchmark iteration is one
+// scrape.
 func scrapes(b *testing.B, factory receiver.Factory, config string, processors []stage) {
 	b.Helper()
 	// Count the receiver's output before it is passed on, so that a failed scrape is not mistaken
@@ -154,7 +156,7 @@ func scrapes(b *testing.B, factory receiver.Factory, config string, processors [
 	stopProcessors()
 }
 
-// fetches measures the server and a client that discards the body, with a pause before each fetch.
+// fetches benchmarks the server and a client that pauses before each request and discards the body.
 func fetches(b *testing.B, server *httptest.Server, pause time.Duration) {
 	b.Helper()
 	perSample(b, func() {
@@ -190,7 +192,7 @@ type stage struct {
 	config  string
 }
 
-// chain starts the processors; the last one discards its input.
+// chain starts the processors and connects them; the last processor's output is discarded.
 func chain(b *testing.B, stages []stage) (first consumer.Metrics, stop func()) {
 	b.Helper()
 	first = consumertest.NewNop()
@@ -211,7 +213,8 @@ func chain(b *testing.B, stages []stage) (first consumer.Metrics, stop func()) {
 	}
 }
 
-// start starts a receiver with the given configuration; stop shuts it down.
+// start starts a receiver with the given configuration and returns a function that shuts the
+// receiver down.
 func start(b *testing.B, factory receiver.Factory, config string, next consumer.ConsumeMetricsFunc) (stop func()) {
 	b.Helper()
 	cfg := factory.CreateDefaultConfig()
@@ -234,7 +237,7 @@ func configure(b *testing.B, cfg component.Config, yaml string) {
 	require.NoError(b, confmap.Validate(cfg))
 }
 
-// perSample reports the cost per sample of b.N scrapes in run.
+// perSample calls run, which performs b.N scrapes, and reports their cost per sample.
 func perSample(b *testing.B, run func()) {
 	b.Helper()
 	var before, after runtime.MemStats

@@ -9,12 +9,12 @@ import (
 )
 
 // memoryCgroup is the directory of a contestant's own memory cgroup, version 1 or 2. Without a
-// cgroup, only /proc measures a contestant's memory. It does not include all memory that the kernel
-// charges.
+// cgroup, a contestant's memory is read only from /proc, which does not include all the memory that
+// the kernel charges to a cgroup.
 type memoryCgroup string
 
-// newMemoryCgroup creates a memory cgroup in dir, which must be a cgroup whose children may use the
-// memory controller. It returns "" if dir is empty.
+// newMemoryCgroup creates a memory cgroup in dir, which must be a cgroup that enables the memory
+// controller for its children. If dir is empty, newMemoryCgroup returns "".
 func newMemoryCgroup(dir string) (memoryCgroup, error) {
 	if dir == "" {
 		return "", nil
@@ -23,7 +23,7 @@ func newMemoryCgroup(dir string) (memoryCgroup, error) {
 	return memoryCgroup(own), err
 }
 
-// command returns a command that runs in the cgroup from the start.
+// command returns a command that runs args in the cgroup from the start.
 func (c memoryCgroup) command(args []string) []string {
 	if c == "" {
 		return args
@@ -31,15 +31,15 @@ func (c memoryCgroup) command(args []string) []string {
 	return append([]string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(string(c), "cgroup.procs")}, args...)
 }
 
-// remove deletes the cgroup. Its process must have ended.
+// remove deletes the cgroup. The process in the cgroup must have exited.
 func (c memoryCgroup) remove() {
 	if c != "" {
 		_ = os.Remove(string(c))
 	}
 }
 
-// charged returns the memory that is charged to the cgroup, and the page cache in it, in MiB. Both
-// are 0 without a cgroup.
+// charged returns the memory charged to the cgroup and how much of that is page cache, in MiB.
+// Without a cgroup, both results are 0.
 func (c memoryCgroup) charged() (all, cache float64, err error) {
 	if c == "" {
 		return 0, 0, nil

@@ -14,20 +14,22 @@ import (
 
 // A contestant is one way to turn exporters into GPU signals.
 type contestant struct {
-	// name is the header of its column.
+	// name is the header of the contestant's column.
 	name string
-	// sends is a metric that the contestant sends to a backend, with at least one point per device
-	// and window. The backend counts the bytes. It is empty for a contestant that sends nothing.
+	// sends is the name of a metric that the contestant sends to a backend, with at least one point
+	// per device and window. The backend counts the received bytes. sends is empty if the
+	// contestant sends nothing.
 	sends string
-	// prepare writes the configuration into a directory. It returns the command, and the URL that
-	// responds with 200 when the contestant is ready.
+	// prepare writes the contestant's configuration to a directory. It returns the contestant's
+	// command and a URL that responds with 200 once the contestant is ready.
 	prepare func(dir string, s setting) (command []string, ready string, err error)
-	// verify, if not nil, fails if the contestant did not do the work that is measured.
+	// verify, if not nil, returns an error if the contestant did not do the work that is being
+	// measured.
 	verify func(ctx context.Context) error
 }
 
-// Contestants run one after another. They listen on ownAddress and, if they are profiled, on
-// profilerAddress.
+// Contestants run one at a time. The running contestant listens on ownAddress and, if it is being
+// profiled, on profilerAddress.
 const (
 	ownAddress      = "127.88.1.1:13133"
 	profilerAddress = "127.88.1.1:1777"
@@ -36,29 +38,28 @@ const (
 // setting contains the parameters of a contestant's configuration.
 type setting struct {
 	*harness
-	// scale is the fleet, with the intervals of the measurement.
+	// scale is the fleet, with the shortened intervals of the measurement.
 	scale
 	// exporters is the host:port that serves the nodes. backend is the URL that receives OTLP.
 	exporters, backend string
 	// compression is the exporter's compression setting.
 	compression string
-	// samples makes the agent send samples with their holders instead of windows.
+	// samples makes the agent send samples, labeled with the devices' holders, instead of windows.
 	samples bool
 }
 
-// contestants are the columns of the table. The agent is the first one.
+// contestants lists the columns of the table. The agent is the first contestant.
 var contestants = []contestant{
 	{name: "agent", sends: "gpu.window.samples", prepare: prepareAgent},
 	{name: "prometheus receiver", sends: "DCGM_FI_DEV_FB_USED", prepare: prepareReceiver},
 	{name: "Prometheus", prepare: preparePrometheus, verify: verifyPrometheus},
 }
 
-// seriesPerDevice exceeds the number of series of any device.
+// seriesPerDevice is higher than the number of series of any device.
 const seriesPerDevice = 80
 
-// prepareAgent configures dcgm, gpu_synthesizer, and gpu_window in the scale's form. gpu_window
-// computes device series, one window at a time. If devices are held, it also computes container
-// series.
+// prepareAgent configures dcgm, gpu_synthesizer, and gpu_window in the form that the scale selects.
+// gpu_window computes series for devices and, if the scale's devices are held, also for containers.
 func prepareAgent(dir string, s setting) ([]string, string, error) {
 	var receiver strings.Builder
 	fmt.Fprintf(&receiver, "  dcgm:\n    collection_interval: %[1]s\n    timeout: %[1]s\n    endpoints:\n", s.interval)
@@ -128,8 +129,8 @@ service:
 	return []string{s.collector, "--config", config}, "http://" + ownAddress + "/", err
 }
 
-// preparePrometheus configures a Prometheus that scrapes, stores, and evaluates OpenCost's queries
-// once per window.
+// preparePrometheus configures a Prometheus server that scrapes and stores samples, and that
+// evaluates OpenCost's queries once per window.
 func preparePrometheus(dir string, s setting) ([]string, string, error) {
 	config, rules := filepath.Join(dir, "prometheus.yaml"), filepath.Join(dir, "rules.yaml")
 	if err := os.WriteFile(config, []byte(scrapeConfig(s)+"rule_files: [rules.yaml]\n"), 0o600); err != nil {
@@ -144,8 +145,8 @@ func preparePrometheus(dir string, s setting) ([]string, string, error) {
 	}, "http://" + ownAddress + "/-/ready", nil
 }
 
-// verifyPrometheus checks that every rule has a value for each device that a container holds.
-// OpenCost's queries omit other devices.
+// verifyPrometheus checks that every recording rule has a value for each device that a container
+// holds. OpenCost's queries omit devices that no container holds.
 func verifyPrometheus(ctx context.Context) error {
 	query := url.Values{"query": {`min(count by (__name__) ({__name__=~"opencost:.*",__name__!~"opencost:(throttle|xid).*"}))
 		== on () count(DCGM_FI_PROF_DRAM_ACTIVE{container!=""})`}}
@@ -167,8 +168,8 @@ func verifyPrometheus(ctx context.Context) error {
 	return nil
 }
 
-// scrapeConfig is the configuration of Prometheus and of the prometheus receiver. Each node is a
-// target, identified by path and instance.
+// scrapeConfig returns the scrape configuration for Prometheus and for the prometheus receiver.
+// Each node is a separate target with its own path and instance label.
 func scrapeConfig(s setting) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `global: {scrape_interval: %[1]s, scrape_timeout: %[1]s, evaluation_interval: %[2]s}
@@ -183,9 +184,9 @@ scrape_configs:
 	return b.String()
 }
 
-// recordingRules are the queries in OpenCost's Prometheus source for the signals that the agent
-// also computes. Each covers one window. Subqueries use the scrape interval. With OpenCost's own
-// interval of five minutes, a window would have no sample.
+// recordingRules returns the queries from OpenCost's Prometheus source for the signals that the
+// agent also computes. Each query covers one window. The resolution of subqueries is the scrape
+// interval, because with OpenCost's resolution of five minutes, a window would contain no sample.
 func recordingRules(interval, window time.Duration) string {
 	by := "by (container, pod, namespace, device, modelName, UUID, GPU_I_PROFILE, GPU_I_ID, pod_uid)"
 	of := `{container!=""}`
@@ -232,7 +233,7 @@ func recordingRules(interval, window time.Duration) string {
 	return b.String()
 }
 
-// prometheusDuration formats a duration for Prometheus.
+// prometheusDuration formats a duration in Prometheus syntax.
 func prometheusDuration(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
 func indent(text, by string) string {

@@ -17,9 +17,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 )
 
-// counter counts the devices for which a backend receives a given metric, so that a contestant that
-// omits devices does not look cheap. It parses requests only after the measurement, because parsing
-// would take CPU time from the sender.
+// counter is a backend that counts the devices for which it receives a given metric. Without that
+// count, a contestant could seem cheap because it omits devices. counter parses requests only after
+// the measurement, because parsing would take CPU time away from the sender.
 type counter struct {
 	// sent is the size of all requests, in bytes.
 	sent    atomic.Int64
@@ -28,13 +28,13 @@ type counter struct {
 	devices map[string]bool
 }
 
-// ServeHTTP answers an OTLP request.
+// ServeHTTP handles an OTLP request.
 func (c *counter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	c.sent.Add(c.take(r.Body, r.Header.Get("Content-Encoding")))
 }
 
-// missing counts devices with the metric for at most three windows. It returns the number of
-// devices without the metric.
+// missing waits up to three windows for points of the metric from all devices, and returns the
+// number of devices for which no point was received.
 func (c *counter) missing(metric string, devices int, window time.Duration, wait func(time.Duration) error) (int, error) {
 	c.begin(metric)
 	for n := 0; n < 3*readingsPerWindow && c.seen() < devices; n++ {
@@ -45,22 +45,22 @@ func (c *counter) missing(metric string, devices int, window time.Duration, wait
 	return devices - c.seen(), nil
 }
 
-// begin starts counting devices with the metric.
+// begin starts counting the devices for which the given metric is received.
 func (c *counter) begin(metric string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.metric, c.devices = metric, map[string]bool{}
 }
 
-// seen returns the number of devices with the metric.
+// seen returns the number of devices for which the metric was received.
 func (c *counter) seen() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.devices)
 }
 
-// take reads an OTLP request with the given content encoding and returns its compressed size. A
-// request that cannot be parsed adds no devices.
+// take reads an OTLP request with the given content encoding and returns its compressed size.
+// Requests that cannot be parsed are not counted.
 func (c *counter) take(body io.Reader, encoding string) int64 {
 	c.mu.Lock()
 	metric := c.metric
@@ -81,7 +81,7 @@ func (c *counter) take(body io.Reader, encoding string) int64 {
 	defer c.mu.Unlock()
 	for p := range points.All(request.Metrics()) {
 		if p.Metric.Name() == metric {
-			// A device is identified by hw.id or by DCGM's labels.
+			// Devices are identified by hw.id or by DCGM's labels.
 			attrs := p.Attributes()
 			c.devices[label(attrs, "hw.id")+label(p.Resource.Attributes(), "hw.id")+label(attrs, "UUID")+"/"+label(attrs, "GPU_I_ID")] = true
 		}
@@ -112,7 +112,7 @@ func decoded(compressed []byte, encoding string) ([]byte, error) {
 	}
 }
 
-// label returns the string value of an attribute, or "" if it does not exist.
+// label returns the string value of an attribute, or "" if the attribute does not exist.
 func label(attrs pcommon.Map, key string) string {
 	if v, ok := attrs.Get(key); ok {
 		return v.Str()

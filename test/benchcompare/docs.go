@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// document replaces the lines between these markers in RESULTS.md.
+// The function document replaces the lines between these markers in RESULTS.md.
 const (
 	tableBegins = "<!-- bench-compare writes from here -->\n"
 	fleetBegins = "<!-- bench-compare writes fleets from here -->\n"
 	tableEnds   = "<!-- to here -->\n"
 )
 
-// The files in a results directory: the results, and the plot and page that are generated from
-// them.
+// A results directory contains the results and the plot and page that are generated from the
+// results.
 const (
 	resultsFile = "results.tsv"
 	plotFile    = "results.svg"
 	pageFile    = "RESULTS.md"
 )
 
-// keep adds the measurements at a scale to the results in a directory.
+// keep adds the measurements for a scale to the results in a directory.
 func keep(dir string, s scale, measured []*figures) error {
 	return revise(dir, func(r results) {
 		for i, f := range measured {
@@ -47,7 +47,7 @@ func revise(dir string, with func(results)) error {
 	return document(dir)
 }
 
-// document writes the plot of a directory's results and the tables in its page.
+// document regenerates the plot and the page's tables from the results in a directory.
 func document(dir string) error {
 	r, err := readResults(filepath.Join(dir, resultsFile))
 	if err != nil {

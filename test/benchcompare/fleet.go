@@ -18,21 +18,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// gateways is the number of replicas in the chart.
+// gateways is the chart's default number of gateway replicas.
 const gateways = 3
 
-// A tier is a number of gateways that are configured as in the chart. Replayed agents send to the
-// gateways, and the gateways send to a backend. Agents are distributed evenly and not by a hash. This
-// does not change the cost of a gateway, because agents compute the hash.
+// A tier is a set of gateways that are configured as in the chart. Replayed agents send to the
+// gateways, and the gateways send to a backend. Unlike in production, agents are distributed evenly
+// instead of by a hash. The gateways' costs are the same either way, because agents compute the
+// hash.
 type tier struct {
-	// nodes is the size of the fleet, and gateways is the number of gateways that share it. run is
-	// the number of gateways that are started. Each gateway only receives its share of the fleet.
+	// nodes is the size of the fleet, and gateways is the number of gateways that the fleet is
+	// divided among. run is the number of gateways that are started. Each gateway receives data
+	// only from its share of the fleet.
 	nodes, gateways, run int
 	interval             time.Duration
 }
 
-// The chart's limits for a gateway. memory_limiter uses fractions of resources.limits.memory, and
-// GOMEMLIMIT is four fifths of it.
+// These are the chart's settings for a gateway. The limits of memory_limiter are fractions of
+// resources.limits.memory, and GOMEMLIMIT is four fifths of that limit.
 const (
 	gatewayMemory = 2048 // MiB
 	gatewayGoal   = "GOMEMLIMIT=1638MiB"
@@ -41,36 +43,40 @@ const (
 	chartGap      = 50 * time.Second
 )
 
-// outcome contains the results of a tier.
+// outcome contains the results of running a tier.
 type outcome struct {
 	tier
 	recording *recording
-	// cpu is in seconds per round of scrapes; resident and anonymous are in MiB. Each is the sum
-	// over the gateways that ran. peak is the peak resident memory of one gateway.
+	// cpu is the CPU time per scrape interval, in seconds. resident and anonymous are in MiB. All
+	// three are sums over the gateways that ran. peak is the highest resident memory of any
+	// gateway.
 	cpu, resident, anonymous, peak float64
-	// all counts the agents' requests. failed counts the rejected requests. late counts the
-	// requests that were sent long after their scheduled time.
+	// all is the number of requests from agents. failed is the number of rejected requests. late is
+	// the number of requests that were sent long after their scheduled time.
 	all, failed, late int64
-	// series, refused, and lateSamples are self-metrics of gpu_window. unsent counts points that
-	// the exporter could not send or queue. missing counts devices without a window.
+	// series, refused, and lateSamples are self-metrics of gpu_window. unsent is the number of
+	// points that the exporter could not send or queue. missing is the number of devices for which
+	// no window was received.
 	series, refused, lateSamples, unsent float64
 	missing                              int
 	firstError                           string
 }
 
-// agents returns the number of agents that send data.
+// agents returns the number of agents that send data to the gateways that run.
 func (tr tier) agents() int { return tr.nodes * tr.run / tr.gateways }
 
-// stretched converts a duration in the chart to the time scale of the measurement.
+// stretched scales a duration from the chart by the ratio of the tier's scrape interval to the
+// chart's.
 func (tr tier) stretched(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * float64(tr.interval) / float64(chartInterval)).Round(time.Millisecond)
 }
 
-// gatewayAddress returns the address of a gateway, which listens on the ports of the chart.
+// gatewayAddress returns the IP address of a gateway, which listens on the same ports as in the
+// chart.
 func gatewayAddress(i int) string { return fmt.Sprintf("127.88.0.%d", i+1) }
 
-// gatewayConfig adapts the chart's gateway configuration to this machine: no certificates, the
-// memory limit in bytes, and scaled durations.
+// gatewayConfig adapts the chart's gateway configuration to this machine. It removes certificates,
+// sets the memory limit in bytes, and scales durations.
 func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error) {
 	var chart map[string]any
 	for document := range bytes.SplitSeq(manifest, []byte("\n---\n")) {
@@ -114,8 +120,8 @@ func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error
 	return yaml.Marshal(gateway.ToStringMap())
 }
 
-// record runs one agent, configured as in the chart with gateways, on a node with unpartitioned
-// GPUs. It returns what the agent sends for one scrape.
+// record runs one agent on a node with unpartitioned GPUs and records the request that the agent
+// sends for one scrape. The agent is configured as in the chart with gateways enabled.
 func (h *harness) record(ctx context.Context) (*recording, error) {
 	const interval = time.Second
 	l, err := newLoad(1, 0, interval)
@@ -178,7 +184,7 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 	return nil, fmt.Errorf("no scrape to record: %w", last)
 }
 
-// fleet runs a tier with replayed agents.
+// fleet runs a tier that receives data from replayed agents.
 func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []byte) (*outcome, error) {
 	dir, err := os.MkdirTemp("", "benchcompare-")
 	if err != nil {
@@ -226,7 +232,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	go func() {
 		done <- replayed.run(sending, tr, r, func(i int) string { return gatewayAddress(i) + ":4317" })
 	}()
-	// At this time, two windows have been sent, and a third is open.
+	// After this wait, two windows have been sent, and a third is open.
 	window := tr.stretched(chartWindow)
 	wait := func(d time.Duration) error {
 		select {
@@ -277,7 +283,7 @@ func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []b
 	return o, nil
 }
 
-// get returns the body of a page.
+// get returns the body of the response from a URL.
 func get(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -295,7 +301,7 @@ func get(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// selfMetric sums the samples of a self-metric that have a label.
+// selfMetric returns the sum of the samples of a self-metric that have the given label.
 func selfMetric(text, name, label string) float64 {
 	sum := 0.0
 	for line := range strings.Lines(text) {

@@ -92,7 +92,8 @@ func TestTheTableOfFleetsHasCostsPerThousandDevices(t *testing.T) {
 	r.set("10", "agent", map[string]float64{"cpu": 9})
 	text := fleetTable(r)
 	assert.True(t, strings.HasPrefix(text, "| nodes with 8 whole GPUs | 300 | 3000 |\n"), text)
-	// The gateway serves 1,000 agents with 8 GPUs each. 1.2 s per 15 s is 8% of a core.
+	// The gateway serves 1,000 agents with 8 GPUs each. 1.2 s of CPU time every 15 s is 8% of a
+	// core.
 	assert.Contains(t, text, "| CPU per 1,000 devices, % of a core | 2 | 1 |\n")
 	assert.Contains(t, text, "| resident MiB per 1,000 devices | 0 | 100 |\n")
 	assert.Contains(t, text, "| refused requests, % | 0 | 2.5 |\n")
@@ -100,7 +101,7 @@ func TestTheTableOfFleetsHasCostsPerThousandDevices(t *testing.T) {
 	assert.Empty(t, fleetTable(results{{"10", "agent", "cpu"}: 1}))
 }
 
-// intake is an OTLP receiver that records the nodes from which it received a scrape.
+// intake is an OTLP receiver that records which nodes it received a scrape from.
 type intake struct {
 	pmetricotlp.UnimplementedGRPCServer
 	mu    sync.Mutex

@@ -13,20 +13,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// load serves the exporters of many nodes at /node/<n>/metrics. It renders the bodies once. For a
-// scrape, it copies a body and formats only the values that change. The exporters therefore take
-// almost no CPU time from the measured processes.
+// load simulates the exporters of many nodes, which it serves at /node/<n>/metrics. It renders each
+// body once. For each scrape, load copies the body and formats only the values that change. The
+// exporters therefore take almost no CPU time away from the measured processes.
 type load struct {
 	nodes []*node
-	// scrapes and samples count what was served since the last reset.
+	// scrapes and samples are the numbers of scrapes and samples served since the last reset.
 	scrapes, samples atomic.Int64
 }
 
-// node is one exporter's body, split at the values.
+// node is the body of one exporter, split into the values and the text between them.
 type node struct {
 	mu     sync.Mutex
 	served int64
-	// pieces[i] precedes values[i]; the last piece is the end of the body.
+	// pieces[i] is the text before values[i]; the last piece is the end of the body.
 	pieces [][]byte
 	values []value
 	buffer []byte
@@ -38,17 +38,17 @@ type value struct {
 	// amplitude of a gauge.
 	first, step float64
 	counter     bool
-	// decimals is the number of decimals that the exporter prints.
+	// decimals is the number of decimal places that the exporter prints.
 	decimals int
 }
 
-// swing is the number of scrapes after which a gauge starts over.
+// swing is the number of scrapes after which a gauge's values repeat.
 const swing = 8
 
 // newLoad renders nodes with eight GPUs and every simulated field enabled. mig is the number of MIG
-// instances of each GPU, where zero means that the GPUs are not partitioned. interval is the time
-// between scrapes. At each scrape, a counter increases by the amount for that time, so that no
-// counter of time increases faster than time passes.
+// instances on each GPU, or zero if the GPUs are not partitioned. interval is the time between
+// scrapes. At each scrape, every counter increases by the amount for one interval, so that counters
+// of elapsed time do not run faster than the clock.
 func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.Style = dcgmsim.ScenarioPowerCapped, dcgmsim.Style45
@@ -58,7 +58,7 @@ func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	if err != nil {
 		return nil, err
 	}
-	// At this time of the simulation, the GPUs are at their power limit and their clocks vary.
+	// At this point in the simulation, the GPUs are at their power limit and their clocks vary.
 	const at = 25 * time.Second
 	l := &load{}
 	for i := range nodes {
@@ -72,7 +72,7 @@ func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	return l, nil
 }
 
-// cut splits a body at its values and computes how each value changes until the next body.
+// cut splits a body at its values and computes how each value changes between body and next.
 func cut(body, next []byte) (*node, error) {
 	counters, later := map[string]bool{}, map[string]string{}
 	for line := range bytes.Lines(next) {
@@ -104,8 +104,8 @@ func cut(body, next []byte) (*node, error) {
 	return n, nil
 }
 
-// sample splits a line into its series and its value. The simulated exporter's label values contain
-// spaces, and the value does not.
+// sample splits a line into its series and its value at the last space, because label values can
+// contain spaces.
 func sample(line []byte) (series, text string, ok bool) {
 	s := strings.TrimSuffix(string(line), "\n")
 	if s == "" || s[0] == '#' {
@@ -118,8 +118,8 @@ func sample(line []byte) (series, text string, ok bool) {
 	return s[:end], s[end+1:], true
 }
 
-// change returns a value that is text in the first scrape and next in the second one. If next is
-// empty, the value is constant.
+// change parses a sample's value from the first scrape, text, and from the second scrape, next. If
+// next is empty, the value is constant.
 func change(text, next string) (value, error) {
 	v := value{}
 	_, fraction, _ := strings.Cut(text, ".")
@@ -136,7 +136,7 @@ func change(text, next string) (value, error) {
 	return v, err
 }
 
-// at returns the value in the given scrape, where the first one is 0.
+// at returns the value in the given scrape, counted from 0.
 func (v value) at(scrape int64) float64 {
 	if v.counter {
 		return v.first + v.step*float64(scrape)
@@ -144,7 +144,8 @@ func (v value) at(scrape int64) float64 {
 	return v.first + v.step*float64(scrape%swing)/(swing-1)
 }
 
-// body returns the text of the node's next scrape. It is valid until the next call.
+// body returns the response to the next scrape of the node. The returned slice is valid until the
+// next call.
 func (n *node) body() []byte {
 	n.buffer = n.buffer[:0]
 	for i, v := range n.values {
@@ -172,7 +173,7 @@ func (l *load) handler() http.Handler {
 		defer n.mu.Unlock()
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		if _, err := w.Write(n.body()); err != nil {
-			return // a client that disconnects has not scraped
+			return // do not count a scrape if the client has disconnected
 		}
 		l.scrapes.Add(1)
 		l.samples.Add(int64(len(n.values)))

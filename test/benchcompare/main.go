@@ -1,21 +1,22 @@
 // Command benchcompare compares the agent with its alternatives at several fleet sizes. One
-// alternative is the same binary with the prometheus receiver and OTLP. The other is a real
-// Prometheus that scrapes and evaluates OpenCost's queries as recording rules. They run as
-// processes, one after another, with the same simulated exporters. The output is a Markdown table
-// with ratios and targets. With -results, the results are stored in results.tsv in that directory,
-// and the tables in its RESULTS.md and the plot are regenerated. With -fleet, one agent's requests
-// are recorded and then sent to a tier of gateways, as if many agents sent them.
+// alternative is the same binary with the prometheus receiver and an OTLP exporter. The other
+// alternative is a real Prometheus server that evaluates OpenCost's queries as recording rules. The
+// agent and its alternatives run as separate processes, one after another, and scrape the same
+// simulated exporters. The output is a Markdown table with ratios and targets. With -results, the
+// results are also stored in results.tsv in the given directory, and the plot and the tables in
+// that directory's RESULTS.md are regenerated. With -fleet, a request from one agent is recorded
+// and then replayed to a tier of gateways, as if many agents sent it.
 //
-// Only the process's own CPU time is measured, so other work on the machine has little effect. The
-// machine's load is printed with each run. All intervals and windows are shortened by a factor,
-// which each section states, so that a run takes minutes. This does not change the work per sample
-// or the bytes per window. However, CPU caches stay warm, so the CPU costs are slightly too low,
-// except those of the scrape loops of the agent and the receiver. Effects that take hours are not
-// measured. In particular, the memory of Prometheus' head block is measured after only a few
-// minutes.
+// Only the CPU time of the measured process is counted, so other work on the machine has little
+// effect. The machine's load average is printed with each run. To complete a run in minutes, all
+// intervals and windows are shortened by a factor, which each section states. The shorter intervals
+// do not change the work per sample or the bytes per window. However, CPU caches stay warm, so the
+// measured CPU costs are slightly too low, except those of the scrape loops of the agent and the
+// prometheus receiver. Effects that take hours are not measured. For example, the memory of
+// Prometheus' head block is measured after only a few minutes.
 //
-// A missed target is printed and does not change the exit status. The status is 1 if something
-// could not be measured, and 2 for invalid flags.
+// Missed targets are printed but do not change the exit status. The exit status is 1 if a
+// measurement failed, and 2 if a flag is invalid.
 package main
 
 import (
@@ -34,7 +35,8 @@ import (
 	"time"
 )
 
-// scales are the values of -scales. Each scale also exists with the suffix -small.
+// scales lists the valid values of the flag -scales. Each scale also has a variant with the suffix
+// -small.
 var scales = withSmall([]scale{
 	oneNode("1", scale{cpu: 0.19, memory: 0.42}),
 	oneNode("1-held", scale{held: true, cpu: 0.34, memory: 0.55}),
@@ -45,18 +47,18 @@ var scales = withSmall([]scale{
 	{name: "10", nodes: 10, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 7.5, cpu: 0.11, memory: 0.45},
 	{name: "100", nodes: 100, mig: 7, interval: 15 * time.Second, window: time.Minute, speed: 3, cpu: 0.12, memory: 0.45},
 	{name: "1000", nodes: 1000, interval: time.Minute, window: 2 * time.Minute, speed: 6, cpu: 0.25, memory: 0.90},
-	// 100,016 MIG instances in one process is the largest fleet for one agent.
+	// The largest fleet for a single agent process has 100,016 MIG instances.
 	{name: "100k-instances", nodes: 1786, mig: 7, interval: time.Minute, window: 2 * time.Minute, speed: 2, alone: true},
 })
 
-// oneNode returns a scale of one node whose GPUs are divided into MIG instances.
+// oneNode completes a scale that has one node, whose GPUs are divided into MIG instances.
 func oneNode(name string, s scale) scale {
 	s.name, s.nodes, s.mig = name, 1, 7
 	s.interval, s.window, s.speed = 15*time.Second, time.Minute, 15
 	return s
 }
 
-// withSmall adds, after each scale, the same scale with the cheapest settings.
+// withSmall inserts, after each scale, a copy with the cheapest settings.
 func withSmall(of []scale) []scale {
 	var all []scale
 	for _, s := range of {
@@ -67,8 +69,8 @@ func withSmall(of []scale) []scale {
 	return all
 }
 
-// enough is the minimum fraction of due scrapes that must run. If fewer run, the CPU time of
-// abandoned scrapes distorts the cost of the others.
+// enough is the minimum fraction of scheduled scrapes that must complete. If fewer scrapes
+// complete, the CPU time of abandoned scrapes distorts the cost of the completed ones.
 const enough = 0.9
 
 func main() {
@@ -137,7 +139,7 @@ func pick(names string) ([]scale, error) {
 	return picked, nil
 }
 
-// run measures all contestants at one scale and prints their table.
+// run measures all contestants at one scale and prints a table of the results.
 func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
 	interval, window := s.shortened()
 	l, err := newLoad(s.nodes, s.mig, interval)
@@ -168,7 +170,7 @@ func (h *harness) run(ctx context.Context, s scale, out io.Writer) error {
 		if f.kept < enough {
 			fmt.Fprint(out, ". **Too few: the machine was too busy, or the times too short; its figures prove nothing.**")
 		}
-		// Collect garbage, so that one run does not affect the next.
+		// Collect garbage so that one contestant's run does not affect the next.
 		runtime.GC()
 	}
 	fmt.Fprint(out, "\n\n"+table(s, measured))

@@ -17,16 +17,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// A form is one of the ways to configure the agent's stages.
+// A form is a way to configure the agent's processing stages.
 type form string
 
 const (
 	inReceiver      form = ""                           // dcgm: {stages: …}
-	inSynthesizer   form = "stages: of gpu_synthesizer" // samples arrive as pdata
-	plainProcessors form = "plain processors"           // pdata between all processors
+	inSynthesizer   form = "stages: of gpu_synthesizer" // gpu_synthesizer receives samples as pdata
+	plainProcessors form = "plain processors"           // all processors exchange pdata
 )
 
-// A scale is a fleet size with its settings.
+// A scale is a fleet size with its measurement settings.
 type scale struct {
 	name       string
 	nodes, mig int
@@ -34,28 +34,29 @@ type scale struct {
 	// speed.
 	interval, window time.Duration
 	speed            float64
-	// held also makes the agent compute the container series of each device.
+	// If held is true, the agent also computes container series for each device.
 	held bool
 	form form
-	// small makes collectors compress requests with zstd, and makes the agent send one Resource per
-	// device.
+	// If small is true, collectors compress requests with zstd, and the agent sends one Resource
+	// per device.
 	small bool
-	// alone runs only the agent.
+	// If alone is true, only the agent runs.
 	alone bool
-	// cpu and memory are the targets as fractions of the prometheus receiver's cost, or 0 for none.
+	// cpu and memory are the agent's targets as fractions of the prometheus receiver's cost. 0
+	// means that there is no target.
 	cpu, memory float64
 }
 
 func (s scale) devices() int { return s.nodes * 8 * max(s.mig, 1) }
 
-// figures contains what a contestant costs.
+// figures contains the measured costs of a contestant.
 type figures struct {
-	// cpu is in µs per sample, memory in MiB, sent in compressed bytes per device and window, and
-	// start in seconds until the contestant is ready. resident and anonymous (resident memory
-	// without a backing file) are means over the measured time. charged and cache are means for the
-	// memory cgroup, or 0 without one.
+	// cpu is in µs per sample. All memory values are in MiB. sent is in compressed bytes per device
+	// and window. start is the time in seconds until the contestant is ready. resident and
+	// anonymous (resident memory without a backing file) are averages over the measured time.
+	// charged and cache are averages for the memory cgroup, or 0 without a cgroup.
 	cpu, resident, anonymous, charged, cache, peak, sent, start float64
-	// kept is the fraction of due scrapes that ran.
+	// kept is the fraction of scheduled scrapes that completed.
 	kept float64
 }
 
@@ -64,11 +65,13 @@ type harness struct {
 	collector, prometheus string
 	// windows is the number of measured windows, after three warm-up windows.
 	windows int
-	// cgroup is a directory in which each contestant gets a memory cgroup, or "".
+	// cgroup is the cgroup directory in which a memory cgroup is created for each contestant, or ""
+	// for none.
 	cgroup string
-	// agentConfig is a file with additional agent configuration, or "".
+	// agentConfig is the path of a file with additional agent configuration, or "" for none.
 	agentConfig string
-	// profiles is a directory for profiles, and results is a directory for results. Both may be "".
+	// profiles is the directory for profiles, and results is the directory for results. "" means
+	// that profiles or results are not saved.
 	profiles, results string
 }
 
@@ -117,9 +120,9 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	if f.start, err = p.awaitReady(ctx, ready); err != nil {
 		return f, err
 	}
-	// Windows end at multiples of their length since the epoch and are sent soon afterward. The
-	// measurement starts and ends late in a window, so it covers the sending of complete windows
-	// only.
+	// Each window ends at a multiple of the window length since the epoch and is sent soon
+	// afterward. The measurement starts and ends late in a window, so that it includes sending only
+	// complete windows.
 	since := time.Duration(time.Now().UnixNano() % int64(window))
 	wait := func(d time.Duration) error { return p.wait(ctx, d) }
 	if err := wait(3*window + window*3/4 - since); err != nil {
@@ -160,7 +163,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	return f, nil
 }
 
-// profile writes a CPU profile of the given duration and a heap profile of a collector.
+// profile records a CPU profile of a collector for the given duration, and a heap profile.
 func (h *harness) profile(ctx context.Context, name string, d time.Duration) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -186,7 +189,7 @@ type span struct {
 }
 
 // rates returns the CPU cost per sample, the bytes sent per device and window, and the fraction of
-// due scrapes that ran.
+// scheduled scrapes that completed.
 func (s scale) rates(seen span) (cpu, sent, kept float64) {
 	windows := float64(seen.windows)
 	due := float64(s.nodes) * windows * float64(s.window/s.interval)
@@ -195,13 +198,13 @@ func (s scale) rates(seen span) (cpu, sent, kept float64) {
 		float64(seen.scrapes) / due
 }
 
-// shortened returns the interval and the window of the measurement.
+// shortened returns the scrape interval and the window length that the measurement uses.
 func (s scale) shortened() (interval, window time.Duration) {
 	interval = time.Duration(float64(s.interval) / s.speed).Round(time.Millisecond)
 	return interval, time.Duration(int64(s.window/s.interval) * int64(interval))
 }
 
-// process is a contestant under measurement.
+// process is a running contestant.
 type process struct {
 	cmd   *exec.Cmd
 	begun time.Time
@@ -229,7 +232,8 @@ func start(ctx context.Context, dir string, command []string) (*process, error) 
 	return p, nil
 }
 
-// awaitReady returns the seconds from the start until the URL responds with 200.
+// awaitReady waits until the URL responds with 200, and returns the number of seconds since the
+// process started.
 func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
@@ -247,7 +251,7 @@ func (p *process) awaitReady(ctx context.Context, url string) (float64, error) {
 	}
 }
 
-// wait waits for a duration and fails if the process ends earlier.
+// wait waits for the given duration and returns an error if the process exits before then.
 func (p *process) wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -259,12 +263,12 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// readingsPerWindow is the number of memory readings per window. One reading is not enough, because garbage
-// collection can happen at any time in a window.
+// readingsPerWindow is the number of memory readings per window. A single reading would be
+// misleading, because garbage collection can happen at any time in a window.
 const readingsPerWindow = 8
 
-// watch waits for the measured windows to pass. It sets the memory results to their means and
-// returns the processes' CPU time.
+// watch waits until the measured windows have passed. It records the average memory use in f and
+// returns the CPU time that the processes used.
 func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, window time.Duration, wait func(time.Duration) error) (time.Duration, error) {
 	before, err := cpuTime(processes)
 	if err != nil {
@@ -306,7 +310,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// output returns the end of the process's output.
+// output returns the last part of the process's output.
 func (p *process) output() string {
 	content, err := os.ReadFile(p.log)
 	if err != nil {
@@ -315,7 +319,7 @@ func (p *process) output() string {
 	return string(content[max(0, len(content)-2000):])
 }
 
-// status returns /proc/<pid>/status. It fails if the process has ended.
+// status reads /proc/<pid>/status. It returns an error if the process has exited.
 func (p *process) status() (status procfs.ProcStatus, err error) {
 	proc, err := procfs.NewProc(p.cmd.Process.Pid)
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// panels are the panels of the plot. Each shows one measure for the fleets in plotted.
+// panels lists the panels of the plot. Each panel shows one measurement for all scales in plotted.
 var panels = []struct {
 	title  string
 	of     func(*figures) float64
@@ -18,7 +18,7 @@ var panels = []struct {
 	{"resident memory, MiB", func(f *figures) float64 { return f.resident }, 10, 3},
 }
 
-// plotted lists the scales in the plot, smallest first.
+// plotted lists the scales that the plot shows, smallest first.
 var plotted = []string{"1", "10", "100", "1000"}
 
 const (
@@ -28,8 +28,8 @@ const (
 	fewestDevices, decadesOver = 10.0, 3.0
 )
 
-// plotStyle has a light and a dark theme. An embedded picture follows the reader's setting like the
-// page around it.
+// plotStyle has a light and a dark theme. An embedded image uses the same theme as the page that
+// contains it.
 const plotStyle = `<style>
 svg { font: 12px system-ui, sans-serif } polyline { fill: none } polyline, circle { stroke-width: 2 }
 rect, circle { fill: #ffffff } text { fill: #1f2328 } .grid { stroke: #d1d9e0 }
@@ -41,7 +41,8 @@ rect, circle { fill: #0d1117 } text { fill: #f0f6fc } .grid { stroke: #3d444d }
 </style>
 `
 
-// plot draws the cost of each contestant over the number of devices. Both axes are logarithmic.
+// plot draws the cost of each contestant as a function of the number of devices. Both axes are
+// logarithmic.
 func plot(r results) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" role=\"img\">\n<title>Cost against devices: the agent, the prometheus receiver and Prometheus</title>\n%s<rect width=\"%[1]g\" height=\"%[2]g\"/>\n",

@@ -15,24 +15,27 @@ import (
 )
 
 const (
-	// recordedNode is the name of the recorded node. Its digits are replaced for other nodes.
+	// recordedNode is the name of the recorded node. For other nodes, the digits in the name are
+	// replaced.
 	recordedNode = "gpu-node-00000"
-	// nodeDigits is the number of digits in a node's number, in its name and in its device ids.
+	// nodeDigits is the number of digits that a node number has in the node's name and in device
+	// IDs.
 	nodeDigits = 5
 )
 
-// recording is an agent's OTLP request for one scrape. The parts that differ between nodes and
-// between scrapes have a fixed length. To create a request for another node, it is enough to copy
-// the body and overwrite these bytes.
+// recording is an agent's OTLP request for one scrape. The parts of a request that differ between
+// nodes or between scrapes have a fixed length. A request for another node is therefore created by
+// copying the body and overwriting those parts.
 type recording struct {
 	body []byte
-	// names, devices, and times are the offsets of node numbers and of the scrape's time in body.
+	// names and devices are the offsets in body of the node number in node names and in device IDs.
+	// times contains the offsets of the scrape timestamps.
 	names, devices, times []int
 	points                int
 	gpus                  int
 }
 
-// newRecording returns a recording of a request, with these offsets.
+// newRecording returns a recording of the given request.
 func newRecording(body []byte) (*recording, error) {
 	request := pmetricotlp.NewExportRequest()
 	if err := request.UnmarshalProto(body); err != nil {
@@ -48,7 +51,8 @@ func newRecording(body []byte) (*recording, error) {
 	}
 	r.gpus = len(ids)
 	for id := range ids {
-		// The digits that distinguish a node's devices must follow the node number.
+		// After the prefix, an ID must have room for the node number and for the digits that
+		// distinguish the devices of one node.
 		if len(id) < 2*nodeDigits+len(devicePrefix) || id[:len(devicePrefix)] != devicePrefix {
 			return nil, fmt.Errorf("%q is not the id of a GPU", id)
 		}
@@ -65,10 +69,11 @@ func newRecording(body []byte) (*recording, error) {
 	return r, nil
 }
 
-// devicePrefix is the prefix of a GPU's id.
+// devicePrefix is the prefix of a GPU's ID.
 const devicePrefix = "GPU-"
 
-// places returns the offsets of text in body, each increased by offset.
+// places returns the positions of all occurrences of text in body, with offset added to each
+// position.
 func places(body, text []byte, offset int) []int {
 	var found []int
 	for from := 0; ; {
@@ -81,7 +86,7 @@ func places(body, text []byte, offset int) []int {
 	}
 }
 
-// of appends the request that a node's agent sends for a scrape at the given time.
+// of appends to dst the request that the given node's agent sends for a scrape at the given time.
 func (r *recording) of(dst []byte, node int, at time.Time) []byte {
 	start := len(dst)
 	dst = append(dst, r.body...)

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
 
-// sent returns a request with one point for each of these devices.
+// sent returns an encoded request with one point for each of the given devices.
 func sent(t *testing.T, node string, at time.Time, devices ...string) []byte {
 	t.Helper()
 	md := pmetric.NewMetrics()

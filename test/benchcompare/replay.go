@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 )
 
-// replay sends the requests of many agents.
+// replay sends requests on behalf of many agents.
 type replay struct {
 	sent, failed, late atomic.Int64
 	first              atomic.Pointer[string]
@@ -23,11 +23,12 @@ type replay struct {
 // patience is the timeout of an agent's request.
 const patience = 10 * time.Second
 
-// senders is the number of agents that send concurrently.
+// senders is the maximum number of agents that send concurrently.
 const senders = 32
 
-// run sends one scrape per agent and interval, evenly distributed, until ctx is done. Each agent
-// has its own connection to the gateway at the given host:port.
+// run sends one request per agent in each scrape interval, evenly spread over the interval, until
+// ctx is done. Each agent has its own connection to a gateway. The function gateway returns the
+// host:port of the gateway with the given index.
 func (rp *replay) run(ctx context.Context, tr tier, r *recording, gateway func(int) string) error {
 	connections := make([]*grpc.ClientConn, 0, tr.agents())
 	defer func() {

@@ -20,7 +20,7 @@ type resultKey struct{ scale, contestant, measure string }
 // resultsHeader is the first line of the file.
 const resultsHeader = "# Written by make bench-compare; the tables and the plot of RESULTS.md are made from it.\n"
 
-// readResults reads a results file. If the file does not exist, there are no results.
+// readResults reads a results file. If the file does not exist, readResults returns empty results.
 func readResults(file string) (results, error) {
 	r := results{}
 	content, err := os.ReadFile(file) //nolint:gosec // the file given on the command line
@@ -45,8 +45,8 @@ func readResults(file string) (results, error) {
 	return r, nil
 }
 
-// write writes the results to a file. The order of the lines does not depend on the order of the
-// runs.
+// write writes the results to a file. The lines are sorted, so their order does not depend on the
+// order of the runs.
 func (r results) write(file string) error {
 	var b strings.Builder
 	b.WriteString(resultsHeader)
@@ -58,7 +58,8 @@ func (r results) write(file string) error {
 
 func (k resultKey) line() string { return k.scale + "\t" + k.contestant + "\t" + k.measure }
 
-// set replaces the results of a contestant at a scale. Values that were not measured are omitted.
+// set replaces a contestant's results at the given scale. Values that were not measured are
+// omitted.
 func (r results) set(scale, contestant string, of map[string]float64) {
 	maps.DeleteFunc(r, func(k resultKey, _ float64) bool { return k.scale == scale && k.contestant == contestant })
 	for measure, v := range of {
@@ -68,8 +69,8 @@ func (r results) set(scale, contestant string, of map[string]float64) {
 	}
 }
 
-// scaleOf returns the results at a scale in the order of the contestants. Contestants without
-// results are nil.
+// scaleOf returns the results at the given scale, in the order of contestants. The entry of a
+// contestant without results is nil.
 func (r results) scaleOf(scale string) []*figures {
 	all := make([]*figures, len(contestants))
 	for i, c := range contestants {

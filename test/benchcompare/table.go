@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// A measure is a row of the table.
+// A measure is a row in the results table.
 type measure struct {
 	// key is the measure's name in the results file.
 	key, what string
 	of        func(*figures) *float64
-	// aims returns the targets: the highest ratio of the agent's cost to the receiver's, and to
-	// Prometheus', or 0 for no target. A nil aims means no targets.
+	// aims returns two targets: the maximum ratio of the agent's cost to the prometheus receiver's,
+	// and the maximum ratio of the agent's cost to Prometheus'. 0 means that there is no target. If
+	// aims is nil, the row has no targets.
 	aims func(scale) [2]float64
-	// documented includes the measure in the documentation.
+	// If documented is true, the documentation includes this row.
 	documented bool
 }
 
@@ -35,7 +36,7 @@ var measures = []measure{
 	{key: "start", what: "start, s", of: func(f *figures) *float64 { return &f.start }},
 }
 
-// byKey maps keys in the results file to values.
+// byKey returns the values by their keys in the results file.
 func (f *figures) byKey() map[string]float64 {
 	of := map[string]float64{}
 	for i := range measures {
@@ -44,7 +45,8 @@ func (f *figures) byKey() map[string]float64 {
 	return of
 }
 
-// prometheus returns a target relative to Prometheus, which only runs with 10 and 100 nodes.
+// prometheus returns aim if the scale has a target relative to Prometheus, and 0 otherwise. Only
+// scales with 10 or 100 nodes have such a target.
 func (s scale) prometheus(aim float64) float64 {
 	if s.nodes == 10 || s.nodes == 100 {
 		return aim
@@ -54,8 +56,8 @@ func (s scale) prometheus(aim float64) float64 {
 
 const tableHead = "| agent | prometheus receiver | Prometheus | agent / receiver | agent / Prometheus | targets |\n|---|--:|--:|--:|--:|--:|---|\n"
 
-// table renders the contestants' costs as Markdown, in the order of the contestants. A contestant
-// that did not run is nil.
+// table renders the costs of the contestants as a Markdown table. measured has the order of
+// contestants, with nil for a contestant that did not run.
 func table(s scale, measured []*figures) string {
 	var b strings.Builder
 	b.WriteString("| " + tableHead)
@@ -65,7 +67,7 @@ func table(s scale, measured []*figures) string {
 	return b.String()
 }
 
-// documentation renders the table of all scales in the results for RESULTS.md.
+// documentation renders a table for RESULTS.md that includes all scales in the results.
 func documentation(r results) string {
 	var b strings.Builder
 	b.WriteString("| " + tableHead)
@@ -84,7 +86,7 @@ func documentation(r results) string {
 	return b.String()
 }
 
-// row renders one measure, or nothing if no contestant was measured.
+// row renders one row of the table, or "" if the row has no values.
 func (m *measure) row(s scale, measured []*figures) string {
 	values := make([]float64, len(measured))
 	measuredOne := false
@@ -122,7 +124,7 @@ func (m *measure) row(s scale, measured []*figures) string {
 	return b.String()
 }
 
-// fleet describes a scale.
+// fleet returns a description of the scale's fleet.
 func (s scale) fleet() string {
 	fleet := fmt.Sprintf("%d nodes with 8 GPUs", s.nodes)
 	if s.nodes == 1 {
@@ -153,7 +155,7 @@ func verdict(most, ratio float64) string {
 	return fmt.Sprintf("≤ %g, **missed**", most)
 }
 
-// cell formats a value with three digits, or "" if it was not measured.
+// cell formats a value with three significant digits. It returns "" if the value was not measured.
 func cell(v float64) string {
 	if v == 0 {
 		return ""

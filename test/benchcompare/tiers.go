@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// fleetScale is the prefix of a fleet's name in the results. The number of nodes follows.
+// fleetScale is the prefix of a fleet's name in the results. The prefix is followed by the number
+// of nodes.
 const fleetScale = "fleet-"
 
-// gatewayColumns are the columns of the fleet table for a tier.
+// gatewayColumns lists the columns of the fleet table.
 var gatewayColumns = []struct {
 	key, what string
 	of        func(*outcome) float64
@@ -41,7 +42,7 @@ func (o *outcome) perThousandDevices() float64 {
 	return 1000 / float64(o.agents()*o.recording.gpus)
 }
 
-// fleetFlags are the flags for replaying agents to gateways.
+// fleetFlags contains the flags for replaying agents' requests to gateways.
 type fleetFlags struct {
 	sizes, manifest string
 	run             int
@@ -55,7 +56,7 @@ func (f *fleetFlags) declare() {
 	flag.StringVar(&f.manifest, "fleet-chart", "test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", "what the chart renders, with a gateway's configuration")
 }
 
-// numbers returns the fleet sizes.
+// numbers parses the list of fleet sizes and validates all flags.
 func (f *fleetFlags) numbers() ([]int, error) {
 	if f.run < 1 || f.run > gateways || f.rate <= 0 {
 		return nil, fmt.Errorf("-fleet-run %d, -fleet-rate %g: must be from 1 to %d, and above 0", f.run, f.rate, gateways)
@@ -71,10 +72,10 @@ func (f *fleetFlags) numbers() ([]int, error) {
 	return sizes, nil
 }
 
-// maxAgents is the number of agents that five digits can name.
+// maxAgents is the number of agents that can be numbered with five digits.
 const maxAgents = 100_000
 
-// runFleets measures a tier with fleets of these sizes.
+// runFleets measures a tier with fleets of the sizes that the flags list.
 func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) error {
 	sizes, err := f.numbers()
 	if err != nil {
@@ -91,8 +92,8 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) er
 	fmt.Fprintf(out, "\nAn agent sends %d points of %d GPUs a scrape, %d bytes before compression.\n", r.points, r.gpus, len(r.body))
 	for _, nodes := range sizes {
 		tr := tier{nodes: nodes, gateways: gateways, run: f.run}
-		// Run as many scrapes per second as the machine can handle, but shorten the interval to no
-		// less than a fifth of the production interval.
+		// Send as many scrapes per second as the machine can handle, but do not use less than a
+		// fifth of the production interval.
 		tr.interval = max(chartInterval/5, time.Duration(float64(tr.agents())/f.rate*float64(time.Second))).Round(100 * time.Millisecond)
 		o, err := h.fleet(ctx, tr, r, manifest)
 		if err != nil {
@@ -124,7 +125,8 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) er
 	return nil
 }
 
-// fleetTable renders the fleets in the results as Markdown, or nothing if there are none.
+// fleetTable renders the fleets in the results as a Markdown table, or returns "" if the results
+// contain no fleets.
 func fleetTable(r results) string {
 	sizes := map[int]bool{}
 	for k := range r {

@@ -27,7 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// watching is a synthesizer followed by gpu_events, with storage extensions that survive a restart.
+// watching is a pipeline of gpu_synthesizer and gpu_events. Their storage extensions keep their
+// contents across restarts.
 type watching struct {
 	t       *testing.T
 	sim     *dcgmsim.Simulation
@@ -35,7 +36,7 @@ type watching struct {
 	storage [2]*storagetest.Memory
 	logs    consumertest.LogsSink
 	nodes   int
-	hidden  *regexp.Regexp // lines to omit from scrapes; nil for none
+	hidden  *regexp.Regexp // lines to omit from scrapes; nil omits none
 	holders bool           // whether to also send events when holders change
 
 	synthesizer consumer.Metrics
@@ -90,7 +91,7 @@ func (w *watching) start() {
 // interval is the scrape interval.
 const interval = 5 * time.Second
 
-// run scrapes for the given duration.
+// run scrapes all nodes once per interval for the given duration.
 func (w *watching) run(length time.Duration) {
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		time.Sleep(interval)
@@ -104,7 +105,7 @@ func (w *watching) run(length time.Duration) {
 	}
 }
 
-// visible returns the lines of a scrape that are not hidden.
+// visible returns the lines of a scrape that do not match w.hidden.
 func (w *watching) visible(body []byte) (out []byte) {
 	for line := range bytes.Lines(body) {
 		if w.hidden == nil || !w.hidden.Match(line) {
@@ -114,7 +115,8 @@ func (w *watching) visible(body []byte) (out []byte) {
 	return out
 }
 
-// eventCounts returns how often each event was sent, by the event's name and the metric's own attribute.
+// eventCounts returns how many times each event was sent. The keys consist of the event name and,
+// if present, the error type or the reason for throttling.
 func (w *watching) eventCounts() map[string]int64 {
 	out := map[string]int64{}
 	for _, ld := range w.logs.AllLogs() {
@@ -145,7 +147,7 @@ func eachRecord(ld plog.Logs, visit func(plog.LogRecord)) {
 	}
 }
 
-// Every XID of the simulator is sent exactly once, even across clean restarts.
+// Every simulated XID error is sent exactly once, even across clean restarts.
 func TestEveryXIDOfABurstIsSentOnceAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioXIDBurst)
@@ -158,7 +160,7 @@ func TestEveryXIDOfABurstIsSentOnceAcrossRestarts(t *testing.T) {
 		}
 		w.run(3 * time.Minute)
 		end := time.Since(w.begin)
-		time.Sleep(2 * time.Minute) // wait for events that are delayed so that they can be merged
+		time.Sleep(2 * time.Minute) // wait for events that gpu_events delays in order to merge them
 		w.stop()
 		want := map[string]int64{}
 		d := w.sim.Devices(0)[0]
@@ -174,8 +176,8 @@ func TestEveryXIDOfABurstIsSentOnceAcrossRestarts(t *testing.T) {
 	})
 }
 
-// Power capping that fluctuates around the threshold must not cause an event storm: starts and ends
-// alternate, and each occurs at most once per interval.
+// Power capping that fluctuates around the threshold must not cause an event storm: start and end
+// events alternate, and each occurs at most once per interval.
 func TestThrottlingAroundAThresholdCausesNoEventStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioPowerCapped)
@@ -190,7 +192,8 @@ func TestThrottlingAroundAThresholdCausesNoEventStorm(t *testing.T) {
 	})
 }
 
-// If an exporter restarts, it counts from zero. That is neither an error nor a lost device.
+// When an exporter restarts, its counters restart at zero. gpu_events must not report a restart as
+// an error or a lost device.
 func TestARestartOfTheExporterCausesNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioRestart)
@@ -202,8 +205,8 @@ func TestARestartOfTheExporterCausesNoEvent(t *testing.T) {
 	})
 }
 
-// Every vendor's devices have the events that the vendor's exporter supports. AMD's residency
-// metrics cause throttle events, and a device without samples is lost.
+// For every vendor's devices, the events that the vendor's exporter supports are sent. AMD's
+// residency metrics cause throttle events, and a device without samples is reported as lost.
 func TestEventsAreSentForEveryVendor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioVendors)

@@ -17,14 +17,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// Recorded responses of HAMi's monitor provide the usage and the budgets of containers, with and
-// without the budget section, and with and without another exporter for the boards.
+// The test replays recorded responses from HAMi's monitor and checks the memory usage and budgets
+// of containers. Each recording is replayed with and without the budget section, and with and
+// without another exporter for the boards.
 func TestRecordingsOfHAMi(t *testing.T) {
 	type recorded struct {
 		pod string
-		// monitor contains the expected values from the monitor, by metric and board. budget
-		// contains the values that the section budget adds. dcgm contains the boards' memory in
-		// dcgm-exporter, in MiB.
+		// monitor contains the values that are expected from the monitor, by metric and board.
+		// budget contains the values that the budget section adds. dcgm contains the used memory of
+		// each board in MiB, as reported by dcgm-exporter.
 		monitor, budget map[string]string
 		dcgm            map[string]int
 	}
@@ -95,7 +96,8 @@ func TestRecordingsOfHAMi(t *testing.T) {
 	}
 }
 
-// recording returns a recorded scrape, or false if it is not available.
+// recording returns the recorded scrape with the given name. found is false if the recording is not
+// available.
 func recording(t *testing.T, name string) (body string, found bool) {
 	t.Helper()
 	for _, file := range expositiontest.Recordings(t) {
@@ -108,7 +110,8 @@ func recording(t *testing.T, name string) (body string, found bool) {
 	return "", false
 }
 
-// boardsOf returns dcgm-exporter's samples for boards with 24 GiB. used is the used memory in MiB.
+// boardsOf returns dcgm-exporter's samples for boards with 24 GiB of memory. The argument used
+// contains the used memory of each board, in MiB.
 func boardsOf(t *testing.T, used map[string]int, at time.Time) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder

@@ -28,8 +28,9 @@ const (
 	otherGPU = "GPU-0000000a-0000-4000-8000-000000000000" // used for several vendors' devices
 )
 
-// oneOfEveryVendor contains samples of one device for each exporter, with pod labels if the
-// exporter supports them. Every id looks like an NVIDIA id if the exporter's labels allow that.
+// oneOfEveryVendor contains, for each exporter, samples of one device. The samples have pod labels
+// if the exporter supports them. If the exporter's labels allow it, the device has an NVIDIA-style
+// ID.
 var oneOfEveryVendor = map[string]struct{ row, id, pod string }{
 	"dcgm-exporter": {`DCGM_FI_DEV_POWER_USAGE{UUID="` + heldGPU + `",Hostname="n1"} 100`, heldGPU, "ns/nvidia"},
 	"device-metrics-exporter": {`gpu_gfx_activity{gpu_uuid="` + otherGPU + `",gpu_id="0",card_vendor="AMD",card_model="MI300X",hostname="n1",` +
@@ -47,12 +48,12 @@ tensorcore_utilization_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_i
 		"GPU-ascend", "ns/ascend",
 	},
 	"HAMi vGPU monitor": {`hami_vgpu_memory_used_bytes{device_uuid="0a1b-hami",namespace="ns",pod="hami",container="c"} 40`, "0a1b-hami", "ns/hami"},
-	// The kubelet determines which devices the pod holds.
+	// The samples name a pod but no device. The kubelet reports which devices the pod holds.
 	"host-PID exporter": {`gpu_pod_memory_used_bytes{namespace="ns",pod="nvidia",container="c",process_name="python",pid="7"} 40`, "", ""},
 }
 
 // If a kubelet lists only NVIDIA devices, the holders of other vendors' devices are read from
-// labels. Without labels, these holders are unknown.
+// labels. Without labels, the holders of other vendors' devices are unknown.
 func TestAKubeletThatListsOnlyNVIDIADevicesProvesNothingAboutOtherVendors(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(kube.ContainerResources{Namespace: "ns", Pod: "nvidia", Container: "c", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: heldGPU}}})
@@ -86,7 +87,7 @@ func TestAKubeletThatListsOnlyNVIDIADevicesProvesNothingAboutOtherVendors(t *tes
 		require.Contains(t, oneOfEveryVendor, x.Name)
 		body += oneOfEveryVendor[x.Name].row + "\n"
 	}
-	for range 2 { // the kubelet's table includes a device only after its first sample
+	for range 2 { // gpu_k8s maps the kubelet's list to a device only after the device's first sample
 		md := scraped(t, []byte(body), time.Now())
 		md.ResourceMetrics().At(0).Resource().Attributes().PutStr(signal.K8sNodeName, "n1")
 		require.NoError(t, head.ConsumeMetrics(t.Context(), md))

@@ -26,8 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// TestComponents sends each component the input that it gets in a wrong and in a correct position
-// in the pipeline.
+// TestComponents sends each component the input that the component receives in an incorrect and in
+// a correct position in the pipeline.
 func TestComponents(t *testing.T) {
 	type section = map[string]any
 	var (
@@ -92,7 +92,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// batch returns a batch with gauges that have the given names.
+// batch returns a batch of gauges with the given names.
 func batch(names []string) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	metrics := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()

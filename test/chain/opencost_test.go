@@ -21,12 +21,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// none means that the sample is missing in a scrape.
+// none represents a sample that is missing from a scrape.
 var none = math.Inf(-1)
 
-// The examples are from OpenCost's tests. The inputs are raw samples, and the outputs are windows.
-// If our definition of a signal differs from OpenCost's, the example's name starts with
-// "departure", and want is our value.
+// The test cases are from OpenCost's tests. The inputs are raw samples, and the outputs are
+// windows. If our definition of a signal differs from OpenCost's, the name of the test case starts
+// with "departure", and want is the value according to our definition.
 func TestOpenCostVectors(t *testing.T) {
 	const (
 		violation = "gpu.saturation.throttle.violation.ratio"
@@ -66,7 +66,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: six(0.5, 0.5),
 		},
 		{
-			// OpenCost counts both samples as not throttled and reports 1/3.
+			// OpenCost treats NaN and the negative mask as not throttled and reports 1/3.
 			name: "departure: NaN and a negative mask are no observation",
 			rows: map[string][]float64{"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": {math.NaN(), -4, 4}},
 			want: six(1, 0),
@@ -98,7 +98,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: map[string]float64{avg: 0.61, highest: 0.95, pressure: 0.25},
 		},
 		{
-			// OpenCost counts NaN as below the threshold and reports 0.5.
+			// OpenCost treats NaN as below the threshold and reports 0.5.
 			name: "departure: an occupancy that cannot be joined is no sample",
 			rows: map[string][]float64{"DCGM_FI_DEV_FB_USED": {math.NaN(), 95}, "DCGM_FI_DEV_FB_FREE": {5, 5}},
 			want: map[string]float64{avg: 0.95, highest: 0.95, pressure: 1},
@@ -124,7 +124,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: map[string]float64{xid: 2},
 		},
 		{
-			// OpenCost's changes() counts this as a second event.
+			// OpenCost uses changes(), which counts the return to 0 as a second event.
 			name: "departure: the return to 0 after a restart is no event",
 			rows: map[string][]float64{"DCGM_FI_DEV_XID_ERRORS": {0, 13, 0}},
 			want: map[string]float64{xid: 1},
@@ -135,7 +135,7 @@ func TestOpenCostVectors(t *testing.T) {
 			want: map[string]float64{"gpu.saturation.dram.active.avg": 0.6, "gpu.saturation.dram.active.max": 0.7},
 		},
 		{
-			// OpenCost applies rate() to the value as if it were a counter.
+			// OpenCost applies rate() to the metric as if the metric were a counter.
 			name: "departure: PCIe bytes are a rate already",
 			rows: map[string][]float64{"DCGM_FI_PROF_PCIE_TX_BYTES": {1e9, 3e9}},
 			want: map[string]float64{"gpu.saturation.pcie.throughput.avg/transmit": 2e9},
@@ -153,8 +153,8 @@ func TestOpenCostVectors(t *testing.T) {
 	}
 }
 
-// oneWindow scrapes one GPU and returns the signals of a window that covers all scrapes, by metric
-// and own attribute.
+// oneWindow scrapes one GPU and returns the signals of a window that covers all scrapes, keyed by
+// metric and metric-specific attribute.
 func oneWindow(t *testing.T, rows map[string][]float64, every time.Duration, threshold float64) map[string]float64 {
 	t.Helper()
 	got := map[string]float64{}

@@ -64,7 +64,7 @@ func pipeline(t *testing.T, form string, k8s map[string]any) (consumer.Metrics, 
 	return started(gpusynthesizerprocessor.NewFactory(), synthesizer, next), sink
 }
 
-// fromExporter returns an exporter's samples of one scrape on node n1.
+// fromExporter returns the samples from one scrape of an exporter on node n1.
 func fromExporter(t *testing.T, name, body string, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := scraped(t, []byte(body), at)
@@ -74,8 +74,8 @@ func fromExporter(t *testing.T, name, body string, at time.Time) pmetric.Metrics
 	return md
 }
 
-// workload returns the newest values of container metrics, process metrics, and the devices'
-// attribution states. The keys are the device, and the pod or process.
+// workload returns the latest values of container metrics, process metrics, and the devices'
+// attribution states. Each key consists of the metric, the device, and the pod or process.
 func workload(sink *consumertest.MetricsSink) map[string]string {
 	out, newest := map[string]string{}, map[string]int64{}
 	for _, md := range sink.AllMetrics() {
@@ -114,8 +114,8 @@ const (
 	board3 = "GPU-00000003-0000-4000-8000-000000000000"
 )
 
-// boards returns dcgm-exporter's samples for boards with 16 GiB each. used is the used memory in
-// MiB.
+// boards returns dcgm-exporter's samples for boards with 16 GiB of memory each. The argument used
+// contains the used memory of each board, in MiB.
 func boards(used map[string]int) string {
 	var b strings.Builder
 	for i, id := range []string{board1, board2, board3} {
@@ -127,8 +127,8 @@ func boards(used map[string]int) string {
 	return b.String()
 }
 
-// kubeletWith starts a kubelet that lists the boards of pods, and returns the configuration of
-// gpu_k8s for it.
+// kubeletWith starts a kubelet that lists the boards of pods, and returns a gpu_k8s configuration
+// that uses this kubelet.
 func kubeletWith(t *testing.T, boards map[string][]string) map[string]any {
 	t.Helper()
 	kubelet := kubelettest.Start(t)
@@ -148,8 +148,9 @@ func kubeletWith(t *testing.T, boards map[string][]string) map[string]any {
 
 const mib = 1 << 20
 
-// The host-PID exporter names the container of a process but no device. The pods a and b share a
-// board. Pod c holds two boards, so it is unknown how much of its memory is on which board.
+// The host-PID exporter reports the container of each process but not the device. Pods a and b
+// share a board. Pod c holds two boards, so the distribution of its memory over the boards is
+// unknown.
 func TestMemoryThatTheHostPIDExporterListsIsOnTheContainersBoard(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -175,7 +176,7 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 				"k8s.container.gpu.memory.usage " + board1 + " of a": fmt.Sprint(2000 * mib),
 				"k8s.container.gpu.memory.usage " + board1 + " of b": fmt.Sprint(4000 * mib),
 				"gpu.memory.attribution.state " + board1:             "adds_up",
-				// According to the kubelet, pod c is the only holder of this board.
+				// According to the kubelet, pod c is the only holder of board2.
 				"k8s.container.gpu.memory.usage " + board2 + " of c": fmt.Sprint(4000 * mib),
 			})
 			for key := range got {
@@ -186,7 +187,8 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 	}
 }
 
-// On a node with one board, the memory of a process outside of containers must be on that board.
+// On a node with one board, all memory of a process that is not in a container must be on that
+// board.
 func TestOnANodeWithOneBoardAProcessInNoContainerExplainsItsMemory(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -212,9 +214,9 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 	}
 }
 
-// nvmlList is a list from the nvml receiver: the memory of one board's processes by PID, in MiB.
-// All processes belong to pod a. If count is negative, the list has no process count and may be
-// incomplete.
+// nvmlList returns a process list from the nvml receiver with the memory of each process on one
+// board, in MiB, by PID. All processes belong to pod a. If count is negative, the list has no
+// process count and may be incomplete.
 func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	add := func(metric, pid string, v int) {
@@ -249,12 +251,12 @@ func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics
 	return md
 }
 
-// The nvml receiver and an exporter list the same processes at different times. The more complete
-// list is used.
+// The nvml receiver and an exporter list a board's processes at different times. gpu_k8s must use
+// the more complete list.
 func TestTheMoreCompleteOfTwoProcessListsIsUsed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		count int
-		b     string // usage of pod b, whose process only the exporter lists
+		b     string // memory usage of pod b, whose process is listed only by the exporter
 		left  []string
 	}{
 		"the nvml receiver counted":         {1, "0", []string{"7 of a"}},
@@ -271,7 +273,7 @@ func TestTheMoreCompleteOfTwoProcessListsIsUsed(t *testing.T) {
 					at := begin.Add(time.Duration(i) * 10 * time.Second)
 					require.NoError(t, head.ConsumeMetrics(t.Context(), fromExporter(t, "dcgm", boards(map[string]int{board1: 2600}), at)))
 					if i == 1 {
-						sink.Reset() // skip the first round, in which the sources are new
+						sink.Reset() // ignore the first round, in which both sources are new
 					}
 					require.NoError(t, head.ConsumeMetrics(t.Context(), nvmlList(at.Add(time.Second), tc.count, map[string]int{"7": 2000})))
 					require.NoError(t, head.ConsumeMetrics(t.Context(), fromExporter(t, "gpu-pod-exporter", fmt.Sprintf(`
@@ -295,8 +297,8 @@ gpu_pod_memory_used_bytes{namespace="ns",pod="b",container="c",process_name="pyt
 	}
 }
 
-// nvidia_gpu_exporter names the board of a process but no container. The nvml receiver names the
-// container of the PID.
+// nvidia_gpu_exporter reports the board of each process but not the container. The nvml receiver
+// reports which container a PID belongs to.
 func TestAProcessOfNVIDIAGPUExporterIsInTheContainerThatTheNVMLReceiverNames(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// quickstart returns the script, with free ports for its simulated exporter and its page.
+// quickstart returns a command that runs the quickstart script with free ports for its simulated
+// exporter and its web page.
 func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	t.Helper()
 	processtest.Binary(t, "otelcol-gpu-agent")
@@ -33,16 +34,16 @@ func quickstart(t *testing.T) (cmd *exec.Cmd, listen, page string) {
 	cmd.Env = processtest.Environment(map[string]string{
 		"DCGMSIM_PORT": processtest.Port(t, listen), "VIEW_PORT": processtest.Port(t, page), "OTELCOL_GPU_BIN": processtest.Tool(t, "OTELCOL_GPU_BIN"),
 	})
-	// This process group stands in for the terminal's foreground group.
+	// The script's process group represents a terminal's foreground process group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, listen, page
 }
 
-// screen is the output of a running quickstart.
+// screen collects the output of a running quickstart script.
 type screen struct {
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
-	lines  chan string // closed when the last writer has exited
+	lines  chan string // closed after the last process that writes to it has exited
 	seen   []string
 }
 
@@ -52,8 +53,8 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	cmd.Stderr = &s.stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	// If this process ignores SIGHUP, as under nohup, the script inherits that. Handling the signal
-	// here resets it to the default in the script.
+	// If this process ignores SIGHUP, as it does under nohup, the script would also ignore it.
+	// Because this process handles SIGHUP, the script starts with the default action.
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)
@@ -69,7 +70,7 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	return s
 }
 
-// signal sends a signal to every process in the group, as a terminal does.
+// signal sends a signal to every process in the script's process group, as a terminal does.
 func (s *screen) signal(sig syscall.Signal) error {
 	return syscall.Kill(-s.cmd.Process.Pid, sig)
 }
@@ -81,7 +82,7 @@ func (s *screen) waitFor(t *testing.T, text string) {
 		select {
 		case line, open := <-s.lines:
 			if !open {
-				_ = s.cmd.Wait() // until then the process may still write to stderr
+				_ = s.cmd.Wait() // the process may write to stderr until Wait returns
 				require.Fail(t, "the script ended early", "%s\n%s", strings.Join(s.seen, "\n"), &s.stderr)
 			}
 			s.seen = append(s.seen, line)
@@ -89,13 +90,14 @@ func (s *screen) waitFor(t *testing.T, text string) {
 				return
 			}
 		case <-end:
-			// s.stderr is not read, because the process may write to it until it ends.
+			// Do not read s.stderr here, because the running process may still be writing to
+			// stderr.
 			require.Fail(t, "no "+text+" came", strings.Join(s.seen, "\n"))
 		}
 	}
 }
 
-// ends checks that all processes end after the signal, without an error.
+// ends sends a signal and checks that all processes exit without an error.
 func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	require.NoError(t, s.signal(sig))
@@ -111,9 +113,9 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 		}
 	}
 	err := s.cmd.Wait()
-	// The collector may treat a hangup as a request to reload its configuration, depending on
-	// whether the script handles the signal first. There is no terminal left that could show an
-	// error.
+	// After SIGHUP, do not check for errors. If the collector handles the signal before the script
+	// does, the collector reloads its configuration. After a real hangup, no terminal is left to
+	// display an error.
 	if sig != syscall.SIGHUP {
 		require.NoError(t, err, "exit status; %s", &s.stderr)
 		assert.Empty(t, s.stderr.String())
@@ -122,7 +124,7 @@ func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 	t.Log("\n" + strings.Join(s.seen, "\n"))
 }
 
-// Each case waits ten seconds or more for a window, so they run in parallel.
+// The test cases run in parallel, because each one waits ten seconds or more for a window.
 func TestQuickstartShowsWindowsAndStopsAllItsProcesses(t *testing.T) {
 	t.Parallel()
 	for name, sig := range map[string]syscall.Signal{
@@ -185,7 +187,7 @@ func TestQuickstartNamesABusyPort(t *testing.T) {
 	}
 }
 
-// As in `make run | head`, the reader of the table exits.
+// The process that reads the table exits, as in `make run | head`.
 func TestQuickstartEndsWhenItsReaderExits(t *testing.T) {
 	t.Parallel()
 	cmd, _, _ := quickstart(t)

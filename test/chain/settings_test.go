@@ -60,7 +60,8 @@ func TestAnUnknownKeyIsRejectedWithASuggestion(t *testing.T) {
 	}
 }
 
-// integers calls yield with the name of each integer field in value. field is value's own name.
+// integers calls yield with the name of each integer field in value. The argument field is the name
+// of value itself.
 func integers(value any, field string, yield func(field string)) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -86,7 +87,7 @@ func TestEveryComponentRefusesAFractionForEveryInteger(t *testing.T) {
 			found := 0
 			integers(defaults.ToStringMap(), "", func(field string) {
 				if strings.HasPrefix(field, "http::keepalive::") {
-					return // confighttp moves it to fields with other names
+					return // confighttp moves this setting to fields with other names
 				}
 				found++
 				err := confmap.NewFromStringMap(map[string]any{field: 2.5}).Unmarshal(factory.CreateDefaultConfig())

@@ -31,8 +31,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// While the driver cannot read a board, the board still exists. Neither the board nor its instances
-// are lost, and its time is unobserved.
+// While the driver cannot read a board, neither the board nor its instances are reported as lost,
+// and this time counts as unobserved.
 func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 	for name, asStages := range map[string]bool{"as stages": true, "as processors": false} {
 		t.Run(name, func(t *testing.T) {
@@ -106,8 +106,8 @@ func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consu
 	return list
 }
 
-// board returns the rows of a board that a pod holds, or of one of its instances. If read is false,
-// the rows are zeros, as in DCGM.
+// board returns an exporter's rows for a board that a pod holds, or for an instance of that board.
+// If read is false, the values are 0, as in DCGM.
 func board(uuid, instance string, read bool) string {
 	labels := fmt.Sprintf(`{UUID="%s",modelName="NVIDIA A100-SXM4-80GB",Hostname="n1",pod="p",namespace="team",container="c"%s} `, uuid, instance)
 	var out strings.Builder
@@ -122,10 +122,11 @@ func board(uuid, instance string, read bool) string {
 	return out.String()
 }
 
-// The sample that reports an unread board is not an observation of the board.
+// A sample that reports that a board could not be read does not count as an observation of the
+// board.
 func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sink := new(consumertest.MetricsSink) // the sweeping goroutine also sends windows
+		sink := new(consumertest.MetricsSink) // gpu_window's background goroutine also sends windows
 		next := chained(t, sink, gpuwindowprocessor.NewFactory(), gpusynthesizerprocessor.NewFactory())
 		for s := 0; s <= 240; s += 10 {
 			body := board("GPU-1", "", s < 60) + board("GPU-2", "", true)
@@ -150,8 +151,8 @@ func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 	})
 }
 
-// A board whose values are all invalid still exists: its values are missing, and the board is not
-// lost. This applies to an exporter's rows and to samples.
+// If all values of a board are invalid, the values are treated as missing, but the board is not
+// reported as lost. The invalid values can be in an exporter's rows or in samples.
 func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 	for name, garbage := range map[string]string{
 		"a blank":          "DCGM_FI_DEV_GPU_UTIL%s4294967295",
@@ -221,8 +222,8 @@ func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 	}
 }
 
-// If a board cannot be read in its first scrapes, it causes no "found" event when it is first read.
-// Its time counts from the first scrape.
+// If a board cannot be read in its first few scrapes, no "found" event is sent when the board is
+// first read. The board's time counts from its first scrape.
 func TestABoardThatIsNotReadAtFirstIsNotFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs consumertest.LogsSink

@@ -27,10 +27,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// The simulator records who holds a device and how busy the device is. The section usage must
-// report the same values for all exporters.
+// The simulator records which container holds each device and how busy the device is. The usage
+// section must report the same values for all exporters.
 func TestUsageMatchesTheSimulation(t *testing.T) {
-	cfg := dcgmsim.NewDefaultConfig() // unpartitioned, shared and partitioned boards
+	cfg := dcgmsim.NewDefaultConfig() // unpartitioned, shared, and partitioned boards
 	sim, err := dcgmsim.New(cfg)
 	require.NoError(t, err)
 	const interval, length = 10 * time.Second, 10 * time.Minute
@@ -89,8 +89,8 @@ func usageOf(t *testing.T, sim *dcgmsim.Simulation, interval, length time.Durati
 	return sink.values, sink.sizes
 }
 
-// chained starts processors that connect neither to the kubelet nor to the API server. It starts
-// the last one first and returns the first one.
+// chained starts processors that connect to neither the kubelet nor the API server. factories lists
+// the processors from last to first. chained returns the first processor of the pipeline.
 func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory) consumer.Metrics {
 	t.Helper()
 	alone := confmap.NewFromStringMap(map[string]any{"kubernetes": map[string]any{"auth_type": "none"}})
@@ -112,7 +112,8 @@ func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory
 	return next
 }
 
-// scraped returns the samples of a scrape as the prometheus receiver sends them.
+// scraped returns the samples in a scrape's response body, in the form in which the prometheus
+// receiver sends them.
 func scraped(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -163,8 +164,8 @@ func (s *lastUsage) consume(_ context.Context, md pmetric.Metrics) error {
 	return nil
 }
 
-// podOf returns the simulator's name for the container in a point's Resource, or "" if there is
-// none.
+// podOf returns the simulator's name for the container in a point's Resource, or "" if the Resource
+// has no container.
 func podOf(p points.Point) string {
 	r := p.Resource.Attributes()
 	if pdatagpu.Text(r, signal.K8sPodName) == "" {

@@ -24,8 +24,8 @@ import (
 
 const vendorsLength = 2 * time.Minute
 
-// The output for batches of four vendors' nodes matches the simulation. It contains nothing that a
-// vendor's exporter does not expose.
+// If a batch contains the nodes of four vendors, the output matches the simulation. The output
+// contains nothing that a vendor's exporter does not expose.
 func TestFourVendorsInOneBatchMatchTheSimulation(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig()
 	cfg.Scenario, cfg.Nodes = dcgmsim.ScenarioVendors, 4
@@ -90,22 +90,23 @@ func TestFourVendorsInOneBatchMatchTheSimulation(t *testing.T) {
 	assert.Equal(t, alone, got, "no vendor's rows change another's device")
 }
 
-// seriesKey identifies a device's series by the metric's own attributes, and a holder's series by
-// these attributes and the pod.
+// seriesKey identifies a series by the vendor, the device, the metric, and own. For a device's
+// series, own contains the values of the metric-specific attributes. For a holder's series, own
+// also contains the pod.
 type seriesKey struct {
 	vendor, device string
 	metric         *signal.Metric
 	own            string
 }
 
-// series is the recorded data of one series.
+// series summarizes the points of one series.
 type series struct {
 	first, last, sum float64
 	points           int
 }
 
-// seriesOf scrapes the nodes once per second, with one batch for all nodes, and returns the
-// resulting series.
+// seriesOf scrapes the nodes once per second, sends the samples of all nodes in a single batch, and
+// returns the resulting series.
 func seriesOf(t *testing.T, sim *dcgmsim.Simulation, nodes ...int) map[seriesKey]series {
 	t.Helper()
 	out := map[seriesKey]series{}

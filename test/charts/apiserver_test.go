@@ -21,7 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// createNamespaces creates the namespaces in rendered manifests, with a Pod Security level.
+// createNamespaces creates the namespaces that rendered manifests use, with the given Pod Security
+// level.
 func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstructured.Unstructured, level string) {
 	t.Helper()
 	created := map[string]bool{}
@@ -35,8 +36,8 @@ func createNamespaces(t *testing.T, plane *controlplane.Plane, objects []*unstru
 	}
 }
 
-// createKinds registers the kinds of the Prometheus operator and cert-manager, but without their
-// fields.
+// createKinds registers the custom resource kinds of the Prometheus Operator and cert-manager, with
+// schemas that do not define any fields.
 func createKinds(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
 	for kind, group := range map[string]string{
@@ -84,7 +85,7 @@ func TestTheAPIServerAcceptsThePermissionsForTheOperator(t *testing.T) {
 	plane.Apply(t, string(content))
 }
 
-// The chart's README lists the violations of Pod Security's strictest level.
+// The chart's README lists how the pods violate the strictest Pod Security level.
 func TestThePodsRequestOnlyWhatTheyNeed(t *testing.T) {
 	plane := controlplane.Start(t)
 	const root = `runAsNonRoot != true (pod or container "otelcol-gpu" must set securityContext.runAsNonRoot=true), ` +
@@ -109,7 +110,8 @@ func TestThePodsRequestOnlyWhatTheyNeed(t *testing.T) {
 			got := map[string]string{}
 			for component, template := range podTemplates(t, objects) {
 				template.Spec.ServiceAccountName = ""
-				// The test does not create the objects to which these fields refer.
+				// Clear these fields, because the test does not create the objects that they refer
+				// to.
 				template.Spec.RuntimeClassName, template.Spec.PriorityClassName = nil, ""
 				_, err := plane.Admin().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: component}, Spec: template.Spec,
@@ -133,7 +135,8 @@ func TestThePodsRequestOnlyWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// The complete lists are compared, so a new rule must be added in both places.
+// The test compares the complete lists of permissions, so a new permission must be added both to
+// the chart and to this test.
 func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	const (
 		pods, nodes = "list,watch pods", "list,watch nodes"
@@ -181,7 +184,8 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	}
 }
 
-// The cluster collector may write only its lease and the objects that enabled features must write.
+// The cluster collector may write only its lease and the objects that its enabled features need to
+// write.
 func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	reads := []string{
 		"list,watch pods,nodes",
@@ -203,8 +207,8 @@ func TestTheClusterCollectorIsGrantedThisAndNothingElse(t *testing.T) {
 	}
 }
 
-// The chart and the plain manifests run the same collectors, so the default permissions are the
-// same.
+// The chart and the plain manifests run the same collectors, so they must grant the same
+// permissions by default.
 func TestTheDefaultPermissionsAreThoseOfTheManifests(t *testing.T) {
 	var manifests []*unstructured.Unstructured
 	for _, file := range []string{"10-agent-rbac.yaml", "20-cluster-rbac.yaml"} {
@@ -218,7 +222,8 @@ func TestTheDefaultPermissionsAreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// granted returns the permissions that the manifests grant to an account, as sentences.
+// granted returns the permissions that the manifests grant to a service account, each as a
+// sentence.
 func granted(t *testing.T, objects []*unstructured.Unstructured, account string) []string {
 	t.Helper()
 	roles := map[string]rbacv1.Role{}
@@ -259,8 +264,8 @@ func granted(t *testing.T, objects []*unstructured.Unstructured, account string)
 	return sentences
 }
 
-// Helm refuses to take over another release's object, so two releases in one cluster must not share
-// a name.
+// Helm refuses to adopt an object of another release, so the objects of two releases in the same
+// cluster must have different names.
 func TestTwoReleasesShareNoObject(t *testing.T) {
 	objects := func(name string) []string {
 		output, err := helm(t, "template", name, chartDir, "--namespace", namespace, "--values",

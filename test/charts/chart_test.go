@@ -24,7 +24,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the rendered manifests of the golden directories")
 
 const (
-	// Paths are relative to this package.
+	// These paths are relative to this package's directory.
 	root     = "../.."
 	chartDir = root + "/charts/otelcol-gpu"
 
@@ -34,7 +34,7 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// variants returns the golden directories.
+// variants returns the paths of the golden directories.
 func variants(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("testdata/*/values.yaml")
@@ -47,7 +47,7 @@ func variants(t *testing.T) []string {
 	return dirs
 }
 
-// helm runs the helm command and returns its output, or skips the test.
+// helm runs the helm command and returns its output. If helm is not available, the test is skipped.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	path := os.Getenv("OTELCOL_GPU_HELM")
@@ -62,12 +62,13 @@ func helm(t *testing.T, args ...string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return output.String() + problems.String(), err
 	}
-	// If there are no problems, the only output on standard error is a warning about the chart's
-	// symbolic links.
+	// Discard standard error: if the command succeeds, helm only prints a warning about the chart's
+	// symbolic links there.
 	return output.String(), nil
 }
 
-// render returns the manifests of the chart, with values from a file or individual values.
+// render renders the chart with values from a file, individual values, or both, and returns the
+// manifests.
 func render(t *testing.T, values string, set ...string) string {
 	t.Helper()
 	output, err := helm(t, renderArgs(values, set)...)
@@ -91,7 +92,7 @@ func renderVariant(t *testing.T, dir string) string {
 	return render(t, filepath.Join(dir, "values.yaml"))
 }
 
-// decode returns the objects of rendered manifests.
+// decode parses rendered manifests and returns their objects.
 func decode(t *testing.T, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := controlplane.Decode(manifests)
@@ -117,8 +118,8 @@ func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string
 	return found
 }
 
-// configMaps returns the collector configurations in manifests, by component. It skips other
-// ConfigMaps.
+// configMaps returns the collector configurations in manifests, by component. It ignores ConfigMaps
+// that contain no collector configuration.
 func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -135,7 +136,7 @@ func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]s
 	return found
 }
 
-// at returns the value at a path in a YAML document, or nil if there is none.
+// at returns the value at the given path in a YAML document, or nil if the path does not exist.
 func at(t *testing.T, text string, path ...string) any {
 	t.Helper()
 	var value any
@@ -194,7 +195,8 @@ func TestTheUsersConfigurationIsMergedLast(t *testing.T) {
 	}
 }
 
-// A digest identifies a single image, so no suffix such as -nvml is added to the name.
+// A digest already identifies a specific image, so no suffix such as -nvml is added to the image
+// name.
 func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for set, want := range map[string]string{
@@ -210,8 +212,9 @@ func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 	}
 }
 
-// A gateway for 2,000 GPUs with seven instances each has about 280,000 series. At 300 bytes per
-// series, they fit in its memory limit, but they exceed gpu_window's default for max_series.
+// A gateway for 2,000 GPUs with seven instances each holds about 280,000 series. At 300 bytes per
+// series, they fit within the gateway's memory limit, but they exceed gpu_window's default for
+// max_series.
 func TestAGatewayAcceptsTheSeriesOfManyNodes(t *testing.T) {
 	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
 		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",
@@ -220,7 +223,8 @@ func TestAGatewayAcceptsTheSeriesOfManyNodes(t *testing.T) {
 	}
 }
 
-// The user's settings are used, including false. null removes a setting.
+// A gateway uses all of the user's settings, including those with the value false. A null value
+// removes a setting.
 func TestWindowSettingsAlsoApplyToGateways(t *testing.T) {
 	text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://prometheus:9090/api/v1/otlp"`, "gateway.enabled=true", "tls.insecure=true",
 		`gpu_window={"flat_attributes":true,"storage":null,"max_series":null,"tier":false,"grace":"9s"}`)))["gateway"]
@@ -232,7 +236,7 @@ func TestWindowSettingsAlsoApplyToGateways(t *testing.T) {
 	}, window, "the grace is gateway.grace")
 }
 
-// Replicas that will be removed keep running but receive no samples.
+// Gateway replicas that are about to be removed keep running but no longer receive samples.
 func TestDrainingGatewaysGetNoSamples(t *testing.T) {
 	objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true", "gateway.replicas=3", "gateway.draining=2"))
 	assert.Equal(t, []any{"otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc:4317"},
@@ -244,7 +248,8 @@ func TestDrainingGatewaysGetNoSamples(t *testing.T) {
 	}
 }
 
-// With more than one consumer, the oldest batch could be sent last after an outage.
+// If a sending queue had more than one consumer, the oldest batch might be sent last after an
+// outage.
 func TestEverySenderKeepsTheOrder(t *testing.T) {
 	for _, dir := range variants(t) {
 		for name, text := range configMaps(t, decode(t, render(t, filepath.Join(dir, "values.yaml")))) {
@@ -265,8 +270,8 @@ func TestEverySenderKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// The API server does not reject a reference to a volume, an account, or a variable that does not
-// exist.
+// The API server does not reject references to nonexistent volumes, service accounts, or
+// environment variables, so this test checks them.
 func TestEveryReferenceOfAPodExists(t *testing.T) {
 	for _, dir := range variants(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -316,7 +321,7 @@ func TestEveryValueIsDescribed(t *testing.T) {
 			name := section + "." + key
 			names := []string{name, name + ".*", "<collector>." + key}
 			if strings.HasPrefix(section, "gpu_") || section == "dcgm" || section == "nvml" {
-				names = append(names, section) // the component's README describes the options of this section
+				names = append(names, section) // the options of this section are described in the component's README
 			}
 			described := slices.ContainsFunc(names, func(name string) bool {
 				return strings.Contains(string(readme), "`"+name+"`")

@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// variables returns the names of the environment variables in a configuration.
+// variables returns the names of the environment variables that a configuration refers to.
 func variables(config string) []string {
 	var names []string
 	for _, match := range regexp.MustCompile(`\$\{env:(\w+)`).FindAllStringSubmatch(config, -1) {
@@ -29,7 +29,8 @@ func variables(config string) []string {
 	return names
 }
 
-// The commands of the Helm test's pod run as rendered, with the ConfigMaps in its volumes.
+// The test runs the rendered commands of the Helm test's pod with the contents of the mounted
+// ConfigMaps.
 func TestTheHelmTestPassesOnlyForValidConfigurations(t *testing.T) {
 	dir := filepath.Join("testdata", "pods_that_share_gpus_are_completed_and_checked")
 	objects := decode(t, renderVariant(t, dir))
@@ -54,7 +55,7 @@ func TestTheHelmTestPassesOnlyForValidConfigurations(t *testing.T) {
 	}
 }
 
-// helmTest returns the pod that `helm test` runs.
+// helmTest returns the manifest of the pod that `helm test` runs.
 func helmTest(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
 	t.Helper()
 	for _, obj := range objects {
@@ -68,8 +69,9 @@ func helmTest(t *testing.T, objects []*unstructured.Unstructured) *corev1.Pod {
 	return nil
 }
 
-// runContainer runs the command of one of the Helm test's containers. Each mount is replaced by a
-// directory, which contains the data of the volume's ConfigMap or is empty.
+// runContainer runs the command of one of the Helm test's containers. Each volume mount is replaced
+// by a directory that contains the volume's ConfigMap data. For other volumes, the directory is
+// empty.
 func runContainer(t *testing.T, objects []*unstructured.Unstructured, container *corev1.Container) (string, error) {
 	t.Helper()
 	dirs := map[string]string{}
@@ -97,14 +99,15 @@ func runContainer(t *testing.T, objects []*unstructured.Unstructured, container 
 	return string(output), err
 }
 
-// program returns the file name of the program that a component of the chart runs.
+// program returns the file name of the program that the given component of the chart runs.
 func program(t *testing.T, rendered []*unstructured.Unstructured, component string) string {
 	t.Helper()
 	container := podTemplates(t, rendered)[component].Spec.Containers[0]
 	return filepath.Base(slices.Concat(container.Command, []string{"/otelcol-gpu"})[0])
 }
 
-// The chart uses the agent form of the program if that form contains all configured components.
+// The chart runs otelcol-gpu-agent if that program contains all configured components, so the
+// chart's list of that program's components must be up to date.
 func TestTheChartListsTheComponentsOfTheAgentForm(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), processtest.Binary(t, "otelcol-gpu-agent"), "components").Output()
 	require.NoError(t, err)
@@ -123,7 +126,7 @@ func TestTheChartListsTheComponentsOfTheAgentForm(t *testing.T) {
 	}
 }
 
-// The configurations for other charts are valid collector configurations.
+// The example configurations for other charts must be valid collector configurations.
 func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 	for file, path := range map[string][]string{
 		"helm/opentelemetry-collector.yaml":    {"alternateConfig"},
@@ -147,8 +150,8 @@ func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 	}
 }
 
-// validate checks a configuration with gpudoctor lint and with the built collector, in the
-// environment of a pod.
+// validate checks a configuration with gpudoctor lint and with the built collector, with the
+// environment variables that a pod would have.
 func validate(t *testing.T, config string) {
 	t.Helper()
 	validateWith(t, "otelcol-gpu", config)
@@ -158,7 +161,8 @@ func validateWith(t *testing.T, program, config string) {
 	t.Helper()
 	assertLintClean(t, config)
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	// The state directory is a volume, which must exist for the configuration to be valid.
+	// In a pod, the state directory is a volume. The configuration is valid only if that directory
+	// exists.
 	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, program), "validate", "--config", file)

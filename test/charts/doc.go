@@ -1,11 +1,13 @@
 // Package charts checks charts/otelcol-gpu, the examples for other charts in examples/helm and
 // examples/operator, and the Dockerfile's image.
 //
-// OTELCOL_GPU_HELM is the path of a real helm, which renders the chart. The golden directories in
-// testdata contain a values.yaml and the resulting manifests (-update rewrites them). The manifests
-// are applied to a real API server (see test/support/controlplane). The built collector in
-// OTELCOL_GPU_BIN validates the rendered configurations and runs the agent's configuration. The
-// schema's settings are compared with the components' settings. OTELCOL_GPU_STATIC is the static
-// build of the image's program, which runs in an empty root as the image's user. `make check` sets
-// these variables. If one is missing, the tests that need it are skipped, and make lists them.
+// OTELCOL_GPU_HELM is the path of the helm binary that renders the chart. The golden directories in
+// testdata contain a values.yaml and the resulting manifests (the flag -update rewrites the
+// manifests). The manifests are applied to a real API server (see test/support/controlplane). The
+// built collector in the directory OTELCOL_GPU_BIN validates the rendered configurations and runs
+// the agent's configuration. The settings in the chart's schema are compared with the components'
+// settings. OTELCOL_GPU_STATIC is the path of the statically linked program of the image, which
+// runs in an otherwise empty root file system as the image's user. `make check` sets these
+// variables. If a variable is not set, the tests that need it are skipped, and make lists the
+// skipped tests.
 package charts

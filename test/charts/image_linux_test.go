@@ -25,11 +25,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
-// image contains the properties that the Dockerfile defines for the image.
+// image contains the properties of the image that the Dockerfile defines.
 type image struct {
 	uid, gid        int
 	entrypoint, cmd string
-	config          string // file in the repository that becomes the configuration in cmd
+	config          string // path in the repository of the configuration file that cmd uses
 	state           string // directory owned by the image's user
 	env             []string
 }
@@ -59,8 +59,9 @@ func readDockerfile(t *testing.T) image {
 	return img
 }
 
-// The root of the image contains only the program, its configuration, certificates, and a state
-// directory. With these, the image's user can scrape and send a window to a backend with TLS.
+// The root file system of the image contains only the program, its configuration, certificates, and
+// a state directory. With only these files, the image's user can scrape an exporter and send a
+// window to a backend over TLS.
 func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	program := os.Getenv("OTELCOL_GPU_STATIC")
 	if program == "" {
@@ -101,8 +102,8 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw}))
 	state := filepath.Join(dir, img.state)
 	require.NoError(t, os.MkdirAll(state, 0o755))
-	// The test's directory and its parent are private by default, but the image's user needs
-	// access.
+	// The test's directory and its parent are private by default, but the image's user needs to
+	// access them.
 	for _, path := range []string{dir, filepath.Dir(dir)} {
 		require.NoError(t, os.Chmod(path, 0o755))
 	}
@@ -117,8 +118,8 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 		require.NoError(t, os.Chown(state, img.uid, img.gid))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: uint32(img.uid), Gid: uint32(img.gid)}}
 	} else {
-		// In its own user namespace, the user who runs the test becomes the image's user and may
-		// change the root.
+		// In a new user namespace, the user who runs the test is mapped to the image's user and is
+		// allowed to call chroot.
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Chroot: dir, Cloneflags: syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: img.uid, HostID: os.Getuid(), Size: 1}},
@@ -146,7 +147,7 @@ func TestTheStaticProgramRunsInAnEmptyRoot(t *testing.T) {
 	assert.NotEmpty(t, kept, "the window processor's state")
 }
 
-// All source files of the program are part of the image's build context.
+// The image's build context must contain all source files of the program.
 func TestTheImageIsBuiltFromEverythingThatItNeeds(t *testing.T) {
 	content, err := os.ReadFile(root + "/.dockerignore")
 	require.NoError(t, err)
@@ -182,7 +183,7 @@ func TestTheImageIsBuiltFromEverythingThatItNeeds(t *testing.T) {
 	}
 }
 
-// builder-config.yaml defines the version.
+// The version of the distribution is defined in builder-config.yaml.
 func TestImageAndChartHaveTheVersionOfTheDistribution(t *testing.T) {
 	read := func(file string) string {
 		content, err := os.ReadFile(filepath.Join(root, file))
@@ -195,7 +196,7 @@ func TestImageAndChartHaveTheVersionOfTheDistribution(t *testing.T) {
 	assert.Contains(t, read("Dockerfile"), "\nARG VERSION="+version+"\n")
 }
 
-// A release build requires base images that are pinned by digest.
+// A release build requires that all base images are pinned by digest.
 func TestBaseImagesAreNamedByDigest(t *testing.T) {
 	dir := t.TempDir()
 	dockerfile, registry := filepath.Join(dir, "Dockerfile"), filepath.Join(dir, "crane")

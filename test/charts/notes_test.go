@@ -11,12 +11,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
 )
 
-// Helm looks up objects in the cluster. If any are missing, the notes report them or the
-// installation fails.
+// During an installation, the chart looks up objects in the cluster. If an object is missing, the
+// installation fails or the notes list the missing object.
 func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 	plane := controlplane.Start(t)
 	kubeconfig := plane.KubeConfig(t)
-	// install runs helm install as a dry run and returns its output.
+	// install runs helm install as a dry run against the API server and returns the output.
 	install := func(set ...string) (string, error) {
 		args := []string{"install", release, chartDir, "--namespace", "default", "--dry-run=server", "--kubeconfig", kubeconfig}
 		for _, s := range set {
@@ -56,8 +56,8 @@ func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 	require.Error(t, err)
 	assert.Contains(t, output, `tls.secretName is "gpu", a Secret without ca.crt: it must have tls.crt, tls.key and ca.crt`)
 
-	// Check a TLS file that its Secret does not contain, missing objects for which pods would wait,
-	// and an image without a registry.
+	// Check for a TLS file that is missing from its Secret, for missing objects that pods would
+	// wait for, and for an image without a registry.
 	const mounted = `extraVolumeMounts=[{"name":"ca","mountPath":"/etc/backend","readOnly":true}]`
 	tls := []string{backend, `extraVolumes=[{"name":"ca","secret":{"secretName":"gpu"}}]`, mounted}
 	output, err = install(append(tls, `backend.tls.ca_file="/etc/backend/ca.pem"`)...)
@@ -79,8 +79,8 @@ func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "others on the network can read them")
 	assert.NotContains(t, output, "WARNING: image.repository")
 
-	// In older versions of the chart, the list contained processors that are now stages of the
-	// receiver.
+	// In earlier versions of the chart, the list of processors contained components that are now
+	// stages of the receiver.
 	output, err = install(backend, `agent.config.service.pipelines.metrics.processors=["memory_limiter","gpu_synthesizer","gpu_window"]`)
 	require.Error(t, err)
 	assert.Contains(t, output, `pipeline metrics has "memory_limiter" in its processors, which is not configured: must be one of (none). `+
@@ -92,7 +92,8 @@ func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 	assert.Contains(t, output, "the cluster has no PriorityClass important, which cluster.priorityClassName names. Pods wait for it")
 }
 
-// The schema does not check parts of pods. The API server reports errors in them.
+// The chart's schema does not check values that are copied into pod specs. The API server rejects
+// invalid ones.
 func TestTheAPIServerRejectsWhatTheSchemaDoesNotCheck(t *testing.T) {
 	kubeconfig := controlplane.Start(t).KubeConfig(t)
 	for set, want := range map[string]string{

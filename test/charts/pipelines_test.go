@@ -20,7 +20,7 @@ import (
 
 type section = map[string]any
 
-// The chart's templates cannot call Go, so they read the rules of gpudoctor lint from a file.
+// The chart's templates cannot call Go code, so they read the rules of gpudoctor lint from a file.
 func TestTheChartHasTheRulesOfLint(t *testing.T) {
 	want, err := pipelinerules.JSON()
 	require.NoError(t, err)
@@ -33,8 +33,8 @@ func TestTheChartHasTheRulesOfLint(t *testing.T) {
 	assert.Equal(t, string(want), string(got), "go test ./test/charts -update rewrites it")
 }
 
-// lintErrors returns the errors that gpudoctor lint reports. It checks only configurations with a
-// component of this project.
+// lintErrors returns the errors that gpudoctor lint reports for a configuration. gpudoctor lint
+// checks only configurations that use a component of this project.
 func lintErrors(t *testing.T, config section) []string {
 	t.Helper()
 	found, err := pipelinelint.Lint(config)
@@ -50,7 +50,8 @@ func lintErrors(t *testing.T, config section) []string {
 	return errs
 }
 
-// assertLintClean checks a rendered configuration with gpudoctor lint, if it has pipelines.
+// assertLintClean checks that gpudoctor lint reports no errors for a rendered configuration.
+// Configurations without pipelines are not checked.
 func assertLintClean(t *testing.T, text string) {
 	t.Helper()
 	config := parsed(t, text)
@@ -59,11 +60,11 @@ func assertLintClean(t *testing.T, text string) {
 	}
 }
 
-// installation is a way to install the chart, with pipelines that a user can change.
+// installation is a set of values for the chart and a collector whose pipelines a user can change.
 type installation struct {
 	set       []string // values
-	collector string   // the collector with config to change
-	exporter  string   // in its metrics pipeline
+	collector string   // the component whose config value is changed
+	exporter  string   // exporter in the collector's metrics pipeline
 }
 
 var installations = map[string]installation{
@@ -81,7 +82,7 @@ var installations = map[string]installation{
 	},
 }
 
-// config returns the configuration of the collector that the chart renders.
+// config returns the collector configuration that the chart renders.
 func (i installation) config(t *testing.T) string {
 	t.Helper()
 	return configMaps(t, decode(t, render(t, "", i.set...)))[i.collector]
@@ -94,9 +95,9 @@ func parsed(t *testing.T, config string) section {
 	return content
 }
 
-// assertAgreement changes the collector's configuration, base, through the chart's config value.
-// The chart must refuse the change if, and only if, gpudoctor lint reports an error. Both must give
-// the same reason.
+// assertAgreement applies a change to the collector configuration base through the chart's config
+// value. The chart must refuse the change if and only if gpudoctor lint reports an error, and both
+// must give the same reason.
 func (i installation) assertAgreement(t *testing.T, base string, change section) (refused bool) {
 	t.Helper()
 	config := parsed(t, base)
@@ -114,14 +115,15 @@ func (i installation) assertAgreement(t *testing.T, base string, change section)
 		return true
 	}
 	assert.True(t, slices.ContainsFunc(errs, func(text string) bool {
-		// Before the reason, the two messages name the setting and the interval differently.
+		// Compare only the reasons, because the text before the reason differs between the two
+		// messages.
 		_, reason, found := strings.Cut(text, ": ")
 		return strings.Contains(output, text) || found && strings.Contains(output, reason)
 	}), "lint reports %v, the chart %s", errs, output)
 	return true
 }
 
-// overlay merges a map into another one as the chart does.
+// overlay merges upper into lower in the same way as the chart. A nil value deletes a key.
 func overlay(lower, upper section) {
 	for key, value := range upper {
 		below, nested := lower[key].(section)
@@ -166,8 +168,8 @@ func place(change section, kind string) {
 	pipeline[list] = append(pipeline[list].([]any), id)
 }
 
-// orderCases returns lists of components. For each rule about order, it returns the rule's two
-// components in both orders, and each component alone.
+// orderCases returns lists of components to test. For each ordering rule, it returns the rule's two
+// components in both orders and each of them alone.
 func orderCases() (lists [][]string) {
 	for _, o := range pipelinerules.Orders {
 		for _, kinds := range [][]string{{o.First, o.Second}, {o.Second, o.First}, {o.First}, {o.Second}} {
@@ -192,7 +194,7 @@ func TestTheChartRefusesTheOrdersThatLintRefuses(t *testing.T) {
 						"service": section{"pipelines": section{"metrics": section{"processors": []any{}, "exporters": []any{i.exporter}}}},
 					}
 					processors, _ := parsed(t, base)["processors"].(section)
-					for id := range processors { // the chart's processors
+					for id := range processors { // remove the chart's processors
 						change["processors"].(section)[id] = nil
 					}
 					for _, kind := range kinds {
@@ -211,7 +213,7 @@ func TestTheChartRefusesTheOrdersThatLintRefuses(t *testing.T) {
 	}
 }
 
-// Each rule about intervals is tried with a value below, equal to, and above the interval.
+// Each interval rule is tested with values below, equal to, and above the interval.
 func TestTheChartRefusesTheIntervalsThatLintRefuses(t *testing.T) {
 	const interval = 15 * time.Second
 	bases := map[string]string{}
@@ -239,8 +241,9 @@ func TestTheChartRefusesTheIntervalsThatLintRefuses(t *testing.T) {
 	}
 }
 
-// settingIn returns a function that builds a change to the setting of a rule. It returns nil if the
-// configuration does not have the dcgm receiver or the rule's component.
+// settingIn returns a function that creates a configuration change for the setting that a rule
+// checks. settingIn returns nil if the configuration lacks the dcgm receiver or the rule's
+// component.
 func settingIn(config section, r pipelinerules.Interval) func(time.Duration) section {
 	component, inner, isSection := strings.Cut(r.Component, "::")
 	for _, path := range [][]string{
@@ -269,8 +272,8 @@ func settingIn(config section, r pipelinerules.Interval) func(time.Duration) sec
 	return nil
 }
 
-// gpudoctor lint checks only one collector. The chart also compares the windows of gateways with
-// the intervals of their agents.
+// gpudoctor lint checks only one collector at a time. The chart also checks the gateways' windows
+// against the agents' scrape interval.
 func TestTheWindowsOfGatewaysFitTheIntervalOfTheAgents(t *testing.T) {
 	gateways := installations["gateways"].set
 	output, err := helm(t, renderArgs("", append(slices.Clone(gateways), `dcgm.collection_interval="50s"`))...)
@@ -279,7 +282,7 @@ func TestTheWindowsOfGatewaysFitTheIntervalOfTheAgents(t *testing.T) {
 	render(t, "", append(slices.Clone(gateways), `dcgm.collection_interval="49s"`)...)
 }
 
-// The chart and gpudoctor lint also agree on the structure of pipelines.
+// The chart and gpudoctor lint must also agree on which pipeline structures are valid.
 func TestTheChartRefusesThePipelinesThatLintRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		of      string

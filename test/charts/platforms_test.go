@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// The nodes have the labels that clouds and operators set.
+// Each test case is a node with labels that a cloud provider or an operator sets.
 func TestTheAgentRunsWhereGPUsAre(t *testing.T) {
 	agent := podTemplates(t, decode(t, render(t, "", `backend.endpoint="http://backend"`)))["agent"].Spec
 	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: agent})
@@ -55,7 +55,7 @@ func TestTheAgentRunsOnTheNodesThatTheUserSelects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set      string
 		selector map[string]string
-		labeled  bool // one of the labels in gpuNodeLabels is required
+		labeled  bool // whether a node must have one of the labels in gpuNodeLabels
 	}{
 		"a selector narrows":     {`agent.nodeSelector={"pool":"a"}`, map[string]string{"pool": "a"}, true},
 		"no labels: all nodes":   {`agent.gpuNodeLabels=[]`, nil, false},
@@ -67,14 +67,15 @@ func TestTheAgentRunsOnTheNodesThatTheUserSelects(t *testing.T) {
 	}
 }
 
-// linux returns the selector with the operating system of the image added.
+// linux returns a copy of the node selector that also requires the image's operating system, Linux.
 func linux(selector map[string]string) map[string]string {
 	both := map[string]string{corev1.LabelOSStable: "linux"}
 	maps.Copy(both, selector)
 	return both
 }
 
-// The host's path of the socket changes, but the path in the container does not.
+// With another kubelet root, the socket's path on the host changes, but its path in the container
+// does not.
 func TestTheKubeletMayHaveAnotherRoot(t *testing.T) {
 	spec := podTemplates(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, `agent.kubeletRoot="/var/lib/k0s/kubelet"`)))["agent"].Spec
 	var host string
@@ -88,8 +89,8 @@ func TestTheKubeletMayHaveAnotherRoot(t *testing.T) {
 		corev1.VolumeMount{Name: "pod-resources", MountPath: "/var/lib/kubelet/pod-resources", ReadOnly: true})
 }
 
-// OpenShift assigns user IDs. The agent runs as root and with an SELinux type that may open host
-// directories. Its own security context constraints allow that.
+// OpenShift assigns user IDs to pods. The agent needs its own security context constraints, because
+// it runs as root and with an SELinux type that can access host directories.
 func TestOpenShiftGetsConstraintsForTheAgentAlone(t *testing.T) {
 	objects := decode(t, render(t, "", `backend.endpoint="http://backend"`, "openshift.enabled=true"))
 	templates := podTemplates(t, objects)

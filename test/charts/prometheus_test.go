@@ -27,7 +27,8 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1",namespa
 DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="n1",namespace="ml",pod="b",container="main"} 50
 `
 
-// startAgent runs the agent that the chart renders on this machine, with windows of one second.
+// startAgent renders the chart and runs the agent's configuration on this machine, with one-second
+// windows.
 func startAgent(t *testing.T, set ...string) *processtest.Process {
 	t.Helper()
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -51,8 +52,7 @@ func startAgent(t *testing.T, set ...string) *processtest.Process {
 	return processtest.Start(t, cmd)
 }
 
-// Each holder of a shared GPU has its own series in addition to the device's series, so there are
-// three.
+// A GPU that two pods share has three series: one for the device and one for each holder.
 func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 	address := processtest.FreeAddress(t)
 	_, port, err := net.SplitHostPort(address)
@@ -66,7 +66,7 @@ func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 				found = append(found, line)
 			}
 		}
-		return len(found) >= 3 // the exporter adds the Resources of a batch one after another
+		return len(found) >= 3 // the exporter adds a batch's Resources one at a time
 	}, agent)
 	agent.Stop(t)
 	holders := map[string]int{}
@@ -79,9 +79,9 @@ func TestPrometheusScrapesASeriesForEachHolderAndTheDevice(t *testing.T) {
 	assert.Equal(t, map[string]int{"": 1, "a": 1, "b": 1}, holders)
 }
 
-// With gpu_window.flat_attributes, each point also has the attributes of its location and its holder. A
-// backend needs this if it uses only a Resource's job and instance. The path of the backend's URL does
-// not matter.
+// With gpu_window.flat_attributes, the attributes that describe the location and the holder are
+// also set on each point. A backend needs flat attributes if the only Resource attributes that it
+// uses are those for job and instance. The result does not depend on the path in the backend's URL.
 func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		set  []string
@@ -117,7 +117,8 @@ func TestPrometheusIsSentASeriesForEachHolderAndTheDevice(t *testing.T) {
 	}
 }
 
-// Nothing listens at the backend's address. The log contains the words that the notes explain.
+// Nothing listens on the backend's address. The agent must log the message that the chart's notes
+// explain.
 func TestAnUnreachableBackendIsLoggedInTheWordsOfTheNotes(t *testing.T) {
 	notes, err := os.ReadFile(filepath.Join(chartDir, "templates", "NOTES.txt"))
 	require.NoError(t, err)
@@ -129,7 +130,7 @@ func TestAnUnreachableBackendIsLoggedInTheWordsOfTheNotes(t *testing.T) {
 	agent.Stop(t)
 }
 
-// The chart installs the rules and dashboards that the tests in test/dashboards check.
+// The chart must install the same rules and dashboards that test/dashboards tests.
 func TestRulesAndDashboardsAreThoseOfTheExamples(t *testing.T) {
 	objects := decode(t, render(t, "", "prometheus.enabled=true",
 		`monitoring.prometheusRule={"enabled":true,"labels":{"release":"prometheus"}}`,

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documented returns helm's arguments for all values in the documentation and in the golden
-// directories. A page contains values in YAML blocks, in helm commands, and as settings in
-// sentences. The keys are the locations of the values.
+// documented returns helm arguments that set the values found in the documentation and in the
+// golden directories, keyed by location. Documentation pages contain values in YAML blocks, in helm
+// commands, and as settings in the text.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -66,7 +66,7 @@ func readFile(t *testing.T, file string) []byte {
 	return content
 }
 
-// renderDocumented returns the manifests for values in the documentation.
+// renderDocumented renders the chart with arguments that documented returned.
 func renderDocumented(t *testing.T, args []string) string {
 	t.Helper()
 	output, err := helm(t, append(renderArgs("", nil), args...)...)
@@ -74,8 +74,8 @@ func renderDocumented(t *testing.T, args []string) string {
 	return output
 }
 
-// All values in the documentation match the schema, which rejects unknown settings, and render valid
-// collector configurations.
+// All values in the documentation must match the schema, which rejects unknown settings, and must
+// result in valid collector configurations.
 func TestTheValuesOfTheDocumentationMakeValidConfigurations(t *testing.T) {
 	all := documented(t)
 	pages := map[string]int{}

@@ -32,13 +32,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver"
 )
 
-// settings is the JSON schema of a setting: an object with known fields, a list, a single value, or
-// {} for anything.
+// settings is the JSON schema of a setting. A setting is an object with known fields, a list, a
+// single value, or, if the schema is {}, anything.
 type settings map[string]any
 
-// settingsOf returns the schema of a type: fields of structs (including structs in lists),
-// durations, booleans, and numbers. Each may also be an environment variable. Maps and strings are
-// not checked.
+// settingsOf returns the schema of a type. The schema checks the fields of structs (including
+// structs in lists), durations, booleans, and numbers. Each value may also be a reference to an
+// environment variable. Maps and strings are not checked.
 func settingsOf(t reflect.Type) settings {
 	for {
 		if get, ok := reflect.PointerTo(t).MethodByName("Get"); ok && strings.HasPrefix(t.Name(), "Optional[") {
@@ -70,8 +70,8 @@ func settingsOf(t reflect.Type) settings {
 	return settings{"type": []any{"object", "null"}, "properties": properties}
 }
 
-// singleValue returns the name of the definition for a duration, a boolean, or a number, or "" for
-// other types.
+// singleValue returns the name of the schema definition for a duration, a boolean, or a number. For
+// other types, it returns "".
 func singleValue(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -92,9 +92,10 @@ func addFields(t reflect.Type, properties map[string]any) {
 		switch {
 		case !field.IsExported() || name == "-" || strings.Contains(options, "remain"):
 		case name == "stages", name == "nvml" && t == reflect.TypeFor[dcgmreceiver.Config]():
-			// The chart configures these as separate components and renders the pipeline itself.
+			// The chart has separate sections for the stages and for nvml, and renders the pipeline
+			// itself.
 		case name == "findings" && t == reflect.TypeFor[gpueventsconnector.Config]():
-			// The rules of the gpu_findings stage have their own section.
+			// In the chart, the rules of the gpu_findings stage have a separate section.
 		case strings.Contains(options, "squash"):
 			addFields(field.Type, properties)
 		default:
@@ -106,7 +107,7 @@ func addFields(t reflect.Type, properties map[string]any) {
 	}
 }
 
-// spaced formats JSON with spaces, as in the hand-written file.
+// spaced inserts spaces into JSON to match the formatting of the handwritten schema file.
 var spaced = strings.NewReplacer(`":`, `": `, `,"`, `, "`)
 
 func TestTheSchemaContainsTheSettingsOfEachComponent(t *testing.T) {
@@ -146,8 +147,8 @@ func TestTheSchemaContainsTheSettingsOfEachComponent(t *testing.T) {
 		}
 		got, err := json.Marshal(schema.Definitions[definition])
 		require.NoError(t, err)
-		// Compare text instead of using JSONEq, because the failure then shows the line to paste
-		// instead of a long difference.
+		// Do not use JSONEq: if a text comparison fails, the message contains the line to paste
+		// instead of a long diff.
 		assert.Equal(t, string(want), string(got), "values.schema.json: definitions.%s", definition)
 	}
 }

@@ -22,8 +22,8 @@ func TestTheSimulatorHasEveryScenario(t *testing.T) {
 	}
 }
 
-// The simulator's pod runs a collector and dcgmsim in two containers. The collector has windows for
-// each simulated node, for devices and for their holders.
+// The simulator's pod runs a collector and dcgmsim in two containers. The collector must send
+// windows for each simulated node's devices and for the devices' holders.
 func TestTheSimulatorShowsItsNodes(t *testing.T) {
 	page, exporter := processtest.FreeAddress(t), processtest.FreeAddress(t)
 	_, port, err := net.SplitHostPort(page)

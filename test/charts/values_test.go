@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// An unknown value is rejected with one line that suggests the correct name.
+// The chart rejects a misspelled value with a one-line error that suggests the correct name.
 func TestAMisspeltValueIsRefusedWithTheOneThatIsMeant(t *testing.T) {
 	for set, want := range map[string]string{
 		`gpu_k8s.clams=true`:         "gpu_k8s.clams is not a value of this chart: did you mean gpu_k8s.claims?",
@@ -31,7 +31,7 @@ func TestAMisspeltValueIsRefusedWithTheOneThatIsMeant(t *testing.T) {
 	}
 }
 
-// Earlier releases had different names for these values.
+// The chart rejects names that values had in earlier releases, and suggests the current names.
 func TestAFormerNameIsRefusedWithTheNameOfToday(t *testing.T) {
 	for set, want := range map[string]string{
 		`attribution.podResources=false`:             "attribution.podResources is no longer a value of this chart: use gpu_k8s.sources.pod_resources.enabled",
@@ -51,7 +51,7 @@ func TestAFormerNameIsRefusedWithTheNameOfToday(t *testing.T) {
 	}
 }
 
-// refused checks that a value is rejected with a line that ends with the given text.
+// refused checks that the chart rejects a value with an error line that ends with the given text.
 func refused(t *testing.T, set, want string) {
 	t.Helper()
 	output, err := helm(t, renderArgs("", []string{set})...)
@@ -67,7 +67,8 @@ func refused(t *testing.T, set, want string) {
 	}
 }
 
-// A component's options are set in the section with its name, as in the collector's own YAML.
+// In the chart's values, a component's options are set in the section with the component's name, as
+// in the collector's own configuration.
 func TestTheOptionsOfAComponentAreMergedOverTheCharts(t *testing.T) {
 	stage := func(path ...string) []string { return append([]string{"receivers", "dcgm", "stages"}, path...) }
 	for name, tc := range map[string]struct {
@@ -92,7 +93,8 @@ func TestTheOptionsOfAComponentAreMergedOverTheCharts(t *testing.T) {
 	}
 }
 
-// The simulator has no price list, because only agents mount it.
+// The simulator's configuration must not contain a price list, because only agents mount the price
+// list.
 func TestTheSimulatorNeedsNoPriceList(t *testing.T) {
 	configs := configMaps(t, decode(t, render(t, "", "simulator.enabled=true", "gpu_k8s.usage={}", `agent.prices.configMap="prices"`)))
 	usage := func(component string) any {
@@ -102,7 +104,8 @@ func TestTheSimulatorNeedsNoPriceList(t *testing.T) {
 	assert.Equal(t, map[string]any{}, usage("simulator"))
 }
 
-// The chart's own keys in a section must not hide an option of the component.
+// In a component's section, the chart's own keys must not have the name of one of the component's
+// options.
 func TestTheChartsOwnKeysAreNoOptionsOfComponents(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(chartDir, "values.schema.json"))
 	require.NoError(t, err)
@@ -131,8 +134,8 @@ func TestTheChartsOwnKeysAreNoOptionsOfComponents(t *testing.T) {
 	assert.Positive(t, checked)
 }
 
-// kubectl port-forward connects to the pod's loopback address, so this access needs neither a
-// certificate nor a setting.
+// kubectl port-forward connects to the pod's loopback address, so users can reach the page without
+// a certificate or additional settings.
 func TestThePageNeedsNoTLSForAPortForward(t *testing.T) {
 	objects := decode(t, render(t, ""))
 	configs := configMaps(t, objects)
@@ -179,7 +182,7 @@ func TestTheNotesOfADefaultInstallAreShort(t *testing.T) {
 	}
 }
 
-// The notes count the exporters that the receiver finds.
+// The notes must count the same exporters that the receiver discovers.
 func TestTheNotesCountWhatTheReceiverSelects(t *testing.T) {
 	output, err := helm(t, "install", release, chartDir, "--namespace", namespace, "--dry-run=client", "--set-json", `dcgm.discovery.selectors=["app=mine","team=gpu"]`)
 	require.NoError(t, err, output)

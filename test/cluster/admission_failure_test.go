@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/certtest"
 )
 
-// No controllers run. The test creates the pods of a Deployment's ReplicaSet and of a Job as the
-// controllers do, from the template and with an owner reference.
+// Because no controllers run in this test, the test creates the pods of a Deployment's ReplicaSet
+// and of a Job itself. Like the controllers, it uses the pod template and sets an owner reference.
 func TestPodsOfDeploymentsAndJobsAreCompleted(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -140,8 +140,8 @@ func TestWithoutEnforcementTheUserIsWarned(t *testing.T) {
 	assert.Contains(t, warnings.all()[0], `core_without_memory: container "main": spec.containers[0].resources.requests[koordinator.sh/gpu-core] is 50: `)
 }
 
-// The certificate authority changes together with the certificate. The API server must reconnect,
-// because then only the new certificate is valid.
+// The certificate and its certificate authority are replaced at the same time. From then on, only
+// the new certificate is valid, so the API server must reconnect.
 func TestAReplacedCertificateServesTheAPIServerWithoutARestart(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")

@@ -23,9 +23,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// BenchmarkAdmission sends b.N reviews to the built collector, 500 per second, without waiting for
-// earlier responses. It reports the 99th percentile of the response time and the collector's peak
-// resident memory. -benchtime 15000x takes half a minute.
+// BenchmarkAdmission sends b.N admission reviews to the built collector at a rate of 500 per
+// second, without waiting for earlier responses. The benchmark reports the 99th percentile of the
+// response time and the collector's peak resident memory. With -benchtime 15000x, the benchmark
+// takes half a minute.
 func BenchmarkAdmission(b *testing.B) {
 	program := processtest.Binary(b, "otelcol-gpu")
 	ca, dir, endpoint := certtest.NewAuthority(b), b.TempDir(), processtest.FreeAddress(b)
@@ -93,8 +94,8 @@ service:
 	process.Stop(b)
 }
 
-// loadReview returns a review of a fairly large pod: three containers with shares, and 8 KiB of
-// annotations.
+// loadReview returns an admission review for a fairly large pod, which has three containers with
+// GPU shares and 8 KiB of annotations.
 func loadReview(b *testing.B) []byte {
 	b.Helper()
 	pod := sharePod("pod", "gpu=50")

@@ -17,16 +17,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// allowedLimits contains limits that break no rule, in one container or in several containers with
-// the same limits.
+// allowedLimits contains sets of limits that break no rule, whether one container or several
+// containers have them.
 var allowedLimits = []string{
 	"", "gpu=50", "gpu=200", "gpu-memory=4Gi", "gpu-memory-ratio=50", "gpu-memory-ratio=300", "gpu-core=50 gpu-memory=4Gi",
 	"gpu-core=100 gpu-memory=4Gi gpu.shared=2",
 }
 
-// drawSharePod draws a pod that the API server accepts even without the webhooks: every limit is an
-// integer. In half of the pods, all containers have the same allowed limits. In
-// the others, the limits are arbitrary.
+// drawSharePod draws a random pod. All limits are integers, so the API server accepts the pod if no
+// webhook rejects it. In half of the pods, all containers have the same set of allowed limits. In
+// the other half, the limits are arbitrary.
 func drawSharePod(t *rapid.T) *corev1.Pod {
 	onlyAllowed, allowed := rapid.Bool().Draw(t, "only allowed limits"), rapid.SampledFrom(allowedLimits).Draw(t, "limits")
 	always := corev1.ContainerRestartPolicyAlways
@@ -85,8 +85,9 @@ func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// A stored pod has the same demands as the submitted pod. A pod is stored if and only if it breaks
-// no rule. The metric for stored pods that break a rule counts none of them.
+// A pod must be stored if and only if it breaks no rule. A stored pod must have the same demands as
+// the submitted pod. The metric that counts stored pods that break a rule must not count any of the
+// stored pods.
 func TestOnlyRandomPodsThatBreakNoRuleAreStored(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -123,8 +124,9 @@ func TestOnlyRandomPodsThatBreakNoRuleAreStored(t *testing.T) {
 	assert.NotZero(t, stored)
 	assert.NotZero(t, rejected)
 
-	// The webhooks skip the namespace of the last pod, so it is stored, and the metric counts one
-	// pod. It is created last, so the receiver has seen all other pods when it is counted.
+	// The webhooks skip the namespace of the last pod. This pod is therefore stored although it
+	// breaks a rule, and the metric counts it. When the metric counts the last pod, the receiver
+	// has already processed all other pods.
 	last := sharePod("broken", "gpu-core=50")
 	last.Namespace = metav1.NamespaceSystem
 	w.plane.Create(t, last)

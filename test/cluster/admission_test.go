@@ -30,22 +30,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// chartManifests contains the webhook configurations as the chart renders them.
+// chartManifests is the path of rendered chart manifests, which contain the webhook configurations.
 const chartManifests = "../charts/testdata/pods_that_share_gpus_are_completed_and_checked/manifests.yaml"
 
-// webhooks is a running extension that an API server calls.
+// webhooks is a running admission extension and the API server that calls it.
 type webhooks struct {
 	t         *testing.T
 	plane     *controlplane.Plane
 	namespace string
 	endpoint  string
 	ca        *certtest.Authority
-	dir       string // the directory of the certificate
+	dir       string // directory of the certificate
 	telemetry *componenttest.Telemetry
 	stop      func()
 }
 
-// startWebhooks starts the extension without registering it.
+// startWebhooks starts an API server and the admission extension without registering the
+// extension's webhooks.
 func startWebhooks(t *testing.T, change ...func(*admission.Config)) *webhooks {
 	t.Helper()
 	plane := controlplane.Start(t)
@@ -75,8 +76,7 @@ func startWebhooks(t *testing.T, change ...func(*admission.Config)) *webhooks {
 			return
 		}
 		ended = true
-		// The API server keeps its connections open, so the context limits how long the shutdown
-		// waits for them.
+		// The API server keeps its connections open, so limit how long the shutdown waits for them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
 		defer cancel()
 		_ = extension.Shutdown(ctx)
@@ -86,8 +86,7 @@ func startWebhooks(t *testing.T, change ...func(*admission.Config)) *webhooks {
 	return w
 }
 
-// configurations returns the chart's two webhook configurations, changed so that they call the
-// extension.
+// configurations returns the chart's two webhook configurations, modified to call the extension.
 func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	w.t.Helper()
 	content, err := os.ReadFile(chartManifests)
@@ -111,8 +110,8 @@ func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	return found
 }
 
-// register makes the API server call the webhooks until the test ends. It waits for the first
-// calls.
+// register makes the API server call the webhooks until the test ends. register returns after the
+// webhooks have been called for the first time.
 func (w *webhooks) register(policy string) {
 	w.t.Helper()
 	w.t.Cleanup(func() {
@@ -133,7 +132,7 @@ func (w *webhooks) register(policy string) {
 	})
 }
 
-// apply creates or updates the webhook configurations.
+// apply creates or updates the two webhook configurations in the API server.
 func (w *webhooks) apply(policy string) {
 	w.t.Helper()
 	for _, obj := range w.configurations(policy) {
@@ -143,18 +142,19 @@ func (w *webhooks) apply(policy string) {
 	}
 }
 
-// eventually waits for the API server, which receives new configurations through a watch.
+// eventually waits until done returns true. Webhook configurations take effect with a delay,
+// because the API server receives them through a watch.
 func (w *webhooks) eventually(otherwise string, done func() bool) {
 	w.t.Helper()
 	require.Eventually(w.t, done, patience, poll, "the API server %s", otherwise)
 }
 
-// answered returns the number of requests to which the webhooks have responded.
+// answered returns the number of requests that the webhooks have responded to.
 func (w *webhooks) answered() int64 {
 	w.t.Helper()
 	m, err := w.telemetry.GetMetric("otelcol_extension_gpu_share_admission_requests")
 	if err != nil {
-		return 0 // none yet
+		return 0 // no requests so far
 	}
 	var n int64
 	for _, point := range m.Data.(metricdata.Sum[int64]).DataPoints {
@@ -163,7 +163,7 @@ func (w *webhooks) answered() int64 {
 	return n
 }
 
-// try creates a pod as a dry run.
+// try creates a pod in a dry run, so the pod is not stored.
 func (w *webhooks) try(pod *corev1.Pod) (*corev1.Pod, error) {
 	return w.plane.Admin().CoreV1().Pods(w.namespace).Create(context.WithoutCancel(w.t.Context()), pod,
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -174,8 +174,8 @@ func (w *webhooks) create(pod *corev1.Pod) (*corev1.Pod, error) {
 	return w.plane.Admin().CoreV1().Pods(w.namespace).Create(w.t.Context(), pod, metav1.CreateOptions{})
 }
 
-// shareContainer returns a container with limits such as "gpu-memory=4Gi gpu.shared=1
-// nvidia.com/gpu=1". Names without a domain are in the domain koordinator.sh.
+// shareContainer returns a container with the given limits, such as "gpu-memory=4Gi gpu.shared=1
+// nvidia.com/gpu=1". Resource names without a domain are in the domain koordinator.sh.
 func shareContainer(name, limits string) corev1.Container {
 	c := corev1.Container{Name: name, Image: "example.com/trainer:1"}
 	for limit := range strings.FieldsSeq(limits) {
@@ -191,7 +191,7 @@ func shareContainer(name, limits string) corev1.Container {
 	return c
 }
 
-// sharePod returns a pod with one container.
+// sharePod returns a pod with one container that has the given limits.
 func sharePod(name, limits string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"},
@@ -199,8 +199,8 @@ func sharePod(name, limits string) *corev1.Pod {
 	}
 }
 
-// requested returns the requests of a pod's first container in shareContainer's form, sorted by
-// name. The limits must be equal.
+// requested returns the requests of a pod's first container, sorted by name, in the format that
+// shareContainer accepts. The container's limits must equal its requests.
 func requested(pod *corev1.Pod) string { return containerRequests(&pod.Spec.Containers[0]) }
 
 func containerRequests(c *corev1.Container) string {
@@ -223,7 +223,7 @@ func containerRequests(c *corev1.Container) string {
 	return requests
 }
 
-// denied asserts that the validating webhook rejected a pod because of a rule.
+// denied asserts that the validating webhook rejected a pod because of the given rule.
 func denied(t assert.TestingT, err error, rule string) {
 	if assert.Error(t, err) {
 		assert.True(t, apierrors.IsForbidden(err), "%v", err)
@@ -232,7 +232,8 @@ func denied(t assert.TestingT, err error, rule string) {
 	}
 }
 
-// The rows are from the proposal: its tables, principles, webhook rules, stories, and examples.
+// The test cases are from the tables, principles, webhook rules, stories, and examples of the
+// proposal.
 func TestStoredPodsFollowTheProposal(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -287,7 +288,8 @@ func TestStoredPodsFollowTheProposal(t *testing.T) {
 	}
 }
 
-// Rule 4 of the proposal requires gpu.shared. It can only be broken if no webhook mutates the pod.
+// Rule 4 of the proposal requires gpu.shared. A pod can break this rule only if no webhook mutates
+// the pod.
 func TestWithoutTheMutatingWebhookGPUSharedMustBeDeclared(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -323,8 +325,8 @@ func TestInitContainersAndSidecarsAreCompletedAndChecked(t *testing.T) {
 	assert.Contains(t, err.Error(), `container "sidecar": spec.initContainers[1].resources.requests[koordinator.sh/gpu-core] is 50: `)
 }
 
-// Labels can be updated if that adds no violations. A rule that the stored pod already breaks is
-// not a reason to reject an update.
+// A pod's labels can be updated even if the stored pod already breaks a rule. The webhooks reject
+// an update only if the update adds a violation.
 func TestARunningPodFromBeforeTheWebhooksCanBeUpdated(t *testing.T) {
 	w := startWebhooks(t)
 	pod := sharePod("old", "gpu-core=50")

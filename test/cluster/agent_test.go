@@ -28,7 +28,7 @@ const (
 	staticUID  = "0123456789abcdef0123456789abcdef" // the hash that the kubelet computes for the static pod's file
 )
 
-// world is a node with its pods, its kubelet, and its API server.
+// world consists of a node with its pods, the node's kubelet, and an API server.
 type world struct {
 	plane     *controlplane.Plane
 	namespace string
@@ -72,19 +72,19 @@ func agentPod(name string, containers ...string) *corev1.Pod {
 	return p
 }
 
-// mirror returns the API server's mirror pod of a static pod.
+// mirror returns the mirror pod that represents a static pod in the API server.
 func mirror(name string, containers ...string) *corev1.Pod {
 	p := agentPod(name, containers...)
 	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: staticUID}
 	return p
 }
 
-// gives returns the kubelet's entry for a container "main" with one device.
+// gives returns the kubelet's entry for a pod's container "main", which has one device.
 func (w *world) gives(pod, resource, id string) kube.ContainerResources {
 	return kube.ContainerResources{Namespace: w.namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: resource, ID: id}}}
 }
 
-// runs adds a process to "pod/container".
+// runs adds a process to a container, which is given as "pod/container".
 func (w *world) runs(t *testing.T, m *machine, pid int, container string) {
 	t.Helper()
 	name, _, _ := strings.Cut(container, "/")
@@ -95,7 +95,7 @@ func (w *world) runs(t *testing.T, m *machine, pid int, container string) {
 	m.container(t, pid, uid, w.ids[container])
 }
 
-// attributed returns the first batch that charges power to a process.
+// attributed returns the points of the first batch that attributes power to the given process.
 func (c *chain) attributed(t *testing.T, pid string) []point {
 	t.Helper()
 	return pointsOf(t, c.until(t, "power of a process", func(md pmetric.Metrics) bool {
@@ -113,13 +113,13 @@ func holdersOf(points []point, id string) []string {
 	return holders
 }
 
-// charged returns the power of a container on a device, in W.
+// charged returns the power that is attributed to a pod's container on a device, in watts.
 func charged(t *testing.T, points []point, id, pod string) float64 {
 	t.Helper()
 	return one(t, points, signal.K8sContainerGPUPower, signal.HardwareID, id, signal.K8sPodName, pod)
 }
 
-// On a node without dcgm-exporter, all data is from NVML.
+// On a node without dcgm-exporter, all data comes from NVML.
 func TestNVMLAlone(t *testing.T) {
 	w := newWorld(t, agentPod("shared-a", "main", "side"), agentPod("shared-b", "main"), agentPod("privileged", "main", "side"), mirror("static", "main"))
 	const (
@@ -159,8 +159,8 @@ func TestNVMLAlone(t *testing.T) {
 	assert.Empty(t, holdersOf(points, cut), "its instances are held")
 	assert.Empty(t, holdersOf(points, free), "its holder is an unknown pod")
 
-	// 300 W are divided in the ratio 45+15 : 20 : 20, 100 W in the ratio 30 : 10, and 200 W by
-	// slices in the ratio 1 : 3. Values are in W.
+	// The values are in watts. 300 W are divided in the ratio 45+15 : 20 : 20 and 100 W in the
+	// ratio 30 : 10. 200 W are divided in the ratio 1 : 3, according to the instances' slices.
 	for _, want := range []struct {
 		id, pod string
 		watts   float64
@@ -196,8 +196,8 @@ func TestNVMLAlone(t *testing.T) {
 	}
 }
 
-// On a node with dcgm-exporter, NVML only reports processes. It reads them at other times than the
-// exporter's scrapes.
+// On a node with dcgm-exporter, the nvml receiver reports only processes. It reads the processes at
+// different times than the exporter is scraped.
 func TestNVMLNextToAnExporter(t *testing.T) {
 	simulated := dcgmsim.NewDefaultConfig()         // eight boards, including a shared and a partitioned one
 	simulated.SharedRows = dcgmsim.SharedRowsCopies // the exporter reports no processes
@@ -209,7 +209,7 @@ func TestNVMLNextToAnExporter(t *testing.T) {
 		server.Close()
 		exporter.Close()
 	})
-	boards := map[string]string{} // by the scenario that they simulate
+	boards := map[string]string{} // keyed by the scenario that each board simulates
 	var instances []string        // GPU_I_ID
 	for _, d := range simulation.Devices(0) {
 		boards[d.Scenario] = d.UUID

@@ -36,7 +36,8 @@ const (
 	gpu1 = "GPU-00000000-0000-0000-0000-000000000001"
 )
 
-// agent contains the permissions of an agent's pod. claims adds the permission to read claims.
+// agent contains the manifests that grant an agent its permissions. claims also grants permission
+// to read ResourceClaims.
 const (
 	agent = `
 apiVersion: v1
@@ -72,7 +73,7 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: NAMESPACE}]
 `
 )
 
-// jobs adds the permission to read Jobs to an agent's permissions.
+// jobs also grants an agent permission to read Jobs.
 const jobs = `
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -116,7 +117,7 @@ func newHost() *host {
 	return &host{componenttest.NewNopHost(), make(chan *componentstatus.Event, 100)}
 }
 
-// startProcessor creates a processor with a factory and starts it.
+// startProcessor creates a processor from the given factory and starts the processor.
 func startProcessor(t *testing.T, f processor.Factory, h component.Host, next consumer.Metrics, config map[string]any) processor.Metrics {
 	t.Helper()
 	cfg := f.CreateDefaultConfig()
@@ -129,13 +130,13 @@ func startProcessor(t *testing.T, f processor.Factory, h component.Host, next co
 	return p
 }
 
-// gpuK8s starts our processor as an agent on the node.
+// gpuK8s starts gpu_k8s as an agent on the default test node.
 func gpuK8s(t *testing.T, h component.Host, next consumer.Metrics, kubeConfig, socket string, claims bool) processor.Metrics {
 	t.Helper()
 	return gpuK8sOn(t, node, h, next, kubeConfig, socket, claims)
 }
 
-// gpuK8sOn starts our processor as an agent on a node with the given name.
+// gpuK8sOn starts gpu_k8s as an agent on the node with the given name.
 func gpuK8sOn(t *testing.T, name string, h component.Host, next consumer.Metrics, kubeConfig, socket string, claims bool) processor.Metrics {
 	t.Helper()
 	return startProcessor(t, gpuk8sprocessor.NewFactory(), h, next, map[string]any{
@@ -147,7 +148,8 @@ func gpuK8sOn(t *testing.T, name string, h component.Host, next consumer.Metrics
 	})
 }
 
-// scrape sends one sample of each board and returns the containers' power samples by board.
+// scrape sends one sample for each board and returns the resulting power samples of containers, by
+// board.
 func scrape(t *testing.T, p processor.Metrics, sink *consumertest.MetricsSink) map[string]map[string]any {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -200,8 +202,8 @@ func withNamespace(manifest, namespace string) string {
 	return strings.ReplaceAll(manifest, "NAMESPACE", namespace)
 }
 
-// A device plugin allocates one device, and a claim allocates another. An agent without permission
-// to read claims reports everything except the data that only claims contain.
+// One device is allocated by a device plugin, and another is allocated through a claim. An agent
+// without permission to read claims reports all data except what is only available from claims.
 func TestTheKubeletAndTheAPIServerTogetherDetermineTheHolders(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -243,7 +245,8 @@ func TestTheKubeletAndTheAPIServerTogetherDetermineTheHolders(t *testing.T) {
 	assert.Equal(t, componentstatus.StatusRecoverableError, e.Status())
 	assert.ErrorContains(t, e.Err(), "resourceclaims is forbidden")
 
-	// The name is immediately reused for another pod, for which the old UID must not be reported.
+	// The pod's name is immediately reused for another pod. The old pod's UID must not be reported
+	// for the new pod.
 	require.NoError(t, plane.Admin().CoreV1().Pods(namespace).Delete(t.Context(), "plugin", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	again := boundPod(namespace, "plugin", "")
 	plane.Create(t, again)
@@ -253,7 +256,8 @@ func TestTheKubeletAndTheAPIServerTogetherDetermineTheHolders(t *testing.T) {
 	}, patience, poll)
 }
 
-// If no kubelet responds, the API server reports what the scheduler allocated.
+// If the kubelet does not respond, holders are determined from the scheduler's allocations in the
+// API server.
 func TestClaimsAloneDetermineTheHolders(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.StartScheduler(t)
@@ -290,9 +294,9 @@ func TestClaimsAloneDetermineTheHolders(t *testing.T) {
 	assert.Empty(t, h.events, "all permissions are granted, and a socket that never existed is not an error")
 }
 
-// The API server is unavailable for a while. The known state is still used, and it is reported as
-// stale. Changes that were made in the meantime are reported soon after the API server is available
-// again.
+// While the API server is unavailable, gpu_k8s continues to use the last known state and reports
+// that the state is stale. Changes that are made during the outage are reported soon after the API
+// server is available again.
 func TestTheLastStateIsUsedDuringAnAPIServerOutage(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -329,8 +333,8 @@ func TestTheLastStateIsUsedDuringAnAPIServerOutage(t *testing.T) {
 	require.Eventually(t, func() bool { return scrape(t, p, sink)[gpu0][signal.K8sPodUID] == string(late.UID) }, patience, poll)
 }
 
-// The upstream processor finds our pods by UID, or by namespace and name without a UID. It does not
-// change the device series.
+// The upstream processor finds the pods that gpu_k8s reports by UID or, without a UID, by namespace
+// and name. The upstream processor does not change the device series.
 func TestTheUpstreamProcessorAddsOwnersAndLabelsAfterOurs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -365,7 +369,7 @@ func TestTheUpstreamProcessorAddsOwnersAndLabelsAfterOurs(t *testing.T) {
 			}},
 		},
 	})
-	// Our second processor cannot read from the API server, so it has no UIDs.
+	// The second gpu_k8s processor cannot read from the API server, so it cannot report UIDs.
 	withUIDs := gpuK8s(t, componenttest.NewNopHost(), upstream, kubeConfig, kubelet.Socket(), false)
 	held := scrape(t, withUIDs, sink)
 	subset(t, held[gpu0], map[string]any{signal.K8sPodUID: string(owned.UID), "k8s.statefulset.name": "train", "team": "vision"})

@@ -33,7 +33,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// acquired returns a cache for a real API server. The cache is released at the end of the test.
+// acquired returns a cache of a real API server's objects. The cache is released at the end of the
+// test.
 func acquired(t *testing.T, kubeconfig string, o kube.Options) *kube.Cache {
 	t.Helper()
 	o.Config = kube.Config{AuthType: kube.AuthKubeConfig, KubeConfig: kubeconfig}
@@ -43,13 +44,13 @@ func acquired(t *testing.T, kubeconfig string, o kube.Options) *kube.Cache {
 	return c
 }
 
-// reaches waits until a kind is in a phase.
+// reaches waits until the cache of the given kind is in the given phase.
 func reaches(t *testing.T, c *kube.Cache, k kube.Kind, phase kube.Phase) {
 	t.Helper()
 	require.Eventually(t, func() bool { return c.State(k).Phase == phase }, patience, poll)
 }
 
-// lines returns the log lines as level, kind, and state, sorted.
+// lines returns the level, kind, and state of each log entry, sorted.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -194,8 +195,8 @@ func TestAServiceAccountReadsWhatItsPermissionsAllow(t *testing.T) {
 	assert.Equal(t, kube.Forbidden, c.State(kube.ResourceClaims).Phase)
 }
 
-// The server also converts between API versions. Objects that were read in an old version must be
-// the same in the cache as in v1.
+// The API server converts objects between API versions. Objects that the cache reads in an old
+// version must equal the same objects read in v1.
 func TestEveryVersionOfTheAPIGivesTheSameObjects(t *testing.T) {
 	config := oldAPIServer(t)
 	admin, err := kubernetes.NewForConfig(config)
@@ -211,7 +212,7 @@ func TestEveryVersionOfTheAPIGivesTheSameObjects(t *testing.T) {
 		old[version] = c
 	}
 
-	// Later changes arrive through a watch.
+	// Later changes reach the cache through a watch.
 	_, err = admin.ResourceV1().ResourceClaims("default").Create(t.Context(), claimFor("default", "late"), metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(current.ResourceClaims()) == 2 }, patience, poll)
@@ -223,7 +224,7 @@ func TestEveryVersionOfTheAPIGivesTheSameObjects(t *testing.T) {
 	}
 }
 
-// oldAPIServer starts an API server that also serves the old versions.
+// oldAPIServer starts an API server that also serves the old versions of resource.k8s.io.
 func oldAPIServer(t *testing.T) *rest.Config {
 	t.Helper()
 	binaries := os.Getenv("OTELCOL_GPU_CONTROLPLANE")
@@ -241,7 +242,7 @@ func oldAPIServer(t *testing.T) *rest.Config {
 	return config
 }
 
-// dra contains the objects of resource.k8s.io in a cache.
+// dra contains a cache's resource.k8s.io objects.
 type dra struct {
 	slices    []*resourcev1.ResourceSlice
 	claims    []*resourcev1.ResourceClaim
@@ -249,8 +250,8 @@ type dra struct {
 	templates []*resourcev1.ResourceClaimTemplate
 }
 
-// readAs returns a cache of a server that appears to serve only one version, and the objects in the
-// cache.
+// readAs returns a cache that reads from a server that seems to serve only the given version of
+// resource.k8s.io, and the objects in the cache.
 func readAs(t *testing.T, client kubernetes.Interface, version string) (*kube.Cache, dra) {
 	t.Helper()
 	c := kube.NewCache(serving{client, "resource.k8s.io/" + version}, kube.Options{}, componenttest.NewNopTelemetrySettings())
@@ -269,7 +270,7 @@ func readAs(t *testing.T, client kubernetes.Interface, version string) (*kube.Ca
 	}
 }
 
-// objects returns the objects of a kind as a subscriber receives them.
+// objects returns the objects of the given kind that a subscriber of the cache receives.
 func objects[T any](c *kube.Cache, k kube.Kind) []T {
 	came := make(chan T)
 	defer c.SubscribeObjects(k, cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { came <- o.(T) }})()
@@ -280,7 +281,7 @@ func objects[T any](c *kube.Cache, k kube.Kind) []T {
 	return all
 }
 
-// serving is the client of a server that appears to serve only one version of resource.k8s.io.
+// serving is a Kubernetes client. Its server seems to serve only one version of resource.k8s.io.
 type serving struct {
 	kubernetes.Interface
 	groupVersion string
@@ -305,8 +306,8 @@ func (o onlyVersion) ServerResourcesForGroupVersionWithContext(
 	return o.DiscoveryInterfaces.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
 }
 
-// createAll creates an object of each kind of resource.k8s.io, with all fields that components
-// read.
+// createAll creates an object of each resource.k8s.io kind. The objects contain all fields that the
+// components read.
 func createAll(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	shared, yes := resource.MustParse("80Gi"), true

@@ -47,10 +47,10 @@ type chain struct {
 	mu      sync.Mutex
 	samples []pmetric.Metrics // what gpu_k8s sends to gpu_window
 
-	running []component.Component // in the order in which they were started
+	running []component.Component // in start order
 }
 
-// startChain starts the processors of an agent. socket is the path of the kubelet's socket.
+// startChain starts an agent's processors. The argument socket is the path of the kubelet's socket.
 func startChain(t *testing.T, kubeConfig, socket string) *chain {
 	t.Helper()
 	c := &chain{windows: &consumertest.MetricsSink{}}
@@ -101,7 +101,7 @@ func (c *chain) processor(t *testing.T, f processor.Factory, next consumer.Metri
 	return p
 }
 
-// receive starts a receiver that sends to the chain.
+// receive starts a receiver that sends its output to the chain.
 func (c *chain) receive(t *testing.T, f receiver.Factory, config map[string]any) {
 	t.Helper()
 	r, err := f.CreateMetrics(t.Context(), receivertest.NewNopSettings(f.Type()), configure(t, f.CreateDefaultConfig(), config), c.first)
@@ -109,8 +109,8 @@ func (c *chain) receive(t *testing.T, f receiver.Factory, config map[string]any)
 	c.start(t, r)
 }
 
-// stop stops the receivers and then the processors to which they send. It may be called more than
-// once.
+// stop shuts down the receivers, and then the processors that they send to. stop may be called more
+// than once.
 func (c *chain) stop(t *testing.T) {
 	t.Helper()
 	for _, running := range slices.Backward(c.running) {
@@ -119,15 +119,14 @@ func (c *chain) stop(t *testing.T) {
 	c.running = nil
 }
 
-// seen returns all samples received so far.
+// seen returns all samples that gpu_k8s has sent so far.
 func (c *chain) seen() []pmetric.Metrics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.samples)
 }
 
-// until waits until fits returns true for a received batch of samples, and returns the first
-// matching batch.
+// until waits for a batch of samples for which fits returns true, and returns that batch.
 func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool) pmetric.Metrics {
 	t.Helper()
 	var found pmetric.Metrics
@@ -142,13 +141,13 @@ func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool
 	return found
 }
 
-// machine is a fake machine with a stub of NVML and with proc and sys file systems.
+// machine is a fake machine with an NVML stub and fake /proc and /sys file systems.
 type machine struct {
 	*nvmltest.Stub
 }
 
-// newMachine creates a machine in the host's PID namespace, with an NVIDIA device and a stub of
-// NVML.
+// newMachine creates a machine with an NVIDIA device and an NVML stub. The receiver on this machine
+// is in the host's PID namespace.
 func newMachine(t *testing.T, script string) *machine {
 	t.Helper()
 	m := &machine{nvmltest.Build(t)}
@@ -167,8 +166,8 @@ func (m *machine) write(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// container puts a process into a container of a pod, in a cgroup with the name that the kubelet
-// uses.
+// container moves a process to a pod's container. The process's cgroup is named as the kubelet
+// names it.
 func (m *machine) container(t *testing.T, pid int, podUID, containerID string) {
 	t.Helper()
 	m.write(t, fmt.Sprintf("proc/%d/cgroup", pid), fmt.Sprintf(
@@ -176,13 +175,13 @@ func (m *machine) container(t *testing.T, pid int, podUID, containerID string) {
 		strings.ReplaceAll(podUID, "-", "_"), containerID))
 }
 
-// ofHost makes a process a host process.
+// ofHost moves a process to a cgroup that does not belong to a container.
 func (m *machine) ofHost(t *testing.T, pid int) {
 	t.Helper()
 	m.write(t, fmt.Sprintf("proc/%d/cgroup", pid), "0::/system.slice/monitoring.service\n")
 }
 
-// nvml starts the receiver on the machine.
+// nvml starts the nvml receiver on the given machine.
 func (c *chain) nvml(t *testing.T, m *machine, processesOnly bool) {
 	t.Helper()
 	c.receive(t, nvmlreceiver.NewFactory(), map[string]any{
@@ -191,7 +190,7 @@ func (c *chain) nvml(t *testing.T, m *machine, processesOnly bool) {
 	})
 }
 
-// point is a number point.
+// point is a data point with a numeric value.
 type point struct {
 	metric, scope string
 	time          pcommon.Timestamp
@@ -223,7 +222,8 @@ func pointsOf(t *testing.T, md pmetric.Metrics) []point {
 	return all
 }
 
-// find returns the points of a metric with the given attributes, as pairs of name and value.
+// find returns the points of metric m that have the given attributes. pairs contains the names and
+// values of the attributes alternately.
 func find(got []point, m *signal.Metric, pairs ...string) []point {
 	var found []point
 	for i := range got {
@@ -238,7 +238,8 @@ func find(got []point, m *signal.Metric, pairs ...string) []point {
 	return found
 }
 
-// one returns the value of the only point that find returns.
+// one returns the value of the point that matches the given metric and attributes. It fails unless
+// exactly one point matches.
 func one(t *testing.T, got []point, m *signal.Metric, pairs ...string) float64 {
 	t.Helper()
 	found := find(got, m, pairs...)
@@ -246,8 +247,8 @@ func one(t *testing.T, got []point, m *signal.Metric, pairs ...string) float64 {
 	return found[0].value
 }
 
-// series returns the identity of a point's series. It omits the host name, because components may
-// set it differently.
+// series returns the identity of the point's series. The identity does not include the host name,
+// because components may set different host names.
 func (p *point) series() string {
 	var parts []string
 	for k, v := range p.resource {
@@ -264,7 +265,7 @@ func (p *point) series() string {
 	return p.metric + "{" + strings.Join(parts, ", ") + "}"
 }
 
-// checkSamples checks the properties that the samples of every chain must have.
+// checkSamples checks properties that the samples of every chain must have.
 func checkSamples(t *testing.T, batches []pmetric.Metrics) {
 	t.Helper()
 	scopes := map[string]string{}
@@ -285,8 +286,8 @@ func checkSamples(t *testing.T, batches []pmetric.Metrics) {
 	}
 }
 
-// checkConservation checks that the power of every measured board in a batch equals the sum of its
-// parts.
+// checkConservation checks that, for every board with measured power, the board's power equals the
+// sum of the attributed power.
 func checkConservation(t *testing.T, got []point) {
 	t.Helper()
 	for _, measured := range find(got, signal.HwPower, signal.K8sPodName, "") {
@@ -303,8 +304,8 @@ func checkConservation(t *testing.T, got []point) {
 	}
 }
 
-// checkAccelerators checks that every holder of a device has cAdvisor's metrics for the device, and
-// returns the number of these metrics.
+// checkAccelerators checks that cAdvisor's accelerator metrics exist for every holder of a device,
+// and returns how many it found.
 func checkAccelerators(t *testing.T, all []point) int {
 	t.Helper()
 	total := 0
@@ -342,7 +343,7 @@ func checkAccelerators(t *testing.T, all []point) int {
 	return total
 }
 
-// checkWindows checks the output of gpu_window for the samples, and returns it.
+// checkWindows checks that gpu_window's output matches the samples, and returns that output.
 func checkWindows(t *testing.T, c *chain) []point {
 	t.Helper()
 	c.stop(t) // without a storage extension, partial windows are sent at shutdown

@@ -26,24 +26,25 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// These device classes are in addition to the class for NVIDIA's full GPUs. The classes of the
-// other vendors have the names of their drivers.
+// These device classes exist in addition to the class for NVIDIA's full GPUs. For the other
+// vendors, the class has the same name as the driver.
 const (
 	migClass    = "mig.nvidia.com"
 	fabricClass = "fabric.nvidia.com"
 	extended    = "nvidia.com/gpu"
 
-	// attached and broken are conditions of devices behind a fabric. The scheduler binds a pod after
-	// its devices are attached. It deallocates broken devices.
+	// attached and broken are the types of conditions that a driver sets on devices behind a
+	// fabric. The scheduler binds a pod only after the pod's devices are attached. If a device is
+	// broken, the scheduler deallocates it.
 	attached = "Attached"
 	broken   = "Broken"
 
-	// monitor is the name prefix of the pods with administrative access. Without permission to read
-	// claims, only these names show that the pods do not hold the devices.
+	// monitor is the name prefix of pods with administrative access. Without permission to read
+	// claims, only the prefix indicates that such pods do not hold devices.
 	monitor = "nvidia-dcgm-exporter-dra-"
 )
 
-// situations lists the situations that must all occur in the history.
+// situations lists the situations that must occur at least once in the history.
 var situations = []string{
 	"NVIDIA", "AMD", "Intel", "share", "partition", "board without partitions", "unknown holders", "several holders",
 	"administrative access", "extended resource", "template", "claim of a PodGroup", "stranger", "several pods",
@@ -52,19 +53,20 @@ var situations = []string{
 	"node left", "pod of a previous node",
 }
 
-// claimCluster is a cluster in which nodes join and leave, pods with claims are created and deleted,
-// and devices are tainted. The test acts as the kubelets, the drivers and the controllers.
+// claimCluster is a cluster in which nodes join and leave, pods with claims are created and
+// deleted, and devices are tainted. The test itself acts as the kubelets, the drivers, and the
+// controllers.
 type claimCluster struct {
 	t         *testing.T
 	plane     *controlplane.Plane
 	namespace string
 	random    *rand.Rand
-	deck      []string // the next events
-	rules     int      // how many DeviceTaintRules there have been
+	deck      []string // the upcoming events
+	rules     int      // number of DeviceTaintRules created so far
 	serial    int
 	nodes     []*claimNode
-	waited    map[types.UID]bool // the pods that waited for their devices
-	seen      map[string]int     // how often each situation was seen
+	waited    map[types.UID]bool // pods that had to wait for their devices
+	seen      map[string]int     // how often each situation occurred
 }
 
 func newClaim(namespace, name string, admin bool) *resourcev1.ResourceClaim {
@@ -78,7 +80,8 @@ func newClaim(namespace, name string, admin bool) *resourcev1.ResourceClaim {
 	}
 }
 
-// newClaimCluster creates the classes. Only the namespace may have administrative access.
+// newClaimCluster creates the device classes. Pods in the given namespace may have administrative
+// access.
 func newClaimCluster(t *testing.T, plane *controlplane.Plane, namespace string) *claimCluster {
 	t.Helper()
 	_, err := plane.Admin().CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType,
@@ -109,7 +112,7 @@ func (c *claimCluster) pods() []corev1.Pod {
 	return list.Items
 }
 
-// claims returns the claims by name.
+// claims returns all claims in the namespace, by name.
 func (c *claimCluster) claims() map[string]*resourcev1.ResourceClaim {
 	list, err := c.plane.Admin().ResourceV1().ResourceClaims(c.namespace).List(c.t.Context(), metav1.ListOptions{})
 	require.NoError(c.t, err)
@@ -120,7 +123,7 @@ func (c *claimCluster) claims() map[string]*resourcev1.ResourceClaim {
 	return claims
 }
 
-// claimOf returns the name of a pod's claim, or "" if the pod has none yet.
+// claimOf returns the name of a pod's claim, or "" if the pod does not have a claim yet.
 func claimOf(p *corev1.Pod) string {
 	switch {
 	case p.Status.ExtendedResourceClaimStatus != nil:
@@ -136,7 +139,7 @@ func claimOf(p *corev1.Pod) string {
 	return ""
 }
 
-// groupOf returns the name of a pod's PodGroup, or "".
+// groupOf returns the name of a pod's PodGroup, or "" if the pod is not in a PodGroup.
 func groupOf(p *corev1.Pod) string {
 	if p.Spec.SchedulingGroup == nil {
 		return ""
@@ -144,7 +147,7 @@ func groupOf(p *corev1.Pod) string {
 	return *p.Spec.SchedulingGroup.PodGroupName
 }
 
-// isReservedFor reports whether a claim is reserved for a pod or for its PodGroup.
+// isReservedFor reports whether a claim is reserved for the given pod or for that pod's PodGroup.
 func isReservedFor(claim *resourcev1.ResourceClaim, p *corev1.Pod) bool {
 	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
 		return r.UID == p.UID || r.Resource == "podgroups" && r.Name == groupOf(p)
@@ -159,15 +162,15 @@ func requestOf(claim *resourcev1.ResourceClaim) *resourcev1.ExactDeviceRequest {
 	return claim.Spec.Devices.Requests[0].Exactly
 }
 
-// events lists the events of a history. All entries occur equally often, so an event that is listed
-// twice occurs twice as often. The last entries create pods with claims.
+// events lists the events that can occur in a history. All entries occur equally often, so an event
+// that is listed twice occurs twice as often. The entries after "break" create pods with claims.
 var events = []string{
 	"delete", "delete", "restart", "rule", "rule", "taint", "collect", "attach", "attach", "break",
 	"administrative access", "existing claim", "stranger", "extended resource", "template", "group",
 	migClass, migClass, fabricClass, fabricClass, dratest.AMD, dratest.Intel, controlplane.NVIDIADriver, "two devices",
 }
 
-// change draws an event and applies it.
+// change draws a random event and applies it to the cluster.
 func (c *claimCluster) change() {
 	if len(c.deck) == 0 {
 		c.deck = slices.Clone(events)
@@ -209,8 +212,8 @@ func tolerateAll() []resourcev1.DeviceToleration {
 	return []resourcev1.DeviceToleration{{Operator: resourcev1.DeviceTolerationOpExists}}
 }
 
-// create creates the pods of an event and, if needed, their claim. An event with the name of a device
-// class creates a pod with a claim of that class.
+// create creates the pods for an event and, if needed, their claim. If the event is the name of a
+// device class, create creates a pod with a claim for a device of that class.
 func (c *claimCluster) create(event, name string) {
 	pod := boundPod(c.namespace, name, "claim-"+strconv.Itoa(c.serial))
 	claim := newClaim(c.namespace, "claim-"+strconv.Itoa(c.serial), event == "administrative access")
@@ -225,14 +228,15 @@ func (c *claimCluster) create(event, name string) {
 		request.Count = 2
 	case "administrative access":
 		request.Tolerations = tolerateAll()
-		// Exclude devices behind a fabric, because these pods would also have to wait for them.
+		// Exclude devices behind a fabric, because the scheduler does not bind a pod until these
+		// devices are attached.
 		request.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `!("fabric" in device.attributes["gpu.nvidia.com"])`}}}
 		pod.Name = fmt.Sprintf(monitor+"%05d", c.serial)
 	case "existing claim", "stranger":
 		if existing := c.existing(event == "stranger"); existing != nil {
 			*pod.Spec.ResourceClaims[0].ResourceClaimName = existing.Name
 			if event == "stranger" {
-				pod.Spec.NodeName = allocation(existing)[0].Pool // without the scheduler
+				pod.Spec.NodeName = allocation(existing)[0].Pool // bind the pod without the scheduler
 			}
 			c.plane.Create(c.t, pod)
 			return
@@ -266,8 +270,9 @@ func (c *claimCluster) create(event, name string) {
 	c.plane.Create(c.t, pod)
 }
 
-// existing returns a claim that another pod can use, or nil. If ofGroup is true, the claim is reserved
-// for a PodGroup and its node has joined. Otherwise, the claim is not reserved for a PodGroup.
+// existing returns a claim that another pod can reference, or nil if there is none. If ofGroup is
+// true, existing returns a claim that is reserved for a PodGroup and whose devices are on a node in
+// the cluster. Otherwise, it returns a claim that is not reserved for a PodGroup.
 func (c *claimCluster) existing(ofGroup bool) *resourcev1.ResourceClaim {
 	for _, claim := range c.claims() {
 		if isExtended(claim) || requestOf(claim).AdminAccess != nil || len(claim.OwnerReferences) > 0 {
@@ -284,7 +289,8 @@ func (c *claimCluster) existing(ofGroup bool) *resourcev1.ResourceClaim {
 	return nil
 }
 
-// changeRules adds a DeviceTaintRule for one device, or removes all rules.
+// changeRules adds a DeviceTaintRule for one device, or deletes all DeviceTaintRules if there are
+// too many.
 func (c *claimCluster) changeRules() {
 	rules := c.plane.Admin().ResourceV1beta2().DeviceTaintRules()
 	present, err := rules.List(c.t.Context(), metav1.ListOptions{})
@@ -327,7 +333,8 @@ func (c *claimCluster) addRule(pool, device string, effect resourcev1beta2.Devic
 	}
 }
 
-// intolerant returns the devices in a pool that are allocated to a claim without tolerations.
+// intolerant returns the devices in the given pool that are allocated to the claim for requests
+// without tolerations.
 func intolerant(claim *resourcev1.ResourceClaim, pool string) (devices []string) {
 	for _, r := range allocation(claim) {
 		if r.Pool == pool && len(r.Tolerations) == 0 {
@@ -344,7 +351,8 @@ func allocation(claim *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAlloc
 	return claim.Status.Allocation.Devices.Results
 }
 
-// evict adds a DeviceTaintRule with the effect NoExecute for a device that a pod uses.
+// evict adds a DeviceTaintRule with the effect NoExecute for a device that is used by a pod without
+// tolerations.
 func (c *claimCluster) evict() {
 	claims := c.claims()
 	for _, p := range c.pods() {
@@ -355,7 +363,8 @@ func (c *claimCluster) evict() {
 	}
 }
 
-// updateClaim changes a claim and its status, which the scheduler also updates.
+// updateClaim changes a claim's status. It retries on conflicts, because the scheduler also updates
+// the status.
 func (c *claimCluster) updateClaim(name string, change func(*resourcev1.ResourceClaim)) {
 	claims := c.plane.Admin().ResourceV1().ResourceClaims(c.namespace)
 	require.NoError(c.t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -369,8 +378,9 @@ func (c *claimCluster) updateClaim(name string, change func(*resourcev1.Resource
 	}))
 }
 
-// report sets a condition of the devices for which pods wait, as their driver does. It sets attached
-// for the devices of all claims, and broken for the devices of one claim.
+// report acts as the driver and sets a condition on devices that pods are waiting for. The
+// condition attached is set on the devices of all claims, and the condition broken is set on the
+// devices of a single claim.
 func (c *claimCluster) report(condition string) {
 	for name, claim := range c.claims() {
 		if len(claim.Status.Devices) > 0 || !binds(claim) {
@@ -392,13 +402,13 @@ func (c *claimCluster) report(condition string) {
 	}
 }
 
-// binds reports whether a device of a claim has binding conditions.
+// binds reports whether any device that is allocated to a claim has binding conditions.
 func binds(claim *resourcev1.ResourceClaim) bool {
 	return slices.ContainsFunc(allocation(claim), func(r resourcev1.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// delete removes a pod from the kubelet's list and then deletes it. The claim controller handles the
-// deletion immediately or later.
+// delete removes a pod from the kubelet's list and then deletes the pod. Usually, delete also calls
+// collect, which acts as the claim controller. Otherwise, collect is called later.
 func (c *claimCluster) delete(pod *corev1.Pod) {
 	for _, n := range c.nodes {
 		n.list(slices.DeleteFunc(n.listed, func(r kube.ContainerResources) bool { return r.Pod == pod.Name }))
@@ -409,11 +419,12 @@ func (c *claimCluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// collect removes the reservations for deleted pods. It also removes those for PodGroups without
-// pods, as if these PodGroups were deleted. It deletes claims that deleted pods own. For each other
-// claim without pods, it randomly deletes the claim, deallocates it, or keeps its allocation.
+// collect removes claims' reservations for deleted pods and for PodGroups without pods, as if these
+// PodGroups had been deleted. collect also deletes all claims that were owned by deleted pods. For
+// any other claim without pods, collect makes a random choice: it deletes the claim, deallocates
+// the claim's devices, or keeps the allocation.
 func (c *claimCluster) collect() {
-	consumers, used := map[string]bool{}, map[string]bool{} // consumers by UID or PodGroup name, and used claims by name
+	consumers, used := map[string]bool{}, map[string]bool{} // consumers are keyed by UID or PodGroup name, used claims by name
 	for _, p := range c.pods() {
 		consumers[string(p.UID)], consumers[groupOf(&p)], used[claimOf(&p)] = true, true, true
 	}
@@ -444,8 +455,8 @@ func (c *claimCluster) collect() {
 	}
 }
 
-// settle waits until the scheduler has tried to schedule every pod. After that, each pod has a node,
-// waits for its devices, or is unschedulable.
+// settle waits until the scheduler has tried to schedule every pod. When settle returns, each pod
+// is bound to a node, is waiting for its devices, or is unschedulable.
 func (c *claimCluster) settle() {
 	require.Eventually(c.t, func() bool {
 		claims := c.claims()
@@ -460,9 +471,10 @@ func (c *claimCluster) settle() {
 	}, patience, poll)
 }
 
-// Every second of each device is charged to exactly the holders in the scheduler's allocations,
-// with and without a kubelet, and with and without permission to read claims. The reported numbers
-// of claims and devices equal the numbers in the API.
+// Every second of each device's time is charged to exactly those pods that hold the device
+// according to the scheduler's allocations. The result is the same with and without a kubelet, and
+// with and without permission to read claims. The reported numbers of claims and devices equal the
+// numbers in the API server.
 func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	plane := controlplane.Start(t)
 	scheduler := plane.StartScheduler(t)
@@ -483,7 +495,7 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	}
 	c.join(first, node, kubeConfig)
 	c.join(second, node+"-2", kubeConfig)
-	for range 2 { // a kubelet that lists nothing may not support DRA
+	for range 2 { // check before the kubelet lists any devices; it might not support DRA
 		c.check(scheduler, counted)
 	}
 	for range 10 {
@@ -497,7 +509,8 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	c.join(second, node+"-2", kubeConfig)
 	c.leave(first)
 	c.join(first, node+"-renamed", kubeConfig)
-	// The scheduler decides which situations occur when.
+	// Run more steps until all situations have occurred, because when they occur depends on the
+	// scheduler.
 	for n := 0; n < 10 || n < 60 && len(c.missing()) > 0; n++ {
 		step()
 	}
@@ -507,18 +520,18 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	}
 }
 
-// missing returns the situations that have not occurred yet.
+// missing returns the situations that have not yet occurred.
 func (c *claimCluster) missing() []string {
 	return slices.DeleteFunc(slices.Clone(situations), func(what string) bool { return c.seen[what] > 0 })
 }
 
-// check pauses the scheduler and compares what each observer reports with the cluster's objects. It
-// also charges the time since the previous check.
+// check pauses the scheduler and compares each observer's output with the objects in the API
+// server. check also charges the time since the previous check.
 func (c *claimCluster) check(scheduler *processtest.Process, counted *replica) {
 	require.NoError(c.t, scheduler.Cmd.Process.Signal(syscall.SIGSTOP))
 	defer func() { require.NoError(c.t, scheduler.Cmd.Process.Signal(syscall.SIGCONT)) }()
 	look := func() map[string]float64 {
-		truth := c.look() // read again each time, because earlier requests from the scheduler may still arrive
+		truth := c.look() // reread on every attempt, because the API server may still be processing requests from the scheduler
 		for _, n := range c.nodes {
 			n.list(n.listed)
 		}
@@ -529,7 +542,8 @@ func (c *claimCluster) check(scheduler *processtest.Process, counted *replica) {
 			var want, got map[string][]dratest.Holder
 			if !assert.Eventually(c.t, func() bool {
 				look()
-				// The time of another cluster's boards is charged separately.
+				// The samples use another cluster name, so they do not affect the time charged for
+				// this cluster's boards.
 				want, got = holdersIn(n.verdicts(sources)), holders(o.process(c.t, n.telemetry("probe", time.Now())))
 				return assert.ObjectsAreEqual(want, got)
 			}, patience, poll) {

@@ -28,32 +28,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// partitions maps the partitions of gpu-1 to their numbers of memory slices. The board has seven slices.
+// partitions maps each partition of gpu-1 to its number of slices. The board has seven slices.
 var partitions = map[string]int64{"gpu-1-mig-4g40gb-0-0": 4, "gpu-1-mig-3g40gb-0-4": 3}
 
-// claimNode is a node with its boards. gpu-0 is allocated as a whole. gpu-1 is allocated as a whole or
-// in partitions, which exist only while they are allocated. Several claims can have shares of gpu-2.
-// gpu-3 is behind a fabric, and its driver must attach it.
+// claimNode is a node with four NVIDIA boards and other vendors' cards. gpu-0 is always allocated
+// as a whole. gpu-1 is allocated as a whole or in partitions, which exist only while they are
+// allocated. gpu-2 can be shared by several claims. gpu-3 is behind a fabric and must be attached
+// by its driver.
 type claimNode struct {
-	boards    [4]string         // the hw.id of each board of NVIDIA
-	others    map[string]string // the hw.id of the card of each other driver
+	boards    [4]string         // the hw.id of each NVIDIA board
+	others    map[string]string // the hw.id of the other vendors' cards, by driver
 	name      string
 	joined    bool
-	tainted   bool           // the drivers publish taints for gpu-0 and for the cards
-	published int64          // the generation of its pools
-	instances map[string]int // the number of the instance of each allocated partition
-	next      int            // the number of the next instance
+	tainted   bool           // whether the drivers publish taints for gpu-0 and for the cards
+	published int64          // the generation of the node's pools
+	instances map[string]int // the instance number of each allocated partition
+	next      int            // the next instance number
 	kubelet   *kubelettest.Kubelet
 	observers map[string]*claimObserver
 
-	// The method look sets the following fields.
+	// The following fields are set by the method look.
 
-	// listed is what the kubelet lists, including administrative access.
+	// listed contains the entries that the kubelet lists, including those with administrative
+	// access.
 	listed []kube.ContainerResources
-	// nvidia is true if the kubelet lists devices of NVIDIA.
+	// nvidia is true if the kubelet lists NVIDIA devices.
 	nvidia bool
-	// devices contains the holders of each device in telemetry. Telemetry does not identify the
-	// devices of other vendors.
+	// devices contains the expected holders of each device in the telemetry. The holders of other
+	// vendors' devices are unknown, because the telemetry does not identify these devices.
 	devices map[string]dratest.Verdict
 }
 
@@ -69,14 +71,14 @@ func newClaimNode(t *testing.T, number int) *claimNode {
 	return n
 }
 
-// list sets what the kubelet lists.
+// list sets the entries that the kubelet lists.
 func (n *claimNode) list(resources []kube.ContainerResources) {
 	n.listed = resources
 	n.kubelet.Set(resources...)
 }
 
-// join adds a node with the given name, and starts its observers. Pods and claims of an earlier
-// node with this name may still be in the API.
+// join adds node n to the cluster under the given name and starts its observers. Pods and claims of
+// an earlier node with the same name may still exist in the API server.
 func (c *claimCluster) join(n *claimNode, name, kubeConfig string) {
 	n.name, n.joined, n.instances = name, true, map[string]int{}
 	c.plane.CreateNode(c.t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -88,7 +90,7 @@ func (c *claimCluster) join(n *claimNode, name, kubeConfig string) {
 	}
 }
 
-// leave removes a node and its slices.
+// leave removes a node and its ResourceSlices from the cluster.
 func (c *claimCluster) leave(n *claimNode) {
 	c.seen["node left"]++
 	n.joined, n.observers = false, nil
@@ -101,7 +103,7 @@ func (c *claimCluster) withdraw(n *claimNode) {
 		metav1.ListOptions{FieldSelector: resourcev1.ResourceSliceSelectorNodeName + "=" + n.name}))
 }
 
-// publish replaces the slices of a node.
+// publish replaces a node's ResourceSlices.
 func (c *claimCluster) publish(n *claimNode) {
 	c.withdraw(n)
 	n.published++
@@ -151,7 +153,7 @@ func (c *claimCluster) publish(n *claimNode) {
 
 func profile(partition string) string { return fmt.Sprintf("%dg.40gb", partitions[partition]) }
 
-// id returns the hw.id of a device of the node.
+// id returns the hw.id of one of the node's devices.
 func (n *claimNode) id(driver, device string) string {
 	if number, exists := n.instances[device]; exists {
 		return fmt.Sprint(n.boards[1], "/gi", number)
@@ -166,8 +168,9 @@ func (n *claimNode) id(driver, device string) string {
 	return n.boards[i]
 }
 
-// look reads the objects in the API. From them, it determines what the kubelets list and which
-// containers hold the devices. It returns the expected values of gpu_cluster that are not zero.
+// look reads the objects from the API server and derives from them which entries the kubelets list
+// and which containers hold devices. It returns the values that gpu_cluster is expected to report,
+// except those that are zero.
 func (c *claimCluster) look() map[string]float64 {
 	claims, pods := c.claims(), c.pods()
 	for _, n := range c.nodes {
@@ -223,7 +226,8 @@ func (n *claimNode) look(c *claimCluster, claims map[string]*resourcev1.Resource
 	}
 }
 
-// lookForInstances creates the instances of allocated partitions and deletes the other instances.
+// lookForInstances creates instances for newly allocated partitions and deletes the instances of
+// partitions that are no longer allocated.
 func (n *claimNode) lookForInstances(claims map[string]*resourcev1.ResourceClaim) {
 	allocated := map[string]bool{}
 	for _, claim := range claims {
@@ -249,7 +253,7 @@ func sorted(holders []dratest.Holder) []dratest.Holder {
 	return slices.Compact(holders)
 }
 
-// recordSituations records the situations that the objects show.
+// recordSituations records which situations currently occur, according to the claims and pods.
 func (c *claimCluster) recordSituations(claims map[string]*resourcev1.ResourceClaim, pods []corev1.Pod) {
 	uids, joined := map[string]bool{}, map[string]*claimNode{}
 	see := func(present bool, situation string) {
@@ -307,13 +311,14 @@ func (c *claimCluster) recordSituations(claims map[string]*resourcev1.ResourceCl
 	}
 }
 
-// count returns three kinds of values: the numbers of claims and of their devices by class and state,
-// the devices of each pod, and the devices in slices with their taints from drivers and rules. It does
-// not count claims for extended resources or devices with administrative access.
+// count returns the expected numbers of claims and requested devices by class and state, the
+// devices of each pod, the number of devices in ResourceSlices, and the devices' taints from
+// drivers and rules. count ignores claims for extended resources and devices with administrative
+// access.
 func (c *claimCluster) count(claims map[string]*resourcev1.ResourceClaim, pods []corev1.Pod) map[string]float64 {
 	counts := map[string]float64{}
-	boards := map[string]string{}   // the hw.id of the boards by pool and device
-	unnamed := map[string]float64{} // the number of devices without a hw.id, by pool and device
+	boards := map[string]string{}   // the hw.id of each board, by pool and device
+	unnamed := map[string]float64{} // number of devices without an hw.id, by pool and device
 	for _, n := range c.nodes {
 		if n.joined {
 			counts["k8s.resourceslice.devices"] += float64(len(n.boards) + len(partitions) + len(n.others))
@@ -376,13 +381,14 @@ func (c *claimCluster) count(claims map[string]*resourcev1.ResourceClaim, pods [
 	return counts
 }
 
-// ruleTaint is a taint of a device, which is written as pool/device.
+// ruleTaint is a taint that a DeviceTaintRule sets. device has the form pool/device.
 type ruleTaint struct {
 	device string
 	effect resourcev1beta2.DeviceTaintEffect
 }
 
-// ruleTaints returns the taints of DeviceTaintRules. Several rules can set the same taint.
+// ruleTaints returns the distinct taints of all DeviceTaintRules. More than one rule can set the
+// same taint.
 func (c *claimCluster) ruleTaints() map[ruleTaint]bool {
 	rules, err := c.plane.Admin().ResourceV1beta2().DeviceTaintRules().List(c.t.Context(), metav1.ListOptions{})
 	require.NoError(c.t, err)
@@ -394,8 +400,8 @@ func (c *claimCluster) ruleTaints() map[ruleTaint]bool {
 	return taints
 }
 
-// counts returns only the values that [claimCluster.count] computes, from all values of
-// gpu_cluster.
+// counts returns those values from gpu_cluster that [claimCluster.count] also computes, except
+// those that are zero.
 func counts(values map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for key, v := range values {
@@ -410,8 +416,9 @@ func counts(values map[string]float64) map[string]float64 {
 	return out
 }
 
-// verdicts returns the holders that an observer must report. If the kubelet lists no NVIDIA device,
-// it may not support DRA, so its list proves nothing.
+// verdicts returns the holders that an observer with the given sources must report. If the kubelet
+// lists no NVIDIA devices, it might not support DRA, so an observer that uses only the kubelet
+// cannot know the holders.
 func (n *claimNode) verdicts(sources string) map[string]dratest.Verdict {
 	if sources != "kubelet" || n.nvidia {
 		return n.devices
@@ -423,7 +430,7 @@ func (n *claimNode) verdicts(sources string) map[string]dratest.Verdict {
 	return unknown
 }
 
-// holdersIn returns the holders of the devices whose holders are known.
+// holdersIn returns the holders in verdicts. It omits devices whose holders are unknown.
 func holdersIn(verdicts map[string]dratest.Verdict) map[string][]dratest.Holder {
 	out := map[string][]dratest.Holder{}
 	for id, v := range verdicts {
@@ -442,8 +449,8 @@ func (n *claimNode) allBoards() []string {
 	return all
 }
 
-// telemetry returns one sample of each device of the node. The exporter labels partitions with their
-// DRA devices.
+// telemetry returns one sample for each device on the node. The samples of partitions have
+// attributes that identify the DRA device.
 func (n *claimNode) telemetry(cluster string, now time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -478,12 +485,12 @@ func (n *claimNode) telemetry(cluster string, now time.Time) pmetric.Metrics {
 	return md
 }
 
-// claimObserver is a running processor. want contains the seconds that it must charge, and got contains
-// the seconds that it has charged.
+// claimObserver is a running gpu_k8s processor. want contains the seconds that the processor must
+// charge, and got contains the seconds that the processor has charged.
 type claimObserver struct {
 	processor processor.Metrics
 	sink      *consumertest.MetricsSink
-	last      time.Time // of the last sample
+	last      time.Time // time of the last sample
 	want      *dratest.Charged
 	got       *dratest.Counters
 }
@@ -495,7 +502,7 @@ func observe(t *testing.T, node, kubeConfig, socket string, claims bool) *claimO
 	return o
 }
 
-// process returns the processor's output.
+// process sends telemetry to the processor and returns the processor's output.
 func (o *claimObserver) process(t *testing.T, telemetry pmetric.Metrics) pmetric.Metrics {
 	t.Helper()
 	o.sink.Reset()
@@ -504,15 +511,15 @@ func (o *claimObserver) process(t *testing.T, telemetry pmetric.Metrics) pmetric
 	return o.sink.AllMetrics()[0]
 }
 
-// charge sends a sample of each device, which ends the interval since the previous sample. It then
-// checks the seconds of all intervals so far.
+// charge sends a sample for each device, which ends the interval since the previous sample. charge
+// then checks the seconds charged for all intervals so far.
 func (o *claimObserver) charge(t *testing.T, n *claimNode, verdicts map[string]dratest.Verdict, sources string) {
 	t.Helper()
 	now := time.Now()
 	md := o.process(t, n.telemetry("cluster", now))
 	require.Equal(t, holdersIn(verdicts), holders(md), "node %s, observed by %s", n.name, sources)
-	if !o.last.IsZero() { // the first sample ends no interval
-		// Points have the time since the epoch in nanoseconds.
+	if !o.last.IsZero() { // the first sample does not end an interval
+		// Use UnixNano, because points are timestamped in nanoseconds since the epoch.
 		o.want.Charge(verdicts, n.allBoards(), time.Duration(now.UnixNano()-o.last.UnixNano()))
 	}
 	o.last = now
@@ -520,8 +527,8 @@ func (o *claimObserver) charge(t *testing.T, n *claimNode, verdicts map[string]d
 	require.Empty(t, o.want.Differences(&o.got.Charged), "node %s, observed by %s", n.name, sources)
 }
 
-// holders returns the holders of each device. It omits devices with unknown holders and boards with
-// instances.
+// holders returns the holders that a batch reports for each device. It omits devices with unknown
+// holders, and boards that have instances.
 func holders(md pmetric.Metrics) map[string][]dratest.Holder {
 	held, partitioned := map[string][]dratest.Holder{}, map[string]bool{}
 	text := func(attributes pcommon.Map, key string) string {

@@ -29,7 +29,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// exporter serves one GPU on a local address.
+// exporter serves the metrics of one GPU on a local address.
 func exporter(t *testing.T, address, uuid string) *url.URL {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
@@ -47,7 +47,7 @@ func exporter(t *testing.T, address, uuid string) *url.URL {
 	return u
 }
 
-// run creates an exporter pod and sets its address, as the kubelet does.
+// run creates an exporter pod and sets the pod's IP address, as the kubelet would.
 func run(t *testing.T, plane *controlplane.Plane, namespace, name, node string, labels map[string]string, at *url.URL) {
 	t.Helper()
 	address := netip.MustParseAddrPort(at.Host)
@@ -66,8 +66,8 @@ func run(t *testing.T, plane *controlplane.Plane, namespace, name, node string, 
 	require.NoError(t, err)
 }
 
-// pipeline starts the receiver followed by the synthesizer and returns every batch that the
-// synthesizer sends.
+// pipeline starts the dcgm receiver and gpu_synthesizer, and returns a channel that delivers every
+// batch that gpu_synthesizer sends.
 func pipeline(t *testing.T, discovery map[string]any) <-chan pmetric.Metrics {
 	t.Helper()
 	batches, stop := make(chan pmetric.Metrics), make(chan struct{})
@@ -100,8 +100,9 @@ func pipeline(t *testing.T, discovery map[string]any) <-chan pmetric.Metrics {
 	return batches
 }
 
-// devicesReach waits until each device in want has been received from its node. The test fails if
-// one of them is received from another node, or if a device in the list named never is received.
+// devicesReach waits until each device in want has been received from the expected node. The test
+// fails if a device in want is received from another node, or if a device listed in the argument
+// never is received.
 func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]string, never ...string) {
 	t.Helper()
 	timeout := time.NewTimer(patience)
@@ -123,7 +124,7 @@ func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]
 	}
 }
 
-// devices returns the devices of a batch, each with its node.
+// devices maps each device in a batch to the device's node.
 func devices(md pmetric.Metrics) map[string]string {
 	found := map[string]string{}
 	for _, rm := range md.ResourceMetrics().All() {
@@ -140,7 +141,7 @@ func devices(md pmetric.Metrics) map[string]string {
 	return found
 }
 
-// downAt waits for a failed scrape of a URL.
+// downAt waits until a scrape of the given URL fails.
 func downAt(t *testing.T, batches <-chan pmetric.Metrics, text string) {
 	t.Helper()
 	timeout := time.NewTimer(patience)
@@ -177,7 +178,7 @@ func TestAnAgentFollowsTheExporterOfItsNode(t *testing.T) {
 	run(t, plane, namespace, "a-workload", "node-1", map[string]string{"app": "train"}, other)
 	run(t, plane, namespace, "on-another-node", "node-2", byOperator, other)
 
-	// These are the permissions that the README documents.
+	// Grant the permissions that the README documents.
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent"}})
 	plane.Create(t, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "discoverytest"},

@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// Kubernetes Events about a GPU are attached to its pod and its node as soon as the service account
-// has permission to write Events.
+// Kubernetes Events about a GPU are created for the GPU's pod and node as soon as the service
+// account is permitted to write Events.
 func TestKubernetesEventsAreAttachedToThePodAndTheNode(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

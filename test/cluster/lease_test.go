@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/controlplane"
 )
 
-// elected takes part in an election and stores its latest term.
+// elected participates in a leader election and records its most recent term as the leader.
 type elected struct {
 	stop func()
 	term atomic.Pointer[lease.Term]
@@ -37,7 +37,7 @@ func (e *elected) current() *lease.Term { return e.term.Load() }
 
 func (e *elected) leads() bool { return e.current().IsLeading() }
 
-// When the leader stops, another replica acquires the lease.
+// When the leader stops, another replica must acquire the lease.
 func TestALeaseIsHandedOver(t *testing.T) {
 	plane := controlplane.Start(t)
 	cfg := lease.NewDefaultConfig("leader")
@@ -53,8 +53,8 @@ func TestALeaseIsHandedOver(t *testing.T) {
 	eventually(second.leads)
 }
 
-// The real API server rejects an update that is based on an old version. The writers must retry, so
-// that no update is lost.
+// A real API server rejects an update that is based on an outdated version of an object. The
+// writers must then retry, so that no update is lost.
 func TestManyProcessesWriteOneRecord(t *testing.T) {
 	plane := controlplane.Start(t)
 	cfg := lease.RecordConfig{Enabled: true, Namespace: plane.Namespace(t), Name: "record"}

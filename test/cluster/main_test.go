@@ -1,5 +1,5 @@
 // Package cluster tests the components that use the Kubernetes API against a real API server with
-// etcd. If scheduling matters, it also uses a real scheduler.
+// etcd. Tests that depend on scheduling also use a real scheduler.
 package cluster
 
 import (
@@ -16,7 +16,7 @@ import (
 const (
 	node = "gpu-node"
 
-	// patience is how long a change may take on a machine that is busy with other work.
+	// patience is the maximum time that a change may take on a busy machine.
 	patience = time.Minute
 	poll     = 50 * time.Millisecond
 )

@@ -22,7 +22,8 @@ import (
 
 const gpumem = "example.com/gpumem"
 
-// startExtension starts an extension, which runs until the test ends or stop is called.
+// startExtension starts a gpu_memory_resource extension that runs until the test ends or stop is
+// called.
 func startExtension(t *testing.T, kubeconfig string, remove bool) (stop func()) {
 	t.Helper()
 	factory := advertiser.NewFactory()
@@ -91,7 +92,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 	reaches("")
 }
 
-// The README documents the permissions that this test grants.
+// The permissions in the README must be the same as those in this test's manifests.
 func TestTheReadmeHasThesePermissions(t *testing.T) {
 	rbac, err := os.ReadFile("testdata/memory_resource_rbac.yaml")
 	require.NoError(t, err)

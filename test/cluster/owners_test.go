@@ -17,10 +17,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// One pod is owned by a CronJob's Job, and another one by a Deployment's ReplicaSet, on a node with
-// an instance type. ReplicaSets are not read, and Jobs are only read with permission. If an owner
-// cannot be read, the chain of owners ends there, and the owner that the pod names is still
-// reported.
+// One pod is owned by the Job of a CronJob, and another pod is owned by the ReplicaSet of a
+// Deployment. Both pods run on a node with an instance type. gpu_k8s never reads ReplicaSets, and
+// reads Jobs only if it has permission. If an owner object cannot be read, the chain of owners ends
+// at that object, but the owner in the pod's owner reference is still reported.
 func TestOwnersAreReadFromPodsAndIfPermittedFromJobs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

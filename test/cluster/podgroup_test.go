@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// podGroup has a claim that its pods share.
+// podGroup contains a PodGroup whose pods share a claim.
 const podGroup = `
 ---
 apiVersion: scheduling.k8s.io/v1alpha2
@@ -28,9 +28,9 @@ spec:
   resourceClaims: [{name: gpu, resourceClaimName: shared}]
 `
 
-// The scheduler reserves the claim for the PodGroup and not for its pods. A pod that references the
-// claim but is not in the group does not hold the device, even if it was bound to the node without
-// the scheduler.
+// The scheduler reserves the claim for the PodGroup instead of for individual pods. A pod outside
+// the group that references the claim does not hold the device, even if the pod was bound to the
+// node without the scheduler.
 func TestAClaimThatTheSchedulerReservesForAPodGroupIsHeldByThePodsOfTheGroup(t *testing.T) {
 	plane := controlplane.Start(t)
 	plane.StartScheduler(t)
@@ -64,7 +64,7 @@ func TestAClaimThatTheSchedulerReservesForAPodGroupIsHeldByThePodsOfTheGroup(t *
 	require.Equal(t, []string{"scheduling.k8s.io", "podgroups", "workers"},
 		[]string{claim.Status.ReservedFor[0].APIGroup, claim.Status.ReservedFor[0].Resource, claim.Status.ReservedFor[0].Name})
 
-	kubelet := kubelettest.Start(t) // it does not start a pod for which the claim is not reserved
+	kubelet := kubelettest.Start(t) // a kubelet does not start pods that the claim is not reserved for
 	lists := func(pod string) kube.ContainerResources {
 		return kube.ContainerResources{Namespace: namespace, Pod: pod, Container: "main", Claims: []kube.ClaimDevice{
 			{Namespace: namespace, Claim: "shared", Driver: controlplane.NVIDIADriver, Pool: node, Device: "gpu-0"},

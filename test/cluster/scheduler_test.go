@@ -32,14 +32,15 @@ import (
 
 const leaseTTL = 6 * time.Second
 
-// replica is a running receiver.
+// replica is a running gpu_cluster receiver.
 type replica struct {
 	t    *testing.T
 	r    receiver.Metrics
 	sink *consumertest.MetricsSink
 }
 
-// startReceiver runs a receiver. lease is the namespace of its lease, or "" for none.
+// startReceiver starts a gpu_cluster receiver. The argument lease is the namespace of the
+// receiver's lease, or "" to run without a lease.
 func startReceiver(t *testing.T, kubeconfig, lease string) *replica {
 	t.Helper()
 	factory := gpuclusterreceiver.NewFactory()
@@ -64,7 +65,8 @@ func startReceiver(t *testing.T, kubeconfig, lease string) *replica {
 
 func (p *replica) stop() { require.NoError(p.t, p.r.Shutdown(context.WithoutCancel(p.t.Context()))) }
 
-// last returns the values in the last batch by metric, attributes, and the pod in the Resource.
+// last returns the values in the most recent batch, keyed by the metric, the attributes, and the
+// pod in the Resource.
 func (p *replica) last() map[string]float64 {
 	out := map[string]float64{}
 	batches := p.sink.AllMetrics()
@@ -94,7 +96,7 @@ func (p *replica) last() map[string]float64 {
 	return out
 }
 
-// eventually waits until the last batch contains all values of want.
+// eventually waits until the most recent batch contains all values in want.
 func (p *replica) eventually(want map[string]float64) {
 	p.t.Helper()
 	require.EventuallyWithT(p.t, func(c *assert.CollectT) {
@@ -196,7 +198,8 @@ func TestTheStatesOfAClaimAreReported(t *testing.T) {
 	}
 	plane.Create(t, waitingPod(namespace, "by-template", uses(corev1.PodResourceClaim{Name: "gpus", ResourceClaimTemplateName: &template})))
 	plane.Create(t, waitingPod(namespace, "holder", uses(corev1.PodResourceClaim{Name: "gpu", ResourceClaimName: &claim})))
-	// No controller creates claims from templates in this test, so this claim stays pending.
+	// In this test, no controller creates claims from templates, so the claim of this pod stays
+	// pending.
 	r.eventually(map[string]float64{
 		"k8s.resourceclaim.count gpu.nvidia.com pending":     2,
 		"k8s.resourceclaim.requested gpu.nvidia.com pending": 3,
@@ -218,7 +221,7 @@ func TestConditionsAndHealthFromOtherComponentsAreReported(t *testing.T) {
 	slice := controlplane.NVIDIASlice(node, "GPU-1")
 	slice.Spec.Devices[0].Taints = []resourcev1.DeviceTaint{{Key: "gpu.nvidia.com/xid", Value: "79", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
 	plane.Create(t, slice)
-	judge := func(status string) { // sets a node condition, as node-problem-detector does
+	judge := func(status string) { // sets a node condition, as node-problem-detector would do
 		_, err := plane.Admin().CoreV1().Nodes().PatchStatus(t.Context(), node,
 			[]byte(`{"status": {"conditions": [{"type": "XidCriticalError", "status": "`+status+`", "reason": "Xid79"}]}}`))
 		require.NoError(t, err)
@@ -300,7 +303,7 @@ func TestTwoReplicasNeverEmitAtTheSameTimeAndOneTakesOver(t *testing.T) {
 	second.eventually(map[string]float64{"k8s.gpu.allocatable nvidia.com/gpu schedulable": 2})
 }
 
-// Another process writes itself into the lease. Two replicas must never send at the same time.
+// Another process takes over the lease. Two replicas must never send data at the same time.
 func TestAReplicaThatLosesItsLeaseStopsAndLeadsAgainLater(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -314,7 +317,7 @@ func TestAReplicaThatLosesItsLeaseStopsAndLeadsAgainLater(t *testing.T) {
 	leases := plane.Admin().CoordinationV1().Leases(namespace)
 	other := "another"
 	var taken time.Time
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // retry: the replica renews the lease at the same time
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // retry, because the replica may renew the lease at the same time
 		lease, err := leases.Get(t.Context(), "otelcol-gpu-cluster", metav1.GetOptions{})
 		require.NoError(c, err)
 		lease.Spec.HolderIdentity = &other
@@ -327,8 +330,8 @@ func TestAReplicaThatLosesItsLeaseStopsAndLeadsAgainLater(t *testing.T) {
 		assert.False(c, taken.IsZero())
 	}, patience, poll)
 
-	// The replica sends nothing from its next attempt to renew the lease until the other holder's
-	// lease has expired. Then it sends again.
+	// The replica stops sending at its next attempt to renew the lease, and resumes sending after
+	// the other holder's lease has expired.
 	require.Eventually(t, func() bool {
 		batches := r.sink.AllMetrics()
 		return stamp(batches[len(batches)-1]).Sub(taken) > leaseTTL
@@ -382,7 +385,7 @@ subjects:
 	r.eventually(want)
 	way.open(t)
 	require.NoError(t, plane.Admin().CoreV1().Pods(namespace).Delete(t.Context(), "waiting", *metav1.NewDeleteOptions(0)))
-	require.Eventually(t, func() bool { // connected and up to date: no pod requests the resource anymore
+	require.Eventually(t, func() bool { // wait until the replica is up to date and no pod requests the resource
 		return !slices.Contains(keys(r.last()), "k8s.gpu.pods nvidia.com/gpu queued")
 	}, 2*patience, poll)
 }
@@ -395,7 +398,7 @@ func keys(m map[string]float64) []string {
 	return out
 }
 
-// stamp returns the time of a batch.
+// stamp returns the timestamp of the first point in a batch.
 func stamp(md pmetric.Metrics) time.Time {
 	return md.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0).Gauge().DataPoints().At(0).Timestamp().AsTime()
 }

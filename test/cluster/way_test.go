@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// way is a TCP proxy to an API server. The proxy can be blocked.
+// way is a TCP proxy to an API server. A test can block the proxy.
 type way struct {
-	kubeconfig string // uses the proxy
+	kubeconfig string // kubeconfig that connects through the proxy
 	address    string
 	target     string
 
@@ -25,7 +25,7 @@ type way struct {
 	running     sync.WaitGroup
 }
 
-// wayTo starts a proxy to the API server that a kubeconfig names.
+// wayTo starts a proxy to the API server in the given kubeconfig.
 func wayTo(t *testing.T, kubeconfig string) *way {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)
@@ -43,7 +43,7 @@ func wayTo(t *testing.T, kubeconfig string) *way {
 	return w
 }
 
-// open accepts connections again.
+// open makes the proxy accept connections again.
 func (w *way) open(t *testing.T) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", w.address)
@@ -77,7 +77,7 @@ func (w *way) serve(listener net.Listener) {
 	}
 }
 
-// cut closes the current connections.
+// cut closes all current connections.
 func (w *way) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *way) cut() {
 	w.connections = nil
 }
 
-// block closes the current connections and refuses new ones.
+// block closes all current connections and refuses new ones.
 func (w *way) block() {
 	w.mu.Lock()
 	_ = w.listener.Close()

@@ -2,8 +2,9 @@
 // test/benchcompare/RESULTS.md: the median of the runs, the peer's median in the same runs, their
 // ratio, and the target.
 //
-// A missed target is only printed, because results from one machine are not a test. A measure whose
-// benchmark did not run is omitted. The exit status is 1 if the input cannot be read.
+// Missing a target does not change the exit status, because results from one machine are not a
+// test. A row is omitted if its benchmark did not run. The exit status is 1 if the input cannot be
+// read.
 package main
 
 import (

@@ -1,6 +1,6 @@
 package main
 
-// Results are named by package, benchmark, and unit, as go test prints them.
+// The name of a result consists of the package, the benchmark, and the unit, as printed by go test.
 const (
 	scrape      = "bench.BenchmarkScrape/"
 	many        = "bench.BenchmarkScrapeMany/"
@@ -10,13 +10,15 @@ const (
 	window      = "gpuwindowprocessor.Benchmark"
 )
 
-// beside is a measure that is compared with the result of a peer, another benchmark in the same run.
+// beside is a row of the table that compares our benchmark with a peer, which is another benchmark
+// in the same run.
 type beside struct {
 	what, ours, peer, unit string
-	// both is a benchmark of a cost that is part of both results, or "". Its result is subtracted
-	// from them.
+	// both names a benchmark that measures a cost included in both results, or is "" if there is
+	// none. That cost is subtracted from both results.
 	both string
-	// most is the target: the highest ratio of our result to the peer's. 0 means no target.
+	// most is the target: the maximum ratio of our result to the peer's. 0 means that there is no
+	// target.
 	most float64
 }
 
@@ -36,10 +38,10 @@ var besides = []beside{
 	{"agent as a process, highest resident memory", agent + "windows", agent + "prometheus", "MiB-peak", "", 0},
 }
 
-// alone is a measure without a peer.
+// alone is a row of the table without a peer.
 type alone struct {
 	what, of, unit string
-	// most is the target: the highest value. A negative value means no target.
+	// most is the target: the maximum value. A negative value means that there is no target.
 	most float64
 }
 

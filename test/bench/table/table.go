@@ -14,7 +14,7 @@ import (
 // procs matches the GOMAXPROCS suffix that go test appends to a benchmark's name.
 var procs = regexp.MustCompile(`-\d+$`)
 
-// figures maps a name with its unit to the values of all runs.
+// figures maps a benchmark's name and unit to the values from all runs.
 type figures map[string][]float64
 
 func key(name, unit string) string { return name + " " + unit }
@@ -30,7 +30,7 @@ func read(r io.Reader) (figures, error) {
 			continue
 		}
 		fields := strings.Fields(line)
-		// A line consists of a name, the number of iterations, and pairs of a value and a unit.
+		// A line consists of a name, the number of iterations, and value-unit pairs.
 		if len(fields) < 4 || len(fields)%2 != 0 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
 		}
@@ -47,7 +47,7 @@ func read(r io.Reader) (figures, error) {
 	return found, lines.Err()
 }
 
-// median returns the median of the runs, and false if there are none.
+// median returns the median over all runs, or false if the benchmark did not run.
 func (f figures) median(name, unit string) (float64, bool) {
 	runs := slices.Sorted(slices.Values(f[key(name, unit)]))
 	if len(runs) == 0 {
@@ -60,7 +60,7 @@ func (f figures) median(name, unit string) (float64, bool) {
 	return runs[middle], true
 }
 
-// tables renders the measures whose benchmarks ran, as Markdown.
+// tables renders the rows whose benchmarks ran as Markdown tables.
 func tables(f figures) string {
 	var b strings.Builder
 	head := "\n| compared with a peer in the same run | unit | ours | peer | ratio | target |\n|---|---|--:|--:|--:|---|\n"
@@ -90,7 +90,7 @@ func tables(f figures) string {
 		}
 		runs, target := f[key(m.of, m.unit)], ""
 		if m.most >= 0 {
-			// Allocations per sample that are displayed as 0 count as 0.
+			// A value that is displayed as 0 meets any target.
 			target = verdict(number(m.most), number(value) == "0" || value <= m.most)
 		}
 		fmt.Fprintf(&b, "%s| %s | %s | %s | %s | %s | %s |\n", head, m.what, m.unit, number(value), number(slices.Min(runs)), number(slices.Max(runs)), target)
@@ -106,7 +106,7 @@ func verdict(target string, met bool) string {
 	return "≤ " + target + ", **missed**"
 }
 
-// fraction formats a ratio below one as 1/n.
+// fraction formats a ratio. A ratio below one is formatted as 1/n.
 func fraction(ratio float64) string {
 	if ratio > 0 && ratio < 0.95 {
 		return "1/" + number(1/ratio)
@@ -114,7 +114,7 @@ func fraction(ratio float64) string {
 	return number(ratio)
 }
 
-// number formats a value with about three digits.
+// number formats a value with about three significant digits.
 func number(v float64) string {
 	decimals := 0
 	switch {

@@ -43,7 +43,7 @@ func TestTablesOfTheMediansWithRatiosAndTargets(t *testing.T) {
 `, tables(f))
 }
 
-// A result is found by the last part of its package's path, which is the name of the directory.
+// Results are looked up by the last element of the package path, which is the directory name.
 func TestTheComparisonIsFoundByItsDirectory(t *testing.T) {
 	dir, err := filepath.Abs("..")
 	require.NoError(t, err)
