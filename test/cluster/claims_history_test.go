@@ -290,7 +290,7 @@ func (c *claimCluster) existing(ofGroup bool) *resourcev1.ResourceClaim {
 }
 
 // changeRules adds a DeviceTaintRule for one device, or deletes all DeviceTaintRules if there are
-// too many.
+// more than two.
 func (c *claimCluster) changeRules() {
 	rules := c.plane.Admin().ResourceV1beta2().DeviceTaintRules()
 	present, err := rules.List(c.t.Context(), metav1.ListOptions{})

@@ -92,7 +92,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 	reaches("")
 }
 
-// The permissions in the README must be the same as those in this test's manifests.
+// The README must contain the manifest that grants permissions in these tests.
 func TestTheReadmeHasThesePermissions(t *testing.T) {
 	rbac, err := os.ReadFile("testdata/memory_resource_rbac.yaml")
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// settings contains the parts of a pipeline file that differ between backends.
+// settings contains the parts of a configuration file that differ between backends.
 type settings struct {
 	Exporters map[string]struct {
 		Headers map[string]string
@@ -61,7 +61,8 @@ func TestBackendFilesAreValidWithTheAgentFile(t *testing.T) {
 	}
 }
 
-// A backend's file must not replace the agent's processors, because they run inside the receiver.
+// All of the agent's processors run inside the receiver. If agent.yaml listed processors in the
+// pipeline, a backend's file could replace that list.
 func TestTheAgentsPipelineHasNoProcessorsThatABackendCouldLose(t *testing.T) {
 	assert.Empty(t, load(t, examplesDir+"/agent.yaml").Service.Pipelines["metrics"].Processors)
 }
@@ -82,8 +83,8 @@ func TestSecretsComeFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestDatadogGetsDifferences runs the file for a backend that rejects cumulative counters, with a
-// sink instead of the backend.
+// TestDatadogGetsDifferences runs the example for Datadog, which rejects cumulative counters. In
+// the test, a sink replaces Datadog.
 func TestDatadogGetsDifferences(t *testing.T) {
 	var headers atomic.Pointer[http.Header]
 	backend := processtest.StartBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -106,7 +107,7 @@ func TestDatadogGetsDifferences(t *testing.T) {
 	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, headers.Load().Get("dd-otel-metric-config"))
 }
 
-// has reports whether a metric with that name has a point.
+// has reports whether md contains a point of the metric with the given name.
 func has(md pmetric.Metrics, name string) bool {
 	for p := range points.All(md) {
 		if p.Metric.Name() == name {

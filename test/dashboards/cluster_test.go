@@ -31,14 +31,15 @@ const (
 	memoryResource = "example.com/gpumem"
 )
 
-// fullGPU is almost full, because a pod exceeds its budget. For doubtfulGPU, the exporter reports a
-// pod that uses more memory than the GPU has.
+// The memory of fullGPU is almost full, because a pod exceeds its budget. For doubtfulGPU, the
+// exporter reports implausible memory usage for a pod.
 const (
 	fullGPU     = "GPU-00000000-aaaa-4aaa-8aaa-000000000001"
 	doubtfulGPU = "GPU-00000000-aaaa-4aaa-8aaa-000000000002"
 )
 
-// stage is a cluster with the conditions for every alert, and with an exporter on one of its nodes.
+// stage is a cluster that meets the conditions of every alert. One of the cluster's nodes runs an
+// exporter.
 type stage struct {
 	t         *testing.T
 	plane     *controlplane.Plane
@@ -73,7 +74,8 @@ func begin(t *testing.T) *stage {
 	s.doubtful.tenants[0].said = 16000
 	s.cardExporter = startCardExporter(t, s.full, s.doubtful)
 
-	// These pods request more GPUs or more memory than any node has, or break a rule.
+	// The first two pods request more GPUs or more memory than any node has. The third pod breaks a
+	// rule for GPU shares.
 	s.waiting("trainer", gpuResource, "16")
 	s.waiting("inference", memoryResource, "500k")
 	s.waiting("broken", "koordinator.sh/gpu.shared", "1")
@@ -81,7 +83,8 @@ func begin(t *testing.T) *stage {
 	return s
 }
 
-// hold acquires a lease as another replica would, and returns a function that releases it.
+// hold acquires a lease on behalf of another replica and returns a function that releases the
+// lease.
 func (s *stage) hold(name string) (release func()) {
 	s.t.Helper()
 	leases, holder, seconds, now := s.plane.Admin().CoordinationV1().Leases("default"), "another-replica", int32(3600), metav1.NowMicro()
@@ -95,9 +98,9 @@ func (s *stage) hold(name string) (release func()) {
 	})
 }
 
-// recover makes the exporter report the true values.
+// recover makes the exporter report the actual memory usage.
 func (s *stage) recover() {
-	s.doubtful.tenants = slices.Clone(s.doubtful.tenants) // the exporter still reads the old slice
+	s.doubtful.tenants = slices.Clone(s.doubtful.tenants) // clone, because the exporter may be reading the old slice
 	s.doubtful.tenants[0].said = s.doubtful.tenants[0].used
 	s.show(s.full, s.doubtful)
 }
@@ -119,7 +122,7 @@ func (s *stage) pod(name string, limits ...string) *corev1.Pod {
 	}
 }
 
-// running creates a pod that runs on the agent's node.
+// running creates a running pod on the agent's node.
 func (s *stage) running(name string, limits ...string) *corev1.Pod {
 	return s.run(s.pod(name, limits...))
 }
@@ -134,8 +137,8 @@ func (s *stage) run(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// training creates the pods that hold three simulated GPUs. One workload owns these pods. training
-// returns a server that serves the simulator's metrics from url with these pods' UIDs.
+// training creates the three pods that hold simulated GPUs, with a common owner. It returns a
+// server that serves the simulator's metrics from url, but with the UIDs of the created pods.
 func (s *stage) training(url string) *httptest.Server {
 	const namespace = "training" // as in the simulator
 	s.plane.Create(s.t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
@@ -160,10 +163,10 @@ func (s *stage) training(url string) *httptest.Server {
 	return exporter
 }
 
-// waiting creates a pod that the scheduler must schedule.
+// waiting creates a pod that is not yet scheduled.
 func (s *stage) waiting(name string, limits ...string) { s.plane.Create(s.t, s.pod(name, limits...)) }
 
-// claimed creates a pod with a claim that the scheduler can allocate.
+// claimed creates a pod and a claim for a device that the scheduler can allocate.
 func (s *stage) claimed(name string) {
 	s.plane.Create(s.t, &resourcev1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "one-gpu"},

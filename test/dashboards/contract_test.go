@@ -33,12 +33,12 @@ var update = flag.Bool("update", false, "write the pictures of docs/dashboards a
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// query is an expression that we publish, with its location.
+// query is a published PromQL expression and its location.
 type query struct {
 	where, expr string
 }
 
-// panel contains the required properties of a dashboard's panel.
+// panel contains those properties of a dashboard panel that the tests use.
 type panel struct {
 	ID          int
 	Type, Title string
@@ -107,8 +107,8 @@ func dashboards(t *testing.T) []dashboard {
 	return all
 }
 
-// variables matches dashboard variables. The test replaces them with what Grafana substitutes for
-// All, which is the initial value in every dashboard.
+// variables matches dashboard variables. The tests replace each variable with what Grafana
+// substitutes for the value All, which is the initial value in every dashboard.
 var variables = regexp.MustCompile(`\$[a-z]+\b`)
 
 func substitute(expr string) string {
@@ -121,7 +121,7 @@ type rule struct {
 	Labels, Annotations      map[string]string
 }
 
-// name distinguishes the rule from the others in its file.
+// name returns a name that is unique among the rules in a file.
 func (r rule) name() string {
 	return strings.TrimSpace(r.Alert + r.Record + " " + r.Labels["cause"] + r.Labels["scope"])
 }
@@ -144,10 +144,10 @@ func rulesOf(t *testing.T, name string) []rule {
 	return all
 }
 
-// labelValues matches the query of a variable.
+// labelValues matches the query of a dashboard variable.
 var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 
-// queries returns every expression in the dashboards, the alerts, and the demand gate.
+// queries returns all PromQL expressions in the dashboards, the alerts, and the demand gate.
 func queries(t *testing.T) []query {
 	t.Helper()
 	var all []query
@@ -192,7 +192,7 @@ func gateQueries(t *testing.T) (keda, rule string) {
 	return find("scaledobject.yaml", "query"), find("gate-rules.yaml", "expr")
 }
 
-// walk visits every string in a document, with its key.
+// walk calls visit for every string in a document, with the string's key.
 func walk(node any, visit func(key, value string)) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -209,13 +209,13 @@ func walk(node any, visit func(key, value string)) {
 	}
 }
 
-// known contains the names that a query may use.
+// known contains the metric and label names that queries may use.
 type known struct {
 	metrics, labels map[string]bool
 }
 
-// contract reads the Prometheus names of metrics and attributes from docs/signals.md, and the
-// watchdog's own metrics from its documentation.
+// contract reads the Prometheus names of metrics and attributes from docs/signals.md, and the names
+// of the watchdog's own metrics from the watchdog's documentation.
 func contract(t *testing.T) known {
 	t.Helper()
 	k := known{metrics: map[string]bool{}, labels: map[string]bool{"job": true, "instance": true, "__name__": true}}
@@ -242,7 +242,8 @@ func contract(t *testing.T) known {
 	require.Greater(t, len(k.labels), 40)
 	for line := range strings.Lines(string(read(t, root+"/exporter/gpuwatchdogexporter/documentation.md"))) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok {
-			// A scrape returns the plain name; over OTLP, counters and units get a suffix.
+			// In a scrape, these metrics have plain names. If they are sent over OTLP, Prometheus
+			// adds suffixes for counters and units.
 			for _, suffix := range []string{"", "_total", "_seconds"} {
 				k.metrics[name+suffix] = true
 			}
@@ -253,8 +254,8 @@ func contract(t *testing.T) known {
 
 func rendered(attribute string) string { return strings.ReplaceAll(attribute, ".", "_") }
 
-// TestQueriesUseOnlyNamesOfTheContract finds metrics and labels that no component emits, even in queries
-// that return data without them.
+// TestQueriesUseOnlyNamesOfTheContract finds references to metrics and labels that no component
+// emits, even in queries that would return data anyway.
 func TestQueriesUseOnlyNamesOfTheContract(t *testing.T) {
 	k := contract(t)
 	all := queries(t)
@@ -331,7 +332,7 @@ func TestPanelsExplainWhatTheyShowAndHowToReadIt(t *testing.T) {
 	}
 }
 
-// Users rely on the names of these ten alerts.
+// The names of these ten alerts must not change, because users rely on them.
 func TestEveryAlertExistsAndExplainsWhatToDo(t *testing.T) {
 	found := map[string]bool{}
 	for _, r := range rules(t) {
@@ -354,8 +355,9 @@ func alerts() map[string]bool {
 	return names
 }
 
-// Our self-metrics are documented in the components' metadata. docs/troubleshooting.md explains the
-// Collector's own self-metrics. Counters that are sent over OTLP get the suffix _total.
+// This project's self-metrics are documented in the components' metadata, and the Collector's own
+// self-metrics in docs/troubleshooting.md. Prometheus adds the suffix _total to counters that are
+// sent over OTLP.
 func TestAlertsOnCollectorsReadMetricsThatTheDocumentationExplains(t *testing.T) {
 	explained := string(read(t, root+"/docs/troubleshooting.md"))
 	for _, m := range selfMetrics(t) {
@@ -382,7 +384,7 @@ func TestAlertsOnCollectorsReadMetricsThatTheDocumentationExplains(t *testing.T)
 	}
 }
 
-// selfMetric is one of our self-metrics and the possible values of its labels.
+// selfMetric is one of this project's self-metrics, with the possible values of its labels.
 type selfMetric struct {
 	name   string
 	labels map[string][]string
@@ -444,7 +446,8 @@ func TestAlertsOnCollectorsCoverEveryComponent(t *testing.T) {
 	}{
 		{"a counter of what a limit refused", "GPUCollectorLosesData limit", named("_refused"), 3},
 		{"an outcome of what a limit refused", "GPUCollectorLosesData limit", labeled("outcome", "refused"), 3},
-		// The reason "limit" is about gpu_view's open pages and does not mean lost data.
+		// Do not include the reason "limit", which means that too many gpu_view pages are open, not
+		// that data was lost.
 		{"a reason that is a limit", "GPUCollectorLosesData limit", labeled("reason", "device_limit", "no_room"), 2},
 		{"records that were not received", "GPUCollectorLosesData events", named("_events_dropped"), 1},
 		{"errors of the storage", "GPUCollectorStorageErrors", named("_storage_errors"), 6},
@@ -506,8 +509,8 @@ func TestXIDAlertsUseTheCodesOfTheCatalog(t *testing.T) {
 	}
 }
 
-// In PromQL, `or` returns the series of both sides if their labels differ. So one metric can replace
-// another one only if the matching ignores the labels that differ.
+// In PromQL, `or` returns the series from both sides if their labels differ. To prefer one metric
+// over another, a query must therefore match on the common labels only.
 func TestSamplesAreUsedOnlyIfNoCounterMeasuresThrottling(t *testing.T) {
 	const sampled, exact = "gpu_saturation_throttle_reason_ratio", "gpu_saturation_throttle_time_ratio"
 	promql := parser.NewParser(parser.Options{})
@@ -533,8 +536,8 @@ func TestSamplesAreUsedOnlyIfNoCounterMeasuresThrottling(t *testing.T) {
 	assert.Equal(t, 4, seen, "two alerts, two panels")
 }
 
-// The gate's query is in two files: unchanged in one, and in the other as a rule that returns 0 instead
-// of no result.
+// The gate's query is in two files. One file contains the query itself, and the other contains a
+// recording rule that returns 0 if the query has no result.
 func TestBothFormsOfTheGateUseTheSameQuery(t *testing.T) {
 	keda, rule := gateQueries(t)
 	assert.Equal(t, strings.Fields("( "+keda+" ) or vector(0)"), strings.Fields(rule))

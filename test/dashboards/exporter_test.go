@@ -15,23 +15,25 @@ import (
 const (
 	cardMemory  = 24000 // used and free together
 	reserved    = 384   // used by the driver
-	cudaContext = 200   // of each process; not included in its FB_USED
+	cudaContext = 200   // used by each process in addition to its FB_USED
 )
 
 const watts = 150
 
-// firstXID is when each GPU has its first XID. Exporters 4.x report no XID before that.
+// firstXID is the time after which each GPU has its first XID error. Until then, dcgm-exporter 4.x
+// does not expose the XID metric.
 const firstXID = 15 * time.Second
 
 // card is a GPU that pods share by time slicing.
 type card struct {
 	uuid    string
 	tenants []tenant
-	// others is the memory that neither a tenant nor its CUDA context uses.
+	// others is the memory that is used neither by tenants nor by their CUDA contexts.
 	others int
 }
 
-// tenant is a pod on a GPU, with sizes in MiB. The exporter may report more than the pod uses.
+// tenant is a pod on a GPU. used is the memory that the pod uses, and said is the memory that the
+// exporter reports, both in MiB.
 type tenant struct {
 	namespace, pod, uid string
 	used, said          int
@@ -47,9 +49,9 @@ func (c *card) free() int {
 	return free
 }
 
-// cardExporter is a dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS that exposes the cards
-// that the test sets. FB_USED has a sample for the device and one for each process. Other fields
-// have a copy for each pod.
+// cardExporter simulates dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS for the cards that
+// a test sets. FB_USED has one sample for the device and one for each process. Other fields are
+// repeated for each pod.
 type cardExporter struct {
 	*httptest.Server
 	started time.Time
@@ -66,7 +68,8 @@ func startCardExporter(t *testing.T, cards ...card) *cardExporter {
 	return e
 }
 
-// show replaces the GPUs. Without arguments, the exporter fails.
+// show replaces the GPUs that the exporter exposes. If cards is empty, scrapes of the exporter
+// fail.
 func (e *cardExporter) show(cards ...card) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // room is the free memory that the gate's queries require, in MiB.
 const room = 6 * 1024
 
-// TestTheGateIsOpenOnlyWhileAGPUHasRoom runs the queries of KEDA and the autoscaler in a real
-// Prometheus that receives the agent's data.
+// TestTheGateIsOpenOnlyWhileAGPUHasRoom runs KEDA's query and the recording rule on a real
+// Prometheus server that receives the agent's data.
 func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	server := startPrometheus(t)
 	keda, rule := gateQueries(t)
@@ -58,13 +58,13 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 		require.Equal(t, step.want, got, step.name)
 	}
 
-	// The exporter fails. Prometheus would use the last value for another five minutes.
+	// The exporter fails. By default, Prometheus would use the last value for another five minutes.
 	exporter.show()
 	var last float64
 	until(t, agent, processtest.Patience, func() bool {
 		last = server.value(t, `max(timestamp(gpu_memory_headroom_bytes))`, time.Now())
 		failed := server.value(t, `max(timestamp(gpu_exporter_up == 0))`, time.Now())
-		return failed-last >= 5 // seconds: longer than a window and its grace period, so that all headroom has been sent
+		return failed-last >= 5 // longer than a window and its grace period in seconds, so all headroom samples have been sent
 	})
 	at := func(age time.Duration) time.Time { return time.UnixMilli(int64(last * 1000)).Add(age) }
 	assert.Equal(t, [2]float64{1, 1}, gate(at(3*time.Minute-time.Second)))
@@ -72,7 +72,8 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	assert.Equal(t, [2]float64{none, 0}, gate(at(10*time.Minute)))
 }
 
-// value returns the only value of an expression at a time, or -1 if it has none.
+// value evaluates an expression at the given time. It returns the single resulting value, or -1 if
+// there is no result.
 func (p *prometheus) value(t *testing.T, expr string, at time.Time) float64 {
 	t.Helper()
 	var data struct {

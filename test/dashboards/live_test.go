@@ -16,15 +16,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// The scenario of the simulated GPUs repeats every minute and triggers every alert. Two minutes contain
-// a complete scenario, regardless of when the test starts.
+// story is the duration of the test. The simulated GPUs repeat their scenario, which triggers every
+// alert, once per minute. Any period of two minutes contains a complete scenario.
 const story = 2 * time.Minute
 
-// TestEveryQueryHasDataInARealPrometheus runs an agent with every component, the cluster receiver and
-// the watchdog for each example that writes to Prometheus. Each agent reads simulated GPUs and a real
-// API server, and writes to its own real Prometheus. In all of them, each panel and each variable of
-// every dashboard must return data. Each alert must become at least pending. This checks the names that
-// our pipeline actually writes.
+// TestEveryQueryHasDataInARealPrometheus runs, for each example that writes to Prometheus, an agent
+// with all components, including gpu_cluster and the watchdog. Each agent reads simulated GPUs and
+// a real API server, and writes to a real Prometheus server of its own. On each server, the queries
+// of all dashboard panels and variables must return data. Each alert must become at least pending.
+// The test therefore checks the names that the pipeline actually writes.
 func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	begun := time.Now()
 	cluster := begin(t)
@@ -44,7 +44,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	}
 	server, agent := all[0].server, all[0].agent
 
-	others := map[string]query{} // in the other backends
+	others := map[string]query{} // queries for the other backends
 	for _, q := range queries(t) {
 		if !strings.HasPrefix(q.where, "alerts.yaml ") {
 			for _, other := range all[1:] {
@@ -59,13 +59,14 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		}
 	}
 	for _, r := range rules(t) {
-		// Some alerts cannot fire in this test. Without data or without the watchdog, all other
-		// checks would fail. The rules about containers need shared devices with every simulated
-		// problem. The alert for idle GPUs needs an hour. The unit tests next to the rules cover
-		// these alerts.
+		// Some alerts cannot fire in this test and are covered only by the unit tests next to the
+		// rules. Alerts for missing data or a missing watchdog could fire only if all other checks
+		// failed. Alerts for containers would need every simulated problem on a shared device. The
+		// alert for idle GPUs would need an hour.
 		if finding, ok := findingOf(r.Expr); ok {
-			// The simulated GPUs have none of these faults. The unit tests next to the rules let
-			// the alerts fire. This test only checks that the rules are evaluated.
+			// The simulated GPUs do not have all the faults that findings report, so this test only
+			// checks that the findings' series exist. The unit tests next to the rules check that
+			// the alerts fire.
 			waiting[r.Alert] = `gpu_finding{gpu_finding="` + finding + `"}`
 			continue
 		}
@@ -75,7 +76,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	}
 	waiting["an alert on a device that names its holder"] = `max_over_time(ALERTS{scope="", alertname=~"GPU(MemoryPressure|Throttled.+)", k8s_pod_name!=""}[10m])`
 	waiting["an alert for each of those that share a device"] = `count by (alertname, hw_id) (max_over_time(ALERTS{scope="container", k8s_pod_name!=""}[10m])) > 1`
-	rounds := 0 // with data; pictures have points of whole seconds
+	rounds := 0 // rounds in which all queries had data; more than one, because pictures have one point per second or less
 	until(t, agent, story, func() bool {
 		for where, expr := range waiting {
 			if len(server.query(t, expr)) > 0 {
@@ -85,12 +86,13 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		for _, other := range all[1:] {
 			other.dropAnswered(t, others)
 		}
-		// One alert fires if the watchdog completes no evaluation. To trigger it, the watchdog starts
-		// only after a device's attribution has become implausible.
+		// One alert fires if the watchdog does not complete an evaluation. To trigger this alert,
+		// the watchdog gets its lease only after a device's attribution has become implausible.
 		if _, missing := waiting["GPUVRAMTelemetryDown attribution"]; !missing {
 			watchdogBegins()
 		}
-		// A panel shows the time of the last completed evaluation.
+		// A panel shows the time of the last completed evaluation. For this panel, the exporter
+		// must report plausible values again.
 		if onlyTheEvaluation(maps.Values(waiting)) && onlyTheEvaluation(func(yield func(string) bool) {
 			for _, q := range others {
 				if !yield(q.expr) {
@@ -109,7 +111,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		assert.Fail(t, "no data", where)
 	}
 
-	if *update { // the pictures show all events of the simulation
+	if *update { // wait, because the pictures should show all events of the simulation
 		until(t, agent, time.Until(begun.Add(story)), func() bool { return false })
 	}
 	draw(t, server, begun, time.Now())
@@ -125,11 +127,12 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 			assert.Equal(t, "ok", r.Health, "%s: %s", r.Name, r.LastError)
 		}
 	}
-	// A device has one alert, although the series of a container has the same hw.id.
+	// Each device has a single alert, although the container's series has the same hw.id.
 	assert.Len(t, server.query(t, `count by (hw_id) (ALERTS{alertname="GPUVRAMLow", scope="", hw_id="`+fullGPU+`"}) == 1`), 1)
 }
 
-// onlyTheEvaluation reports whether all expressions are about the watchdog's last completed evaluation.
+// onlyTheEvaluation reports whether all expressions query the time of the watchdog's last completed
+// evaluation.
 func onlyTheEvaluation(exprs iter.Seq[string]) bool {
 	for expr := range exprs {
 		if !strings.Contains(expr, "last_success") {
@@ -139,8 +142,8 @@ func onlyTheEvaluation(exprs iter.Seq[string]) bool {
 	return true
 }
 
-// needs returns what each dashboard needs besides the agent, by file, from the table in
-// examples/grafana/README.md.
+// needs returns what each dashboard needs in addition to the agent, by file name. It reads the
+// table in examples/grafana/README.md.
 func needs(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -152,8 +155,8 @@ func needs(t *testing.T) map[string]string {
 	return found
 }
 
-// With agent.yaml and a backend's file, the dashboards that need nothing else have data. The test
-// shortens the examples' intervals and changes nothing else.
+// If an agent runs with agent.yaml and a backend's file, all dashboards that need nothing else have
+// data. The test shortens the examples' intervals and makes no other changes.
 func TestTheExamplesFillTheDashboardsThatNeedNothingElse(t *testing.T) {
 	exporter := processtest.FreeAddress(t)
 	processtest.StartSimulator(t, exporter)
@@ -186,16 +189,16 @@ func TestTheExamplesFillTheDashboardsThatNeedNothingElse(t *testing.T) {
 	}
 }
 
-// findingOf returns the value of gpu.finding that an alert's expression selects, or false if it
-// selects none.
+// findingOf returns the value of gpu.finding that an alert's expression selects, or false if the
+// expression does not select a finding.
 func findingOf(expr string) (string, bool) {
 	_, after, ok := strings.Cut(expr, `device:gpu_finding:holder{gpu_finding="`)
 	finding, _, _ := strings.Cut(after, `"`)
 	return finding, ok
 }
 
-// until calls done every second until done returns true or time runs out. The caller reports what
-// is missing.
+// until calls done once per second until done returns true or time runs out. If time runs out, the
+// caller must report what is missing.
 func until(t *testing.T, p *processtest.Process, within time.Duration, done func() bool) {
 	t.Helper()
 	tick, end := time.NewTicker(time.Second), time.After(within)

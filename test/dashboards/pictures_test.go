@@ -22,8 +22,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Pictures use Grafana's layout, which is 24 columns wide. Sizes are in pixels. The highest values
-// are listed first, and those that do not fit are counted: "and 3 more".
+// Pictures use Grafana's layout, which is 24 columns wide. Sizes are in pixels unless noted
+// otherwise. A panel lists the series with the highest values first. If not all series fit, the
+// panel shows the number of the others, such as "and 3 more".
 const (
 	column, row  = 50, 30
 	charWidth    = 5.6 // average width in the small font
@@ -33,7 +34,8 @@ const (
 	pictureSteps = 60      // points per line
 )
 
-// pictureStyle is readable on light and on dark pages, because it also draws the background.
+// pictureStyle sets the background color too, so pictures are readable on both light and dark
+// pages.
 const pictureStyle = `<style>
 text{font:11px sans-serif;fill:#24292e}.t{font-weight:600;font-size:13px}.r{font-weight:600;font-size:15px}.n{font-size:28px}.m{fill:#656d76}
 .b{fill:#f1f3f5}.p{fill:#fff;stroke:#d8dde2}.g{stroke:#e3e6e9}.e{fill:#e3e6e9}polyline{fill:none;stroke-width:1.5}
@@ -41,12 +43,12 @@ text{font:11px sans-serif;fill:#24292e}.t{font-weight:600;font-size:13px}.r{font
 </style>
 `
 
-// palette contains colors with enough contrast on a light and on a dark background.
+// palette contains colors with sufficient contrast on both light and dark backgrounds.
 var palette = []string{"#3b82f6", "#22a35a", "#d97706", "#e0455a", "#a259d9", "#0d9aa8", "#b8860b", "#d6589f", "#6b7cff", "#7a9a01", "#c2410c", "#64748b"}
 
 var thresholdColors = map[string]string{"green": "#22a35a", "orange": "#d97706", "red": "#e0455a", "blue": "#3b82f6"}
 
-// series is one result of a query. The result of an instant query has one point.
+// series is one of the series that a query returns. A series from an instant query has one point.
 type series struct {
 	name   string
 	column string // in a table
@@ -57,7 +59,7 @@ type series struct {
 
 func (s series) last() float64 { return s.values[len(s.values)-1] }
 
-// results runs the queries of a panel as Grafana does.
+// results runs a panel's queries the way Grafana does and returns the resulting series.
 func (p *prometheus) results(t *testing.T, shown *panel, from, to time.Time) []series {
 	t.Helper()
 	var all []series
@@ -113,7 +115,7 @@ func legend(format string, labels map[string]string) string {
 	return strings.TrimSpace(legendLabel.ReplaceAllStringFunc(format, func(match string) string { return labels[strings.Trim(match, "{}")] }))
 }
 
-// picture draws a dashboard with the results of its panels.
+// picture draws a dashboard as an SVG image. The function shows returns the series of a panel.
 func picture(d *dashboard, shows func(*panel) []series) string {
 	bottom := 0
 	for i := range d.Panels {
@@ -160,8 +162,8 @@ type canvas struct {
 	x, y, w, h float64
 }
 
-// text writes text at a position of the panel. If it is too long, the middle is omitted, because
-// names differ at their ends.
+// text writes text at a position relative to the panel. If the text is too long, the middle is
+// omitted, because names usually differ at the beginning or the end.
 func (c *canvas) text(class string, x, y float64, text string, width float64) {
 	runes, room := []rune(text), max(4, int(width/charWidth))
 	if len(runes) > room {
@@ -220,7 +222,7 @@ func (c *canvas) lines(all []series) {
 			}
 			y := bottom - (min(max(s.values[k], low), high)-low)/(high-low)*(bottom-top)
 			fmt.Fprintf(c.b, "%.0f,%.0f ", left+(s.times[k]-from)/(to-from)*(c.x+c.w-10-left), y)
-			// A line is interrupted where nothing was observed.
+			// Interrupt the line where no data was observed.
 			if k == len(s.times)-1 || s.times[k+1]-s.times[k] > 1.5*step {
 				c.b.WriteString(`"/>` + "\n")
 				open = false
@@ -256,7 +258,7 @@ func (c *canvas) bars(all []series) {
 	c.more(len(all)-shown, c.h-7)
 }
 
-// table has a row for each set of labels and a column for each query.
+// table draws a table with a row for each set of labels and a column for each query.
 func (c *canvas) table(all []series) {
 	names, hidden := map[string]string{}, map[string]bool{"__name__": true}
 	for _, transformation := range c.panel.Transformations {
@@ -293,7 +295,7 @@ func (c *canvas) table(all []series) {
 		x := 10.0
 		for _, name := range order {
 			width := float64(columns[name]+2) * each
-			c.text(class, x, y, cell(name), 0.88*(width-4)) // ids have wider characters than names
+			c.text(class, x, y, cell(name), 0.88*(width-4)) // IDs have wider characters than names
 			x += width
 		}
 	}
@@ -306,7 +308,7 @@ func (c *canvas) table(all []series) {
 	c.more(len(lines)-shown, c.h-7)
 }
 
-// unit returns the unit of a column.
+// unit returns the unit of a table column.
 func (p *panel) unit(column string) string {
 	unit := p.FieldConfig.Defaults.Unit
 	for _, override := range p.FieldConfig.Overrides {
@@ -319,7 +321,7 @@ func (p *panel) unit(column string) string {
 	return unit
 }
 
-// color returns the color of the highest threshold that the value reaches.
+// color returns the color of the highest threshold that value reaches.
 func (p *panel) color(value float64, otherwise string) string {
 	color := otherwise
 	for _, step := range p.FieldConfig.Defaults.Thresholds.Steps {
@@ -368,7 +370,7 @@ func pictureFile(d *dashboard) string {
 	return root + "/docs/dashboards/" + strings.TrimSuffix(d.file, ".json") + ".svg"
 }
 
-// draw draws every dashboard with the results of a Prometheus. With -update, it replaces the
+// draw draws every dashboard with data from a Prometheus server. With -update, draw replaces the
 // pictures in docs/.
 func draw(t *testing.T, server *prometheus, from, to time.Time) {
 	t.Helper()
@@ -387,8 +389,8 @@ func draw(t *testing.T, server *prometheus, from, to time.Time) {
 	}
 }
 
-// If a panel is added, renamed, or moved, the picture must be updated. The values are from one run
-// and are not compared.
+// If a panel is added, renamed, or moved, the dashboard's picture must be updated. The test does
+// not compare the values in the picture, which differ from run to run.
 func TestEveryDashboardHasAPictureOfItsPanels(t *testing.T) {
 	readme := string(read(t, examplesDir+"/grafana/README.md"))
 	all := dashboards(t)
@@ -403,7 +405,7 @@ func TestEveryDashboardHasAPictureOfItsPanels(t *testing.T) {
 	}
 }
 
-// titles returns the titles of panels and rows, with their positions.
+// titles returns the position and text of each panel title and row title in a picture.
 func titles(t *testing.T, svg string) []string {
 	t.Helper()
 	var found []string
@@ -424,8 +426,8 @@ func titles(t *testing.T, svg string) []string {
 	}
 }
 
-// The lowest value is at the bottom, and the highest is at the top. Nothing is drawn where nothing
-// was observed.
+// The lowest value must be drawn at the bottom and the highest at the top. Where no data was
+// observed, nothing must be drawn.
 func TestPicturesShowWhatQueriesReturn(t *testing.T) {
 	low, high := 0.0, 1.0
 	d := dashboard{Panels: []panel{{Type: "timeseries", Title: "A & B"}, {Type: "stat", Title: "C"}, {Type: "table", Title: "D"}, {Type: "stat", Title: "E"}}}

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// start runs one of our commands with only the given environment.
+// start runs one of this project's commands with only the given environment variables.
 func start(t *testing.T, env map[string]string, name string, args ...string) *processtest.Process {
 	t.Helper()
 	cmd := exec.Command(processtest.Binary(t, name), args...)
@@ -22,7 +22,7 @@ func start(t *testing.T, env map[string]string, name string, args ...string) *pr
 	return processtest.Start(t, cmd)
 }
 
-// prometheus is a running Prometheus with our alerting rules. It scrapes the given addresses.
+// prometheus is a running Prometheus server that evaluates the rules in examples/.
 type prometheus struct{ *processtest.Prometheus }
 
 func startPrometheus(t *testing.T, scraped ...string) *prometheus {
@@ -42,7 +42,7 @@ func startPrometheus(t *testing.T, scraped ...string) *prometheus {
 			"scrape_configs:\n"+jobs)}
 }
 
-// query returns the label sets of an expression's current result.
+// query evaluates an expression and returns the label sets of the result.
 func (p *prometheus) query(t *testing.T, expr string) []map[string]string {
 	t.Helper()
 	var data struct {
@@ -56,16 +56,16 @@ func (p *prometheus) query(t *testing.T, expr string) []map[string]string {
 	return found
 }
 
-// way is a way to send windows to Prometheus.
+// way is one of the ways to send windows to Prometheus.
 type way struct {
-	backend  string // the file in examples/backends
+	backend  string // file name in examples/backends
 	exporter string
-	scraped  bool     // true if Prometheus scrapes the collector
-	set      []string // settings of gpu_cluster; the backend's file has the same settings for gpu_window
+	scraped  bool     // whether Prometheus scrapes the collector
+	set      []string // additional settings for gpu_cluster; the backend's file contains the same settings for gpu_window
 	files    []string
 }
 
-// ways lists all backend files that write to Prometheus.
+// ways lists the files in examples/backends that send data to Prometheus.
 var ways = []way{
 	{
 		backend: "prometheus.yaml", exporter: "otlp_http",
@@ -75,15 +75,15 @@ var ways = []way{
 	{backend: "prometheus-scrape.yaml", exporter: "prometheus", scraped: true},
 }
 
-// filled is a Prometheus and the collector that writes to it.
+// filled consists of a Prometheus server and an agent that sends data to the server.
 type filled struct {
 	way    way
 	server *prometheus
 	agent  *processtest.Process
 }
 
-// fill starts a Prometheus and an agent that writes to it: agent.yaml, the backend's file, and
-// further files and settings.
+// fill starts a Prometheus server and an agent that sends data to the server. The agent runs with
+// agent.yaml, the backend's file, and the given additional files and settings.
 func (w way) fill(t *testing.T, env map[string]string, files, set []string) filled {
 	t.Helper()
 	page, telemetry := processtest.FreeAddress(t), processtest.FreeAddress(t)
@@ -91,7 +91,7 @@ func (w way) fill(t *testing.T, env map[string]string, files, set []string) fill
 	if w.scraped {
 		scraped = append(scraped, page)
 	}
-	if w.files != nil { // the collector sends its own metrics
+	if w.files != nil { // the collector sends its self-metrics over OTLP
 		scraped = nil
 	}
 	server := startPrometheus(t, scraped...)
@@ -110,8 +110,8 @@ func (w way) fill(t *testing.T, env map[string]string, files, set []string) fill
 	return filled{w, server, start(t, all, "otelcol-gpu", args...)}
 }
 
-// dropAnswered deletes the queries that have data in this Prometheus. Their keys start with the
-// backend's file.
+// dropAnswered deletes the queries in waiting that belong to this backend and return data. The keys
+// in waiting start with the file name of the backend.
 func (f filled) dropAnswered(t *testing.T, waiting map[string]query) {
 	t.Helper()
 	maps.DeleteFunc(waiting, func(where string, q query) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// blocks returns the recipes' fenced code blocks in a language.
+// blocks returns the fenced code blocks in the recipes that have the given language.
 func blocks(t *testing.T, language string) []string {
 	t.Helper()
 	var found []string
@@ -26,8 +26,9 @@ func blocks(t *testing.T, language string) []string {
 	return found
 }
 
-// routed returns the alerts that the recipes' Alertmanager sends to a team, as a selector. The
-// simulated pods' namespaces replace those in the recipe.
+// routed returns a selector for the alerts that the Alertmanager configuration in the recipes sends
+// to a team. The selector contains the namespaces of the simulated pods instead of those in the
+// recipe.
 func routed(t *testing.T) string {
 	t.Helper()
 	var config struct {
@@ -46,8 +47,8 @@ func routed(t *testing.T) string {
 	return "max_over_time(ALERTS{" + strings.ReplaceAll(matchers, `"research|training"`, `".+"`) + "}[10m])"
 }
 
-// The agent scrapes simulated GPUs: unpartitioned boards, MIG instances, and claimed devices. It
-// sends to a real Prometheus with our alerting rules.
+// The agent scrapes simulated GPUs, which include unpartitioned boards, MIG instances, and claimed
+// devices. It sends data to a real Prometheus server with the alerting rules from examples/.
 func TestTheQueriesOfTheRecipesHaveDataInARealPrometheus(t *testing.T) {
 	server := startPrometheus(t)
 	mixed, mig, dra := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)

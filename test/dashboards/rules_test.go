@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// TestRulesFireWhenTheyShould runs the unit tests next to the rules.
+// TestRulesFireWhenTheyShould runs the promtool unit tests that are stored next to the rules.
 func TestRulesFireWhenTheyShould(t *testing.T) {
 	promtool := processtest.Tool(t, "OTELCOL_GPU_PROMTOOL")
 	for _, args := range [][]string{

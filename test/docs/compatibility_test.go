@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated part of docs/compatibility.md")
 
-// agentValues are the chart's values that determine where agents run.
+// agentValues contains the chart's values that determine which nodes agents run on.
 type agentValues struct {
 	Agent struct {
 		GPUNodeLabels []corev1.NodeSelectorRequirement `json:"gpuNodeLabels"`
@@ -35,7 +35,7 @@ func TestTheChartRunsAgentsOnTheNodesOfEveryInstall(t *testing.T) {
 	var values agentValues
 	require.NoError(t, yaml.Unmarshal(content, &values))
 	selector := &corev1.NodeSelector{}
-	for _, label := range values.Agent.GPUNodeLabels { // in the order of the template
+	for _, label := range values.Agent.GPUNodeLabels { // in the same order as in the template
 		selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{label}})
 	}
 	matcher, err := nodeaffinity.NewNodeSelector(selector)
@@ -119,7 +119,7 @@ func TestThePageOfInstallsMatchesTheTable(t *testing.T) {
 	assert.Equal(t, installTables(), got, "run go test ./test/docs -update")
 }
 
-// Each install has one label for its pod and one for its nodes, which are both on the page.
+// Each install must have at most one node label and, if it has a pod, exactly one pod label.
 func TestEveryInstallIsDescribed(t *testing.T) {
 	names := map[string]bool{}
 	for _, install := range installs.All {

@@ -1,3 +1,3 @@
-// Package docs checks the documentation against the code: names of metrics, links, queries, and
-// configurations in the repository's Markdown files.
+// Package docs checks that the repository's Markdown files match the code. It checks the names of
+// metrics, links, queries, and configurations.
 package docs

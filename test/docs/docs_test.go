@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// root is the repository's root, relative to this package.
+// root is the path of the repository's root directory, relative to this package.
 const root = "../.."
 
 // upstream lists the Collector's own self-metrics that the documentation mentions.
@@ -53,17 +53,18 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	// This matches a name that must be one of ours. If the match ends in _ or a dot, it must be a
-	// prefix of one of our names. A name after a slash is the name of a Kubernetes resource, which
-	// is not matched.
+	// ours matches names that must be defined in this project. A match that ends in an underscore
+	// or a dot must be a prefix of such a name. ours does not match names after a slash, which are
+	// names of Kubernetes resources.
 	ours = regexp.MustCompile(`(?:^|[^\w./-])((?:otelcol_|DCGM_(?:FI|EXP)_|gpu[._]|hw[._]|k8s[._]|cluster[._]gpu[._]|process[._]gpu[._]|container[._]accelerator[._])[\w.]*)`)
 )
 
 // document is one Markdown file of the repository.
 type document struct {
-	// path is relative to the root, with slashes.
+	// path is the file's path relative to root, with forward slashes.
 	path string
-	// text is the text outside of fenced blocks; blocks contains the fenced blocks by language.
+	// text is the file's content without fenced code blocks; blocks contains the fenced code blocks
+	// by language.
 	text   string
 	blocks map[string][]string
 }
@@ -107,10 +108,12 @@ func find(t *testing.T, docs []document, path string) document {
 	return docs[i]
 }
 
-// generated reports whether a file is generated from code and needs no check against it.
+// generated reports whether a file is generated from code and therefore does not need to be checked
+// against the code.
 func generated(d document) bool { return strings.HasSuffix(d.path, "/documentation.md") }
 
-// selfMetrics returns the self-metrics of all components from mdatagen's output.
+// selfMetrics returns the names of all components' self-metrics, as documented in mdatagen's
+// output.
 func selfMetrics(docs []document) []string {
 	var names []string
 	for _, d := range docs {
@@ -126,9 +129,10 @@ func selfMetrics(docs []document) []string {
 	return names
 }
 
-// vocabulary returns each name in a code span of the generated docs/signals.md and docs/vendors.md.
-// For attributes, it also returns the Prometheus label. It adds the names of
-// self-metrics, the types of components, and the rules of the GPU share API.
+// vocabulary returns all names that the documentation may use. They are the names in code spans of
+// the generated pages docs/signals.md and docs/vendors.md, with their Prometheus equivalents, the
+// names of self-metrics, the types of components, the rules of the GPU share API, and the chart's
+// values.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
@@ -160,7 +164,7 @@ func vocabulary(t *testing.T, docs []document) map[string]bool {
 	return known
 }
 
-// chartValues returns the values of the chart that are sections of components, such as
+// chartValues returns those chart values that are sections of a component's configuration, such as
 // gpu_k8s.power.
 func chartValues(t *testing.T) (out []string) {
 	t.Helper()
@@ -251,8 +255,8 @@ func TestEveryLinkLeadsToAFileAndAHeading(t *testing.T) {
 	}
 }
 
-// anchor returns a heading's anchor in a link: its letters, digits, underscores and hyphens in
-// lower case, with spaces replaced by hyphens.
+// anchor returns the link anchor of a heading. An anchor consists of the heading's letters, digits,
+// underscores, and hyphens in lower case, with spaces replaced by hyphens.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -313,8 +317,8 @@ func TestTheIndexLeadsToEveryPage(t *testing.T) {
 	}
 }
 
-// The diagram's source and both drawings contain every component. An outdated drawing lacks the new
-// ones.
+// The diagram's source and both of its drawings must contain every component. A drawing that lacks
+// a new component is outdated.
 func TestTheDiagramHasEveryComponent(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)
@@ -332,8 +336,8 @@ func TestTheDiagramHasEveryComponent(t *testing.T) {
 	}
 }
 
-// A component's README starts with the title, the description and the stability of its
-// metadata.yaml.
+// A component's README must start with the title, the description, and the stability from the
+// component's metadata.yaml.
 func TestEveryReadmeStartsWithTheComponentsMetadata(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "*", "*", "metadata.yaml"))
 	require.NoError(t, err)

@@ -9,21 +9,21 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The limits keep the documentation short. If a page grows, something else has to be removed.
+// These limits keep the documentation short. To add text, something else may have to be removed.
 const (
 	maxPages       = 16
-	maxWords       = 15000 // in the hand-written text of docs/
+	maxWords       = 15000 // in the handwritten text in docs/
 	maxReadmeWords = 10000 // in the READMEs of components
 )
 
-// Generated text does not count as hand-written.
+// Generated text is not counted as handwritten.
 var (
 	generatedPages = []string{"docs/signals.md", "docs/vendors.md"}
 	generatedPart  = regexp.MustCompile(`(?s)<!-- \w+: begin.*?<!-- \w+: end -->`)
 )
 
-// words counts the hand-written words on a page, including tables but excluding code blocks. Text
-// without letters and digits, such as the border of a table, does not count.
+// words returns the number of handwritten words on a page. Tables are included, and code blocks are
+// excluded. Text without any letters or digits, such as a table border, is not counted.
 func words(d document) int {
 	n := 0
 	for word := range strings.FieldsSeq(generatedPart.ReplaceAllString(d.text, "")) {

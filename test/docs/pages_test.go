@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// The functions in a row of the table "the life of a sample" in docs/development.md must be in one
-// of that row's files.
+// docs/development.md contains a table in the section "The life of a sample". Each function that a
+// row names must be defined in one of the files that the row names.
 func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
 	require.True(t, ok)
@@ -40,7 +40,7 @@ func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	assert.Greater(t, found, 10)
 }
 
-// The pages of self-metrics are generated. troubleshooting.md links to each of them.
+// The page troubleshooting.md must link to every generated page of self-metrics.
 func TestTroubleshootingLeadsToTheSelfMetricsOfEveryComponent(t *testing.T) {
 	docs := documents(t)
 	text := find(t, docs, "docs/troubleshooting.md").text
@@ -61,7 +61,8 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 			continue
 		}
 		for field := range strings.SplitSeq(m.OpenCost, ", ") {
-			// Some OpenCost metrics have the same name as our metrics in Prometheus.
+			// Some OpenCost metrics have the same name that a metric of this project has in
+			// Prometheus.
 			same := field == strings.ReplaceAll(m.Name, ".", "_")
 			assert.True(t, slices.ContainsFunc(lines, func(line string) bool {
 				return strings.Contains(line, "`"+field+"`") && (same || strings.Contains(line, "`"+m.Name+"`"))
@@ -70,8 +71,8 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 	}
 }
 
-// Each alert has a section that explains when it fires, and what to check in which order. Each
-// section belongs to an alert.
+// The page of alerts must contain a section for each alert. The section explains when the alert
+// fires and what to check, in order. Every section must belong to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
 	steps := map[string]int{}
@@ -119,8 +120,8 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// Every test that a page names exists. A test named in docs/differences.md is a function, or a
-// directory or file of test data.
+// Every test that a page names must exist. A test that docs/differences.md names can be a function
+// or a test data file or directory.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	tests := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)

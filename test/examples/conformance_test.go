@@ -15,7 +15,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/scripttest"
 )
 
-// conformance runs the script and returns its report, its standard error, and its exit status.
+// conformance runs the conformance script and returns the script's report, standard error, and exit
+// status.
 func conformance(t *testing.T, env []string, args ...string) (report, complaint string, status int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(examplesDir, "conformance.sh"), args...)
@@ -29,7 +30,7 @@ func conformance(t *testing.T, env []string, args ...string) (report, complaint 
 	return string(stdout), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
-// exposed writes an endpoint's response into a file.
+// exposed writes an endpoint's response to a temporary file and returns the file's path.
 func exposed(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "metrics")
@@ -37,7 +38,8 @@ func exposed(t *testing.T, text string) string {
 	return file
 }
 
-// For simulated GPUs, the collector exposes the metrics that the conformance program requires.
+// For simulated GPUs, the collector must expose the metrics that the Kubernetes AI conformance
+// program requires.
 func TestTheCollectorExposesTheMetricsThatConformanceRequires(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	address := processtest.FreeAddress(t)
@@ -46,7 +48,8 @@ func TestTheCollectorExposesTheMetricsThatConformanceRequires(t *testing.T) {
 	var page string
 	processtest.Until(t, "all series of eight devices", func() bool {
 		page = processtest.Get(t, "http://"+address+"/metrics")
-		// Windows and metrics without windows arrive in separate batches.
+		// Wait for each of these metrics, because metrics of windows and other metrics arrive in
+		// separate batches.
 		return !slices.ContainsFunc([]string{"gpu_utilization_avg_ratio", "hw_power_watts", "hw_temperature_celsius"}, func(series string) bool {
 			return strings.Count(page, "\n"+series+"{") < 8
 		})
@@ -82,7 +85,7 @@ func TestConformanceIsReportedForEachAccelerator(t *testing.T) {
 	}
 }
 
-// The script only requests the page of each running agent from the API server.
+// Through the API server, the script must request only the metrics page of each running agent.
 func TestConformanceReadsTheAgentsOfACluster(t *testing.T) {
 	bin := t.TempDir()
 	scripttest.Write(t, filepath.Join(bin, "kubectl"), `#!/bin/sh

@@ -18,9 +18,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// A kill -9 in the middle of a window loses at most the samples of one snapshot interval. The
-// window is still sent exactly once. Its ratio is correct, because the counter's increase during
-// the gap is counted in this window.
+// If an agent is killed with SIGKILL in the middle of a window, at most the samples of one snapshot
+// interval are lost. The window is still sent exactly once. The window's ratio is correct, because
+// it includes the counter's increase during the gap.
 func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	const (
@@ -45,8 +45,8 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 
 	first := agent()
 	backend.Until(t, first.Process, "a complete window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
-	// Half to two thirds of the window have passed. A snapshot of it exists, and no window is about
-	// to be sent.
+	// Kill the agent after half to two thirds of the window. A snapshot of the window then exists,
+	// and no window is about to be sent.
 	processtest.Until(t, "the middle of a window", func() bool {
 		into := time.Duration(time.Now().UnixNano()) % window
 		return into > window/2 && into < window*2/3
@@ -80,8 +80,8 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	}
 
 	served := exporter.scrapes(end.Add(-window), end)
-	// Allow one snapshot interval, the scrape in progress, and one scrape at each edge, because a
-	// sample has the collector's time and not the exporter's.
+	// Allow for one snapshot interval and the scrape in progress. Also allow for one scrape at each
+	// edge of the window, because samples are timestamped by the collector and not by the exporter.
 	allowed := int(snapshot/interval) + 3
 	got := int(values[signal.WindowSamples.Name])
 	assert.GreaterOrEqual(t, got, served-allowed, "%d scrapes in the window of the kill", served)
@@ -90,7 +90,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	assert.InDelta(t, 0.75, values[signal.MemoryUtilizationAvg.Name], 1e-9)
 }
 
-// coverage returns the ends of the windows with at least the given coverage.
+// coverage returns the end times of the windows that have at least the given coverage.
 func coverage(md pmetric.Metrics, atLeast float64) map[int64]bool {
 	ends := map[int64]bool{}
 	for p := range points.All(md) {
@@ -101,7 +101,7 @@ func coverage(md pmetric.Metrics, atLeast float64) map[int64]bool {
 	return ends
 }
 
-// throttledExporter exposes a GPU that is throttled half of the time.
+// throttledExporter is an exporter for a GPU that is throttled half of the time.
 type throttledExporter struct {
 	*httptest.Server
 	start time.Time
@@ -128,7 +128,7 @@ func newThrottledExporter(t *testing.T) *throttledExporter {
 	return e
 }
 
-// scrapes counts the scrapes in (start, end].
+// scrapes returns the number of scrapes in the interval (start, end].
 func (e *throttledExporter) scrapes(start, end time.Time) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

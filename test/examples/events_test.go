@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// runEvents checks that the file exporter and the OTLP exporter get the same records of the
+// runEvents checks that the file exporter and the OTLP exporter send the same log records for the
 // simulator's errors.
 func runEvents(t *testing.T, files, set []string) {
 	t.Helper()
@@ -68,8 +68,8 @@ service:
 	}
 }
 
-// records returns the names, bodies, and attributes of records, with the attributes of their
-// Resources.
+// records returns the event name, the body, the attributes, and the Resource attributes of each log
+// record.
 func records(all []plog.Logs) (out []map[string]any) {
 	for _, ld := range all {
 		for _, rl := range ld.ResourceLogs().All() {

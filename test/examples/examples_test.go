@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// examplesDir is relative to this package.
+	// examplesDir is the path of examples/, relative to this package.
 	examplesDir = "../../examples"
-	// windowLength is the window that fastWindow sets.
+	// windowLength is the window length that fastWindow and fastStage set.
 	windowLength = 2 * time.Second
 	// stages is the key of the settings for processors that run inside the receiver.
 	stages = "receivers.dcgm.stages"
@@ -38,11 +38,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // example defines how to run and check a configuration in examples/.
 type example struct {
-	// over lists the files with which the file is merged.
+	// over lists the files that precede the example's own file on the command line.
 	over []string
-	// set shortens the example's intervals and changes nothing else.
+	// set contains settings that shorten the example's intervals and change nothing else.
 	set []string
-	// run starts the collector with the files and checks its output.
+	// run starts the collector with the given files and settings, and checks its output.
 	run func(t *testing.T, files, set []string)
 }
 
@@ -55,7 +55,8 @@ var (
 		"processors.gpu_window.window=" + windowLength.String(),
 		"processors.gpu_window.grace=1s",
 	}
-	// fastStage is fastWindow for examples that configure the stages in the receiver.
+	// fastStage is the equivalent of fastWindow for examples in which gpu_window is a stage of the
+	// receiver.
 	fastStage = []string{
 		stages + ".gpu_window.window=" + windowLength.String(),
 		stages + ".gpu_window.grace=1s",
@@ -67,11 +68,12 @@ var (
 	}
 )
 
-// overAgent lists the files into which an overlay of agent.yaml is merged.
+// overAgent is the value of over for overlays of agent.yaml.
 var overAgent = []string{"agent.yaml"}
 
 // examples lists every configuration in examples/; TestEveryExampleIsRun checks that the list is
-// complete. Files in backends/ that need an account with a vendor are only validated.
+// complete. Files in backends/ that require a vendor account are not listed, because they are only
+// validated.
 var examples = map[string]example{
 	"quickstart.yaml":                       {set: join(fastDCGM, fastWindow, []string{"exporters.gpu_view.endpoint=127.0.0.1:0", "service.telemetry.logs.level=info"}), run: runToFile},
 	"agent.yaml":                            {set: join(fastDCGM, fastStage), run: runAgent},
@@ -87,13 +89,13 @@ var examples = map[string]example{
 	"backends/prometheus-scrape.yaml":       {over: overAgent, set: join(fastDCGM, fastStage), run: runToScrapingPrometheus},
 }
 
-// files returns the paths of an example and of the files with which it is merged, in the order of
-// the --config flags.
+// files returns the paths of an example's file and of the files that it is merged with, in the
+// order of the --config flags.
 func files(name string) []string {
 	return paths(append(slices.Clone(examples[name].over), name)...)
 }
 
-// paths returns the paths of files below examples/.
+// paths returns the paths of the given files in examples/.
 func paths(names ...string) []string {
 	var all []string
 	for _, name := range names {
@@ -118,7 +120,7 @@ func TestEveryExampleIsRun(t *testing.T) {
 		for _, file := range matches {
 			name, err := filepath.Rel(examplesDir, file)
 			require.NoError(t, err)
-			if name != composeFile { // it starts one of the other examples
+			if name != composeFile { // the Compose file starts one of the other examples
 				found = append(found, name)
 			}
 		}
@@ -138,7 +140,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The comment at the top of an overlay contains the command that runs it.
+// The comment at the top of an overlay must contain the command that runs the overlay.
 func TestTheHeaderOfAnOverlayNamesTheFilesBelowIt(t *testing.T) {
 	for name, example := range examples {
 		if !strings.HasPrefix(name, "overlays/") {
@@ -171,8 +173,8 @@ func configFlags(files []string) []string {
 	return flags
 }
 
-// agentEnv adds a state directory and ports to an environment, so that several agents can run on
-// one machine.
+// agentEnv adds a state directory and ports to the given environment variables, so that several
+// agents can run on one machine.
 func agentEnv(t *testing.T, env map[string]string) map[string]string {
 	t.Helper()
 	all := map[string]string{
@@ -182,7 +184,7 @@ func agentEnv(t *testing.T, env map[string]string) map[string]string {
 	return all
 }
 
-// runToBackend checks what an OTLP backend receives.
+// runToBackend runs an example and checks the windows that an OTLP backend receives.
 func runToBackend(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -192,7 +194,7 @@ func runToBackend(t *testing.T, files, set []string) {
 	checkWindows(t, backend.All(), windowLength)
 }
 
-// runUsage checks GPU time and its cost across a restart.
+// runUsage checks that the counters of GPU time and cost continue after a restart.
 func runUsage(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -221,7 +223,7 @@ func runUsage(t *testing.T, files, set []string) {
 	}
 }
 
-// startOfUsage returns the start times of each board's time. Each board must have exactly one.
+// startOfUsage returns the distinct start timestamps of each board's usage counter.
 func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool {
 	starts := map[string]map[pcommon.Timestamp]bool{}
 	for p := range points.All(metrics) {
@@ -236,8 +238,8 @@ func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool
 	return starts
 }
 
-// runAgent also checks the agent's health endpoint and its self-metrics, and restarts it. No window
-// may be sent twice.
+// runAgent checks the agent's windows, health endpoint, and self-metrics. It also restarts the
+// agent and checks that no window is sent twice.
 func runAgent(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -246,7 +248,7 @@ func runAgent(t *testing.T, files, set []string) {
 		"OTLP_ENDPOINT": backend.URL, "STORAGE_DIR": t.TempDir(),
 		"HEALTH_ENDPOINT": health, "TELEMETRY_PORT": processtest.Port(t, telemetry),
 	}
-	// The window is long enough for the restart to happen within it.
+	// Make windows long enough for the restart to finish within one window.
 	length := 3 * windowLength
 	set = append(slices.Clone(set), stages+".gpu_window.window="+length.String(), "receivers.dcgm.start_jitter=0s")
 
@@ -256,7 +258,8 @@ func runAgent(t *testing.T, files, set []string) {
 	assert.Contains(t, processtest.Get(t, "http://"+telemetry+"/metrics"), "otelcol_receiver_accepted_metric_points")
 	c.stop(t)
 
-	// When the next window has been sent, the one that was open at the restart has been sent, too.
+	// Wait for the window after the one that was open at the restart. By then, the open window has
+	// also been sent.
 	open := time.Now().Truncate(length).Add(length)
 	c = startCollector(t, files, set, env, health, telemetry)
 	backend.Until(t, c.Process, "the window after the restart", func(metrics pmetric.Metrics) bool {
@@ -269,7 +272,7 @@ func runAgent(t *testing.T, files, set []string) {
 	}
 }
 
-// windowPoints counts how often each point of a window was sent.
+// windowPoints returns how many times each point of a window was sent.
 func windowPoints(metrics pmetric.Metrics) map[string]int {
 	counts := map[string]int{}
 	for p := range points.All(metrics) {
@@ -281,7 +284,7 @@ func windowPoints(metrics pmetric.Metrics) map[string]int {
 	return counts
 }
 
-// runToFile adds a file exporter next to gpu_view, and checks the lines that it writes.
+// runToFile adds a file exporter to the pipeline and checks the lines that the exporter writes.
 func runToFile(t *testing.T, files, set []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "windows.jsonl")
@@ -292,7 +295,7 @@ func runToFile(t *testing.T, files, set []string) {
 		all := pmetric.NewMetrics()
 		for line := range bytes.Lines(content) {
 			if !bytes.HasSuffix(line, []byte("\n")) {
-				break // an incomplete line
+				break // the last line is incomplete
 			}
 			metrics, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(line)
 			require.NoError(t, err)
@@ -313,8 +316,8 @@ func twoWindows(metrics pmetric.Metrics) bool {
 	return len(windowEnds(metrics)) >= 2
 }
 
-// windowEnds returns the ends of the windows. It uses a signal that all scenarios and exporter
-// versions have.
+// windowEnds returns the end times of the windows. It uses a signal that all scenarios and exporter
+// versions provide.
 func windowEnds(metrics pmetric.Metrics) []time.Time {
 	var ends []time.Time
 	for p := range points.All(metrics) {
@@ -326,8 +329,9 @@ func windowEnds(metrics pmetric.Metrics) []time.Time {
 	return ends
 }
 
-// checkWindows checks the contract's rules for every window of the given length: alignment, start,
-// range of ratios, and the attributes that identify a series.
+// checkWindows checks that every window of the given length complies with the contract. It checks
+// the alignment, the start timestamp, the range of ratios, and the attributes that identify a
+// series.
 func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
 	t.Helper()
 	windowed := 0
@@ -363,15 +367,15 @@ func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
 	}
 }
 
-// collector is a running process under test.
+// collector is a running collector process.
 type collector struct {
 	*processtest.Process
 	listens []string
 }
 
-// startCollector starts the collector with the files of an example, and a simulated exporter unless
-// env sets DCGM_ENDPOINT. listens are the addresses that must be free after the collector has
-// stopped.
+// startCollector starts the collector with an example's files. Unless env contains DCGM_ENDPOINT,
+// it also starts a simulated exporter. listens contains the addresses that must be free after the
+// collector has stopped.
 func startCollector(t *testing.T, files, set []string, env map[string]string, listens ...string) *collector {
 	t.Helper()
 	all := map[string]string{}
@@ -395,14 +399,14 @@ func startCollector(t *testing.T, files, set []string, env map[string]string, li
 	return c
 }
 
-// stop stops the collector as an orchestrator does. The collector must exit with status 0, without
-// logged problems, and release all ports.
+// stop stops the collector the way an orchestrator does. The collector must exit with status 0,
+// must not log any problems, and must release all ports.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	c.Stop(t)
 	for line := range strings.Lines(c.Output.String()) {
 		if strings.Contains(line, "Scraping the exporter fails") {
-			continue // a second can be too short on a busy machine
+			continue // on a busy machine, a timeout of one second can be too short
 		}
 		for _, level := range []string{"\terror\t", `"level":"error"`, "\twarn\t", `"level":"warn"`} {
 			assert.NotContains(t, line, level, "the collector logged problems")

@@ -6,8 +6,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// runGateway runs an agent and a gateway and checks the windows that the gateway sends. It sets the
-// files and settings of both, because neither is useful alone.
+// runGateway runs an agent and a gateway, and checks the windows that the gateway sends. Because
+// the two examples work only together, runGateway ignores its arguments and uses the files and
+// settings of both.
 func runGateway(t *testing.T, _, _ []string) {
 	t.Helper()
 	backend, listen := processtest.StartBackend(t, nil), processtest.FreeAddress(t)

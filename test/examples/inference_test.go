@@ -17,14 +17,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// inferenceServer contains what vLLM and dcgm-exporter report for a pod and its GPU.
+// inferenceServer contains the values that vLLM and dcgm-exporter report for a pod and the pod's
+// GPU.
 type inferenceServer struct {
 	waiting     int
 	cache       float64
 	utilization int // in percent
 }
 
-// inferencePages serves the metrics pages of vLLM and dcgm-exporter.
+// inferencePages serves the simulated metrics pages of vLLM and dcgm-exporter.
 type inferencePages struct {
 	mu  sync.Mutex
 	now inferenceServer
@@ -58,8 +59,8 @@ func (p *inferencePages) vllm(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// runInference runs the queries of the scaler and the alert in a real Prometheus, for each row of
-// the decision table.
+// runInference runs the queries of the scaler and of the alert on a real Prometheus server, for
+// each row of the decision table.
 func runInference(t *testing.T, files, set []string) {
 	t.Helper()
 	server, pages := startPrometheus(t, ""), &inferencePages{}
@@ -97,7 +98,7 @@ func runInference(t *testing.T, files, set []string) {
 	c.stop(t)
 }
 
-// inferenceQueries returns the queries of the scaler and the alert.
+// inferenceQueries returns the query of the scaler and the query of the alert.
 func inferenceQueries(t *testing.T) (scaler, alert string) {
 	t.Helper()
 	var object struct {

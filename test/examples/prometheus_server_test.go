@@ -13,25 +13,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// prometheus is a running Prometheus with default settings, except for its configuration file.
+// prometheus is a running Prometheus server with default flags.
 type prometheus struct{ *processtest.Prometheus }
 
-// startPrometheus starts a Prometheus with the given YAML configuration. It only scrapes the
-// targets in that configuration.
+// startPrometheus starts a Prometheus server with the given YAML configuration.
 func startPrometheus(t *testing.T, config string) *prometheus {
 	t.Helper()
 	return &prometheus{processtest.StartPrometheus(t, config)}
 }
 
-// storedSeries is a series in a response, with its samples. Prometheus omits stale markers from
-// responses.
+// storedSeries is a series and its samples in a query response. Prometheus omits staleness markers
+// from responses.
 type storedSeries struct {
 	Metric map[string]string `json:"metric"`
 	Values [][2]any          `json:"values"`
 	Value  [2]any            `json:"value"`
 }
 
-// last returns the value of a series in an instant query.
+// last returns the value of a series from an instant query.
 func (s *storedSeries) last(t *testing.T) float64 {
 	t.Helper()
 	text, ok := s.Value[1].(string)
@@ -41,14 +40,14 @@ func (s *storedSeries) last(t *testing.T) float64 {
 	return value
 }
 
-// query evaluates an expression now.
+// query evaluates an expression at the current time.
 func (p *prometheus) query(t *testing.T, expression string) []storedSeries {
 	t.Helper()
 	return p.queryAt(t, expression, time.Now())
 }
 
-// stored returns every sample. It includes the future, because a window that is cut short when the
-// collector stops has the time of its regular end.
+// stored returns all stored samples, including samples with timestamps in the future. If the
+// collector stops during a window, the window still has the timestamp of its regular end.
 func (p *prometheus) stored(t *testing.T) []storedSeries {
 	t.Helper()
 	return p.queryAt(t, everything+"[1h]", time.Now().Add(time.Minute))
@@ -72,7 +71,8 @@ func (p *prometheus) series(t *testing.T) []map[string]string {
 	return data
 }
 
-// checkNothingRefused checks that Prometheus' counters of rejected samples and requests are 0.
+// checkNothingRefused checks that Prometheus' counters of rejected samples and rejected requests
+// are 0.
 func (p *prometheus) checkNothingRefused(t *testing.T) {
 	t.Helper()
 	page := selfMetrics(t, p.URL+"/metrics")
@@ -107,8 +107,8 @@ func (p *prometheus) checkNothingRefused(t *testing.T) {
 	assert.Positive(t, answers)
 }
 
-// selfMetrics parses a page of a process's self-metrics. It returns values by name and labels, as
-// they are written on the page.
+// selfMetrics reads a page of self-metrics and returns the values. Each key is the metric's name
+// and labels, exactly as on the page.
 func selfMetrics(t *testing.T, page string) map[string]float64 {
 	t.Helper()
 	values := map[string]float64{}

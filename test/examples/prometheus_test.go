@@ -24,15 +24,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// There are three ways to write to Prometheus. Each test uses a real Prometheus and follows the
-// same steps: windows of devices and containers start, everything stops, and everything starts
-// again. After that, Prometheus must have stored every point that the collector sent, under the
-// names in docs/signals.md, and must not have rejected anything.
+// The collector can send data to Prometheus in three ways. Each test uses a real Prometheus server
+// and follows the same steps. First, windows of devices and containers arrive. Next, all series
+// end. Finally, all series return. Prometheus must have stored every point that the collector sent,
+// under the name in docs/signals.md, and must not have rejected anything.
 
-// everything selects all series in Prometheus.
+// everything is a selector that matches all series in Prometheus.
 const everything = `{__name__=~".+"}`
 
-// runToPrometheus writes to Prometheus' OTLP endpoint through a sink that counts the points.
+// runToPrometheus sends data to Prometheus' OTLP endpoint through a proxy that records the points.
 func runToPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	server := startPrometheus(t, "")
@@ -57,7 +57,7 @@ func runToPrometheus(t *testing.T, files, set []string) {
 	checkStored(t, server, sent.All())
 }
 
-// runRemoteWrite writes to Prometheus' remote write endpoint.
+// runRemoteWrite sends data to Prometheus' remote write endpoint.
 func runRemoteWrite(t *testing.T, files, set []string) {
 	t.Helper()
 	server, sent := startPrometheus(t, ""), processtest.StartBackend(t, nil)
@@ -67,8 +67,8 @@ func runRemoteWrite(t *testing.T, files, set []string) {
 }
 
 // runToScrapingPrometheus makes Prometheus scrape the page of the prometheus exporter. The number
-// of samples depends on Prometheus, which must have stored every sample of every scrape, and all
-// series that were sent.
+// of samples depends on when Prometheus scrapes. Prometheus must have stored all samples from all
+// scrapes, and all series that were sent to the exporter.
 func runToScrapingPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
 	listen := processtest.FreeAddress(t)
@@ -111,8 +111,9 @@ scrape_configs:
 	assert.Equal(t, len(lastPoints(sent.All())), series, "series stored for those sent")
 }
 
-// alsoTo also sends the exporter's input to a sink, which counts it. The exporter to the sink has
-// no storage, so that nothing remains in its queue at the end.
+// alsoTo returns settings that also send the exporter's input to a sink, which records the points.
+// The additional exporter has no storage, so that its queue is empty after the collector has
+// stopped.
 func alsoTo(sent *processtest.Backend, exporter string) []string {
 	return []string{
 		"exporters.otlp_http/sent.endpoint=" + sent.URL,
@@ -121,15 +122,15 @@ func alsoTo(sent *processtest.Backend, exporter string) []string {
 	}
 }
 
-// throughPrometheus runs the collector with series that start, stop, and start again. It returns
-// after the collector has stopped and sent everything.
+// throughPrometheus runs the collector with series that start, end, and return. It returns after
+// the collector has sent everything and has stopped.
 func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, files, set []string, env map[string]string, listens ...string) {
 	t.Helper()
 	exporter := processtest.FreeAddress(t)
 	simulator := processtest.StartSimulator(t, exporter)
 	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
-	// The series that the test feeds are sent through a separate gpu_window pipeline, with the
-	// settings of the stage.
+	// The test's own series go through a separate pipeline, in which gpu_window has the same
+	// settings as the stage.
 	set = join(set, []string{
 		stages + ".gpu_window.idle_timeout=2s", stages + ".gpu_window.max_gap=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,
@@ -186,14 +187,14 @@ func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backe
 	server.checkNothingRefused(t)
 }
 
-// liveSeries counts the devices' and containers' series that have a value now.
+// liveSeries returns the number of device and container series that currently have a value.
 func liveSeries(t *testing.T, server *prometheus) int {
 	t.Helper()
 	return len(server.query(t, `{hw_id!=""}`))
 }
 
-// checkStored compares what Prometheus stored with what was sent: the number of samples of each
-// metric, under its name in docs/signals.md, and the number of series.
+// checkStored checks that Prometheus stored everything that was sent. It compares the number of
+// samples of each metric, under the metric's name in docs/signals.md, and the number of series.
 func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 	t.Helper()
 	stored := map[string]int{}
@@ -204,7 +205,8 @@ func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 	assert.Len(t, server.series(t), len(lastPoints(sent)), "series stored for those sent")
 }
 
-// valuesSent counts the points with a value, by their metric's Prometheus name in docs/signals.md.
+// valuesSent returns the number of sent points that have a value, by the metric's Prometheus name
+// in docs/signals.md.
 func valuesSent(t *testing.T, sent pmetric.Metrics) map[string]int {
 	t.Helper()
 	rendered, counts := renderedNames(t), map[string]int{}
@@ -218,7 +220,7 @@ func valuesSent(t *testing.T, sent pmetric.Metrics) map[string]int {
 	return counts
 }
 
-// renderedNames reads the Prometheus names from docs/signals.md.
+// renderedNames returns the Prometheus name of each metric in docs/signals.md.
 func renderedNames(t *testing.T) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile("../../docs/signals.md")
@@ -234,8 +236,8 @@ func renderedNames(t *testing.T) map[string]string {
 	return names
 }
 
-// lastPoints returns the newest point of each series. Series are distinguished by everything that
-// Prometheus can use as a label.
+// lastPoints returns the most recent point of each series. Two series differ if anything that
+// Prometheus can use as a label differs.
 func lastPoints(sent pmetric.Metrics) map[string]pmetric.NumberDataPoint {
 	last := map[string]pmetric.NumberDataPoint{}
 	for p := range points.All(sent) {
@@ -247,10 +249,10 @@ func lastPoints(sent pmetric.Metrics) map[string]pmetric.NumberDataPoint {
 	return last
 }
 
-// containers sends series of one device and of three containers that share it. Two containers are
-// in the same pod. All series have the same hw.id and differ only in their Resource.
+// containers sends series for a device and for three containers that share the device. Two of the
+// containers are in the same pod. All series have the same hw.id and differ only in their Resource.
 type containers struct {
-	address string // of the collector's OTLP receiver
+	address string // address of the collector's OTLP receiver
 }
 
 // occupied is the memory used by a container or by the device as a whole.
@@ -298,7 +300,7 @@ func (f *containers) send(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return // not listening yet; if that does not change, waiting for the series times out
+		return // the receiver is not listening yet; the caller retries until it times out
 	}
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)
@@ -306,8 +308,8 @@ func (f *containers) send(t *testing.T) {
 
 const sharedDevice = "GPU-shared"
 
-// stored reports whether Prometheus has the windows of the device and of each of its containers,
-// and checks that each has its own value.
+// stored reports whether Prometheus has received windows for the device and for each container, and
+// checks that each window has the expected value.
 func (f *containers) stored(t *testing.T, server *prometheus) bool {
 	t.Helper()
 	found := server.query(t, `gpu_saturation_memory_utilization_avg_ratio{hw_id="`+sharedDevice+`"}`)
@@ -319,6 +321,6 @@ func (f *containers) stored(t *testing.T, server *prometheus) bool {
 		got = append(got, occupied{series.Metric["k8s_pod_name"], series.Metric["k8s_container_name"], series.last(t)})
 	}
 	assert.ElementsMatch(t, f.resources(), got)
-	// The simulated exporter's labels must also name several containers on one device.
+	// According to the simulated exporter's labels, several containers must also share a device.
 	return len(server.query(t, `count by (hw_id) (gpu_device_holder) > 1`)) > 0
 }

@@ -26,8 +26,8 @@ import (
 
 const composeFile = "docker-compose.yaml"
 
-// ofJob returns a metric's values for a batch job by hw.name, or the devices' own values if job is
-// "".
+// ofJob returns a metric's values for a batch job, by hw.name. If job is "", it returns the values
+// for the devices themselves.
 func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
 	return ofHolder(metrics, name, gpudata.Holder{Job: job})
 }
@@ -42,8 +42,8 @@ func ofHolder(metrics pmetric.Metrics, name string, holder gpudata.Holder) map[s
 	return values
 }
 
-// runSlurm runs a node on which job 4711 has two GPUs, 4712 and 4713 share the third, and the
-// fourth has no known holder.
+// runSlurm runs an agent on a node with four GPUs. Job 4711 has two of them, jobs 4712 and 4713
+// share the third, and the fourth has no known holder.
 func runSlurm(t *testing.T, files, set []string) {
 	t.Helper()
 	all := runOfJobs(t, files, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
@@ -60,8 +60,8 @@ func runSlurm(t *testing.T, files, set []string) {
 	assert.Contains(t, ofJob(all, "gpu.unobserved.time", ""), "nvidia3")
 }
 
-// runOfJobs runs the files of an example on a node with simulated GPUs until job 4711 has windows,
-// power, and GPU time. It returns what was sent.
+// runOfJobs runs an example on a node with simulated GPUs until windows, power, and GPU time have
+// been sent for job 4711. It returns the sent metrics.
 func runOfJobs(t *testing.T, files, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
@@ -69,7 +69,7 @@ func runOfJobs(t *testing.T, files, set []string, scenario string, env map[strin
 	env["DCGM_ENDPOINT"], env["OTLP_ENDPOINT"] = "http://"+exporter+"/metrics", backend.URL
 	env["HEALTH_ENDPOINT"] = processtest.FreeAddress(t)
 	env["TELEMETRY_PORT"] = processtest.Port(t, processtest.FreeAddress(t))
-	// A simulated minute is too short to determine the power of an idle GPU.
+	// Set the idle power, because one minute of simulation is too short to determine it.
 	c := startCollector(t, files, join(set, []string{stages + ".gpu_k8s.power.idle.watts=50"}), env)
 	backend.Until(t, c.Process, "windows, power and GPU time of the job", func(metrics pmetric.Metrics) bool {
 		of := func(m *signal.Metric) map[string]float64 { return ofJob(metrics, m.Name, "4711") }
@@ -81,7 +81,7 @@ func runOfJobs(t *testing.T, files, set []string, scenario string, env map[strin
 	return backend.All()
 }
 
-// An exporter without the job mapping directory exposes no job labels.
+// Without access to the job mapping directory, an exporter does not expose job labels.
 func TestTheJobMappingIsReadIfTheExporterDoesNotReadIt(t *testing.T) {
 	dir := t.TempDir()
 	for _, gpu := range []string{"0", "1"} {
@@ -94,7 +94,7 @@ func TestTheJobMappingIsReadIfTheExporterDoesNotReadIt(t *testing.T) {
 	assert.Equal(t, []string{"nvidia0", "nvidia1"}, slices.Sorted(maps.Keys(ofJob(all, signal.K8sContainerGPUIdleTime.Name, "4711"))))
 }
 
-// machine creates the sys and proc file systems of a host with an NVIDIA device.
+// machine creates fake /sys and /proc file systems of a host with an NVIDIA device.
 func machine(t *testing.T) (sys, proc string) {
 	t.Helper()
 	sys, proc = t.TempDir(), t.TempDir()
@@ -106,7 +106,8 @@ func machine(t *testing.T) (sys, proc string) {
 	return sys, proc
 }
 
-// A crash in the driver's library stops neither the collector nor the data from the exporter.
+// A crash in the driver's library must not stop the collector or interrupt the data from the
+// exporter.
 func TestACrashingLibraryStopsOnlyItsReceiver(t *testing.T) {
 	for _, how := range []string{"segv", "abort"} {
 		library := nvmltest.Build(t)
@@ -125,8 +126,8 @@ func TestACrashingLibraryStopsOnlyItsReceiver(t *testing.T) {
 	}
 }
 
-// Without an exporter, NVML is sufficient to report devices, XID errors, jobs, Docker containers,
-// and systemd services. The holders are read from the cgroups of their processes.
+// Without an exporter, devices, XID errors, jobs, Docker containers, and systemd services must be
+// reported from NVML alone. Holders are determined from the cgroups of processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
 	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n"+
@@ -167,7 +168,8 @@ func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	c.Stop(t)
 }
 
-// The collector in the compose file runs with the pipeline and the environment of this test.
+// The Compose file must run the collector with the same pipeline and environment variables as this
+// test.
 func TestTheComposeFileRunsThePipelineNextToIt(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(examplesDir, composeFile))
 	require.NoError(t, err)
@@ -209,7 +211,7 @@ func TestTheComposeFileRunsThePipelineNextToIt(t *testing.T) {
 	require.Equal(t, files("overlays/slurm.yaml"), pipeline)
 
 	processtest.Binary(t, "otelcol-gpu")
-	// As in compose, a required variable must be set, and an optional one has a default.
+	// As in Docker Compose, required variables must be set, and optional variables have defaults.
 	variable := regexp.MustCompile(`\$\{(\w+):(\?[^}]*|-[^}]*)\}`)
 	env := map[string]string{}
 	for key, value := range collector.Environment {
@@ -222,7 +224,7 @@ func TestTheComposeFileRunsThePipelineNextToIt(t *testing.T) {
 	runOfJobs(t, pipeline, join(fastDCGM, fastStage, fastNVML), "slurm", env)
 }
 
-// Slurm runs the script before and after each job, including jobs that share a GPU.
+// Slurm runs the script before and after each job. Several jobs can share a GPU.
 func TestTheExporterLearnsTheGPUsOfEachJob(t *testing.T) {
 	script, err := filepath.Abs(filepath.Join(examplesDir, "slurm", "job-gpus.sh"))
 	require.NoError(t, err)
