@@ -332,7 +332,7 @@ func TestPanelsExplainWhatTheyShowAndHowToReadIt(t *testing.T) {
 	}
 }
 
-// The names of these ten alerts must not change, because users rely on them.
+// The names of these alerts must not change, because users rely on them.
 func TestEveryAlertExistsAndExplainsWhatToDo(t *testing.T) {
 	found := map[string]bool{}
 	for _, r := range rules(t) {

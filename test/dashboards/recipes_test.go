@@ -27,8 +27,7 @@ func blocks(t *testing.T, language string) []string {
 }
 
 // routed returns a selector for the alerts that the Alertmanager configuration in the recipes sends
-// to a team. The selector contains the namespaces of the simulated pods instead of those in the
-// recipe.
+// to a team. The selector matches any namespace instead of the recipe's namespaces.
 func routed(t *testing.T) string {
 	t.Helper()
 	var config struct {

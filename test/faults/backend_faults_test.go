@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// backendFaults lists ways in which a backend does not accept data, with the expected results.
+// backendFaults lists ways in which a backend can fail to accept data, with the expected results.
 var backendFaults = []struct {
 	fault, held string
 	begin       func(t *testing.T, b *backend)
@@ -54,8 +54,9 @@ var backendFaults = []struct {
 	},
 }
 
-// A failing backend loses only data that it has acknowledged. Windows are queued on disk while
-// scraping continues.
+// While a backend fails, scraping continues and windows are queued on disk. After the backend
+// recovers, it receives all queued windows. Only windows that the backend permanently rejects are
+// lost.
 func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 	t.Parallel()
 	for _, f := range backendFaults {
@@ -72,8 +73,8 @@ func TestABackendThatFailsGetsItsWindowsLater(t *testing.T) {
 				tr.backend.up(t)
 			}
 			tr.backend.breaks(nil)
-			// Recovery means that the backend has received every window that ended before the
-			// repair.
+			// Recovery is complete when the backend has received every window that ended before the
+			// fault was removed.
 			processtest.Until(t, "the queued windows", func() bool {
 				have := map[int64]bool{}
 				for _, p := range tr.backend.all() {

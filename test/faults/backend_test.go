@@ -20,31 +20,32 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// point is a received data point, with the attributes that the oracle needs.
+// point is a received data point with the attributes that the tests need.
 type point struct {
 	metric, node, device, pod, uid, url string
 	resource                            string
 	start, end                          time.Time
 	value                               float64
-	ended                               bool // NoRecordedValue
+	ended                               bool // whether the flag NoRecordedValue is set
 }
 
-// backend is an OTLP/HTTP backend that stores what it accepts.
+// backend is an OTLP/HTTP backend that stores the data points that it accepts.
 type backend struct {
 	address string
 	server  *http.Server
 	done    chan struct{}
 
-	keepsNothing bool // discards what it receives
+	keepsNothing bool // whether to discard received data
 
 	mu      sync.Mutex
 	points  []point
 	refused int
-	// fault runs before a request is accepted. It returns true if it has responded to the request.
+	// If fault is not nil, it is called for every request. If fault returns true, it has already
+	// responded, and the request's data is discarded.
 	fault func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// newBackend starts a backend, which stops at the end of the test.
+// newBackend starts a backend that runs until the end of the test.
 func newBackend(t *testing.T) *backend {
 	t.Helper()
 	b := &backend{}
@@ -55,7 +56,7 @@ func newBackend(t *testing.T) *backend {
 
 func (b *backend) url() string { return "http://" + b.address }
 
-// up starts listening. After a call to down, it listens at the same address again.
+// up makes the backend listen. After a call to down, the backend listens on the same address again.
 func (b *backend) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, b.address)
@@ -95,7 +96,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	content, err := io.ReadAll(body)
 	if err != nil {
-		return // the sender was killed
+		return // the sender disconnected
 	}
 	if fault != nil && fault(w, r) {
 		b.mu.Lock()
@@ -117,14 +118,14 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Unlock()
 }
 
-// all returns the points received so far. Callers must not modify them.
+// all returns the points received so far. Callers must not modify the returned points.
 func (b *backend) all() []point {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clip(b.points)
 }
 
-// refusals returns the number of requests to which a fault responded.
+// refusals returns the number of requests that were answered by a fault instead of the backend.
 func (b *backend) refusals() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +154,8 @@ func flatten(metrics pmetric.Metrics) []point {
 	return flat
 }
 
-// ups returns the results of the scrapes since a time, in order.
+// ups returns the points of gpu.exporter.up for scrapes after the given time, in chronological
+// order.
 func ups(arrived []point, url string, since time.Time) []point {
 	var found []point
 	for _, p := range arrived {

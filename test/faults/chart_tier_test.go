@@ -17,13 +17,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// rendered is a file with rendered manifests in the chart's test data.
+// rendered is the path of a file with rendered manifests from the chart's test data.
 const rendered = "../charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml"
 
-// tree is a part of a configuration.
+// tree is a nested map in a configuration.
 type tree = map[string]any
 
-// within returns a nested map of a tree.
+// within returns the map at the given path in a tree.
 func within(t *testing.T, in tree, path ...string) tree {
 	t.Helper()
 	for _, key := range path {
@@ -34,8 +34,8 @@ func within(t *testing.T, in tree, path ...string) tree {
 	return in
 }
 
-// chartConfig applies a change to the configuration that the chart renders for a component, and
-// returns the resulting file. Settings that change does not set stay as rendered.
+// chartConfig writes the configuration that the chart renders for a component to a file and returns
+// the file's path. The function change can modify the configuration first.
 func chartConfig(t *testing.T, component string, change func(tree)) string {
 	t.Helper()
 	content, err := os.ReadFile(rendered)
@@ -66,15 +66,16 @@ func chartConfig(t *testing.T, component string, change func(tree)) string {
 	return ""
 }
 
-// chartTier is a tier that the chart configures. Windows take 3 s instead of 60 s, and all settings
-// that the chart derives from them are scaled. Settings that the chart does not set have their
-// defaults.
+// chartTier is a tier with the chart's configuration. Windows are 3 s long instead of 60 s, and the
+// settings that depend on the window length are scaled accordingly. Settings that the chart does
+// not contain have their default values.
 type chartTier struct {
 	tier
-	files map[string]string // configuration files of gateways by address
+	files map[string]string // paths of the gateways' configuration files, by address
 }
 
-// gateway starts a gateway at an address. A restarted gateway uses its previous storage.
+// gateway starts or restarts the gateway with the given address. A restarted gateway uses its
+// previous storage.
 func (tr *chartTier) gateway(t *testing.T, address string) {
 	t.Helper()
 	if tr.files[address] == "" {
@@ -104,7 +105,8 @@ func (tr *chartTier) gateway(t *testing.T, address string) {
 	}, tr.gateways[address].Process)
 }
 
-// route restarts the agents with new addresses, as the chart does when their configuration changes.
+// route restarts the agents with the given gateway addresses. The chart also restarts agents if
+// their configuration changes.
 func (tr *chartTier) route(t *testing.T, addresses ...string) {
 	t.Helper()
 	for _, a := range tr.agents {
@@ -131,20 +133,20 @@ func (tr *chartTier) route(t *testing.T, addresses ...string) {
 				hosts = append(hosts, address)
 			}
 			within(t, config, "exporters", "load_balancing", "resolver", "static")["hostnames"] = hosts
-			// Holders do not matter for this test.
+			// Remove all other stages, because this test does not need holders.
 			dcgm["stages"] = tree{"gpu_synthesizer": within(t, dcgm, "stages")["gpu_synthesizer"]}
 		})}))
 	}
 }
 
-// counted contains what a gateway reports for a window of a device.
+// counted contains the values that a gateway reports for one window of a device.
 type counted struct {
 	gateway                string
 	end                    time.Time
 	samples, coverage, xid float64
 }
 
-// windows returns all windows of a node's first device, by gateway and end.
+// windows returns all windows for a node's first device from all gateways, sorted by end time.
 func (tr *chartTier) windows(e *exporter) []counted {
 	var all []counted
 	for address, g := range tr.gateways {
@@ -177,14 +179,14 @@ func (tr *chartTier) windows(e *exporter) []counted {
 	return all
 }
 
-// The exporters count one XID error per response. Whatever happens to the chart's gateways, no
-// error is counted twice, and each window counts the errors that occurred in the time that its
-// coverage represents.
+// Each exporter counts one XID error per response. If gateways are added, killed, or removed, no
+// error may be counted twice. Each window must count exactly the errors between the samples that it
+// contains.
 func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	tr := &chartTier{tier: tier{hosts: filepath.Join(t.TempDir(), "hosts"), gateways: map[string]*gateway{}}, files: map[string]string{}}
-	// A hash of addresses and names assigns nodes to gateways, so all of them are fixed.
+	// Use fixed addresses and node names, because nodes are assigned to gateways by a hash of both.
 	all := []string{"127.78.0.2:19318", "127.78.0.3:19318", "127.78.0.4:19318"}
 	for _, address := range all {
 		tr.gateway(t, address)
@@ -197,17 +199,17 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	}
 	tr.route(t, all[:2]...)
 	let(4)
-	// Some nodes move to another gateway for a few windows, much shorter than idle_timeout, and
-	// then back.
+	// Some nodes move to another gateway and back after a few windows, which is much less time than
+	// idle_timeout.
 	tr.route(t, all...)
 	let(3)
 	tr.route(t, all[:2]...)
 	let(4)
-	// One gateway is killed and restarted within the grace period.
+	// One gateway is killed and then restarted within the grace period.
 	tr.gateways[all[0]].kill(t)
 	tr.gateway(t, all[0])
 	let(4)
-	// One gateway is removed. In Kubernetes it may stop before the agents are updated.
+	// One gateway is removed. In Kubernetes, a gateway may stop before the agents are updated.
 	tr.gateways[all[1]].stop(t)
 	tr.route(t, all[0])
 	let(4)
@@ -226,8 +228,10 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 			compared++
 			owners[w.gateway] = true
 			sum += w.xid
-			// The exporter counts one XID error for each scrape. An increase across the start of a
-			// window counts in that window. A late response has no sample.
+			// The number of XID errors is about the number of samples, because the exporter counts
+			// one error per response. It is not always equal: the errors since the last sample of
+			// the previous window are also counted in a window, and a response that is too late
+			// results in no sample.
 			assert.InDelta(t, w.samples, w.xid, 4, "%s: XID errors of %+v", e.node, w)
 		}
 		assert.LessOrEqual(t, sum, float64(len(e.served())-1), "%s: an XID error was counted twice: %+v", e.node, tr.windows(e))

@@ -24,18 +24,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// clock is a process's own wall clock, which a test can set. Linux does not support wall clocks per
-// process. However, the kernel maps a clock function (vDSO) into every process, and statically
-// linked programs also call it. The test overwrites that function in the process under test before
-// the process's first instruction. The new code calls the kernel and adds an offset, which is
-// stored after the code. As on a machine whose clock is set, the monotonic clock does not change.
+// clock is a wall clock for a single process, which a test can set. Linux does not support
+// per-process wall clocks. However, the kernel maps a function that returns the time (in the vDSO)
+// into every process, and even statically linked programs call that function. Before the process
+// under test executes its first instruction, the test overwrites the function. The new code calls
+// the kernel and adds an offset, which is stored after the code. The monotonic clock does not
+// change, just as on a machine whose wall clock is set.
 type clock struct {
 	memory *os.File
-	ahead  int64 // address of the offset in seconds
+	ahead  int64 // address of the offset, which is in seconds
 }
 
-// realtime is clock_gettime in machine code. The eight bytes at realtimeAhead are added to the
-// seconds of CLOCK_REALTIME.
+// realtime is machine code that implements clock_gettime. It adds the eight-byte number at offset
+// realtimeAhead to the seconds of CLOCK_REALTIME.
 var realtime = []byte{
 	0xb8, 0xe4, 0, 0, 0, // mov eax, SYS_clock_gettime
 	0x0f, 0x05, // syscall
@@ -49,13 +50,14 @@ var realtime = []byte{
 
 const realtimeAhead = 24
 
-// start starts the command with this clock, or skips the test if the machine does not allow that.
+// start starts the command with this clock. If the machine does not allow tracing a process, start
+// skips the test.
 func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
 		notruntest.Skip(t, "a clock that is set: no machine code for "+runtime.GOARCH)
 	}
-	// The tracer is a thread and not a process.
+	// In Linux, the tracer is a thread, so all calls must be made from the same thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr.Ptrace = true
@@ -65,7 +67,7 @@ func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 		require.NoError(t, err)
 	}
 	pid := cmd.Process.Pid
-	_, err := syscall.Wait4(pid, nil, 0, nil) // the process stops before its first instruction
+	_, err := syscall.Wait4(pid, nil, 0, nil) // wait until the process has stopped before its first instruction
 	require.NoError(t, err)
 	begin, end := vdso(t, pid)
 	c.memory, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
@@ -88,14 +90,15 @@ func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	require.NoError(t, syscall.PtraceDetach(pid))
 }
 
-// set sets how far the clock is ahead of the machine's clock. A negative duration means behind.
+// set sets how far this clock is ahead of the machine's clock. If ahead is negative, this clock is
+// behind.
 func (c *clock) set(t *testing.T, ahead time.Duration) {
 	t.Helper()
 	_, err := c.memory.WriteAt(endian.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)), c.ahead)
 	require.NoError(t, err)
 }
 
-// vdso returns the start and end address of the kernel's mapping in a process.
+// vdso returns the start and end addresses of the vDSO mapping in a process.
 func vdso(t *testing.T, pid int) (begin, end int64) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -111,9 +114,10 @@ func vdso(t *testing.T, pid int) (begin, end int64) {
 	return 0, 0
 }
 
-// The agent's clock is set an hour forward, back to the right time, an hour back, and to the right
-// time again. Windows have the times of that clock, and each contains samples that the exporter
-// served at these times. No energy is charged for hours that did not pass.
+// The agent's clock is set an hour forward, to the correct time, an hour back, and to the correct
+// time again. Windows must be timestamped with the agent's clock, and each window must contain the
+// samples that the exporter served at those times. No energy may be charged for hours that did not
+// pass.
 func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	t.Parallel()
 	const watts, maxGap = 100.0, 2 * time.Second
@@ -130,10 +134,10 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	})
 	began := time.Now()
 	steps := []time.Duration{0, time.Hour, 0, -time.Hour, 0}
-	// served contains the exporter's responses for each offset of the clock. Their times are those
-	// of that clock.
+	// served contains the exporter's responses for each offset of the agent's clock. The responses
+	// are timestamped with the agent's clock.
 	served := map[time.Duration][]answer{}
-	// shown returns the points received for the times of a given clock offset.
+	// shown returns the received points with timestamps that belong to the given clock offset.
 	shown := func(ahead time.Duration) []point {
 		var points []point
 		for _, p := range tr.backend.all() {
@@ -149,7 +153,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 		if n > 0 {
 			wall.set(t, ahead)
 		}
-		// Only the windows of this step count; earlier ones may be from the same hour.
+		// Ignore windows of earlier steps, which may have had the same clock offset.
 		processtest.Until(t, "a complete window with the new clock", func() bool {
 			for _, p := range shown(ahead) {
 				if p.metric == signal.WindowCoverage.Name && p.device == tr.exporter.device(0) && p.value >= 0.8 && p.end.Add(-window).After(set.Add(ahead)) {
@@ -174,14 +178,15 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 
 	var v verdict
 	for ahead, answers := range served {
-		// A step back drops open windows, and the scrape during a step may have either time.
+		// When the clock is set back, open windows are dropped. A scrape that is in progress when
+		// the clock is set may have either time.
 		phase := judgeAnswers(t, tr.exporter, answers, shown(ahead), tolerance{missing: 2 * unsaved, baseline: true, across: 2})
 		v.windows += phase.windows
 		v.lost += phase.lost
 	}
-	// counters contains the energy of each counter by start time, because a counter starts over
-	// when the clock is set back. A step forward closes several windows at once, and their requests
-	// may arrive out of order.
+	// counters contains the last energy value for each start timestamp, because a counter starts
+	// over when the clock is set back. The points must be sorted: when the clock is set forward,
+	// several windows close at once, and their requests may arrive out of order.
 	counters := map[time.Time]float64{}
 	for _, p := range slices.SortedStableFunc(slices.Values(tr.backend.all()), func(a, b point) int { return a.end.Compare(b.end) }) {
 		if p.metric == signal.K8sContainerGPUEnergy.Name && p.device == tr.exporter.device(0) && !p.ended {
@@ -194,7 +199,8 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 		joules += last
 	}
 	assert.LessOrEqual(t, len(counters), 1+int(back))
-	// A step forward cannot be distinguished from failed scrapes in the meantime.
+	// If the clock is set forward, the agent cannot distinguish the missing hour from failed
+	// scrapes, so up to max_gap of energy may be added.
 	assert.LessOrEqual(t, joules, watts*(ran+2*maxGap).Seconds())
 	assert.GreaterOrEqual(t, joules, watts*ran.Seconds()/2)
 	assert.LessOrEqual(t, tr.agent.peak, float64(memoryBound))

@@ -20,18 +20,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// These values are from testdata/cluster.yaml.
+// These values must match testdata/cluster.yaml.
 const (
 	clusterInterval = time.Second
 	leaseDuration   = 3 * time.Second
 	renewDeadline   = 2 * time.Second
 )
 
-// clusterOutage is long enough for a lease to expire that is not renewed.
+// clusterOutage is long enough for a lease to expire if the lease is not renewed.
 var clusterOutage = max(outage, 3*leaseDuration)
 
-// demand is a cluster with known values: a node with a number of units of a resource that only this
-// test uses, and pending pods that request one unit each.
+// demand is a cluster with known values. A node has a fixed number of units of a resource that only
+// one test uses, and each pending pod requests one unit.
 type demand struct {
 	plane               *controlplane.Plane
 	namespace, resource string
@@ -63,7 +63,7 @@ func (d demand) create(t *testing.T, name string) {
 	})
 }
 
-// replica starts one cluster collector.
+// replica starts a cluster collector.
 func (d demand) replica(t *testing.T, b *backend, kubeConfig string) *collector {
 	t.Helper()
 	return startCollector(t, setting{file: "testdata/cluster.yaml", env: map[string]string{
@@ -71,13 +71,15 @@ func (d demand) replica(t *testing.T, b *backend, kubeConfig string) *collector 
 	}})
 }
 
-// emission contains the resource's values in one batch. A missing metric has no entry.
+// emission contains the values in one batch for the test's resource, by metric. Metrics that are
+// missing from the batch have no entry.
 type emission struct {
 	at     time.Time
 	values map[string]float64
 }
 
-// emissions returns the received emissions in order, with each metric summed over its states.
+// emissions returns the received emissions in chronological order. The values of each metric are
+// summed over all states.
 func (d demand) emissions(b *backend) []emission {
 	byTime := map[time.Time]emission{}
 	for _, p := range b.all() {
@@ -99,8 +101,8 @@ func (d demand) emissions(b *backend) []emission {
 	return all
 }
 
-// waitForEmission waits for an emission after a given time with the given number of pending pods, and returns
-// its time.
+// waitForEmission waits for an emission that is later than the given time and reports the given
+// number of pods. It returns the emission's timestamp.
 func (d demand) waitForEmission(t *testing.T, c *collector, b *backend, pods int, after time.Time) time.Time {
 	t.Helper()
 	var at time.Time
@@ -116,9 +118,9 @@ func (d demand) waitForEmission(t *testing.T, c *collector, b *backend, pods int
 	return at
 }
 
-// check compares each emission with the true values: the given number of pods at first, and one
-// more from the time changed on. No emission contains a partial count, and a pod that was counted
-// once stays counted.
+// check compares each emission with the actual values. At first, the number of pods is before;
+// after the time changed, it is one higher. No emission may contain a partial count, and a pod that
+// was counted in one emission must be counted in all later emissions.
 func (d demand) check(t *testing.T, all []emission, before int, changed time.Time) {
 	t.Helper()
 	seen := before
@@ -139,10 +141,11 @@ func (d demand) check(t *testing.T, all []emission, before int, changed time.Tim
 
 var clusterFaults = []struct {
 	fault, held string
-	// silent is true if the lease cannot be renewed.
+	// silent is true if the fault prevents the lease from being renewed, so the replica must stop
+	// sending data.
 	silent bool
-	// without names a metric that must not be sent during the fault, because reading its objects is
-	// forbidden.
+	// without is the name of a metric that must not be sent during the fault, because the replica
+	// is forbidden to read the objects for that metric.
 	without string
 	answer  func(api *way) http.HandlerFunc
 }{
@@ -151,7 +154,8 @@ var clusterFaults = []struct {
 	}},
 	{fault: "API server accepts requests but does not answer", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) {
-			// Until the body is read, the server does not notice that the client has disconnected.
+			// Read the entire body first. Otherwise, the server does not notice when the client
+			// disconnects.
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 		}
@@ -195,9 +199,9 @@ var clusterFaults = []struct {
 	}},
 }
 
-// While the API server is unavailable, the replica repeats the last known state until the lease
-// expires. After that, it is unknown which replica is the leader. No value may cover only a part of
-// the objects.
+// While the API server is unavailable, the replica repeats the last known state until its lease
+// expires. After that, it must not send anything, because another replica may be the leader. No
+// value may include only some of the objects.
 func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
@@ -243,7 +247,8 @@ func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 					}
 					held = "pods are not reported, not even as 0; nodes are still reported"
 				default:
-					// On a busy machine some emissions may be late.
+					// Require only half of the emissions, because some may be late on a busy
+					// machine.
 					assert.GreaterOrEqual(t, len(during), int((clusterOutage-renewDeadline)/clusterInterval)/2)
 				}
 				report(t, result{
@@ -255,8 +260,8 @@ func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 	})
 }
 
-// Of two replicas, one loses the API server, and the other is killed later. At most one may send at
-// any time.
+// The first of two replicas loses its connection to the API server, and later the second replica is
+// killed. At most one replica may send data at any time.
 func TestTheOtherReplicaSendsWhenOneLosesTheAPIServer(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
@@ -289,7 +294,8 @@ func TestTheOtherReplicaSendsWhenOneLosesTheAPIServer(t *testing.T) {
 	d.check(t, d.emissions(firstSays), 2, created)
 	assert.True(t, silent[len(silent)-1].at.Before(spoke[0].at), "both replicas sent at the same time")
 	assert.True(t, spoke[len(spoke)-1].at.Before(killed.Add(back)), "both replicas sent at the same time")
-	// The replicas retry once per retry period, and the duration of a lease is rounded to seconds.
+	// A takeover may take longer than the lease duration, because replicas retry only once per
+	// retry period and lease durations are rounded to seconds.
 	assert.Less(t, max(took, back), leaseDuration+10*time.Second)
 	report(t, result{
 		group: "Kubernetes", fault: "`gpu_cluster`: one of two replicas loses the API server, and the other replica is killed later",

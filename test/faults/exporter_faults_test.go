@@ -32,16 +32,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// memoryBound is the maximum resident memory of an agent in MiB: 256 for its memory limiter, which
-// counts the heap, plus 64 for the program's own pages.
+// memoryBound is the maximum resident memory of an agent in MiB. It is the sum of the memory
+// limiter's limit for the heap, 256 MiB, and 64 MiB for the program's own pages.
 const memoryBound = 320
 
-// outage is how long a fault lasts.
+// outage is the duration of a fault.
 var outage = either(3*window, 20*window)
 
 type handler = func(w http.ResponseWriter, r *http.Request, rows string)
 
-// exporterFaults lists responses without a usable sample, with the resulting outcome of the scrape.
+// exporterFaults lists responses that contain no usable samples, with the resulting outcome of the
+// scrape.
 var exporterFaults = []struct {
 	fault, outcome string
 	answer         handler
@@ -96,7 +97,8 @@ var exporterFaults = []struct {
 	}},
 }
 
-// manySeries is built once, so that a busy machine can respond within the scrape timeout.
+// manySeries returns text with 300,000 series. The text is built only once, so that even a busy
+// machine can respond within the scrape timeout.
 var manySeries = sync.OnceValue(func() string {
 	var b strings.Builder
 	for i := range 300_000 {
@@ -105,7 +107,7 @@ var manySeries = sync.OnceValue(func() string {
 	return b.String()
 })
 
-// bomb is 1 GB of samples in compressed form.
+// bomb returns 1 GB of samples, compressed with gzip.
 var bomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -117,7 +119,7 @@ var bomb = sync.OnceValue(func() []byte {
 	return b.Bytes()
 })
 
-// trial is an agent with its exporter and its backend.
+// trial consists of an agent, its exporter, and its backend.
 type trial struct {
 	exporter *exporter
 	backend  *backend
@@ -125,8 +127,8 @@ type trial struct {
 	setting  setting
 }
 
-// newTrial starts a trial and waits for a complete window, so that everything works when the fault
-// starts.
+// newTrial starts a trial and waits for a complete window, to ensure that everything works before
+// the fault begins.
 func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 	t.Helper()
 	processtest.Binary(t, "otelcol-gpu")
@@ -147,7 +149,8 @@ func newTrial(t *testing.T, s setting, prepare ...func(*exporter)) *trial {
 	return tr
 }
 
-// wholeWindow waits for a window that started after a given time and has enough coverage.
+// wholeWindow waits for a window that started after the given time and has a coverage of at least
+// 0.8.
 func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
 	t.Helper()
 	processtest.Until(t, "a complete window", func() bool {
@@ -160,14 +163,14 @@ func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
 	}, tr.agent.Process)
 }
 
-// pass waits until a given time.
+// pass waits until the given time.
 func pass(t *testing.T, c *collector, until time.Time) {
 	t.Helper()
 	processtest.Until(t, "time to pass", func() bool { return time.Now().After(until) }, c.Process)
 }
 
-// recovered waits for the first successful scrape after a given time and returns how many seconds
-// that took.
+// recovered waits for the first successful scrape after the given time, and returns the number of
+// seconds between the two.
 func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 	t.Helper()
 	var took time.Duration
@@ -183,7 +186,7 @@ func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 	return took.Seconds()
 }
 
-// finish stops the agent and checks all results.
+// finish stops the agent, checks all received windows, and reports the result.
 func (tr *trial) finish(t *testing.T, r result, allow tolerance) {
 	t.Helper()
 	tr.agent.stop(t)
@@ -193,7 +196,7 @@ func (tr *trial) finish(t *testing.T, r result, allow tolerance) {
 	report(t, r)
 }
 
-// gaps checks that no window contains samples from a time in which nothing was served.
+// gaps checks that no window lies entirely within a period in which the exporter served nothing.
 func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	t.Helper()
 	for _, p := range tr.backend.all() {
@@ -203,8 +206,8 @@ func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	}
 }
 
-// An exporter without valid responses causes a gap: no sample, no zero, no crash. The first valid
-// response after it counts.
+// An exporter that does not return valid responses causes a gap in the data, and neither zero
+// values nor a crash. The first valid response after the gap must be counted.
 func TestAFailingExporterCausesOnlyAGap(t *testing.T) {
 	t.Parallel()
 	for _, f := range exporterFaults {
@@ -242,8 +245,8 @@ func TestAFailingExporterCausesOnlyAGap(t *testing.T) {
 	}
 }
 
-// If every response contains metrics of new devices and of short-lived pods, the real devices are
-// not affected.
+// If every response contains new devices or new pods, the data for the real devices must not be
+// affected.
 func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 	t.Parallel()
 	devices := either(200, 1000)
@@ -265,8 +268,9 @@ func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Set limits for one node. The defaults are for a central collector. With the defaults,
-			// a flood of devices would exceed an agent's memory limiter.
+			// Set limits that are suitable for a single node. With the defaults, which are intended
+			// for a central collector, a flood of devices would exceed the limit of the agent's
+			// memory limiter.
 			tr := newTrial(t, setting{set: []string{stages + ".gpu_synthesizer.max_devices=2000", stages + ".gpu_window.max_series=2000"}})
 			churn(tr.exporter)
 			pass(t, tr.agent, time.Now().Add(outage))
@@ -317,10 +321,10 @@ func TestARemovedHostNameIsAGap(t *testing.T) {
 	require.NoError(t, os.WriteFile(resolver, []byte("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"), 0o600))
 	tr := newTrial(t, setting{
 		mounts: fmt.Sprintf("mount --bind %s /etc/hosts; mount --bind %s /etc/resolv.conf", hosts, resolver),
-		set:    []string{"receivers.dcgm.http.disable_keep_alives=true"}, // a reused connection needs no name resolution
+		set:    []string{"receivers.dcgm.http.disable_keep_alives=true"}, // reused connections would not need name resolution
 	}, func(e *exporter) { e.host = "dcgm.test" })
 
-	// The resolver reads the file every 5 s.
+	// The resolver rereads the hosts file every 5 s.
 	require.NoError(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o600))
 	processtest.Until(t, "the name to be unresolvable", func() bool {
 		found := ups(tr.backend.all(), "", time.Time{})
@@ -372,8 +376,8 @@ func TestACertificateThatExpiresIsAGap(t *testing.T) {
 	}, tolerance{})
 }
 
-// certificates returns a CA certificate in PEM and a function that issues a server certificate with
-// the given expiry.
+// certificates returns a CA certificate in PEM format and a function that issues a server
+// certificate with the given expiration time.
 func certificates(t *testing.T) (ca []byte, issue func(notAfter time.Time) *tls.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -19,10 +19,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// gpus is the number of GPUs of each scripted exporter.
+// gpus is the number of GPUs that each simulated exporter has.
 const gpus = 2
 
-// answer is a complete and valid response of an exporter, as the oracle records it.
+// answer records the values in a complete and valid response from an exporter.
 type answer struct {
 	at          time.Time // when the exporter read its values
 	utilization float64   // of every GPU
@@ -30,9 +30,9 @@ type answer struct {
 	throttled   float64   // the exporter's counter of throttled time, in seconds
 }
 
-// exporter is a dcgm-exporter with known values. Each GPU has a constant occupancy, is throttled
-// half of the time, and has one XID error between two responses. Its utilization identifies the
-// response.
+// exporter simulates a dcgm-exporter with known values. Each GPU has constant memory occupancy, is
+// throttled half of the time, and has one XID error per response. The utilization differs in every
+// response, so it identifies the response.
 type exporter struct {
 	node    string
 	address string                          // "127.0.0.1:<port>", kept across restarts
@@ -43,22 +43,23 @@ type exporter struct {
 	server *http.Server
 	done   chan struct{} // closed when server has ended
 
-	keepsNothing bool // does not record answers
+	keepsNothing bool // whether to not record answers
 
 	mu      sync.Mutex
 	answers []answer
-	n       int       // number of responses, valid or not
+	n       int       // number of responses, including invalid ones
 	started time.Time // start time of the counters
 	xids    int
-	// fault, if set, responds instead of the exporter. rows is the valid response.
+	// If fault is not nil, it responds instead of the exporter. The argument rows contains the
+	// valid response.
 	fault func(w http.ResponseWriter, r *http.Request, rows string)
-	// extra returns additional lines of a valid response. labels returns additional labels for each
-	// line.
+	// extra returns additional lines for the n-th response, and labels returns additional labels
+	// for each of its lines.
 	extra  func(n int) string
 	labels func(n int) string
 }
 
-// newExporter starts an exporter for a node. It stops at the end of the test.
+// newExporter starts an exporter for a node. The exporter runs until the end of the test.
 func newExporter(t *testing.T, node string, prepare ...func(*exporter)) *exporter {
 	t.Helper()
 	e := &exporter{node: node, scheme: "http", host: "127.0.0.1", started: time.Now()}
@@ -76,7 +77,8 @@ func (e *exporter) url() string {
 	return e.scheme + "://" + net.JoinHostPort(e.host, port) + "/metrics"
 }
 
-// up starts listening. After a call to down, it listens at the same address again.
+// up makes the exporter listen. After a call to down, the exporter listens on the same address
+// again.
 func (e *exporter) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, e.address)
@@ -98,7 +100,7 @@ func (e *exporter) down() {
 	<-e.done
 }
 
-// restart simulates a restart of the exporter and the driver: counters start at zero.
+// restart simulates a restart of the exporter and the driver, so counters start at zero.
 func (e *exporter) restart(t *testing.T) {
 	t.Helper()
 	e.down()
@@ -108,14 +110,15 @@ func (e *exporter) restart(t *testing.T) {
 	e.up(t)
 }
 
-// breaks sets the handler that responds instead of the exporter. nil removes it.
+// breaks sets a handler that responds instead of the exporter. If fault is nil, the exporter
+// responds again.
 func (e *exporter) breaks(fault func(w http.ResponseWriter, r *http.Request, rows string)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fault = fault
 }
 
-// adds sets additional labels and lines of valid responses.
+// adds sets functions that return additional labels and lines for valid responses.
 func (e *exporter) adds(labels, extra func(n int) string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,16 +131,16 @@ func (e *exporter) served() []answer {
 	return append([]answer(nil), e.answers...)
 }
 
-// device returns the hw.id of a GPU, which is unique among the exporters.
+// device returns the hw.id of a GPU. Each hw.id is unique across all exporters.
 func (e *exporter) device(gpu int) string {
 	return fmt.Sprintf("GPU-%08x-0000-0000-0000-%012d", crc32.ChecksumIEEE([]byte(e.node)), gpu)
 }
 
-// occupancy returns the occupancy in every sample of a GPU.
+// occupancy returns the constant memory occupancy of a GPU.
 func occupancy(gpu int) float64 { return float64(gpu+1) / 10 }
 
-// utilization returns the utilization of the n-th response in percent. It is random, so that no two
-// subsets of responses have the same mean.
+// utilization returns the utilization in the n-th response, in percent. The values are random, so
+// that no two subsets of responses have the same mean.
 func utilization(n int) float64 {
 	return math.Round(rand.New(rand.NewPCG(uint64(n), 1)).Float64()*1e8) / 1e6
 }

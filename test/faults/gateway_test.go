@@ -25,8 +25,8 @@ const (
 	nodesPerAgent   = 6
 )
 
-// tier is a number of agents and window collectors. Each window collector has its own backend, so
-// that the sender of every point is known.
+// tier consists of agents and window collectors. Each window collector has its own backend, so that
+// the tests know which collector sent a point.
 type tier struct {
 	hosts     string
 	port      string
@@ -40,7 +40,7 @@ type gateway struct {
 	backend *backend
 }
 
-// members sets the collectors to which the agents send.
+// members sets the addresses of the window collectors that the agents send to.
 func (tr *tier) members(t *testing.T, addresses ...string) {
 	t.Helper()
 	lines := "127.0.0.1 localhost\n"
@@ -63,7 +63,8 @@ func (tr *tier) add(t *testing.T, address string) {
 	}, tr.gateways[address].Process)
 }
 
-// owners returns the collectors that sent a node's windows with an end after a given time.
+// owners returns the addresses of the window collectors that sent windows of the given node that
+// end after the given time.
 func (tr *tier) owners(node string, after time.Time) []string {
 	var found []string
 	for address, g := range tr.gateways {
@@ -77,7 +78,8 @@ func (tr *tier) owners(node string, after time.Time) []string {
 	return found
 }
 
-// settled waits until each node has had complete windows from a single collector for a while.
+// settled waits until, for each node, the windows since shortly after the given time come from a
+// single window collector. It returns the address of that collector for each node.
 func (tr *tier) settled(t *testing.T, after time.Time) map[string]string {
 	t.Helper()
 	owner := map[string]string{}
@@ -94,13 +96,13 @@ func (tr *tier) settled(t *testing.T, after time.Time) map[string]string {
 	return owner
 }
 
-// part contains what one collector reports for a window.
+// part contains the values that one window collector reports for a window.
 type part struct {
 	gateway           string
 	samples, coverage float64
 }
 
-// parts returns the parts of each window of a node's first device.
+// parts returns the parts of all windows for a node's first device, by the window's end time.
 func (tr *tier) parts(e *exporter) map[time.Time][]part {
 	all := map[time.Time][]part{}
 	for address, g := range tr.gateways {
@@ -128,15 +130,17 @@ func (tr *tier) parts(e *exporter) map[time.Time][]part {
 	return all
 }
 
-// All samples of a node are sent to one window collector. When the tier changes, only the nodes
-// that move have their open window sent in two parts. Together the parts contain every sample, and
-// the coverage of each shows that it is a part. If a collector is killed, the data that it had not
-// sent yet is lost. The nodes of other collectors are not affected.
+// All samples of a node are sent to a single window collector. When the tier changes, some nodes
+// move to another collector. Only for these nodes, the open window is sent in two parts. Together,
+// the two parts contain every sample, and both have a coverage of less than 1. If a collector is
+// killed, the data that the collector has not yet sent is lost. The nodes of other collectors are
+// not affected.
 func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)
-	// A hash of addresses and names assigns nodes to collectors, so all of them are fixed.
+	// Use fixed addresses and node names, because nodes are assigned to collectors by a hash of
+	// both.
 	const port = "19317"
 	tr := &tier{hosts: filepath.Join(t.TempDir(), "hosts"), port: port, gateways: map[string]*gateway{}}
 	all := []string{"127.77.0.2", "127.77.0.3", "127.77.0.4", "127.77.0.5"}
@@ -165,7 +169,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 	}
 	assert.Len(t, used, 3, "the nodes are spread over the tier")
 
-	// A collector is added. The agents are updated when it is ready.
+	// A collector is added. The agents are updated after the new collector is ready.
 	tr.add(t, all[3])
 	added := time.Now()
 	tr.members(t, all...)
@@ -182,7 +186,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 	assert.Positive(t, moved)
 	assert.Less(t, moved, len(joined))
 
-	// A collector is removed in order: first its name, then its nodes, then the process.
+	// A collector is removed gracefully. First, its address is removed; then, its nodes move to
+	// other collectors; finally, its process is stopped.
 	leaving := joined[tr.exporters[0].node]
 	left := time.Now()
 	staying := slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == leaving })
@@ -219,8 +224,9 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 	for _, e := range tr.exporters {
 		answers := e.served()
 		for end, parts := range tr.parts(e) {
-			// The first window started before the first sample, and the last one ends after the
-			// last sample. The killed collector lost its open window.
+			// Exclude the first and last windows, which are incomplete because sampling started or
+			// stopped during these windows. Also exclude the windows that the killed collector
+			// lost.
 			whole := end.Add(-gatewayWindow).After(answers[0].at.Add(gatewayWindow)) && end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)) &&
 				(drained[e.node] != dying || end.Before(died.Add(-gatewayWindow)))
 			served := servedIn(answers, end)
@@ -229,17 +235,18 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 				samples += p.samples
 				coverage += p.coverage
 			}
-			// During a move, two scrapes in quick succession may arrive in reverse order, one at
-			// each collector.
+			// During a move, two consecutive scrapes may be sent to different collectors and arrive
+			// in reverse order.
 			overlap := float64(len(parts)-1) * gatewayInterval.Seconds() / gatewayWindow.Seconds()
 			assert.LessOrEqual(t, coverage, 1.0+1e-9+overlap, "parts do not overlap: %v", parts)
 			if whole {
 				compared++
-				// Allow for a scrape at the edge of a window and for scrapes that timed out.
+				// Allow for one scrape at the edge of the window and for scrapes that timed out.
 				assert.InDelta(t, served, samples, float64(1+failures(tr, e, end)), "samples of the window ending at %s: %v", end, parts)
 			}
 			switch {
-			// If a busy machine missed scrapes, the device counts as absent.
+			// Check the coverage only if no scrapes are missing, because missing scrapes reduce the
+			// coverage.
 			case len(parts) == 1 && whole && int(samples) >= served-1 && served >= int(gatewayWindow/gatewayInterval)-1:
 				assert.GreaterOrEqual(t, coverage, 1-3*gatewayInterval.Seconds()/gatewayWindow.Seconds(), "%v", parts)
 			case len(parts) > 1:
@@ -253,8 +260,9 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 				}
 			}
 		}
-		// The nodes of the killed collector lack the data that it had not sent. They also lack the
-		// data that was sent to it until the agents noticed the kill. No other node lacks a window.
+		// For the nodes of the killed collector, the data that the collector had not yet sent is
+		// missing. The data that agents sent before they noticed that the collector was gone is
+		// also missing. For other nodes, no samples may be missing.
 		known := tr.parts(e)
 		for end := answers[0].at.Truncate(gatewayWindow).Add(2 * gatewayWindow); end.Before(answers[len(answers)-1].at.Add(-gatewayWindow)); end = end.Add(gatewayWindow) {
 			samples := 0
@@ -272,7 +280,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 		}
 	}
 	assert.Positive(t, lost, "the killed collector had an open window")
-	// The limit is the open window, its grace period, and the time for which host names are cached.
+	// At most, the samples from the open window, its grace period, and the time for which host
+	// names are cached may be lost.
 	assert.LessOrEqual(t, lost, orphans*int((gatewayWindow+3*time.Second+6*time.Second)/gatewayInterval))
 	peak := 0.0
 	for _, g := range tr.gateways {
@@ -290,7 +299,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 	})
 }
 
-// servedIn counts the answers in the window with the given end.
+// servedIn returns the number of answers in the window that ends at the given time.
 func servedIn(answers []answer, end time.Time) int {
 	n := 0
 	for _, a := range answers {
@@ -301,7 +310,8 @@ func servedIn(answers []answer, end time.Time) int {
 	return n
 }
 
-// failures counts the failed scrapes of an exporter around a window.
+// failures returns the number of failed scrapes of an exporter during or close to the window that
+// ends at the given time.
 func failures(tr *tier, e *exporter, end time.Time) int {
 	n := 0
 	for _, g := range tr.gateways {

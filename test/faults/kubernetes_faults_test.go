@@ -29,11 +29,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// way is a proxy to an API server. A fault responds instead of the server.
+// way is a proxy to an API server. If a fault is set, the fault responds instead of the API server.
 type way struct {
 	kubeConfig string
 	server     *httptest.Server
-	proxy      http.Handler // to the API server
+	proxy      http.Handler // forwards requests to the API server
 	fault      atomic.Pointer[http.Handler]
 }
 
@@ -77,7 +77,8 @@ func wayTo(t *testing.T, kubeConfig string) *way {
 	return w
 }
 
-// breaks closes open connections and sets the fault that responds. nil removes the fault.
+// breaks closes all open connections and sets a fault that responds instead of the API server. If
+// fault is nil, breaks only removes the current fault.
 func (w *way) breaks(fault http.HandlerFunc) {
 	if fault == nil {
 		w.fault.Store(nil)
@@ -135,17 +136,18 @@ var kubernetesFaults = []struct {
 	{
 		"kubelet refuses: PermissionDenied", "the holders that the kubelet named are still reported",
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Fail(codes.PermissionDenied, "no") },
-		func(*testing.T, *way, *kubelettest.Kubelet) {}, // the fault applies to one request only
+		func(*testing.T, *way, *kubelettest.Kubelet) {}, // the fault applies only to one request
 	},
 }
 
-// If the kubelet or the API server fails, the devices' windows do not change. The containers'
-// windows keep the last known holders and never use others.
+// If the kubelet or the API server fails, the windows of devices must not change. The windows of
+// containers must keep the last known holders and must never name any other holders.
 func TestHoldersStayWhileTheirSourcesFail(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")
 	plane := controlplane.Start(t)
-	// The parallel subtests must end before the cluster's objects are removed.
+	// Group the parallel subtests, so that all of them end before the cluster's objects are
+	// removed.
 	t.Run("faults", func(t *testing.T) {
 		for _, f := range kubernetesFaults {
 			t.Run(f.fault, func(t *testing.T) {
@@ -211,8 +213,9 @@ func TestHoldersStayWhileTheirSourcesFail(t *testing.T) {
 	})
 }
 
-// checkHolders checks the containers' windows. Each holder has the values of its own device. The
-// permanent holder has a window for every window of the device.
+// checkHolders checks the windows of containers. The windows of each holder must contain the values
+// of the holder's own device. During the fault, the pod "first" must have a window for every window
+// of its device.
 func checkHolders(t *testing.T, tr *trial, broke, mended time.Time) {
 	t.Helper()
 	device, holder := map[int64]bool{}, map[int64]bool{}

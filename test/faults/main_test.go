@@ -17,22 +17,22 @@ import (
 
 var update = flag.Bool("update", false, "write the results into RESULTS.md")
 
-// results collects the results of this run for the table.
+// results collects the results of this run for the table in RESULTS.md.
 var results struct {
 	mu   sync.Mutex
 	rows []result
 }
 
-// result is a row of the table.
+// result is a row of the table in RESULTS.md.
 type result struct {
 	group, fault, held string
 	windows            int
 	lost, doubled      string
 	peak               float64 // MiB; 0 if not measured
-	recovery           float64 // seconds; negative if there is nothing to recover from
+	recovery           float64 // seconds; negative if not applicable
 }
 
-// report records the result of a test unless the test has failed.
+// report logs the result of a test and, unless the test has failed, records it for the table.
 func report(t *testing.T, r result) {
 	t.Helper()
 	t.Logf("%+v", r)
@@ -46,7 +46,8 @@ func report(t *testing.T, r result) {
 
 type runner struct{ tests interface{ Run() int } }
 
-// Run runs all tests twice: with stages in the receiver, and with processors in the pipeline.
+// Run runs all tests twice, first with stages in the receiver and then with processors in the
+// pipeline.
 func (r runner) Run() int {
 	code := r.tests.Run()
 	if code == 0 && *update {
@@ -61,7 +62,7 @@ func (r runner) Run() int {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The tests mostly wait and use little CPU time.
+	// Run more tests in parallel than usual, because the tests mostly wait and use little CPU time.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
@@ -74,7 +75,7 @@ const (
 	end   = "<!-- results: end -->\n"
 )
 
-// writeResults replaces the table on the page, group by group.
+// writeResults replaces the table in RESULTS.md. The rows are sorted by group.
 func writeResults() error {
 	content, err := os.ReadFile(page)
 	if err != nil {

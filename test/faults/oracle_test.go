@@ -12,34 +12,37 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// verdict contains the oracle's findings about one exporter.
+// verdict contains the results of comparing the received windows with the responses of one
+// exporter.
 type verdict struct {
 	windows int // number of compared windows
-	lost    int // valid responses between the first and the last window that are in no window
+	lost    int // valid responses between the first and the last window that are not in any window
 	doubled int // windows that were received more than once, with equal values
 }
 
-// tolerance is the permitted effect of a fault. The zero value permits none.
+// tolerance describes which effects of a fault are permitted. The zero value permits no effects.
 type tolerance struct {
-	// missing is how many responses may be in no window.
+	// missing is the number of valid responses that are allowed to be missing from all windows.
 	missing int
-	// repeats allows a window to be received twice with the same values.
+	// If repeats is true, a window may be received more than once, with the same values.
 	repeats bool
-	// baseline allows a counter to start with a new baseline, without its increase during a gap.
+	// If baseline is true, counters may start from a new baseline, without their increase during a
+	// gap.
 	baseline bool
-	// across is the number of XID errors that a window may contain from the time before its first
-	// response, if the list of responses is incomplete. It is only used with baseline.
+	// across is the maximum number of XID errors that a window may contain from the time before its
+	// first listed response. It is used only if baseline is true, for lists that do not contain all
+	// responses.
 	across int
-	// dropped is true if data was lost after the windows were computed. Complete windows are then
-	// missing. The counters in later windows include their increases.
+	// If dropped is true, complete windows may have been lost after they were computed. The
+	// increase of a counter during such a window is then not included in later windows.
 	dropped bool
 }
 
-// row is a window of a device.
+// row contains the values of one window of a device, by metric.
 type row map[string]float64
 
-// windowsOf returns the windows of a device by their end, and how many of them were received more
-// than once. The values of repeated windows must be equal.
+// windowsOf returns the windows of a device by end time, and the number of windows that were
+// received more than once. Repeated windows must have equal values.
 func windowsOf(t *testing.T, points []point, node, device string) (rows map[time.Time]row, doubled int) {
 	t.Helper()
 	rows = map[time.Time]row{}
@@ -62,18 +65,19 @@ func windowsOf(t *testing.T, points []point, node, device string) (rows map[time
 	return rows, doubled
 }
 
-// judge compares every received window with what the exporter served. Each valid response is one
-// sample. The responses in a window determine all its values.
+// judge checks that every received window matches the responses that the exporter served. Each
+// valid response is one sample, and the samples in a window determine all values of the window.
 func judge(t *testing.T, e *exporter, points []point, allow tolerance) verdict {
 	t.Helper()
 	return judgeAnswers(t, e, e.served(), points, allow)
 }
 
-// judgeAnswers is like judge, for responses with the collector's times.
+// judgeAnswers is like judge, but for the given responses, which are timestamped with the
+// collector's clock.
 func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, allow tolerance) verdict {
 	t.Helper()
-	// A response that was too late for its scrape does not count; the receiver reports the failed
-	// scrape.
+	// Allow for responses that were too late for their scrapes. For each of them, the receiver
+	// reports a failed scrape.
 	failed := 0
 	for _, p := range ups(points, e.url(), time.Time{}) {
 		if p.value == 0 {
@@ -91,7 +95,7 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 			ends = append(ends, end)
 		}
 		slices.SortFunc(ends, time.Time.Compare)
-		before, lost := -1, 0 // before is the last response in a window
+		before, lost := -1, 0 // before is the index of the last response in the previous window
 		for i, end := range ends {
 			got := rows[end]
 			took := find(answers, before+1, end, got)
@@ -106,8 +110,8 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 			assert.InDelta(t, occupancy(gpu), got[signal.MemoryUtilizationMax.Name], 1e-9)
 			coverage, ok := got[signal.WindowCoverage.Name]
 			assert.True(t, ok && coverage >= 0 && coverage <= 1, "coverage %v", coverage)
-			// If the previous window was lost after it was computed, the counters' increase since
-			// then is unknown here.
+			// If the window before this one was lost after it was computed, skip this check,
+			// because the counters' values at its end are unknown.
 			if i == 0 {
 				checkCounters(t, answers, took, got, allow)
 			} else if !allow.dropped || ends[i-1].Equal(end.Add(-window)) {
@@ -124,14 +128,15 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 	return v
 }
 
-// find returns the indices of the responses in a window, starting at from. They must match the
-// window's number of samples and its mean and maximum utilization. Some responses time out, so find
-// tries all subsets of the responses near the window. It returns nil if none matches.
+// find returns the indices of the responses that a window consists of, starting at index from. The
+// responses must match the window's number of samples and its mean and maximum utilization. Because
+// some responses may have timed out, find tries all subsets of the responses near the window. If no
+// subset matches, it returns no indices.
 func find(answers []answer, from int, end time.Time, got row) []int {
 	var near []int
 	for i := from; i < len(answers); i++ {
-		// A sample has the start time of its scrape, which is before the exporter's time by at most
-		// the timeout of a scrape.
+		// A sample is timestamped with the start time of its scrape. The exporter reads its clock
+		// later, but no later than the scrape timeout.
 		if at := answers[i].at; at.After(end.Add(-window)) && at.Before(end.Add(5*interval)) {
 			near = append(near, i)
 		}
@@ -158,9 +163,9 @@ func find(answers []answer, from int, end time.Time, got row) []int {
 	return chosen
 }
 
-// checkCounters compares a window's counter values with these responses. XID errors must be equal.
-// The fraction of throttled time may differ by the duration of a scrape, because the exporter reads
-// its clock later than the collector.
+// checkCounters compares the counter values in a window with the given responses. The number of XID
+// errors must be equal. The fraction of throttled time may deviate by up to the duration of a
+// scrape, because the exporter reads its clock later than the collector.
 func checkCounters(t *testing.T, answers []answer, between []int, got row, allow tolerance) {
 	t.Helper()
 	xids, throttled, last := 0, 0.0, answers[between[0]]

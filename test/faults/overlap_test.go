@@ -13,8 +13,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// If two agents run on a node at the same time, time is counted once. Only one of them can open the
-// state. The other fails to start until the first has stopped. Then it continues the counters.
+// If two agents run on a node at the same time, time must be counted only once. Only one agent can
+// open the stored state. The other agent fails to start until the first agent has stopped, and then
+// continues the counters.
 func TestOnlyOneOfTwoAgentsOnANodeCounts(t *testing.T) {
 	t.Parallel()
 	e, b := newExporter(t, "node-1"), newBackend(t)
@@ -49,7 +50,7 @@ func TestOnlyOneOfTwoAgentsOnANodeCounts(t *testing.T) {
 	counts(second, stopped)
 	second.stop(t)
 
-	parts := map[string]map[time.Time]float64{} // parts of the time, by device and end
+	parts := map[string]map[time.Time]float64{} // sums of the counted times, by device and timestamp
 	starts, last := map[time.Time]bool{}, map[string]point{}
 	all := slices.SortedFunc(slices.Values(b.all()), func(a, b point) int { return cmp.Or(a.end.Compare(b.end), cmp.Compare(a.value, b.value)) })
 	for _, p := range all {

@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// A collector that is killed at any time sends no window twice and no wrong window. It loses only
-// the data that it received after its state was last stored.
+// A collector that is killed at a random time must not send incorrect windows after it restarts. It
+// loses only the data that it received after it last stored its state.
 func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	kills := either(3, 20)
@@ -45,9 +45,9 @@ func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 		tr.wholeWindow(t, began)
 	}
 	tr.agent.peak = max(peak, tr.agent.peak)
-	// Each kill loses at most half a window (the interval at which state is stored) and the scrape
-	// in progress. Nothing else is lost, because nothing is served while the collector is down. The
-	// batch that the exporter was sending is delivered at least once.
+	// Each kill loses at most the samples of half a window, which is the interval at which state is
+	// stored, and the scrape in progress. The exporter serves nothing while the collector is down,
+	// so nothing else can be lost. The batch that was being sent is delivered at least once.
 	perKill := int(window/2/interval) + 3
 	tr.finish(t, result{
 		group: "process", fault: fmt.Sprintf("kill -9 at random moments, %d times", kills), recovery: slowest,
@@ -82,12 +82,12 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	processtest.Binary(t, "otelcol-gpu")
 	requireMounts(t)
 	dir := t.TempDir()
-	// The file system is small. As on a node, another process fills it.
+	// Use a small file system that another process fills, as can happen on a node.
 	tr := newTrial(t, setting{
 		mounts: fmt.Sprintf("mount -t tmpfs -o size=8m none %s", dir),
 		env:    map[string]string{"STORAGE_DIR": dir},
 	})
-	// This is the file system as the process sees it.
+	// The path goes through /proc, because only the collector sees the mounted file system.
 	filler := fmt.Sprintf("/proc/%d/root%s/filler", tr.agent.Cmd.Process.Pid, dir)
 	full, err := os.Create(filler)
 	require.NoError(t, err)
@@ -97,7 +97,8 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	}
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, full.Close())
-	// The database reuses its free pages, so only growing data needs more space.
+	// Add devices, because the storage database reuses its free pages and needs more space only if
+	// the data grows.
 	tr.exporter.adds(nil, func(int) string {
 		var b strings.Builder
 		for i := range 400 {
@@ -123,10 +124,10 @@ func TestAFullDiskLosesWindowsAndCountsThem(t *testing.T) {
 	}, tolerance{missing: 1 << 20, dropped: true})
 }
 
-// firstPlace is a placeholder for the key of the first place that a component stores.
+// firstPlace is a placeholder for the first key that a component stores.
 const firstPlace = "the first place"
 
-// damage changes the value that a processor stored under a key.
+// damage modifies the value that a processor stored under the given key.
 func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte) {
 	t.Helper()
 	factory := filestorage.NewFactory()
@@ -155,7 +156,7 @@ func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte
 	require.NoError(t, ext.Shutdown(t.Context()))
 }
 
-// overwrite changes the content of a file.
+// overwrite replaces a file's content with the result of change.
 func overwrite(t *testing.T, file string, change func([]byte) []byte) {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -163,7 +164,7 @@ func overwrite(t *testing.T, file string, change func([]byte) []byte) {
 	require.NoError(t, os.WriteFile(file, change(content), 0o600))
 }
 
-// noise overwrites bytes with random values, starting at from, at every step.
+// noise overwrites every step-th byte of content with a random value, starting at index from.
 func noise(content []byte, from, step int) []byte {
 	for i := from; i < len(content); i += step {
 		content[i] = byte(rand.IntN(256))
@@ -186,7 +187,8 @@ func TestADamagedStateIsDroppedAndLogged(t *testing.T) {
 			"gpu_window", firstPlace, func([]byte) []byte { return []byte{} },
 			"the process starts, logs the damage, and starts new windows",
 		},
-		// With a changed digit, the number of errors would differ, but the text would be valid.
+		// If a digit is changed, the stored text remains valid but contains a wrong number of
+		// errors.
 		"a flipped bit in the stored XID counts": {
 			"gpu_synthesizer", firstPlace, func(state []byte) []byte {
 				digit := bytes.LastIndexAny(state[:len(state)-4], "0123456789")
@@ -220,30 +222,31 @@ func TestADamagedStateIsDroppedAndLogged(t *testing.T) {
 	}
 }
 
-// cleared zeroes a range of bytes, limited to the length of b.
+// cleared sets the bytes from index from to index to, exclusive, to zero. Indices beyond the end of
+// b are ignored.
 func cleared(b []byte, from, to int) []byte {
 	clear(b[min(from, len(b)):min(to, len(b))])
 	return b
 }
 
-// The collector starts without help, regardless of how a power failure damaged a storage file. If
-// it cannot use the file, it renames it and logs the new name.
+// The collector must start without manual intervention, no matter how a power failure damaged a
+// storage file. If the collector cannot use a file, it renames the file and logs the new name.
 func TestADamagedStorageFileIsRenamed(t *testing.T) {
 	t.Parallel()
 	page := os.Getpagesize()
 	for name, f := range map[string]struct {
 		change func(b []byte) []byte
-		aside  bool // always renamed; otherwise, that depends on the damaged part
+		aside  bool // true if the file is always renamed, false if that depends on which part is damaged
 	}{
-		"empty":                  {func([]byte) []byte { return nil }, false},            // never written
-		"second half cut off":    {func(b []byte) []byte { return b[:len(b)/2] }, false}, // may have been free space
+		"empty":                  {func([]byte) []byte { return nil }, false},            // the file was never written
+		"second half cut off":    {func(b []byte) []byte { return b[:len(b)/2] }, false}, // the second half may have been free space
 		"cut off":                {func(b []byte) []byte { return b[:2*page] }, true},
 		"one meta page zeroed":   {func(b []byte) []byte { return cleared(b, 0, page) }, false},
 		"both meta pages zeroed": {func(b []byte) []byte { return cleared(b, 0, 2*page) }, true},
 		"page 2 zeroed":          {func(b []byte) []byte { return cleared(b, 2*page, 3*page) }, false},
 		"page 3 zeroed":          {func(b []byte) []byte { return cleared(b, 3*page, 4*page) }, false},
 		"second half zeroed":     {func(b []byte) []byte { return cleared(b, len(b)/2, len(b)) }, false},
-		"every 97th byte wrong":  {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // may only affect unused parts
+		"every 97th byte wrong":  {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // may affect only unused parts
 		"overwritten":            {func(b []byte) []byte { return noise(b, 0, 1) }, true},
 		"pages overwritten":      {func(b []byte) []byte { return noise(b, 2*page, 1) }, true},
 	} {
@@ -284,7 +287,8 @@ func TestADamagedStorageFileIsRenamed(t *testing.T) {
 	}
 }
 
-// The removal of a storage directory is reported, and windows are still sent.
+// If the storage directory is removed, the collector must log the removal and continue to send
+// windows.
 func TestAStorageDirectoryThatIsRemovedIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -301,7 +305,8 @@ func TestAStorageDirectoryThatIsRemovedIsReported(t *testing.T) {
 	}, tolerance{missing: unsaved})
 }
 
-// Above memory_limit, scrapes are skipped and counted, and the process keeps running.
+// If memory use exceeds memory_limit, the receiver must skip and count scrapes, and the process
+// must continue to run.
 func TestAboveTheMemoryLimitScrapesAreSkipped(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, setting{set: []string{
@@ -328,8 +333,9 @@ func TestAboveTheMemoryLimitScrapesAreSkipped(t *testing.T) {
 	}, tolerance{missing: 1 << 20})
 }
 
-// A sender's clock is set an hour forward and back. Samples from another hour make no window, and
-// the windows of this hour are correct. (clock_test.go changes the collector's own clock.)
+// The clock of a sender is set an hour forward and an hour back. Samples that are timestamped an
+// hour off must not result in windows, and the windows for the current hour must be correct. (The
+// test in clock_test.go sets the collector's own clock instead.)
 func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -371,7 +377,8 @@ func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	})
 }
 
-// send sends a sample of a device over OTLP. The device is throttled half of the time.
+// send sends samples for one device, which is throttled half of the time, over OTLP. It reports
+// whether the samples were accepted.
 func send(t *testing.T, address string, at time.Time) bool {
 	t.Helper()
 	metrics := pmetric.NewMetrics()

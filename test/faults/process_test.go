@@ -21,13 +21,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// agentFile is the configuration under test, which is the example that users start from.
+// agentFile is the path of the configuration under test, which is the example that users start
+// from.
 const agentFile = "../../examples/agent.yaml"
 
-// long selects the long form of the tests.
+// long is true if the long form of the tests is enabled.
 var long = os.Getenv("OTELCOL_GPU_FAULTS_LONG") != ""
 
-// either returns one of two values, for the short or for the long form.
+// either returns short or ofLong, depending on whether the short or the long form of the tests
+// runs.
 func either[T any](short, ofLong T) T {
 	if long {
 		return ofLong
@@ -37,14 +39,14 @@ func either[T any](short, ofLong T) T {
 
 const (
 	window   = time.Second
-	grace    = 3 * time.Second // longer than a busy machine delays a process, because late samples are dropped
+	grace    = 3 * time.Second // longer than any delay on a busy machine, because late samples are dropped
 	interval = 100 * time.Millisecond
 )
 
-// unsaved is the maximum number of responses in windows that have not been sent yet.
+// unsaved is the maximum number of responses in windows that have not yet been sent.
 const unsaved = int((window + grace) / interval)
 
-// fast shortens the intervals in the agent's example and changes nothing else.
+// fast contains settings that shorten the intervals in agentFile and change nothing else.
 var fast = []string{
 	"receivers.dcgm.collection_interval=" + interval.String(),
 	"receivers.dcgm.timeout=" + interval.String(),
@@ -56,14 +58,15 @@ var fast = []string{
 	"exporters.otlp_http.retry_on_failure.max_interval=500ms",
 }
 
-// stages is the key of the settings of gpu_synthesizer and gpu_window in agentFile.
+// stages is the configuration key in agentFile that contains the settings of gpu_synthesizer and
+// gpu_window.
 const stages = "receivers.dcgm.stages"
 
-// asProcessors makes the stages in agentFile run as processors of the pipeline.
+// If asProcessors is true, the stages in agentFile run as processors of the pipeline.
 var asProcessors = false
 
-// processorsFile converts the stages in agentFile and the stages that set names to processors, and
-// writes the result to a file.
+// processorsFile converts all stages that agentFile or the settings in set configure to processors.
+// It writes the resulting configuration to a file and returns the file's path.
 func processorsFile(t *testing.T, set []string) string {
 	t.Helper()
 	content, err := os.ReadFile(agentFile)
@@ -89,26 +92,26 @@ func processorsFile(t *testing.T, set []string) string {
 	return path
 }
 
-// collector is a running process under test.
+// collector is a running collector process.
 type collector struct {
 	*processtest.Process
-	telemetry string  // address of its self-metrics
+	telemetry string  // address that serves the collector's self-metrics
 	peak      float64 // last VmHWM in MiB
 }
 
 // setting describes how to start a collector.
 type setting struct {
 	file string            // default: agentFile
-	over string            // file that is merged over it
+	over string            // file that is merged over the first file
 	set  []string          // --set
-	env  map[string]string // in addition to the harness's variables
-	// mounts is a shell script that changes the file system as the process sees it. It runs in a
-	// separate mount namespace.
+	env  map[string]string // additional environment variables
+	// mounts is a shell script that changes the file system that the process sees. The script runs
+	// in a separate mount namespace.
 	mounts string
-	clock  *clock // own wall clock, or nil
+	clock  *clock // the process's wall clock, or nil for the machine's clock
 }
 
-// startCollector starts a collector, which stops at the end of the test.
+// startCollector starts a collector that runs until the end of the test.
 func startCollector(t *testing.T, s setting) *collector {
 	t.Helper()
 	telemetry := processtest.FreeAddress(t)
@@ -150,7 +153,7 @@ func startCollector(t *testing.T, s setting) *collector {
 	return &collector{Process: processtest.StartBy(t, cmd, start), telemetry: telemetry}
 }
 
-// requireMounts skips the test if a process cannot get a mount namespace.
+// requireMounts skips the test if the machine does not allow creating mount namespaces.
 func requireMounts(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "mount -t tmpfs none /tmp")
@@ -164,27 +167,28 @@ func requireMounts(t *testing.T) {
 	}
 }
 
-// readPeak reads the peak resident memory.
+// readPeak updates the collector's peak resident memory.
 func (c *collector) readPeak(t *testing.T) {
 	t.Helper()
 	c.peak = max(c.peak, float64(c.Status(t).VmHWM)/(1<<20))
 }
 
-// stop stops the collector as an orchestrator does. It must exit with status 0.
+// stop stops the collector the way an orchestrator does. The collector must exit with status 0.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	c.readPeak(t)
 	c.Stop(t)
 }
 
-// kill kills the collector.
+// kill sends SIGKILL to the collector and waits for its exit.
 func (c *collector) kill(t *testing.T) {
 	t.Helper()
 	c.readPeak(t)
 	c.Kill()
 }
 
-// metric sums a self-metric of the collector over the series whose text contains label.
+// metric returns the sum of a self-metric of the collector over all series whose label text
+// contains label.
 func (c *collector) metric(t *testing.T, name, label string) float64 {
 	t.Helper()
 	page := processtest.Get(t, "http://"+c.telemetry+"/metrics")
@@ -199,7 +203,7 @@ func (c *collector) metric(t *testing.T, name, label string) float64 {
 	return sum
 }
 
-// listen listens at a loopback address, or at a free port if the address is empty.
+// listen listens on the given loopback address or, if the address is empty, on a free port.
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	var listener net.Listener

@@ -19,12 +19,13 @@ import (
 )
 
 const (
-	// soakScrapes is the total number of scrapes in the soak test, over soakNodes exporters.
+	// soakScrapes is the total number of scrapes in the soak test. The scrapes are distributed over
+	// soakNodes exporters.
 	soakScrapes = 100_000
 	soakNodes   = 16
 )
 
-// vitals contains values that are read from a process once per second.
+// vitals contains values that are read from the collector process once per second.
 type vitals struct {
 	seconds                       float64
 	resident, heap, threads, open float64 // MiB, MiB, goroutines, file handles
@@ -100,7 +101,7 @@ func TestSoak(t *testing.T) {
 	took := time.Since(began)
 	c.stop(t)
 
-	// Ignore the first fifth, in which caches and pools fill.
+	// Ignore the first fifth of the run, because caches and pools are still filling.
 	steady := seen[len(seen)/5:]
 	minutes := took.Minutes()
 	t.Logf("%.0f scrapes in %s, %d restarts of exporters, %.0f series live, %.0f ended, %.0f scrapes failed, %.0f points dropped, %.0f of devices beyond max_devices, %.1f MiB on disk",
@@ -126,7 +127,7 @@ func TestSoak(t *testing.T) {
 	assert.Less(t, size, 128.0, "MiB on disk")
 }
 
-// readVitals reads the vitals of a process.
+// readVitals reads the current vitals of the collector process.
 func readVitals(t *testing.T, c *collector, profile string, at float64) vitals {
 	t.Helper()
 	pid := c.Cmd.Process.Pid
@@ -134,7 +135,7 @@ func readVitals(t *testing.T, c *collector, profile string, at float64) vitals {
 	require.NoError(t, err)
 	v := vitals{seconds: at, resident: float64(c.Status(t).VmRSS) / (1 << 20), open: float64(len(handles))}
 	// The first line of the goroutine profile contains the number of goroutines. With gc=1, garbage
-	// is collected before the heap profile, so that it contains only live memory.
+	// is collected before the heap profile is taken, so that the profile contains only live memory.
 	_, err = fmt.Sscanf(processtest.Get(t, "http://"+profile+"/debug/pprof/goroutine?debug=1"), "goroutine profile: total %g", &v.threads)
 	require.NoError(t, err)
 	heap := processtest.Get(t, "http://"+profile+"/debug/pprof/heap?gc=1&debug=1")
@@ -147,7 +148,7 @@ func readVitals(t *testing.T, c *collector, profile string, at float64) vitals {
 	return v
 }
 
-// line fits a line by least squares and returns its slope per second and the mean.
+// line fits a line to the values by least squares, and returns the slope per second and the mean.
 func line(seen []vitals, of func(vitals) float64) (slope, mean float64) {
 	var x, y, xx, xy float64
 	n := float64(len(seen))

@@ -1,7 +1,7 @@
-// Package manifests checks examples/kubernetes against a real API server. The server accepts every
-// manifest, the service accounts have exactly the permissions that the collectors need, and the
-// collectors work with these permissions.
+// Package manifests tests the manifests in examples/kubernetes against a real API server. The API
+// server must accept every manifest, the service accounts must have exactly the permissions that
+// the collectors need, and the collectors must work with only these permissions.
 //
-// The tests need the environment of `make check`: a control plane (see test/support/controlplane)
-// and the built commands. Otherwise they are skipped.
+// The tests need a control plane (see test/support/controlplane) and the built commands, which
+// `make check` provides. Without them, the tests are skipped.
 package manifests

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// manifestsDir is relative to this package.
+	// manifestsDir is the path of the manifests, relative to this package.
 	manifestsDir = "../../examples/kubernetes"
 	namespace    = "otelcol-gpu"
 	agent        = "otelcol-gpu-agent"
@@ -34,8 +34,8 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
-// files lists the manifests in manifestsDir that match a pattern, in the order in which kubectl
-// applies them.
+// files returns the paths of the manifests in manifestsDir that match a pattern, in the order in
+// which kubectl applies them.
 func files(t *testing.T, pattern string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(manifestsDir, pattern))
@@ -51,7 +51,7 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// installed applies the manifests that every installation needs.
+// installed starts a control plane and applies the manifests that every installation needs.
 func installed(t *testing.T) *controlplane.Plane {
 	t.Helper()
 	plane := controlplane.Start(t)
@@ -61,7 +61,7 @@ func installed(t *testing.T) *controlplane.Plane {
 	return plane
 }
 
-// object returns one of the manifests, decoded into its type.
+// object returns the manifest with the given kind and name, decoded as type T.
 func object[T any](t *testing.T, kind, name string) *T {
 	t.Helper()
 	for _, file := range files(t, "*.yaml") {
@@ -79,7 +79,7 @@ func object[T any](t *testing.T, kind, name string) *T {
 	return nil
 }
 
-// podTemplates returns the pod templates in the manifests, by the owner's name.
+// podTemplates returns the pod templates in the manifests, keyed by the owner's name.
 func podTemplates(t *testing.T) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	return map[string]corev1.PodTemplateSpec{
@@ -121,8 +121,8 @@ func TestTheAPIServerAcceptsEveryManifest(t *testing.T) {
 	}
 }
 
-// The API server does not reject a reference to a volume, an account, or a variable that does not
-// exist.
+// The API server does not reject references to nonexistent volumes, service accounts, or
+// environment variables, so this test checks them.
 func TestEveryReferenceOfAPodExists(t *testing.T) {
 	for name, template := range podTemplates(t) {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,8 @@ metadata:
 		return err
 	}
 	assert.NoError(t, create(cluster), "it meets the strictest standard")
-	// The agent violates Pod Security, because it mounts two host directories and runs as root.
+	// The agent violates the restricted Pod Security level, because it mounts two host directories
+	// and runs as root.
 	err := create(agent)
 	require.Error(t, err)
 	_, violations, _ := strings.Cut(err.Error(), `violates PodSecurity "restricted:latest": `)
@@ -197,8 +198,8 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 	for _, config := range configs(t) {
 		t.Run(config.file, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), config.key)
-			// The state directory is a host directory and must exist for the configuration to be
-			// valid.
+			// In the cluster, the state directory is a host directory. The configuration is valid
+			// only if that directory exists.
 			state := strings.ReplaceAll(config.text, "/var/lib/otelcol-gpu", t.TempDir())
 			require.NoError(t, os.WriteFile(file, []byte(state), 0o600))
 			cmd := exec.CommandContext(t.Context(), collector, "validate", "--config", file)
@@ -209,8 +210,8 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// With more than one consumer, the oldest batch could be sent last after an outage, and Prometheus
-// might reject it.
+// If a sending queue had more than one consumer, the oldest batch might be sent last after an
+// outage, and Prometheus might reject that batch.
 func TestEverySenderKeepsTheOrder(t *testing.T) {
 	for _, config := range configs(t) {
 		var parsed struct {
@@ -229,7 +230,8 @@ func TestEverySenderKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// environment returns the environment of a pod in the manifests. Its backend has the given address.
+// environment returns the environment variables that a pod in the manifests would have, with the
+// given backend address.
 func environment(backend string, more map[string]string) []string {
 	env := []string{
 		"HOME=" + os.Getenv("HOME"), "NODE_NAME=" + node, "POD_IP=127.0.0.1", "POD_NAMESPACE=" + namespace,

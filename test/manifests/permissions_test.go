@@ -24,12 +24,13 @@ import (
 
 const node = "gpu-node"
 
-// The complete lists are compared, so a new rule must be added in both places.
+// The test compares the complete lists of permissions, so a new permission must be added both to
+// the manifests and to this test.
 func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	plane := installed(t)
 	plane.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "nobody"}})
-	// Exclude the permissions of every service account, such as permission to query its own
-	// permissions.
+	// Exclude the permissions that every service account has, such as the permission to query its
+	// own permissions.
 	anybody := rules(t, plane, "nobody", namespace)
 
 	for _, tc := range []struct {
@@ -50,7 +51,8 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.account+" in "+tc.in, func(t *testing.T) {
-			// The authorizer watches bindings, so a new binding takes effect after a short delay.
+			// A new binding takes effect after a short delay, because the API server's authorizer
+			// receives bindings through a watch.
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
 				assert.ElementsMatch(c, slices.Concat(anybody, tc.want), rules(t, plane, tc.account, tc.in))
 			}, processtest.Patience, 50*time.Millisecond)
@@ -65,7 +67,8 @@ func TestAnAccountHasExactlyThesePermissions(t *testing.T) {
 	})
 }
 
-// rules returns the permissions that RBAC grants to an account in a namespace, as sentences.
+// rules returns the permissions that RBAC grants to a service account in a namespace, each as a
+// sentence.
 func rules(t *testing.T, plane *controlplane.Plane, account, in string) []string {
 	t.Helper()
 	client := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, account))

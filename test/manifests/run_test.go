@@ -48,15 +48,16 @@ DCGM_FI_DEV_FB_USED{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDI
 DCGM_FI_DEV_FB_FREE{gpu="0",UUID="` + gpu + `",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="exporter"} 61440
 `
 
-// With each of its configurations and the permissions of its account, the agent finds the
-// exporter's pod and the pod that holds the GPU. No request is forbidden.
+// With each configuration and only the permissions of its service account, the agent must find the
+// exporter's pod and the pod that holds the GPU. The API server must not reject any of the agent's
+// requests as forbidden.
 func TestTheAgentWorksWithItsPermissions(t *testing.T) {
 	collector := processtest.Binary(t, "otelcol-gpu")
 	const discovered = "receivers.dcgm.discovery.kubernetes.auth_type=kubeConfig"
 	for name, tc := range map[string]struct {
-		file, option string // option is applied in addition
+		file, option string // option is an additional manifest to apply
 		set          []string
-		processors   string // key of the processors' settings; empty means stages of the receiver
+		processors   string // configuration key of the processors; empty if they are stages of the receiver
 	}{
 		"as installed":        {file: "11-agent-config.yaml", set: []string{discovered}},
 		"with claims":         {file: "11-agent-config.yaml", option: "claims-rbac.yaml", set: []string{discovered, "receivers.dcgm.stages.gpu_k8s.claims=true"}},
@@ -149,7 +150,7 @@ func pod(in, name string) *corev1.Pod {
 	}
 }
 
-// run creates a pod and gives it the status of a pod that the kubelet has started.
+// run creates a pod and sets the status that the pod would have after the kubelet has started it.
 func run(t *testing.T, plane *controlplane.Plane, p *corev1.Pod, ip string) {
 	t.Helper()
 	p.Spec.NodeName = node
@@ -165,7 +166,7 @@ func run(t *testing.T, plane *controlplane.Plane, p *corev1.Pod, ip string) {
 	require.NoError(t, err)
 }
 
-// createExporter serves a GPU and creates the exporter's pod with the server's address.
+// createExporter serves the metrics of a GPU and creates an exporter pod with the server's address.
 func createExporter(t *testing.T, plane *controlplane.Plane, in string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, exposition) }))
@@ -180,7 +181,7 @@ func createExporter(t *testing.T, plane *controlplane.Plane, in string) {
 	run(t, plane, exporter, address.Addr().String())
 }
 
-// createTrainer creates a pod of a Deployment.
+// createTrainer creates a pod that belongs to a Deployment.
 func createTrainer(t *testing.T, plane *controlplane.Plane, in string) *corev1.Pod {
 	t.Helper()
 	labels := map[string]string{"pod-template-hash": "5d4f8c9b7"}
@@ -199,7 +200,8 @@ func createTrainer(t *testing.T, plane *controlplane.Plane, in string) *corev1.P
 	return trainer
 }
 
-// waitForGrant waits until the API server applies a new binding.
+// waitForGrant waits until the API server grants the needed permission, because a new binding takes
+// effect after a short delay.
 func waitForGrant(t *testing.T, plane *controlplane.Plane, account string, needed authorizationv1.ResourceAttributes) {
 	t.Helper()
 	client := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, account))
@@ -212,7 +214,8 @@ func waitForGrant(t *testing.T, plane *controlplane.Plane, account string, neede
 	}, processtest.Patience, 50*time.Millisecond)
 }
 
-// forbidden returns how many requests the API server has rejected because of missing permissions.
+// forbidden returns the number of requests that the API server has rejected because of missing
+// permissions.
 func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	t.Helper()
 	content, err := plane.Admin().Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
@@ -224,7 +227,8 @@ func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	total := 0.0
 	for _, series := range families["authorization_attempts_total"].GetMetric() {
 		for _, label := range series.GetLabel() {
-			// If RBAC does not grant a request, its result is "no opinion".
+			// If RBAC does not allow a request, the value of the label result is "no-opinion"
+			// instead of "denied".
 			if label.GetName() == "result" && label.GetValue() != "allowed" {
 				total += series.GetCounter().GetValue()
 			}
@@ -233,8 +237,8 @@ func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	return total
 }
 
-// startCollector starts the collector as the given account, with a configuration from the
-// manifests.
+// startCollector starts the collector with a configuration from the manifests and the credentials
+// of the given service account.
 func startCollector(t *testing.T, binary string, plane *controlplane.Plane, account, file string, backend *processtest.Backend, set []string) *processtest.Process {
 	t.Helper()
 	var text string
@@ -243,8 +247,8 @@ func startCollector(t *testing.T, binary string, plane *controlplane.Plane, acco
 			text = strings.ReplaceAll(config.text, "/var/lib/otelcol-gpu", t.TempDir())
 		}
 	}
-	// --set can change neither lists nor receiver_creator's templates. The ports are arbitrary, so
-	// that a machine can run this test twice at the same time.
+	// Replace text, because --set can change neither lists nor receiver_creator's templates. Use
+	// arbitrary ports, so that this test can run more than once at the same time on one machine.
 	text = strings.NewReplacer("collection_interval: 15s", "collection_interval: 1s", "timeout: 10s", "timeout: 1s",
 		":13133", ":0", "port: 8888", "port: 0").Replace(text)
 	path := filepath.Join(t.TempDir(), "config.yaml")
@@ -261,8 +265,8 @@ func startCollector(t *testing.T, binary string, plane *controlplane.Plane, acco
 	return processtest.Start(t, cmd)
 }
 
-// stop stops the collector as the kubelet does. The collector must exit cleanly, without logged
-// problems.
+// stop stops the collector the way the kubelet does. The collector must exit cleanly and must not
+// log any problems.
 func stop(t *testing.T, c *processtest.Process) {
 	t.Helper()
 	c.Stop(t)
@@ -271,7 +275,7 @@ func stop(t *testing.T, c *processtest.Process) {
 	}
 }
 
-// waitFor returns the Resource of the first metric for which wanted returns true.
+// waitFor waits for a point for which wanted returns true, and returns the point's Resource.
 func waitFor(t *testing.T, backend *processtest.Backend, c *processtest.Process, what string, wanted func(pcommon.Resource, string) bool) pcommon.Resource {
 	t.Helper()
 	found := pcommon.NewResource()

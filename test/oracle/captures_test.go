@@ -21,12 +21,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// Recorded responses are scraped over HTTP several times while their values change. Prometheus
-// parses them with its own parser.
+// The dcgm receiver scrapes each recorded response over HTTP several times, with changing values.
+// For the comparison, Prometheus' own parser parses the same responses.
 func TestRecordedOutputsEqualPrometheus(t *testing.T) {
-	// The definitions support only the names and labels of exporters 3.x to 4.8.2, so they do not
-	// support these recordings of the simulator. They also do not support the capacity of a link
-	// whose generation and width change.
+	// The definitions support only the metric names and labels of dcgm-exporter 3.x to 4.8.2, so
+	// these recordings of the simulator are excluded. The definitions also do not support links
+	// whose capacity changes with the link's generation and width.
 	unread := []string{
 		"exporter_3_has_no_pci_bus_id_and_calls_violations_us", "exporter_4_5_repeats_help_for_nvlink_rows",
 		"exporter_4_5_with_old_namespace_renames_labels", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
@@ -44,7 +44,7 @@ func TestRecordedOutputsEqualPrometheus(t *testing.T) {
 			drift := newDrift()
 			for i := range 30 {
 				body := ""
-				if i != 13 { // one scrape fails
+				if i != 13 { // simulate one failed scrape
 					body = drift.next(string(text))
 				}
 				texts = append(texts, body)
@@ -60,8 +60,8 @@ func TestRecordedOutputsEqualPrometheus(t *testing.T) {
 			}
 		})
 	}
-	// The simulator's recordings contain the default counters, which do not include the mask of
-	// reasons.
+	// The simulator's recordings contain only the default counters, which do not include the mask
+	// of clock event reasons.
 	if recorded := slices.ContainsFunc(files, func(file string) bool { return strings.Contains(file, "captures") }); recorded {
 		assert.Positive(t, compared[signal.ThrottleReasonRatio.Name])
 	}
@@ -73,25 +73,25 @@ func TestRecordedOutputsEqualPrometheus(t *testing.T) {
 	}
 }
 
-// drift changes the values in text from scrape to scrape: counters grow, other integers go up and
-// down, and fractions stay fractions. Each series has its own values.
+// drift changes the values in an exposition text from scrape to scrape. Counters increase,
+// fractions remain between 0 and 1, and most other values change randomly.
 type drift struct {
 	random *rand.Rand
 	last   map[string]float64
 }
 
-// newDrift returns a drift with a fixed seed.
+// newDrift returns a drift whose random numbers have a fixed seed.
 func newDrift() *drift {
 	return &drift{random: rand.New(rand.NewPCG(1, 2)), last: map[string]float64{}}
 }
 
 func (d *drift) next(text string) string {
 	var b strings.Builder
-	fresh := map[string]float64{} // rows of one board repeat its fields
+	fresh := map[string]float64{} // all rows of a board must have the same value of a board field
 	for line := range strings.Lines(text) {
 		at := strings.LastIndexByte(strings.TrimRight(line, "\r\n "), ' ')
 		v, err := strconv.ParseFloat(strings.TrimSpace(line[at+1:]), 64)
-		const sentinel = 1 << 53 // blank values of old exporters are at least this large
+		const sentinel = 1 << 53 // old exporters represent missing values by numbers of at least this size
 		if strings.HasPrefix(line, "#") || at < 0 || err != nil || v >= sentinel {
 			b.WriteString(line)
 			continue

@@ -44,9 +44,9 @@ var usageNames = func() map[string]string {
 	return out
 }()
 
-// Prometheus sums a day of the simulator's nodes, including an outage of ten minutes and a restart
-// of the collector without storage. Every GPU-second is counted exactly once, as allocated,
-// unallocated, or unobserved. Each pod has the time that the simulator gave it.
+// The test simulates a day, including a ten-minute outage and a restart of the collector without
+// storage, and sums the usage counters in Prometheus. Every GPU-second must be counted exactly
+// once, as allocated, unallocated, or unobserved. The time of each pod must match the simulation.
 func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	const (
 		day, every   = 24 * time.Hour, time.Minute
@@ -103,9 +103,9 @@ func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	}
 	allocated, idle, active := sum("k8s_pod_name", signal.K8sContainerGPUAllocatedTime), sum("k8s_pod_name", signal.K8sContainerGPUIdleTime), sum("k8s_pod_name", signal.K8sContainerGPUActiveTime)
 	unallocated, unobserved := sum("hw_id", signal.GPUUnallocatedTime), sum("hw_id", signal.GPUUnobservedTime)
-	// The restart loses one interval, because a new series starts with the value of its first
-	// interval. Prometheus does not detect a restart if the counter exceeds its last value within
-	// that interval.
+	// Tolerate the loss of one interval at the restart: a new series starts with the value of its
+	// first interval, which increase() does not include. Also, Prometheus does not detect a restart
+	// if the counter exceeds its previous value within that interval.
 	near := 0.002
 	all := float64(len(boards)) * day.Seconds()
 	assert.InEpsilon(t, all, total(allocated)+total(unallocated)+total(unobserved), near, "every GPU-second is counted")
@@ -121,8 +121,8 @@ func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	}
 }
 
-// usageChain starts an agent that uses neither the kubelet nor the API server. The agent's counters
-// are stored in Prometheus.
+// usageChain starts an agent's processors, which use neither the kubelet nor the API server, and
+// stores their usage counters in Prometheus.
 func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	t.Helper()
 	next, err := consumer.NewMetrics(func(ctx context.Context, md pmetric.Metrics) error { p.storeUsage(ctx, md); return nil })
@@ -145,7 +145,8 @@ func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	return next
 }
 
-// rows returns the samples of a scrape as the prometheus receiver sends them.
+// rows returns the samples in a scrape's response body, in the form in which the prometheus
+// receiver sends them.
 func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -167,8 +168,8 @@ func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// storeUsage stores the usage section's counters, with the attributes of their points and
-// Resources.
+// storeUsage stores the usage counters in a batch, with the attributes of their points and
+// Resources as labels.
 func (p *prometheus) storeUsage(ctx context.Context, md pmetric.Metrics) {
 	app := p.db.Appender(ctx)
 	for point := range points.All(md) {

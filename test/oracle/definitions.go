@@ -10,33 +10,37 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Definition defines a series of a window in PromQL.
+// Definition defines a windowed signal in PromQL.
 type Definition struct {
-	// Own is the value of the metric's own attribute, or "" for a metric without one.
+	// Own is the value of the metric-specific attribute, or "" if the metric has no such attribute.
 	Metric *signal.Metric
 	Own    string
-	// Query returns the value if it is evaluated at the end of the window. It needs two features.
-	// anchored needs promql-extended-range-selectors; it includes the last sample before a range
-	// and does not extrapolate. ts_of_last_over_time needs promql-experimental-functions. Words
-	// that start with $ are Parameters.
+	// Query returns the window's value if it is evaluated at the end of the window. Words that
+	// start with $ are placeholders for Parameters. Queries need two feature flags of Prometheus.
+	// promql-extended-range-selectors enables the modifier anchored, which includes the last sample
+	// before a range and does not extrapolate. promql-experimental-functions enables
+	// ts_of_last_over_time.
 	Query string
 }
 
-// Parameters contains the values for the words in a query that start with $.
+// Parameters contains the values of the placeholders in queries.
 type Parameters struct {
-	// Window is the length of the window: $window, and $seconds as a number.
+	// Window is the window length. Its placeholders are $window for the duration, and $seconds for
+	// the number of seconds.
 	Window time.Duration
-	// Step is the scrape interval: $step. Scrapes happen at multiples of it, so that a subquery
-	// evaluates at each of them.
+	// Step is the scrape interval. Its placeholder is $step. Scrapes happen at multiples of Step,
+	// so that subqueries are evaluated at the time of each scrape.
 	Step time.Duration
-	// Lookback is the maximum age, at the start of the window, of the first sample in the window's
-	// first pair: $lookback. It must equal the engine's lookback delta.
+	// Lookback is the maximum age that the last sample before the window may have at the start of
+	// the window. Its placeholder is $lookback. Lookback must equal the query engine's lookback
+	// delta.
 	Lookback time.Duration
-	// Threshold is the occupancy at which memory pressure begins: $threshold.
+	// Threshold is the memory occupancy at which memory pressure begins. Its placeholder is
+	// $threshold.
 	Threshold float64
 }
 
-// Fill returns the query with its parameters replaced.
+// Fill returns the query with all placeholders replaced by their values.
 func (p Parameters) Fill(query string) string {
 	return strings.NewReplacer(
 		"$window", p.Window.String(),
@@ -47,18 +51,18 @@ func (p Parameters) Fill(query string) string {
 	).Replace(query)
 }
 
-// Rule is a recording rule that is evaluated at every scrape.
+// Rule is a recording rule that is evaluated at the time of every scrape.
 type Rule struct {
 	Record, Expr string
 }
 
-// Reason is a clock event reason with its bit in DCGM's mask.
+// Reason is a clock event reason and its bit in DCGM's mask.
 type Reason struct {
 	Name string
 	Bit  int
 }
 
-// Reasons are the clock event reasons that have signals.
+// Reasons lists the clock event reasons that have signals.
 var Reasons = []Reason{
 	{"sw_power_cap", 0x4},
 	{"hw_slowdown", 0x8},
@@ -74,10 +78,11 @@ const (
 	utilization = `(clamp(DCGM_FI_PROF_GR_ENGINE_ACTIVE, 0, 1) or clamp(DCGM_FI_DEV_GPU_UTIL{GPU_I_ID=""} / 100, 0, 1))`
 )
 
-// Definitions returns all windowed signals, in the order of the output contract.
+// Definitions returns the definitions of all windowed signals, in the order of the output contract.
 //
-// The rules of Derived record gpu:xid_events and gpu:seen. link_capacity_bytes_per_second{link,
-// modelName} is the capacity of a link in one direction, from NVIDIA's data sheets.
+// The rules that Derived returns record gpu:xid_events and gpu:seen. The metric
+// link_capacity_bytes_per_second{link, modelName} is the capacity of a link in one direction,
+// according to NVIDIA's data sheets.
 func Definitions() []Definition {
 	defs := []Definition{
 		timeRatio(signal.ThrottleViolationRatio, "power", "DCGM_FI_DEV_POWER_VIOLATION"),
@@ -121,7 +126,7 @@ func Definitions() []Definition {
 		Definition{signal.UtilizationAvg, "", `avg_over_time(` + utilization + `[$window:$step])`},
 		Definition{signal.UtilizationMax, "", `max_over_time(` + utilization + `[$window:$step])`},
 
-		// Pairs of samples that are more than max_gap (90 s) apart are not observed.
+		// The time between two samples that are more than max_gap (90 s) apart is not observed.
 		Definition{
 			signal.WindowCoverage, "",
 			`clamp_max(sum_over_time(((time() - ts_of_last_over_time(gpu:seen[1h] offset $step)) <= 90 and gpu:seen)[$window:$step]) / $seconds, 1)` +
@@ -131,9 +136,9 @@ func Definitions() []Definition {
 	)
 }
 
-// timeRatio is the increase of a counter of nanoseconds as a fraction of the observed time. That
-// time ends at the last sample in the window. It starts at the last sample before the window or, if
-// there is none, at the first sample in the window.
+// timeRatio defines a signal that is the increase of a nanosecond counter as a fraction of the
+// observed time. The observed time starts at the last sample before the window or, if there is
+// none, at the first sample in the window. It ends at the last sample in the window.
 func timeRatio(m *signal.Metric, own, field string) Definition {
 	return Definition{m, own, strings.ReplaceAll(
 		`clamp_max(increase(M[$window] anchored) / 1e9`+
@@ -146,14 +151,15 @@ func linkUtilization(m *signal.Metric, own, link, field string) Definition {
 		`avg_over_time(clamp_max(%s / on (modelName) group_left () link_capacity_bytes_per_second{link=%q}, 1)[$window:$step])`, field, link)}
 }
 
-// These labels of dcgm-exporter identify a device and a board.
+// These labels of dcgm-exporter identify a device or a board.
 const (
 	byDevice = `by (Hostname, UUID, GPU_I_ID, modelName)`
 	byBoard  = `by (Hostname, UUID, modelName)`
 )
 
-// instanceFields measure the device of their row. boardFields measure the entire board. With MIG,
-// board fields are repeated on the row of each instance.
+// instanceFields lists fields with values for the device that the row identifies. boardFields lists
+// fields with values for the entire board. With MIG, board fields are repeated in the rows of all
+// instances.
 var (
 	instanceFields = []string{
 		"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
@@ -170,11 +176,12 @@ var (
 	maskFields = []string{"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}
 )
 
-// Folding returns the rules that combine an exporter's rows into one series per device, under the
-// name of the field. The row without a pod represents the device. If there is none, the rows with
-// pods are copies of it. Labels such as err_code contain a value and do not identify a device. A
-// board's fields become one series per board. If the rows of a board's gauge differ, the output
-// contract uses the row with the lowest GPU_I_ID, but these rules use the maximum.
+// Folding returns the rules that combine an exporter's rows into one series per device, with the
+// same metric name. The row without a pod contains the device's value. If all rows have pods, they
+// are copies of the device's row. Labels such as err_code are ignored, because they contain a value
+// and do not identify a device. Board fields become one series per board. If the rows of a board
+// field differ, the rules use the maximum, although the output contract uses the row with the
+// lowest GPU_I_ID.
 func Folding() []Rule {
 	device := func(field string) string {
 		return fmt.Sprintf(`max %[1]s (%[2]s{pod=""}) or max %[1]s (%[2]s)`, byDevice, field)
@@ -196,21 +203,23 @@ func Folding() []Rule {
 	return rules
 }
 
-// Derived returns the rules on which the queries of Definitions are based, in evaluation order.
+// Derived returns the recording rules that the queries in Definitions depend on, in evaluation
+// order.
 func Derived() []Rule {
 	sources := slices.Concat(instanceFields[3:7], maskFields, boardFields)
 	return []Rule{
-		// The last XID of a device, regardless of err_code and err_msg.
+		// gpu:xid is the last XID of a device, regardless of err_code and err_msg.
 		{"gpu:xid", `max ` + byDevice + ` (DCGM_FI_DEV_XID_ERRORS)`},
-		// 1 if the last XID changed to another value that is not 0. A device's first scrape has no
-		// event. If a device was scraped before without an XID, its previous XID counts as 0.
+		// gpu:xid_transition is 1 if the last XID changed to a different, nonzero value, and 0
+		// otherwise. In a device's first scrape, it is 0. If the device was scraped before but had
+		// no XID metric, the previous XID counts as 0.
 		{
 			"gpu:xid_transition",
 			`(gpu:xid != bool 0) * (gpu:xid != bool (last_over_time(gpu:xid[1h] offset $step)` +
 				` or 0 * group ` + byDevice + ` (last_over_time({__name__=~"DCGM_.+"}[1h] offset $step)))) or 0 * gpu:xid`,
 		},
-		// If all instances of a board, at least two, have the same transition, it counts once, for
-		// the board.
+		// gpu:xid_of_board is 1 if a board has at least two instances and all of them have the same
+		// transition. The transition is then counted only once, for the board.
 		{
 			"gpu:xid_of_board",
 			`min ` + byBoard + ` (gpu:xid_transition{GPU_I_ID!=""})` +
@@ -222,7 +231,8 @@ func Derived() []Rule {
 			`(gpu:xid_transition{GPU_I_ID!=""} - on (Hostname, UUID, modelName) group_left () gpu:xid_of_board)` +
 				` or gpu:xid_transition or gpu:xid_of_board`,
 		},
-		// 1 at each time at which a scrape contained a row from which a window is computed.
+		// gpu:seen is 1 at the time of each scrape that contained a row from which a windowed
+		// signal is computed.
 		{
 			"gpu:seen",
 			`group ` + byDevice + ` ({__name__=~"` + strings.Join(sources, "|") + `"})` +

@@ -11,25 +11,26 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// A departure is a rule of the output contract that makes a window differ from the result of the
-// plain query. It contains the result of the plain query, the reason for the difference, and a query
-// that expresses the rule.
+// A departure is a rule of the output contract that causes a difference between a window and the
+// result of a plain query. A departure contains the result of the plain query, the reason for the
+// difference, and a query that expresses the rule.
 type departure struct {
 	rule string
 	why  string
 	load string
 	of   key
-	// plain is the obvious query. "" means the definition.
+	// plain is the straightforward query. "" means the query in the definition.
 	plain string
-	// plainResult is the result of plain. NaN means NaN or no result.
+	// plainResult is the result of plain. NaN means that the result is NaN or that there is no
+	// result.
 	plainResult float64
-	// form is the query that expresses the rule. "" means the definition.
+	// form is the query that expresses the rule. "" means the query in the definition.
 	form string
-	// lookback is the lookback period of the query in form. 0 means Prometheus' default.
+	// lookback is the lookback delta for the query in form. 0 means Prometheus' default.
 	lookback time.Duration
-	// want is the value of the window and of form.
+	// want is the expected value of the window and the expected result of form.
 	want float64
-	// outcome is the window processor's outcome for the sample that is not counted.
+	// outcome is the outcome that gpu_window reports for the sample that is not counted.
 	outcome string
 }
 
@@ -249,8 +250,8 @@ func TestWhereARuleOfTheContractDepartsFromThePlainQuery(t *testing.T) {
 	}
 }
 
-// value evaluates a query that returns at most one series, at a time since epoch. It returns NaN if
-// there is no series.
+// value evaluates a query at the given time since epoch. The query must return at most one series.
+// If it returns no series, value returns NaN.
 func (p *prometheus) value(query string, end time.Duration, with Parameters) float64 {
 	series := p.query(with.Fill(query), epoch.Add(end), epoch.Add(end), time.Minute)
 	if len(series) == 0 {
@@ -260,8 +261,8 @@ func (p *prometheus) value(query string, end time.Duration, with Parameters) flo
 	return series[0].Floats[0].F
 }
 
-// Prometheus accepts late samples within its out-of-order limit. A window that has been sent does
-// not change.
+// Prometheus accepts late samples within its out-of-order time window. However, a window that
+// gpu_window has sent does not change.
 func TestASampleForAClosedWindowIsLateAndPrometheusCountsIt(t *testing.T) {
 	tl := load(t, defaults.Step, dram+`_ 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5`)
 	late := load(t, defaults.Step, dram+`_ _ _ 0.8`).scrapes[3]
@@ -278,9 +279,9 @@ func TestASampleForAClosedWindowIsLateAndPrometheusCountsIt(t *testing.T) {
 	assert.InDelta(t, (6*0.5+0.8)/7, p.value(`avg_over_time(DCGM_FI_PROF_DRAM_ACTIVE[$window])`, k.end, defaults), floor)
 }
 
-// An out-of-order sample counts for a mean both in Prometheus and in a window. Prometheus also
-// sorts it into a counter, where a delayed reading can look like a reset. A window has already seen
-// the counter's later sample and skips the delayed one.
+// Both Prometheus and gpu_window include out-of-order samples in means. Prometheus also inserts
+// out-of-order samples into counters, where a delayed sample can look like a reset. gpu_window
+// skips a counter's sample if it has already received a later one.
 func TestASampleOutOfOrderCountsForMeansAndIsSkippedByCounters(t *testing.T) {
 	tl := load(t, defaults.Step, dram+"_ 0.5 0.5 0.5 0.5 0.5 0.5\n"+power+`0 1e9 2e9 3e9 4e9 5e9 6e9`)
 	overtaken := load(t, defaults.Step, dram+"_ _ 0.8\n"+power+`_ _ 9e9`).scrapes[2]
@@ -300,7 +301,8 @@ func TestASampleOutOfOrderCountsForMeansAndIsSkippedByCounters(t *testing.T) {
 	assert.Equal(t, int64(2), got.outcomes["out_of_order"])
 }
 
-// If two samples have the same time, the first one counts, in Prometheus and in a window.
+// If two samples of a series have the same timestamp, Prometheus and gpu_window use only the first
+// one.
 func TestOfTwoSamplesOfOneTimeTheFirstCounts(t *testing.T) {
 	tl := load(t, defaults.Step, dram+`_ 0.5 0.5 0.5`)
 	second := load(t, defaults.Step, dram+`_ _ 0.9`).scrapes[2]
@@ -311,7 +313,7 @@ func TestOfTwoSamplesOfOneTimeTheFirstCounts(t *testing.T) {
 	assert.Equal(t, int64(1), got.outcomes["duplicate"])
 }
 
-// 1.8e12 ns of throttling in an hour are half of the hour, not 500.
+// 1.8e12 ns of throttling in an hour must result in a ratio of 0.5, not 500.
 func TestHalfAnHourOfThrottlingInAnHourIsAHalf(t *testing.T) {
 	tl := load(t, time.Minute, power+`0+30e9x60`)
 	with := tl.with()
@@ -322,7 +324,8 @@ func TestHalfAnHourOfThrottlingInAnHourIsAHalf(t *testing.T) {
 	assert.InDelta(t, 0.5, got.windows[at(signal.ThrottleViolationRatio, "power", 60)], floor)
 }
 
-// A board's power is repeated for each instance and pod, but is counted once.
+// An exporter repeats a board's power for each instance and each pod, but the power must be counted
+// only once.
 func TestABoardsPowerIsOneSeriesHoweverManyInstancesAndPodsItHas(t *testing.T) {
 	text := ""
 	for _, id := range cut {

@@ -1,11 +1,12 @@
 // Package oracle defines every windowed signal in PromQL. Its tests send the same raw samples
-// through the receiver, the synthesizer, and the windows, and through Prometheus' own storage and
-// query engine. The results must be equal.
+// through the dcgm receiver, gpu_synthesizer, and gpu_window, and through Prometheus' own storage
+// and query engine. The results must be equal.
 //
-// [Definitions] is the table of the signals. Its queries read DCGM's metrics, with one series per
-// device. Exporters expose several rows per device if pods share it, if it is a MIG board, or if a
-// label contains a value. The recording rules of [Folding] combine these rows into one device.
-// [Derived] contains the recording rules on which some queries are based.
+// [Definitions] returns the definitions of the signals. Their queries read DCGM's metrics and
+// expect one series per device. However, exporters expose several rows per device if pods share the
+// device, if the device is a MIG board, or if a label contains a value. The recording rules from
+// [Folding] combine these rows into one series per device. [Derived] returns the recording rules
+// that some of the queries depend on.
 //
 // No component imports this package.
 package oracle

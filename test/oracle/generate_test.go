@@ -12,37 +12,39 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kind limits what random timelines contain.
+// kind controls what random timelines can contain.
 type kind struct {
-	// mig partitions some boards into two to seven instances, which appear and disappear. The
-	// board's fields are repeated on its instances' rows.
+	// If mig is true, some boards are partitioned into two to seven instances, which can appear and
+	// disappear. The values of board fields are repeated in the rows of all instances.
 	mig bool
-	// churn changes labels that do not identify a device: pods, their number, and err_code with its
-	// text.
+	// If churn is true, labels that do not identify a device change. These labels are those for
+	// pods, err_code, and err_msg. The number of pods changes, too.
 	churn bool
-	// whole timelines are complete: no scrape fails, no row or board is missing, and no exporter
-	// repeats old values.
+	// If whole is true, timelines are complete. No scrape fails, no row or board is missing, and no
+	// exporter repeats old values.
 	whole bool
-	// steady timelines have no restarts.
+	// If steady is true, exporters do not restart.
 	steady bool
 }
 
-// longest is the longest random timeline. It is shorter than Prometheus' lookback, so that
-// Prometheus covers every gap.
+// longest is the maximum duration of random timelines. It is shorter than Prometheus' lookback
+// delta, so that Prometheus looks back across every gap.
 const longest = 290 * time.Second
 
-// pace is the maximum increase of a random counter of nanoseconds, in per mille of the elapsed time. An
-// exporter that repeats values increases a counter by several steps at once. cachedPace is lower, so
-// that such an increase is possible in the observed time, even after missed scrapes.
+// pace is the maximum increase of random nanosecond counters, in per mille of the elapsed time.
+// cachedPace is the maximum for exporters that repeat values and then increase a counter by several
+// steps at once. It is lower, so that even after missed scrapes, the increase does not exceed the
+// observed time.
 const (
 	pace       = 1000
 	cachedPace = 300
 )
 
-// cut lists the GPU instance ids (1g profiles) that a board may have.
+// cut lists the GPU instance IDs that a partitioned board may have. All instances have a 1g
+// profile.
 var cut = []string{"7", "8", "9", "10", "11", "12", "13"}
 
-// fleet is the state of the exporters in a random timeline.
+// fleet contains the states of all exporters in a random timeline.
 type fleet struct {
 	*rapid.T
 	kind
@@ -50,32 +52,32 @@ type fleet struct {
 	exporters []*nodeState
 }
 
-// nodeState is the state of one exporter.
+// nodeState is the state of one node's exporter.
 type nodeState struct {
 	name   string
 	boards []*boardState
-	// refresh is the number of scrapes for which the exporter repeats its values.
+	// refresh is the number of consecutive scrapes for which the exporter returns the same values.
 	refresh int
-	// processes adds rows per process for FB_USED and GPU_UTIL, with the labels of the process's
-	// pod, in addition to the device's row.
+	// If processes is true, FB_USED and GPU_UTIL have a row for each process in addition to the
+	// device's row. A process's row has the labels of the process's pod.
 	processes bool
-	// down is the number of scrapes that will still fail.
+	// down is the number of upcoming scrapes that will fail.
 	down int
 }
 
 // boardState is the state of one board.
 type boardState struct {
 	base     map[string]string
-	mask     string // name of the mask field
-	missing  string // prefix of the fields that the board lacks
+	mask     string // name of the board's mask field
+	missing  string // name prefix of fields that the board does not have
 	counters map[string]float64
 	gauges   map[string]float64
 	pods     []string
-	// devices are the instances, or the board itself if it has none.
+	// devices contains the board's instances, or the board itself if it is not partitioned.
 	devices []*deviceState
 }
 
-// deviceState contains the values of an instance, or of a board without instances.
+// deviceState contains the values of an instance or an unpartitioned board.
 type deviceState struct {
 	id          string // GPU_I_ID
 	from, until int    // scrapes
@@ -90,13 +92,14 @@ var (
 	ratioFields   = instanceFields[3:7]
 )
 
-// chance returns true with the given probability in percent. It shrinks to false.
+// chance returns true with the given probability in percent. When rapid shrinks a failing case, the
+// value shrinks to false.
 func (f *fleet) chance(percent int) bool { return rapid.IntRange(0, 99).Draw(f.T, "") >= 100-percent }
 
 // pick draws an integer from 0 to below-1.
 func (f *fleet) pick(below int) int { return rapid.IntRange(0, below-1).Draw(f.T, "") }
 
-// random draws a timeline of one or two exporters with one to three boards each.
+// random draws a timeline with one or two exporters, each of which has one to three boards.
 func random(t *rapid.T, k kind) timeline {
 	f := &fleet{T: t, kind: k}
 	f.step = rapid.SampledFrom([]time.Duration{10, 15, 20, 30}).Draw(t, "step") * time.Second
@@ -184,8 +187,8 @@ func (f *fleet) scrape(e *nodeState, i int) []row {
 	return rows
 }
 
-// move advances a board by one step. The exporter reads new values only if read is true. After a
-// restart it reads all of them, and counters and the last XID are reset.
+// move advances a board by one step. The board gets new values only if read is true. If restart is
+// true, counters and the last XID are reset first.
 func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	if f.churn {
 		b.pods = f.holders(b.pods)
@@ -209,9 +212,9 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	}
 	b.gauges[b.mask] = float64(f.pick(1 << 9))
 	for _, l := range linkFields {
-		b.gauges[l] = float64(f.pick(24)) * 1e9 // at most two thirds of the capacity of every link
+		b.gauges[l] = float64(f.pick(24)) * 1e9 // within the capacity of every fast link
 	}
-	// A board's error appears on all its instances.
+	// An error of the entire board appears on all of its instances.
 	all := f.chance(3)
 	code := []int{13, 31, 43, 79}[f.pick(4)]
 	for _, d := range b.devices {
@@ -237,7 +240,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	}
 }
 
-// holders sometimes replaces the pods.
+// holders occasionally returns different pods.
 func (f *fleet) holders(pods []string) []string {
 	if !f.chance(20) {
 		return pods
@@ -245,7 +248,7 @@ func (f *fleet) holders(pods []string) []string {
 	return []string{"train-0", "train-1", "serve-0"}[:f.pick(4)]
 }
 
-// rows returns the rows of a board without the absent field.
+// rows returns a board's rows for scrape i, without the field absent.
 func (f *fleet) rows(e *nodeState, b *boardState, i int, absent string) []row {
 	var rows []row
 	add := func(d *deviceState, name string, v float64, counter bool) {
@@ -289,7 +292,7 @@ func (f *fleet) rows(e *nodeState, b *boardState, i int, absent string) []row {
 			add(d, name, b.counters[name], true)
 		}
 		for _, name := range linkFields {
-			add(d, name, b.gauges[name], b.mask == maskFields[0]) // some exporters declare rates as counters
+			add(d, name, b.gauges[name], b.mask == maskFields[0]) // some exporters declare these rates as counters
 		}
 		add(d, b.mask, b.gauges[b.mask], false)
 	}

@@ -17,9 +17,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// Four pods have one GPU each through DRA. The first query in gpu_cluster's README finds the pod
-// with the idle GPU. It does not find the busy pod, the pod without telemetry, or the pod whose
-// claim is not allocated. The receiver's data for that cluster is its golden output.
+// Four pods each request one GPU through DRA. The first query in gpu_cluster's README must find
+// only the pod with the idle GPU. The query must not find the pod with the busy GPU, the pod
+// without telemetry, or the pod whose claim is not allocated. The receiver's data comes from its
+// golden output for the same cluster.
 func TestAReservedButIdleGPUIsOneQueryAway(t *testing.T) {
 	receiver := filepath.Join("..", "..", "receiver", "gpuclusterreceiver")
 	readme, err := os.ReadFile(filepath.Join(receiver, "README.md"))
@@ -47,8 +48,8 @@ func TestAReservedButIdleGPUIsOneQueryAway(t *testing.T) {
 	assert.Equal(t, "notebook-gpu", idle[0].Metric.Get("k8s_resourceclaim_name"))
 }
 
-// storeGauges stores gauges, one per line, under their translated names and with the attributes of
-// their Resources.
+// storeGauges stores gauges in Prometheus. The text contains one gauge per line. Metric names are
+// translated to Prometheus names, and Resource attributes become labels.
 func (p *prometheus) storeGauges(text string, at time.Duration) {
 	var lines strings.Builder
 	for line := range strings.Lines(text) {

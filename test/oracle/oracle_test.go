@@ -22,12 +22,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// defaults are the parameters of the default configuration, with a scrape every 10 s.
+// defaults contains the parameters for gpu_window's default configuration and a scrape interval of
+// 10 s.
 var defaults = Parameters{Window: time.Minute, Step: 10 * time.Second, Lookback: lookback, Threshold: 0.9}
 
-// models are GPU models with the capacity of their links in one direction, in bytes per second,
-// from their data sheets: PCIe 3.0, 4.0, and 5.0 with 16 lanes; for NVLink, half of the data
-// sheet's value for both directions.
+// models lists GPU models with the capacity of their links in one direction, in bytes per second.
+// The values are from the models' data sheets, for PCIe 3.0, 4.0, and 5.0 with 16 lanes. For
+// NVLink, the capacity is half of the data sheet's bidirectional value.
 var models = []struct {
 	name         string
 	pcie, nvlink float64
@@ -39,8 +40,9 @@ var models = []struct {
 	{"NVIDIA L4", 0, 0},
 }
 
-// tolerance is the permitted relative difference. floor is the permitted absolute difference. Very
-// small values need it, because rounding a time to seconds changes them by more than tolerance.
+// tolerance is the permitted relative difference between two values, and floor is the permitted
+// absolute difference. Very small values need floor, because converting times to seconds can cause
+// rounding errors that exceed tolerance.
 const (
 	tolerance = 1e-9
 	floor     = 1e-12
@@ -50,8 +52,8 @@ func equal(a, b float64) bool {
 	return a == b || math.Abs(a-b) <= max(tolerance*max(math.Abs(a), math.Abs(b)), floor)
 }
 
-// differences lists where two sets of windows differ, in values or in missing points. It returns ""
-// if they are equal.
+// differences lists the points that are missing or have different values in one of two sets of
+// windows. If there are no differences, it returns "".
 func differences(prometheus, ours windows) string {
 	var lines []string
 	for k, want := range prometheus {
@@ -79,7 +81,7 @@ func TestEveryWindowedMetricHasADefinition(t *testing.T) {
 	for _, d := range Definitions() {
 		defined[d.Metric] = append(defined[d.Metric], d.Own)
 	}
-	others := map[*signal.Metric]bool{} // metrics of other vendors only; no timeline has them
+	others := map[*signal.Metric]bool{} // metrics that only other vendors have, so no timeline contains them
 	for m := range dcgm.Exporter.Gaps {
 		for _, w := range m.Windows {
 			others[w.Metric] = true
@@ -97,16 +99,16 @@ func TestEveryWindowedMetricHasADefinition(t *testing.T) {
 	}
 }
 
-// An example is a timeline in the notation of Prometheus' tests, scraped every 10 s, starting at 0
-// s, with the expected values of some windows. All its windows must equal the results of the
-// definitions for the raw series.
+// An example is a timeline and the expected values of some windows. The timeline is written in the
+// notation of Prometheus' tests and is scraped every 10 s, starting at 0 s. In addition, all
+// windows must equal the results that the definitions return for the raw series.
 type example struct {
 	name string
 	load string
 	want windows
 }
 
-// The rows of GPU-0.
+// These are the names and labels of GPU-0's rows.
 const (
 	board    = `UUID="GPU-0",Hostname="n",modelName="NVIDIA H100 80GB HBM3"`
 	power    = `DCGM_FI_DEV_POWER_VIOLATION{` + board + `} `
@@ -124,7 +126,7 @@ const (
 	gpuUtil  = `DCGM_FI_DEV_GPU_UTIL{` + board + `} `
 )
 
-// at returns the key of a metric of GPU-0 in the window that ends the given number of minutes after
+// at returns the key of a GPU-0 metric in the window that ends the given number of minutes after
 // epoch.
 func at(m *signal.Metric, own string, minutes int) key {
 	return key{m.Name, own, "GPU-0", time.Duration(minutes) * time.Minute}
@@ -326,7 +328,8 @@ func TestExamplesEqualPrometheus(t *testing.T) {
 	}
 }
 
-// A query without a result would agree with a signal that is never sent.
+// Check that every query has a result, because without a result, a query would match a signal that
+// is never sent.
 func TestABoardWithEveryFieldHasEverySignalAndEveryDefinitionAValue(t *testing.T) {
 	text := ""
 	for i, field := range slices.Concat(instanceFields, boardFields, maskFields[:1]) {
@@ -345,7 +348,7 @@ func TestABoardWithEveryFieldHasEverySignalAndEveryDefinitionAValue(t *testing.T
 	}
 }
 
-// percentiles are disabled by default.
+// percentiles contains the definitions of signals that are disabled by default.
 var percentiles = []Definition{
 	{signal.MemoryUtilizationP95, "", `quantile_over_time(0.95, ` + occupancy + `[$window:$step])`},
 	{signal.UtilizationP95, "", `quantile_over_time(0.95, ` + utilization + `[$window:$step])`},
@@ -374,15 +377,15 @@ func TestPercentilesEqualPrometheus(t *testing.T) {
 	assert.Positive(t, compared)
 }
 
-// with returns the default parameters for a timeline.
+// with returns the default parameters with the timeline's scrape interval.
 func (tl timeline) with() Parameters {
 	p := defaults
 	p.Step = tl.step
 	return p
 }
 
-// runSomehow sends a random timeline through one of the possible paths into the pipeline. The
-// comparison includes missing points: without a source, there is no point.
+// runSomehow sends a timeline into the pipeline in a randomly selected way, and returns the
+// windows.
 func runSomehow(t *testing.T, r *rapid.T, tl timeline) windows {
 	t.Helper()
 	switch rapid.SampledFrom([]string{"labels on Resources", "labels on points", "over HTTP"}).Draw(r, "way") {

@@ -30,14 +30,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver"
 )
 
-// delivery is a batch that arrives at the synthesizer at a time since epoch.
+// delivery is a batch and the time since epoch at which the batch arrives at gpu_synthesizer.
 type delivery struct {
 	at time.Duration
 	md pmetric.Metrics
 }
 
-// deliveries returns the batches of a timeline, each at the time of its scrape. Failed scrapes have
-// no batch.
+// deliveries returns a batch for each successful scrape in a timeline. Each batch arrives at the
+// time of its scrape.
 func (tl timeline) deliveries(lay layout) []delivery {
 	var out []delivery
 	for _, s := range tl.scrapes {
@@ -48,26 +48,26 @@ func (tl timeline) deliveries(lay layout) []delivery {
 	return out
 }
 
-// change modifies the window processor's default configuration.
+// change modifies the default configuration of gpu_window.
 type change func(*gpuwindowprocessor.Config)
 
 // emitted is the output of the pipeline.
 type emitted struct {
 	windows windows
-	// carried counts the points in windows by metric.
+	// carried is the number of points of each metric that is not windowed.
 	carried map[string]int
-	// outcomes counts the samples that the window processor received, by outcome.
+	// outcomes is the number of samples that gpu_window received, by outcome.
 	outcomes map[string]int64
 }
 
-// run sends batches through the synthesizer and the windows with a fake clock and returns all
-// windows. The clock starts at epoch and ends when all windows have closed.
+// run sends batches through gpu_synthesizer and gpu_window with a fake clock, and returns their
+// output. The fake clock starts at epoch and runs until all windows have been sent.
 func run(t *testing.T, in []delivery, changes ...change) emitted {
 	t.Helper()
 	return inBubble(t, changes, func(_ *testing.T, first consumer.Metrics) {
 		for _, d := range in {
 			advance(d.at)
-			// The synthesizer modifies batches in place.
+			// Copy the batch, because gpu_synthesizer modifies batches in place.
 			md := pmetric.NewMetrics()
 			d.md.CopyTo(md)
 			require.NoError(t, first.ConsumeMetrics(context.Background(), md))
@@ -75,15 +75,15 @@ func run(t *testing.T, in []delivery, changes ...change) emitted {
 	})
 }
 
-// advance waits until a time since epoch.
+// advance waits until the given time since epoch.
 func advance(to time.Duration) {
 	if wait := to - time.Since(epoch); wait > 0 {
 		<-time.After(wait)
 	}
 }
 
-// inBubble runs feed in a synctest bubble with the first component of a pipeline, and returns the
-// pipeline's output.
+// inBubble starts a pipeline in a synctest bubble, calls feed with the pipeline's first component,
+// and returns the pipeline's output.
 func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Metrics)) emitted {
 	t.Helper()
 	var sink consumertest.MetricsSink
@@ -110,7 +110,7 @@ func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Met
 
 		feed(t, synth)
 
-		// By then, every window with a sample has ended, closed, and been sent.
+		// After this wait, every window with a sample has ended and has been sent.
 		<-time.After(2*cfg.Window + cfg.Grace + 4*time.Second)
 		out.outcomes = outcomes(t, telemetry)
 		counted := int64(0)
@@ -128,7 +128,7 @@ func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Met
 	return out
 }
 
-// tap counts the samples that are sent to the window processor.
+// tap counts the samples that are sent to gpu_window.
 type tap struct {
 	consumer.Metrics
 	samples int64
@@ -147,7 +147,7 @@ func (c *tap) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	return c.Metrics.ConsumeMetrics(ctx, md)
 }
 
-// outcomes reads the window processor's counters of received samples by outcome.
+// outcomes returns the number of samples that gpu_window received, by outcome.
 func outcomes(t *testing.T, telemetry *componenttest.Telemetry) map[string]int64 {
 	t.Helper()
 	m, err := telemetry.GetMetric("otelcol_processor_gpu_window_samples")
@@ -168,7 +168,7 @@ func settings(kind component.Type, telemetry *componenttest.Telemetry) processor
 	return set
 }
 
-// collect adds the points of the windows in a batch.
+// collect adds the points in a batch to e.
 func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 	t.Helper()
 	for _, rm := range md.ResourceMetrics().All() {
@@ -201,8 +201,9 @@ func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 	}
 }
 
-// runOverHTTP makes the dcgm receiver scrape the given bodies one after another and sends its
-// batches through the pipeline. An empty body is an HTTP 500.
+// runOverHTTP makes the dcgm receiver scrape the given bodies one after another, and sends the
+// receiver's batches through the pipeline. For an empty body, the exporter responds with HTTP
+// status 500.
 func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...change) emitted {
 	t.Helper()
 	return inBubble(t, changes, func(t *testing.T, first consumer.Metrics) {
@@ -226,7 +227,7 @@ func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...ch
 		receiver, err := factory.CreateMetrics(ctx, receivertest.NewNopSettings(factory.Type()), cfg, first)
 		require.NoError(t, err)
 		require.NoError(t, receiver.Start(ctx, host{id: roundTripper{transport: transport}}))
-		// The first scrape happens immediately.
+		// Wait for all scrapes, the first of which happens immediately.
 		advance(step*time.Duration(len(texts)) - step/2)
 		require.NoError(t, receiver.Shutdown(ctx))
 		require.Len(t, texts, exporter.served, "every text is scraped once")
@@ -236,8 +237,9 @@ func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...ch
 	})
 }
 
-// exporter serves one body after another over in-memory pipes. Sockets cannot be used: while a
-// goroutine of a bubble waits for a socket, the bubble's clock does not advance.
+// exporter serves the given bodies one after another over in-memory pipes. It does not use sockets,
+// because a synctest bubble's clock does not advance while a goroutine in the bubble waits for a
+// socket.
 type exporter struct {
 	texts  []string
 	served int
@@ -286,12 +288,12 @@ func (e *exporter) Close() error {
 // Addr implements net.Listener.
 func (e *exporter) Addr() net.Addr { return &net.UnixAddr{Net: "pipe"} }
 
-// host is a Collector host with extensions.
+// host is a Collector host that provides extensions.
 type host map[component.ID]component.Component
 
 func (h host) GetExtensions() map[component.ID]component.Component { return h }
 
-// roundTripper is a client middleware that sends requests over its own transport.
+// roundTripper is an HTTP client middleware that sends requests over the given transport.
 type roundTripper struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -304,7 +306,7 @@ func (r roundTripper) GetHTTPRoundTripper(context.Context) (extensionmiddleware.
 	return func(context.Context, http.RoundTripper) (http.RoundTripper, error) { return r.transport, nil }, nil
 }
 
-// windowOf sets the length of a window.
+// windowOf returns a change that sets the window length.
 func windowOf(length time.Duration) change {
 	return func(c *gpuwindowprocessor.Config) { c.Window = length }
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engine is Prometheus' query engine with the features that the queries use.
+// engine is Prometheus' query engine with the features enabled that the queries need.
 var engine = promql.NewEngine(promql.EngineOpts{
 	MaxSamples:       50e6,
 	Timeout:          time.Minute,
@@ -28,28 +28,28 @@ var engine = promql.NewEngine(promql.EngineOpts{
 	}),
 })
 
-// lookback is Prometheus' default.
+// lookback is Prometheus' default lookback delta.
 const lookback = 5 * time.Minute
 
-// outOfOrder is the maximum age of a sample that the storage accepts.
+// outOfOrder is how old an out-of-order sample can be for the storage to accept it.
 const outOfOrder = 30 * time.Minute
 
-// tester is a test or a case of a property test.
+// tester is implemented by a test and by a single case of a property test.
 type tester interface {
 	require.TestingT
 	Helper()
 	Cleanup(cleanup func())
 }
 
-// prometheus is the reference: Prometheus' storage, filled as by Prometheus' scrape loop and rule
-// manager.
+// prometheus is the reference for the comparison. It stores samples in Prometheus' storage in the
+// same way as Prometheus' scrape loop and rule manager.
 type prometheus struct {
 	t        tester
 	db       *teststorage.TestStorage
 	step     time.Duration
 	first    time.Time
 	last     time.Time
-	present  map[string]labels.Labels // series of the last scrape
+	present  map[string]labels.Labels // series in the last scrape
 	lookback time.Duration
 }
 
@@ -57,7 +57,7 @@ func newPrometheus(t tester, step time.Duration) *prometheus {
 	t.Helper()
 	db, err := teststorage.NewWithError(func(opts *tsdb.Options) {
 		opts.OutOfOrderTimeWindow = outOfOrder.Milliseconds()
-		opts.WALSegmentSize = -1 // nothing needs to be durable
+		opts.WALSegmentSize = -1 // disable the WAL, because nothing needs to be durable
 		opts.StripeSize = 64     // the tests create many small storages
 		opts.EnableExemplarStorage = false
 	})
@@ -66,8 +66,8 @@ func newPrometheus(t tester, step time.Duration) *prometheus {
 	return &prometheus{t: t, db: db, step: step, lookback: lookback}
 }
 
-// scraped returns a Prometheus that has scraped the timeline and then had one failed scrape.
-// Otherwise the last values would stay valid for the lookback period.
+// scraped returns a reference that has scraped the timeline. After the timeline, one scrape fails,
+// so that the last values do not remain valid for the lookback period.
 func scraped(t tester, tl timeline) *prometheus {
 	t.Helper()
 	p := newPrometheus(t, tl.step)
@@ -78,8 +78,8 @@ func scraped(t tester, tl timeline) *prometheus {
 	return p
 }
 
-// scrape stores a scrape. Series that were in the previous scrape and are missing in this one get a
-// stale marker.
+// scrape stores a scrape's samples. For each series that was in the previous scrape but is missing
+// from this one, scrape stores a staleness marker.
 func (p *prometheus) scrape(s scrape) {
 	at := epoch.Add(s.at)
 	app := p.db.Appender(context.Background())
@@ -112,7 +112,7 @@ func (p *prometheus) append(app storage.Appender, ls labels.Labels, at time.Time
 	require.NoError(p.t, err)
 }
 
-// capacities stores the link capacities of GPU models as if an exporter exposed the data sheets.
+// capacities stores the link capacities of the GPU models, as if an exporter exposed them.
 func (p *prometheus) capacities() *prometheus {
 	app := p.db.Appender(context.Background())
 	for at := p.first; !at.After(p.last); at = at.Add(p.step) {
@@ -129,7 +129,8 @@ func (p *prometheus) capacities() *prometheus {
 	return p
 }
 
-// folded returns a new Prometheus with one series per device, recorded from this one.
+// folded evaluates the rules that combine rows into one series per device. It returns a new
+// reference that contains only the recorded series.
 func (p *prometheus) folded() *prometheus {
 	out := newPrometheus(p.t, p.step)
 	out.first, out.last = p.first, p.last
@@ -137,18 +138,19 @@ func (p *prometheus) folded() *prometheus {
 	return out
 }
 
-// derived records the rules on which the definitions are based.
+// derived evaluates and records the rules that the definitions depend on.
 func (p *prometheus) derived() *prometheus {
 	p.record(p, Derived())
 	return p
 }
 
-// record evaluates the rules one after another at every step, and stores the results in to.
+// record evaluates the rules one after another, each at every step, and stores the results in the
+// reference to.
 func (p *prometheus) record(to *prometheus, rules []Rule) {
 	fill := Parameters{Step: p.step}
 	for _, r := range rules {
-		// The two sides of an `or` may return series that become the same series under the recorded
-		// name.
+		// Merge series, because series from the two sides of an `or` may be identical after they
+		// are renamed to the recorded name.
 		type recorded struct {
 			labels labels.Labels
 			values map[int64]float64
@@ -184,7 +186,7 @@ func (p *prometheus) record(to *prometheus, rules []Rule) {
 	}
 }
 
-// query evaluates a query at every interval from start to end.
+// query evaluates a range query from start to end with the given interval.
 func (p *prometheus) query(query string, start, end time.Time, interval time.Duration) promql.Matrix {
 	opts := promql.NewPrometheusQueryOpts(false, p.lookback)
 	q, err := engine.NewRangeQuery(context.Background(), p.db, opts, query, start, end, interval)
@@ -202,7 +204,7 @@ func (p *prometheus) query(query string, start, end time.Time, interval time.Dur
 	return out
 }
 
-// windows evaluates definitions at the end of every window that may contain a sample.
+// windows evaluates the definitions at the end of every window that may contain a sample.
 func (p *prometheus) windows(defs []Definition, with Parameters) windows {
 	out := windows{}
 	end := func(t time.Time) time.Time { return t.Add(with.Window - 1).Truncate(with.Window) }
@@ -223,8 +225,8 @@ func (p *prometheus) windows(defs []Definition, with Parameters) windows {
 	return out
 }
 
-// key identifies a point of a window: metric, value of its own attribute, device, and the window's
-// end since epoch.
+// key identifies a point by the metric, the value of the metric-specific attribute, the device, and
+// the end of the window since epoch.
 type key struct {
 	metric, own, device string
 	end                 time.Duration
@@ -234,5 +236,5 @@ func (k key) String() string {
 	return fmt.Sprintf("%s{%s} %s at %s", k.metric, k.own, k.device, k.end)
 }
 
-// windows contains all points of all windows.
+// windows maps keys to values for all points of all windows.
 type windows map[key]float64

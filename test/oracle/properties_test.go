@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// changesNothing lists changes to the input that must not change the result. Each returns batches
-// with the timeline's content. r makes the random choices.
+// changesNothing lists changes to the input that must not change the result. The function say
+// returns batches with the timeline's content in the changed form, and draws random values from r.
 var changesNothing = []struct {
 	name string
 	kind kind
@@ -60,7 +60,8 @@ var changesNothing = []struct {
 		say: func(r *rapid.T, tl timeline) []delivery {
 			var out []delivery
 			for i, d := range tl.deliveries(onResources) {
-				// A batch must arrive before the window of its first scrape is closed.
+				// Combine only scrapes from the same window, because a batch must arrive before the
+				// window of its first scrape closes.
 				if i > 0 && windowEnd(d.at) == windowEnd(out[len(out)-1].at) && rapid.Bool().Draw(r, "together") {
 					last := &out[len(out)-1]
 					d.md.ResourceMetrics().MoveAndAppendTo(last.md.ResourceMetrics())
@@ -203,7 +204,7 @@ var changesNothing = []struct {
 	},
 }
 
-// windowEnd returns the end of the window that contains a time.
+// windowEnd returns the end of the window that contains the given time.
 func windowEnd(at time.Duration) time.Duration {
 	return (at + defaults.Window - 1).Truncate(defaults.Window)
 }
@@ -222,7 +223,7 @@ func TestChangesNothing(t *testing.T) {
 	}
 }
 
-// each returns a timeline with every scrape changed.
+// each returns a copy of the timeline in which change has been applied to every scrape.
 func (tl timeline) each(change func(scrape) scrape) timeline {
 	out := timeline{step: tl.step}
 	for _, s := range tl.scrapes {
@@ -231,7 +232,8 @@ func (tl timeline) each(change func(scrape) scrape) timeline {
 	return out
 }
 
-// relabel returns a scrape with every row changed. change may modify the labels.
+// relabel returns a copy of the scrape in which change has been applied to every row. The function
+// change may modify the row's labels.
 func (s scrape) relabel(change func(row) row) scrape {
 	rows := slices.Clone(s.rows)
 	for i := range rows {
@@ -242,7 +244,8 @@ func (s scrape) relabel(change func(row) row) scrape {
 	return s
 }
 
-// renamed returns a timeline with renamed labels.
+// renamed returns a copy of the timeline with renamed labels. The argument names maps old label
+// names to new ones.
 func (tl timeline) renamed(names map[string]string) timeline {
 	return tl.each(func(s scrape) scrape {
 		return s.relabel(func(one row) row {
@@ -257,9 +260,9 @@ func (tl timeline) renamed(names map[string]string) timeline {
 	})
 }
 
-// observed returns the observed time of a row in a window: Σ(t − p) over the pairs that end in the
-// window. It starts at the row's last sample before the window or, if there is none, at its first
-// sample in the window. It ends at the row's last sample in the window.
+// observed returns for how much of a window the given row was observed. The observed time starts at
+// the row's last sample before the window or, if there is none, at the row's first sample in the
+// window. It ends at the row's last sample in the window.
 func (tl timeline) observed(name, device string, end, window time.Duration) time.Duration {
 	last, from := time.Duration(-1), time.Duration(-1)
 	for _, s := range tl.scrapes {
@@ -274,7 +277,7 @@ func (tl timeline) observed(name, device string, end, window time.Duration) time
 	return last - from
 }
 
-// violations maps the violation ratios to their fields.
+// violations maps the metric-specific attribute of violation ratios to the corresponding field.
 var violations = map[string]string{
 	"power":       "DCGM_FI_DEV_POWER_VIOLATION",
 	"thermal":     "DCGM_FI_DEV_THERMAL_VIOLATION",
@@ -282,8 +285,8 @@ var violations = map[string]string{
 	"board_limit": "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION",
 }
 
-// The throttle times of windows, weighted by observed time, add up to the throttle times of a
-// longer window, even with missing samples.
+// If the throttle ratios of consecutive windows are weighted by observed time, their average must
+// equal the throttle ratio of a longer window, even if samples are missing.
 func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *testing.T) {
 	const long = 3 * time.Minute
 	rapid.Check(t, func(r *rapid.T) {
@@ -310,9 +313,9 @@ func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *te
 	})
 }
 
-// If no row is missing, windows of the other functions can also be merged: means are weighted by
-// samples, maxima are the highest maximum, events and samples add up, and coverage is a mean over
-// time.
+// If no rows are missing, consecutive windows of the other signals can also be merged into a longer
+// window. Means are averaged, weighted by the number of samples. The maximum is the highest
+// maximum. The numbers of events and samples are added. Coverage is averaged over time.
 func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 	const long = 3 * time.Minute
 	maxima := []*signal.Metric{signal.MemoryUtilizationMax, signal.DRAMActiveMax, signal.UtilizationMax}
@@ -356,8 +359,8 @@ func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 	})
 }
 
-// The windows contain the complete increase of a counter from its first to its last sample, even if
-// samples in between are missing.
+// Together, the windows must contain the complete increase of a counter from its first to its last
+// sample, even if samples in between are missing.
 func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		tl := random(r, kind{mig: true, churn: true, steady: true})
@@ -389,8 +392,8 @@ func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	})
 }
 
-// hostile adds data to a timeline that no exporter should send: impossible values, jumping sample
-// times, and batches that are late or repeated.
+// hostile returns batches with a timeline's content and data that no exporter should send. These
+// are impossible values, jumping timestamps, and late or repeated batches.
 func hostile(r *rapid.T, tl timeline) []delivery {
 	junk := []float64{
 		math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1.5, 1e300, -1e300, 5e-324, math.MaxFloat64,
@@ -420,12 +423,12 @@ func hostile(r *rapid.T, tl timeline) []delivery {
 	return out
 }
 
-// For any input, a window is sent once and ends at a multiple of its length, a ratio is in [0, 1],
-// a count is an integer, and every sample is counted. The function run checks the first and the
-// last of these.
+// For any input, each window must be sent only once and must end at a multiple of the window
+// length, ratios must be in [0, 1], counts must be integers, and every sample must be counted. The
+// function run checks that windows are sent only once and that every sample is counted.
 //
-// The clock of a bubble never goes back, so only sample times jump here. The window engine's own
-// tests cover steps of the wall clock.
+// A synctest bubble's clock never goes back, so only the timestamps of samples jump in this test.
+// The window engine's own tests cover jumps of the wall clock.
 func TestWindowsAreInBoundsForAnyInput(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		tl := random(r, kind{mig: true, churn: true})
@@ -445,8 +448,8 @@ func TestWindowsAreInBoundsForAnyInput(t *testing.T) {
 	})
 }
 
-// A series that was refused stays refused. The earlier series have the same windows as without the
-// refused ones.
+// A series that exceeds max_series must always be refused. The windows of the existing series must
+// be the same as without the refused series.
 func TestTooManySeriesDoNotAffectExistingOnes(t *testing.T) {
 	text := ""
 	for _, id := range []string{"0", "1", "2"} {

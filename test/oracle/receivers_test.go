@@ -35,8 +35,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The synthesizer sends the same samples for both receivers, for every fixture and every available
-// recorded response.
+// For every fixture and every available recorded response, gpu_synthesizer must send the same
+// samples with both receivers.
 func TestBothReceiversGiveTheSameSamples(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/exposition/*.prom")
 	require.NoError(t, err)
@@ -50,8 +50,8 @@ func TestBothReceiversGiveTheSameSamples(t *testing.T) {
 	target, err := url.Parse(exporter.URL)
 	require.NoError(t, err)
 
-	// One prometheus receiver scrapes all files, with one job each, because starting it takes
-	// seconds.
+	// A single prometheus receiver scrapes all files, with one job per file, because starting a
+	// prometheus receiver takes seconds.
 	jobs := make([]any, len(files))
 	endpoints := make([]any, len(files))
 	for i := range files {
@@ -104,14 +104,15 @@ func index(path string) int {
 	return i
 }
 
-// first contains the samples of a file's first scrape.
+// first contains the samples from the first scrape of a file.
 type first struct {
 	up      bool
 	samples []string
 }
 
-// scrapeAll runs a receiver until every file has been scraped once. Each scrape is sent through its
-// own synthesizer. file returns the path of the file from which a batch was scraped.
+// scrapeAll runs a receiver until every file has been scraped once. Each scrape is sent through a
+// separate gpu_synthesizer. The function file returns the path of the file that a batch was scraped
+// from.
 func scrapeAll(t *testing.T, factory receiver.Factory, files int, config map[string]any, file func(pmetric.Metrics) string) []first {
 	t.Helper()
 	ctx := context.Background()
@@ -156,7 +157,7 @@ func scrapeAll(t *testing.T, factory receiver.Factory, files int, config map[str
 	return out
 }
 
-// up returns the receiver's result of the scrape.
+// up reports whether the scrape succeeded, according to the receiver.
 func up(md pmetric.Metrics) bool {
 	ok := false
 	each(md, func(_ pmetric.ResourceMetrics, m pmetric.Metric, dp pmetric.NumberDataPoint) {
@@ -186,7 +187,8 @@ func synthesize(ctx context.Context, t *testing.T, md pmetric.Metrics) []string 
 	return lines
 }
 
-// render returns one line per point of the contract, without its time.
+// render returns one line of text, without the timestamp, for each point whose metric is in the
+// output contract.
 func render(md pmetric.Metrics) []string {
 	var lines []string
 	each(md, func(rm pmetric.ResourceMetrics, m pmetric.Metric, dp pmetric.NumberDataPoint) {

@@ -17,27 +17,27 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// epoch is time zero of a timeline. It is the start time of a synctest bubble, and a window
-// boundary for every usual length.
+// epoch is time zero of all timelines. It is the start time of every synctest bubble, and a window
+// boundary for all common window lengths.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// row is one line of an exporter's response.
+// row is one sample line in an exporter's response.
 type row struct {
 	name    string
-	counter bool // according to # TYPE
+	counter bool // whether # TYPE declares a counter
 	labels  map[string]string
 	value   float64
 }
 
-// scrape is an exporter's response, or a failed scrape, at a time since epoch.
+// scrape is the response to a scrape, or a failed scrape, at a time since epoch.
 type scrape struct {
 	at     time.Duration
 	failed bool
 	rows   []row
 }
 
-// timeline is a series of scrapes, of one exporter or of several exporters whose simultaneous
-// responses form one batch.
+// timeline is a sequence of scrapes. If there are several exporters, each scrape contains the
+// responses from all of them.
 type timeline struct {
 	step    time.Duration
 	scrapes []scrape
@@ -46,8 +46,9 @@ type timeline struct {
 // end returns the time of the last scrape.
 func (tl timeline) end() time.Duration { return tl.scrapes[len(tl.scrapes)-1].at }
 
-// load parses a timeline in the notation of Prometheus' own tests: one line per series,
-// "name{labels} values", with one value per step, _ for a missing row, and 1+2x3 for repetition.
+// load parses a timeline in the notation of Prometheus' own tests. Each line has the form
+// "name{labels} values" and contains one value per step. An underscore represents a missing row,
+// and 1+2x3 is a repeated increase.
 func load(t tester, step time.Duration, text string) timeline {
 	t.Helper()
 	tl := timeline{step: step}
@@ -78,13 +79,13 @@ func load(t tester, step time.Duration, text string) timeline {
 	return tl
 }
 
-// isCounter reports whether exporters declare a field as a counter.
+// isCounter reports whether exporters declare the given field as a counter.
 func isCounter(name string) bool {
 	return strings.HasSuffix(name, "_VIOLATION") || strings.HasSuffix(name, "_NS") || strings.HasSuffix(name, "_TOTAL")
 }
 
-// text returns the exposition text of a scrape. The rows of a metric are grouped, in the order of
-// the metrics' first rows.
+// text returns the exposition text of a scrape. Rows are grouped by metric, and metrics are in the
+// order of their first rows.
 func (s scrape) text() string {
 	var b strings.Builder
 	var names []string
@@ -115,7 +116,7 @@ func (s scrape) text() string {
 	return b.String()
 }
 
-// texts returns the exposition texts of all scrapes, "" for failed ones.
+// texts returns the exposition texts of all scrapes. For failed scrapes, the text is "".
 func (tl timeline) texts() []string {
 	var out []string
 	for _, s := range tl.scrapes {
@@ -124,7 +125,7 @@ func (tl timeline) texts() []string {
 	return out
 }
 
-// String formats the timeline in the notation of load.
+// String formats the timeline in the notation that load parses.
 func (tl timeline) String() string {
 	series := map[string][]string{}
 	for i, s := range tl.scrapes {
@@ -146,7 +147,7 @@ func (tl timeline) String() string {
 	return b.String()
 }
 
-// set formats the row's label set.
+// set returns the row's label set as text.
 func (r row) set() string {
 	var b []byte
 	for _, k := range slices.Sorted(maps.Keys(r.labels)) {
@@ -155,11 +156,11 @@ func (r row) set() string {
 	return string(b)
 }
 
-// layout converts a scrape to pdata.
+// layout converts a scrape's rows to pdata.
 type layout func(rows []row, at time.Time) pmetric.Metrics
 
-// onResources converts a scrape as the dcgm receiver does: one Resource per label set, and points
-// without attributes.
+// onResources converts a scrape in the same way as the dcgm receiver: each label set becomes a
+// Resource, and points have no attributes.
 func onResources(rows []row, at time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	sets := map[string]pmetric.MetricSlice{}
@@ -177,8 +178,8 @@ func onResources(rows []row, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// onPoints converts a scrape as the prometheus receiver does: the Resource is the scrape target,
-// and the labels are on the points of one metric per name.
+// onPoints converts a scrape in the same way as the prometheus receiver: the Resource describes the
+// scrape target, and each name becomes one metric, whose points have the labels as attributes.
 func onPoints(rows []row, at time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -191,15 +192,15 @@ func onPoints(rows []row, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// putLabels adds labels in the random order of a map.
+// putLabels adds labels to m in random order.
 func putLabels(m pcommon.Map, ls map[string]string) {
 	for k, v := range ls {
 		m.PutStr(k, v)
 	}
 }
 
-// appendPoint appends the row's value to the last metric if it has the same name, or else to a new
-// metric.
+// appendPoint appends a point with the row's value to the last metric or, if the last metric has a
+// different name, to a new metric.
 func appendPoint(ms pmetric.MetricSlice, r row, at time.Time) pmetric.NumberDataPoint {
 	var m pmetric.Metric
 	if n := ms.Len(); n > 0 && ms.At(n-1).Name() == r.name {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// root is the repository's root, relative to this package.
+	// root is the path of the repository's root directory, relative to this package.
 	root = "../.."
 
 	agent       = "/etc/otelcol-gpu/agent.yaml"
@@ -30,11 +30,11 @@ const (
 	program     = "/usr/bin/otelcol-gpu"
 )
 
-// modes maps the files that a package installs to their modes.
+// modes maps each file that a package installs to its mode.
 var modes = map[string]fs.FileMode{
 	agent:  0o644,
 	config: 0o644,
-	// The file contains tokens.
+	// The environment file can contain tokens.
 	environment:                            0o600,
 	unit:                                   0o644,
 	program:                                0o755,
@@ -42,7 +42,7 @@ var modes = map[string]fs.FileMode{
 	"/usr/share/doc/otelcol-gpu/copyright": 0o644,
 }
 
-// run runs a command in the repository and returns its output.
+// run runs a command in the repository's root directory and returns the output.
 func run(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -52,7 +52,7 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 	return string(output)
 }
 
-// needs skips the test if the machine does not have the command.
+// needs skips the test if the machine does not have the given command.
 func needs(t *testing.T, command, what string) {
 	t.Helper()
 	if _, err := exec.LookPath(command); err != nil {
@@ -60,7 +60,7 @@ func needs(t *testing.T, command, what string) {
 	}
 }
 
-// build builds the packages of one of our programs and returns the files by format.
+// build builds the packages for one of this project's programs and returns their paths by format.
 func build(t *testing.T, program, version string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,8 +72,8 @@ func build(t *testing.T, program, version string) map[string]string {
 	}
 }
 
-// checkInstalled checks that the directory contains the package's files, and no other files outside
-// the package manager's own directories.
+// checkInstalled checks that the directory in which a package was installed contains exactly the
+// package's files, except for the package manager's own directories.
 func checkInstalled(t *testing.T, dir string) {
 	t.Helper()
 	got := map[string]fs.FileMode{}
@@ -108,7 +108,8 @@ func TestTheSameFilesGiveTheSamePackages(t *testing.T) {
 	}
 }
 
-// An administrator's changes are kept when the package is removed and deleted when it is purged.
+// An administrator's changes must be kept if the package is removed, and deleted if the package is
+// purged.
 func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	needs(t, "dpkg", "the Debian package's installation")
 	file, dir := build(t, "otelcol-gpu", "1.2.3")["deb"], t.TempDir()
@@ -117,8 +118,8 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "var", "lib", "dpkg", "status"), nil, 0o644))
 	dpkg := func(args ...string) {
-		// The scripts run outside the directory, get its path, and do not call this machine's
-		// systemd.
+		// The package's scripts run without chroot. They get the path of the directory and must not
+		// call this machine's systemd.
 		args = append([]string{"--root=" + dir, "--force-script-chrootless", "--force-depends"}, args...)
 		if os.Getuid() != 0 {
 			needs(t, "fakeroot", "the Debian package's installation without being root")
@@ -149,8 +150,9 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	assert.NoDirExists(t, state)
 }
 
-// The scripts run inside the directory, which contains a shell and a fake systemctl that records
-// its arguments. A smaller program replaces the collector.
+// The package's scripts run with the directory as their root. The directory contains a shell and a
+// fake systemctl that records its arguments. To save time, the package contains a smaller program
+// instead of the collector.
 func TestTheRPMPackageIsInstalledUpgradedAndRemoved(t *testing.T) {
 	needs(t, "rpm", "the RPM package's installation")
 	if os.Getuid() != 0 {
@@ -189,13 +191,13 @@ func TestTheRPMPackageIsInstalledUpgradedAndRemoved(t *testing.T) {
 	assert.NoFileExists(t, dir+unit)
 }
 
-// libraries returns the shared libraries of a program.
+// libraries returns the paths of the shared libraries that a program uses.
 func libraries(t *testing.T, program string) []string {
 	t.Helper()
 	return regexp.MustCompile(`/\S+\.so\S*`).FindAllString(run(t, nil, "ldd", program), -1)
 }
 
-// The package contains the program and the files that the unit names.
+// The unit must refer to the files that the package installs.
 func TestTheUnitIsValidAndHardened(t *testing.T) {
 	content, err := os.ReadFile(root + "/packaging/otelcol-gpu.service")
 	require.NoError(t, err)
@@ -214,7 +216,8 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	installed := filepath.Join(t.TempDir(), "otelcol-gpu.service")
 	text := strings.ReplaceAll(string(content), program, processtest.Binary(t, "otelcol-gpu"))
 	require.NoError(t, os.WriteFile(installed, []byte(text), 0o600))
-	// The output also contains problems of other units on this machine, which are ignored.
+	// Ignore other lines, because the output also contains problems with other units on this
+	// machine.
 	for line := range strings.Lines(run(t, nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", installed)) {
 		assert.NotContains(t, line, installed)
 	}
@@ -227,7 +230,7 @@ func TestTheUnitIsValidAndHardened(t *testing.T) {
 	assert.LessOrEqual(t, level, 2.0, "exposure is from 0 (none) to 10 (full):\n%s", said)
 }
 
-// The archive contains everything that is needed to compile it offline.
+// The source archive must contain everything that is needed to compile the programs offline.
 func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Run(); err != nil {
 		notruntest.Skip(t, "the source archive: this tree is not a git checkout")
@@ -241,8 +244,9 @@ func TestTheSourceArchiveNeedsNoNetwork(t *testing.T) {
 		"go", "-C", source, "list", "-deps", "-tags", "remove_all_sd", "./cmd/otelcol-gpu", "./cmd/gpudoctor")
 }
 
-// builder-config.yaml defines the version. `otelcol-gpu components` prints it for each of our
-// components, and CHANGELOG.md contains its release notes.
+// The version is defined in builder-config.yaml. For each of this project's components,
+// `otelcol-gpu components` must print the same version, and CHANGELOG.md must contain release notes
+// for that version.
 func TestAllPartsHaveTheSameVersion(t *testing.T) {
 	manifest := func(name string) string {
 		content, err := os.ReadFile(filepath.Join(root, name))
@@ -264,7 +268,7 @@ func TestAllPartsHaveTheSameVersion(t *testing.T) {
 	assert.Contains(t, run(t, nil, "packaging/notes.sh", version[1]), "\n* [FEATURE] ")
 }
 
-// Workflows must pin actions to a commit, because a tag can be moved.
+// Workflows must pin actions to commits, because tags can be moved.
 func TestWorkflowsNameActionsByCommit(t *testing.T) {
 	files, err := filepath.Glob(root + "/.github/workflows/*.yaml")
 	require.NoError(t, err)

@@ -13,11 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Sizes are in MiB.
+// All memory sizes are in MiB.
 const (
 	boardMemory  = 16000 // used and free together
 	reserved     = 384   // used by the driver
-	cudaContext  = 300   // of each process; not included in its FB_USED
+	cudaContext  = 300   // used by each process in addition to its FB_USED
 	floor        = 1536  // the watchdog's default floor
 	least        = 100   // free memory that the runaway tenant cannot use
 	growthSecond = 1024
@@ -25,25 +25,25 @@ const (
 
 const watts = 300
 
-// share is a pod's use of the GPU.
+// share describes how a pod uses the GPU.
 type share struct {
 	pod     *corev1.Pod
 	used    int
-	runaway bool // it allocates more and more memory
+	runaway bool // whether the pod allocates more and more memory
 }
 
-// arena is the exporter of a time-sliced GPU, with samples per process. The memory in its response
-// is a function of the time since grow was called.
+// arena simulates an exporter for a time-sliced GPU, with per-process samples. The memory use in
+// the exporter's response depends on the time since grow was called.
 type arena struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	shares  []share
-	growing time.Time // zero before grow
+	growing time.Time // when grow was called, or zero
 	started time.Time
-	faint   bool // the exporter fails after the first scrape below the floor
+	faint   bool // whether the exporter fails after the first response with free memory below the floor
 	silent  bool
-	stuck   bool   // the first response below the floor is repeated for every scrape
+	stuck   bool   // whether the exporter repeats the first response with free memory below the floor
 	answer  string // the repeated response
 }
 
@@ -55,8 +55,8 @@ func newArena(t *testing.T, shares ...share) *arena {
 	return a
 }
 
-// grow lets the runaway tenant allocate 1 GiB/s, and returns when the free memory reaches the
-// floor.
+// grow makes the runaway tenant allocate 1 GiB/s. It returns the time at which the free memory will
+// reach the floor.
 func (a *arena) grow() (crossing time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,15 +65,15 @@ func (a *arena) grow() (crossing time.Time) {
 	return a.growing.Add(time.Duration(free-floor) * time.Second / growthSecond)
 }
 
-// faintBelowFloor makes the exporter fail after it has reported a device below the floor.
+// faintBelowFloor makes the exporter fail after it has reported free memory below the floor.
 func (a *arena) faintBelowFloor() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faint = true
 }
 
-// stickBelowFloor makes the exporter repeat its response after it has reported a device below the
-// floor, like a cache in front of a hanging host engine.
+// stickBelowFloor makes the exporter repeat its first response with free memory below the floor. A
+// cache in front of an unresponsive host engine would do the same.
 func (a *arena) stickBelowFloor() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,7 +87,7 @@ func (a *arena) recover() {
 	a.faint, a.silent, a.stuck, a.answer = false, false, false, ""
 }
 
-// release ends the runaway tenant's processes.
+// release ends the runaway tenant's processes, so their memory becomes free.
 func (a *arena) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *arena) release() {
 	a.shares = kept
 }
 
-// memory returns the memory that each share uses and the device's free memory.
+// memory returns the memory that each tenant uses and the device's free memory at the given time.
 func (a *arena) memory(now time.Time) (used []int, free int) {
 	free = boardMemory
 	for _, s := range a.shares {
@@ -119,8 +119,8 @@ func (a *arena) memory(now time.Time) (used []int, free int) {
 	return used, free
 }
 
-// serve responds like dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS: FB_USED and GPU_UTIL
-// for the device and for each process, and other fields once per pod.
+// serve responds like dcgm-exporter 4.5.3-4.8.2 with KUBERNETES_VIRTUAL_GPUS. FB_USED and GPU_UTIL
+// have a sample for the device and one for each process. Other fields are repeated for each pod.
 func (a *arena) serve(w http.ResponseWriter, _ *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,7 +17,7 @@ func TestTheRunawayPodIsEvictedOnceAndTheOthersStay(t *testing.T) {
 	crossing := s.grow()
 	s.until("a pod is evicted", func() bool { return s.evaluated("evicted") == 1 })
 
-	// The pod takes a while to terminate, and the device stays full until then.
+	// The device stays full until the pod has terminated, which takes a while.
 	s.more("device_cooldown", 4)
 	s.assertEvicted(s.runaway)
 	s.assertToldOnce("GPUMemoryEviction")
@@ -45,7 +45,7 @@ func TestAPodIsEvictedWhenItsDisruptionBudgetAllowsIt(t *testing.T) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: s.runaway.Labels}},
 	}
 	s.plane.Create(t, budget)
-	// The test sets the status that the disruption controller would set.
+	// allow sets the status that the disruption controller would set.
 	allow := func(disruptions int32) {
 		budget.Status = policyv1.PodDisruptionBudgetStatus{
 			ObservedGeneration: budget.Generation, DisruptionsAllowed: disruptions, CurrentHealthy: 1 + disruptions, DesiredHealthy: 1, ExpectedPods: 1,
@@ -66,8 +66,8 @@ func TestAPodIsEvictedWhenItsDisruptionBudgetAllowsIt(t *testing.T) {
 	s.assertEvicted(s.runaway)
 }
 
-// The shared record also contains the actions. It is deleted here, so that the storage is the only
-// source left.
+// After a crash, the watchdog must still know its earlier actions. The test deletes the shared
+// record of actions, so that the local storage is the only source.
 func TestWhatItDidSurvivesAKill(t *testing.T) {
 	s := begin(t, false)
 	s.grow()
@@ -99,8 +99,8 @@ func TestWithoutPermissionNothingIsDoneAndTheHeartbeatStops(t *testing.T) {
 	assert.InDelta(t, last, s.heartbeat(), 0, "the heartbeat")
 	s.assertEvicted()
 
-	// When the permission is restored, the watchdog acts on the same device, so nothing else was
-	// missing.
+	// After the permission is restored, the watchdog acts on the same device. This shows that the
+	// missing permission was the only obstacle.
 	s.bind()
 	s.more("evicted", 1)
 	s.assertEvicted(s.runaway)

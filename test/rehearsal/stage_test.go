@@ -31,32 +31,33 @@ const (
 	container = "main"
 	account   = "otelcol-gpu-watchdog"
 
-	// watchdogRBAC contains the permissions that the exporter's README lists, as the exporter's
-	// tests check.
+	// watchdogRBAC is the path of a manifest that grants the permissions in the README of the
+	// gpu_watchdog exporter. The exporter's tests check that the two match.
 	watchdogRBAC = "../../exporter/gpuwatchdogexporter/test/testdata/rbac.yaml"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 
 // stage is a GPU that three pods share, with an API server, an exporter, and the collector that
-// watches it.
+// monitors the GPU.
 type stage struct {
 	t                   *testing.T
 	plane               *controlplane.Plane
 	tenants, monitoring string // namespaces
 	*arena
-	// runaway is within its budget until it grows. slight exceeds its budget by less than the
-	// tolerance. large uses the most memory, within its budget.
+	// The pod runaway is within its budget until its memory use grows. The pod slight exceeds its
+	// budget by less than the tolerance. The pod large uses the most memory but is within its
+	// budget.
 	runaway, slight, large *corev1.Pod
 
-	storage   string // directory that is kept across collectors
+	storage   string // directory that is kept when the collector restarts
 	launch    func() // starts a collector
-	address   string // of the collector's self-metrics
+	address   string // address that serves the collector's self-metrics
 	collector *processtest.Process
 	evictions float64 // evictions that the API server granted before the test
 }
 
-// begin starts the collector and returns when the watchdog has evaluated a healthy device.
+// begin starts the collector and returns after the watchdog has evaluated a healthy device.
 func begin(t *testing.T, dryRun bool) *stage {
 	t.Helper()
 	binary := processtest.Binary(t, "otelcol-gpu")
@@ -73,7 +74,7 @@ func begin(t *testing.T, dryRun bool) *stage {
 	return s
 }
 
-// tenant creates a pod of a ReplicaSet that has been running for an hour.
+// tenant creates a pod that is owned by a ReplicaSet and has been running for an hour.
 func (s *stage) tenant(name string, budget int64) *corev1.Pod {
 	yes := true
 	pod := &corev1.Pod{
@@ -97,7 +98,8 @@ func (s *stage) tenant(name string, budget int64) *corev1.Pod {
 	return pod
 }
 
-// grant gives the account its permissions and returns its kubeconfig file.
+// grant creates the collector's service account, grants its permissions, and returns the path of
+// its kubeconfig file.
 func (s *stage) grant() string {
 	s.plane.Create(s.t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.monitoring, Name: account}})
 	s.bind()
@@ -115,13 +117,13 @@ func (s *stage) start(binary string, dryRun bool, kubeconfig string) {
 	collector := processtest.Start(s.t, cmd)
 	s.collector = collector
 	s.t.Cleanup(func() {
-		if s.collector == collector { // it did not crash
+		if s.collector == collector { // the test did not crash this collector
 			collector.Stop(s.t)
 		}
 	})
 }
 
-// crash kills the collector and starts another one with the stored state.
+// crash kills the collector and starts a new collector with the stored state.
 func (s *stage) crash() {
 	s.collector.Kill()
 	s.launch()
@@ -133,14 +135,14 @@ func (s *stage) until(what string, done func() bool) {
 	processtest.Until(s.t, what, done, s.collector)
 }
 
-// more waits for n further evaluations with a reason.
+// more waits for n more evaluations with the given reason.
 func (s *stage) more(reason string, n float64) {
 	s.t.Helper()
 	before := s.evaluated(reason)
 	s.until("evaluations with the reason "+reason, func() bool { return s.evaluated(reason) >= before+n })
 }
 
-// evaluated returns the number of evaluations with a reason.
+// evaluated returns the number of evaluations with the given reason.
 func (s *stage) evaluated(reason string) float64 {
 	for _, m := range s.metrics()["otelcol_gpu_watchdog_evaluations"].GetMetric() {
 		for _, label := range m.GetLabel() {
@@ -152,7 +154,8 @@ func (s *stage) evaluated(reason string) float64 {
 	return 0
 }
 
-// heartbeat returns the time of the last complete evaluation in seconds, or 0 if there is none.
+// heartbeat returns the time of the last complete evaluation in seconds since the epoch, or 0 if no
+// evaluation has completed.
 func (s *stage) heartbeat() float64 {
 	if m := s.metrics()["otelcol_gpu_watchdog_last_success"].GetMetric(); len(m) == 1 {
 		return m[0].GetGauge().GetValue()
@@ -160,7 +163,7 @@ func (s *stage) heartbeat() float64 {
 	return 0
 }
 
-// metrics returns the collector's self-metrics, or nil until it is up.
+// metrics returns the collector's self-metrics, or nil if the collector does not serve them yet.
 func (s *stage) metrics() map[string]*dto.MetricFamily {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(processtest.Get(s.t, "http://"+s.address+"/metrics")))
@@ -168,7 +171,7 @@ func (s *stage) metrics() map[string]*dto.MetricFamily {
 	return families
 }
 
-// granted returns how many evictions the API server has granted, for any pod.
+// granted returns the total number of evictions that the API server has granted for all pods.
 func (s *stage) granted() (total float64) {
 	content, err := s.plane.Admin().Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.t.Context())
 	require.NoError(s.t, err)
@@ -188,8 +191,8 @@ func (s *stage) granted() (total float64) {
 	return total
 }
 
-// assertEvicted asserts that exactly these pods are deleted or terminating, each through one
-// eviction.
+// assertEvicted asserts that exactly the given pods are deleted or terminating, each because of a
+// single eviction.
 func (s *stage) assertEvicted(want ...*corev1.Pod) {
 	s.t.Helper()
 	stay := map[string]bool{}
@@ -208,8 +211,8 @@ func (s *stage) assertEvicted(want ...*corev1.Pod) {
 	assert.InDelta(s.t, len(want), s.granted()-s.evictions, 0, "evictions that the API server granted")
 }
 
-// assertToldOnce asserts that there is exactly one Event with this reason, and that it is about the
-// runaway pod.
+// assertToldOnce asserts that exactly one Kubernetes Event has the given reason, and that this
+// Event is about the runaway pod.
 func (s *stage) assertToldOnce(reason string) {
 	s.t.Helper()
 	events, err := s.plane.Admin().CoreV1().Events(s.tenants).List(s.t.Context(), metav1.ListOptions{})
@@ -219,7 +222,7 @@ func (s *stage) assertToldOnce(reason string) {
 	assert.Equal(s.t, s.runaway.UID, events.Items[0].InvolvedObject.UID)
 }
 
-// record is a log record of an evaluation.
+// record is a log record about an evaluation.
 type record struct {
 	Time     string `json:"ts"`
 	Reason   string `json:"reason"`
@@ -227,7 +230,7 @@ type record struct {
 	Breaches int    `json:"breaches"`
 }
 
-// first returns the first record with a reason, and its time.
+// first returns the first log record with the given reason, and the record's timestamp.
 func (s *stage) first(reason string) (record, time.Time) {
 	s.t.Helper()
 	for line := range strings.Lines(s.collector.Output.String()) {
@@ -242,7 +245,7 @@ func (s *stage) first(reason string) (record, time.Time) {
 	return record{}, time.Time{}
 }
 
-// bind grants the account the collector's permissions.
+// bind grants the service account the permissions that the collector needs.
 func (s *stage) bind() {
 	for _, file := range []string{watchdogRBAC, filepath.Join("testdata", "rbac.yaml")} {
 		text, err := os.ReadFile(file)
@@ -252,7 +255,7 @@ func (s *stage) bind() {
 	}
 }
 
-// unbind removes the watchdog's permissions in the tenants' namespace.
+// unbind revokes the watchdog's permissions in the tenants' namespace.
 func (s *stage) unbind() {
 	require.NoError(s.t, s.plane.Admin().RbacV1().RoleBindings(s.tenants).Delete(s.t.Context(), account, metav1.DeleteOptions{}))
 }
