@@ -212,7 +212,7 @@ func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	}
 	b.gauges[b.mask] = float64(f.pick(1 << 9))
 	for _, l := range linkFields {
-		b.gauges[l] = float64(f.pick(24)) * 1e9 // within the capacity of every fast link
+		b.gauges[l] = float64(f.pick(24)) * 1e9 // at most 1.5 times the capacity of any link; higher rates would be rejected
 	}
 	// An error of the entire board appears on all of its instances.
 	all := f.chance(3)

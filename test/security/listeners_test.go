@@ -18,12 +18,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// podIP replaces a pod's address. It is neither the usual loopback address nor the wildcard
-// address.
+// podIP is used as the pod's IP address. It differs from the usual loopback address and from the
+// wildcard address, so the tests can tell them apart.
 const podIP = "127.0.0.9"
 
-// Every example runs unchanged except for its log level, because the log shows when everything has
-// started.
+// Each example runs unchanged except for the log level, which must be low enough to log when
+// everything has started.
 func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 	requireNamespaces(t)
 	const defaults = "testdata/defaults.yaml"
@@ -51,7 +51,7 @@ func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 		for _, file := range files {
 			name, err := filepath.Rel(examples, file)
 			require.NoError(t, err)
-			if name != "docker-compose.yaml" { // not a pipeline
+			if name != "docker-compose.yaml" { // not a collector configuration
 				names = append(names, name)
 			}
 		}
@@ -74,8 +74,8 @@ func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 	}
 }
 
-// A collector in a pod listens only on the pod's address, which the kubelet and Prometheus can
-// reach.
+// A collector in a pod must listen only on the pod's IP address, which the kubelet and Prometheus
+// can reach.
 func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 	requireNamespaces(t)
 	kubeconfig, err := filepath.Abs("testdata/kubeconfig.yaml")
@@ -103,7 +103,8 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 			[]string{"data", "cluster.yaml"},
 			append([]string{podIP + ":9464"}, agent...),
 		},
-		// This is the only exception, because these values set view.expose.
+		// The page is the only component that listens on all addresses, because the chart's values
+		// for this test case set view.expose.
 		{
 			"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml",
 			[]string{"data", "view.yaml"},
@@ -116,7 +117,8 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 			config := filepath.Join(t.TempDir(), "config.yaml")
 			require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 			args := []string{"--config", config, "--set", "extensions.file_storage.directory=" + t.TempDir()}
-			// No cluster and no mounted volume are available.
+			// Change settings that require a cluster or a mounted volume, because neither is
+			// available.
 			for _, component := range []struct{ kind, name, setting string }{
 				{"extensions", "k8s_observer", "auth_type=none"},
 				{"processors", "k8s_attributes", "auth_type=none"},
@@ -135,15 +137,15 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 			assert.ElementsMatch(t, tc.want, listening(t, args, map[string]string{
 				"POD_IP": podIP, "MY_POD_IP": podIP, "POD_NAMESPACE": "otelcol-gpu", "NODE_NAME": "gpu-node", "CLUSTER_NAME": "",
 				"OTLP_ENDPOINT": "http://127.0.0.1:1", "PAGE_USERS": "reader:page-password",
-				// As in a pod whose API server does not respond.
+				// Simulate a pod whose API server does not respond.
 				"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1",
 			}))
 		})
 	}
 }
 
-// configuration returns the collector configuration at a path in one of a file's documents, also as
-// text.
+// configuration returns the collector configuration at the given path in one of a file's YAML
+// documents, both parsed and as text.
 func configuration(t *testing.T, file string, path []string) (map[string]any, string) {
 	t.Helper()
 	content, err := os.Open(file)
@@ -170,7 +172,8 @@ func configuration(t *testing.T, file string, path []string) (map[string]any, st
 	}
 }
 
-// listening runs a collector in its own network namespace and returns its listening addresses.
+// listening runs a collector in a separate network namespace and returns the addresses that the
+// collector listens on.
 func listening(t *testing.T, args []string, env map[string]string) []string {
 	t.Helper()
 	all := map[string]string{"STORAGE_DIR": t.TempDir(), "PRICES_FILE": filepath.Join(root, "examples", "usage", "prices.yaml")}
@@ -179,11 +182,11 @@ func listening(t *testing.T, args []string, env map[string]string) []string {
 	isolated(t, cmd)
 	c := start(t, cmd)
 	addresses := sockets(t, c.Cmd.Process.Pid)
-	c.Kill() // a collector that has just started does not handle SIGTERM yet
+	c.Kill() // kill, because a collector that has just started does not yet handle SIGTERM
 	return addresses
 }
 
-// sockets returns the listening TCP addresses in the network namespace of a process.
+// sockets returns the addresses of all listening TCP sockets in the network namespace of a process.
 func sockets(t *testing.T, pid int) []string {
 	t.Helper()
 	var addresses []string
@@ -206,7 +209,8 @@ func sockets(t *testing.T, pid int) []string {
 	return addresses
 }
 
-// address parses an address as the kernel prints it: four-byte words in the machine's byte order.
+// address parses an IP address in the format of the kernel, which prints four-byte words in the
+// machine's byte order.
 func address(t *testing.T, text string) netip.Addr {
 	t.Helper()
 	raw, err := hex.DecodeString(text)

@@ -21,7 +21,7 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// table returns the rows of the table below a page's heading, without its header.
+// table returns the rows of the table in a page's section, without the table's header.
 func table(t *testing.T, page, heading string) [][]string {
 	t.Helper()
 	_, section, found := strings.Cut(text(t, page), "\n## "+heading+"\n")
@@ -41,7 +41,7 @@ func table(t *testing.T, page, heading string) [][]string {
 	return rows[1:]
 }
 
-// code matches text between backticks.
+// code matches text in backticks.
 var code = regexp.MustCompile("`([^`]+)`")
 
 func quoted(cell string) []string {
@@ -52,7 +52,7 @@ func quoted(cell string) []string {
 	return found
 }
 
-// rule matches an RBAC rule in YAML of either style, and in templates.
+// rule matches an RBAC rule in YAML, in flow or block style, and in the chart's templates.
 var rule = regexp.MustCompile(`apiGroups: \[(.*?)\][,\s]+resources: \[(.*?)\][,\s]+(?:resourceNames: \[(.*?)\][,\s]+)?verbs: \[(.*?)\]`)
 
 func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
@@ -80,7 +80,7 @@ func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {
 	}
 	for _, file := range files {
 		content := text(t, file)
-		// A webhook's rules also have apiGroups, but no verbs.
+		// Webhook rules also contain apiGroups, but they contain no verbs.
 		if ext := filepath.Ext(file); ext != ".yaml" && ext != ".md" && ext != ".tpl" || !strings.Contains(content, "apiGroups: [") ||
 			!strings.Contains(content, "verbs:") {
 			continue
@@ -131,7 +131,7 @@ func list(text string) []string {
 	return items
 }
 
-// filesBelow lists the files of a directory of the repository.
+// filesBelow returns the paths of all files below a directory in the repository.
 func filesBelow(t *testing.T, dir string) []string {
 	t.Helper()
 	var files []string

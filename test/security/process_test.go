@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// root is the repository's root, relative to this package.
+	// root is the path of the repository's root directory, relative to this package.
 	root = "../.."
-	// aloneEnv makes this test binary a launcher; see alone.
+	// aloneEnv is an environment variable. If it is set, this test binary calls alone instead of
+	// running tests.
 	aloneEnv = "OTELCOL_GPU_SECURITY_ALONE"
 )
 
@@ -30,8 +31,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// alone replaces the process with the command in its arguments, in a network namespace that has
-// only loopback. Every port is then free, and every socket belongs to the command.
+// alone enables the loopback interface of its network namespace and replaces this process with the
+// command in its arguments. The network namespace has no other interface, so every port is free,
+// and every socket belongs to the command.
 func alone() {
 	err := func() error {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -55,7 +57,8 @@ func alone() {
 	os.Exit(1)
 }
 
-// command returns the collector's command with the given arguments and environment.
+// command returns a command that runs the collector with the given arguments and environment
+// variables.
 func command(t *testing.T, env map[string]string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(processtest.Binary(t, "otelcol-gpu"), args...)
@@ -63,7 +66,8 @@ func command(t *testing.T, env map[string]string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// isolated makes a command run in its own network namespace, through the function alone.
+// isolated changes a command so that it runs in a separate network namespace, by means of the
+// function alone.
 func isolated(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	self, err := os.Executable()
@@ -82,7 +86,7 @@ func namespaces() *syscall.SysProcAttr {
 	}
 }
 
-// requireNamespaces skips the test if a process cannot have its own network namespace.
+// requireNamespaces skips the test if the machine does not allow creating network namespaces.
 func requireNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/bin/true")
@@ -92,7 +96,8 @@ func requireNamespaces(t *testing.T) {
 	}
 }
 
-// start starts a collector and waits until it is ready. The collector stops at the end of the test.
+// start starts a collector that runs until the end of the test, and waits until the collector is
+// ready.
 func start(t *testing.T, cmd *exec.Cmd) *processtest.Process {
 	t.Helper()
 	c := processtest.Start(t, cmd)

@@ -21,22 +21,24 @@ import (
 // hidden is the prefix of every secret in these tests.
 const hidden = "hidden-"
 
-// assertHidden checks that a text contains no secret.
+// assertHidden checks that text does not contain any secret.
 func assertHidden(t *testing.T, text, where string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		assert.NotContains(t, line, hidden, where)
 	}
 	for _, user := range []string{"user", "agent", "reader"} {
-		// Basic authentication sends base64. The first 12 bytes are encoded independently of the
+		// Basic authentication sends credentials in base64. The first 12 bytes of the credentials
+		// are enough to recognize them, because base64 encodes these bytes independently of the
 		// rest.
 		sent := base64.StdEncoding.EncodeToString([]byte(user + ":" + hidden)[:12])
 		assert.NotContains(t, text, sent, where)
 	}
 }
 
-// The configuration has a secret in every possible setting, debug logs are enabled, and all servers
-// reject the requests. No secret leaves the process.
+// The configuration contains a secret in every possible setting, debug logging is enabled, and
+// servers reject all requests. No secret may appear in logs, pages, telemetry, or the printed
+// configuration.
 func TestNoSecretLeavesTheProcess(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no", http.StatusUnauthorized)
@@ -94,7 +96,7 @@ func TestNoSecretLeavesTheProcess(t *testing.T) {
 	}
 }
 
-// Errors about a configuration do not contain its secrets.
+// Error messages about a configuration must not contain secrets.
 func TestAnErrorHasNoCredentials(t *testing.T) {
 	const pipeline = `
 exporters: {debug: {}}

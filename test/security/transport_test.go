@@ -33,7 +33,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// certificate is a self-signed certificate for 127.0.0.1 and other names, with its files.
+// certificate is a self-signed certificate for 127.0.0.1 and other names, with the paths of its
+// files.
 type certificate struct {
 	tls.Certificate
 	pool      *x509.CertPool
@@ -65,8 +66,8 @@ func newCertificate(t *testing.T, names ...string) certificate {
 	return c
 }
 
-// mounted returns a directory with the certificate, with the layout of a Secret that the chart
-// mounts.
+// mounted returns the path of a directory that contains the certificate in the same layout as a
+// Secret that the chart mounts.
 func (c certificate) mounted(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +77,7 @@ func (c certificate) mounted(t *testing.T) string {
 	return dir
 }
 
-// server starts an HTTPS server.
+// server starts an HTTPS server that uses the certificate.
 func (c certificate) server(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -86,7 +87,8 @@ func (c certificate) server(t *testing.T, handler http.HandlerFunc) *httptest.Se
 	return s
 }
 
-// ask sends one request and returns the status and the beginning of the body.
+// ask sends a request with the credentials that prove adds, and returns the status code and the
+// beginning of the response body.
 func (c certificate) ask(t *testing.T, method, url string, prove func(*http.Request)) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
@@ -153,7 +155,7 @@ func TestEveryConnectionUsesTLSAndAuthentication(t *testing.T) {
 		name, method, address string
 		paths                 []string
 		right                 func(*http.Request)
-		status                int // with the right credentials
+		status                int // expected status code with the right credentials
 		wrong                 map[string]func(*http.Request)
 	}{
 		{
@@ -192,7 +194,7 @@ func TestEveryConnectionUsesTLSAndAuthentication(t *testing.T) {
 	c.Stop(t)
 }
 
-// Credentials are not sent to a server with a certificate from another authority.
+// A client must not send credentials to a server with a certificate from another authority.
 func TestCredentialsAreSentToNoOtherServer(t *testing.T) {
 	own, other := newCertificate(t), newCertificate(t)
 	var asked atomic.Int64
@@ -212,8 +214,8 @@ func TestCredentialsAreSentToNoOtherServer(t *testing.T) {
 	assert.Zero(t, asked.Load())
 }
 
-// A client without a certificate from the release's authority cannot send anything to a gateway of
-// the chart.
+// A gateway of the chart must reject all requests from clients without a certificate from the
+// release's authority.
 func TestAGatewayOfTheChartAcceptsOnlySamplesOfItsOwnAgents(t *testing.T) {
 	const gateway, address = "otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc", "127.0.0.8"
 	own, other := newCertificate(t, "*.otelcol-gpu-gateway.otelcol-gpu.svc"), newCertificate(t)

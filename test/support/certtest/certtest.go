@@ -20,14 +20,14 @@ import (
 
 // Authority is a certificate authority.
 type Authority struct {
-	// PEM is the authority's certificate.
+	// PEM is the authority's certificate in PEM format.
 	PEM []byte
 
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority returns a new authority.
+// NewAuthority creates a certificate authority.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -41,15 +41,15 @@ func NewAuthority(t testing.TB) *Authority {
 	return &Authority{PEM: encode("CERTIFICATE", der), certificate: certificate, key: key}
 }
 
-// Pool returns a pool with the authority's certificate.
+// Pool returns a certificate pool that contains only the authority's certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
 }
 
-// Write writes a new certificate for a server at 127.0.0.1 and the given names as tls.crt and
-// tls.key into dir. It replaces both existing files at once, as the kubelet does.
+// Write issues a server certificate for 127.0.0.1 and the given names, and writes it to dir as
+// tls.crt and tls.key. If these files exist, Write replaces both atomically, as the kubelet does.
 func (a *Authority) Write(t testing.TB, dir string, names ...string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

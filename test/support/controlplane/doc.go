@@ -1,19 +1,20 @@
 // Package controlplane runs a real Kubernetes control plane for tests: etcd and kube-apiserver
 // through controller-runtime's envtest, and kube-scheduler for tests that need it. There is no
-// kubelet, no DRA driver, and no controller manager. So tests create nodes, slices, and classes
-// themselves, [Plane.Namespace] deletes the objects in a namespace, and no claims are created from
-// claim templates.
+// kubelet, no DRA driver, and no controller manager. Tests must therefore create nodes,
+// ResourceSlices, and DeviceClasses themselves. [Plane.Namespace] deletes the objects in a
+// namespace. No claims are created from ResourceClaimTemplates.
 //
-// A test binary has one plane. The first Start starts it, which takes a few seconds, and [Main]
-// stops it, so a package that uses it needs
+// Each test binary has one plane. The first call to Start starts the plane, which takes a few
+// seconds, and [Main] stops it. A package that uses the plane therefore needs
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 //
-// The tests of a package share the plane. Each test has its own namespaces. Objects without a
-// namespace (nodes, slices, classes) are removed when the test that created them ends.
+// All tests in a package share the plane, but each test has its own namespaces. Objects without a
+// namespace (nodes, ResourceSlices, DeviceClasses) are removed at the end of the test that created
+// them.
 //
-// OTELCOL_GPU_CONTROLPLANE is the directory of the binaries. `make check` builds them from the
-// module test/controlplane. Without it, Start skips the test.
+// OTELCOL_GPU_CONTROLPLANE is the directory of the binaries, which `make check` builds from the
+// module test/controlplane. If the variable is not set, Start skips the test.
 // KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT=true shows the output of etcd and the API server. If a
-// test binary panics or times out, its plane keeps running.
+// test binary panics or times out, the plane's processes keep running.
 package controlplane

@@ -21,20 +21,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NVIDIADriver is the name of NVIDIA's DRA driver for GPUs, and of its device class for full GPUs.
+// NVIDIADriver is the name of NVIDIA's DRA driver for GPUs. The driver's device class for full GPUs
+// has the same name.
 const NVIDIADriver = "gpu.nvidia.com"
 
-// Create creates an object of any built-in kind, updates obj to the API server's version of it, and
-// removes the object when the test ends. The test fails if a field is unknown.
+// Create creates an object of any built-in kind, updates obj to the API server's version of the
+// object, and removes the object at the end of the test. The test fails if obj contains an unknown
+// field.
 func (p *Plane) Create(t testing.TB, obj client.Object) {
 	t.Helper()
 	require.NoError(t, p.objects.Create(t.Context(), obj))
 	p.removeAfter(t, obj)
 }
 
-// Apply applies the objects in a YAML document in order, as `kubectl apply --server-side` does, and
-// removes them when the test ends. The test fails if a field is unknown or repeated. Apply returns
-// the API server's versions of the objects.
+// Apply applies the objects in manifests in order, as `kubectl apply --server-side` does, and
+// removes them at the end of the test. The test fails if an object contains an unknown or duplicate
+// field. Apply returns the API server's versions of the objects.
 func (p *Plane) Apply(t testing.TB, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := Decode(manifests)
@@ -50,7 +52,8 @@ func (p *Plane) apply(ctx context.Context, obj *unstructured.Unstructured) error
 	return p.objects.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership)
 }
 
-// Decode returns the objects in YAML documents, which may be empty. A repeated field is an error.
+// Decode parses YAML documents and returns their objects. Documents may be empty. A duplicate field
+// is an error.
 func Decode(manifests string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
@@ -72,8 +75,8 @@ func Decode(manifests string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Namespace creates a namespace for the test and returns its name. At the end of the test, it
-// removes all pods and resource claims in the namespace.
+// Namespace creates a namespace for the test and returns the namespace's name. At the end of the
+// test, all pods and ResourceClaims in the namespace are removed.
 func (p *Plane) Namespace(t testing.TB) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -94,9 +97,9 @@ func (p *Plane) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// CreateNode creates a node as its kubelet does and removes it when the test ends. Missing fields
-// get the values of a healthy node: 64 CPUs, 256 GiB, 110 pods, the same allocatable values, and
-// the condition Ready.
+// CreateNode creates a node as a kubelet does, and removes the node at the end of the test. Missing
+// fields are set to the values of a healthy node, which has 64 CPUs, 256 GiB of memory, room for
+// 110 pods, allocatable resources equal to its capacity, and the condition Ready.
 func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	t.Helper()
 	capacity := corev1.ResourceList{
@@ -115,13 +118,14 @@ func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	taints := node.Spec.Taints
 	p.Create(t, node)
 
-	// The API server adds a not-ready taint to new nodes, which is usually removed by a controller.
+	// The API server adds a not-ready taint to new nodes. Remove it, as a controller usually would.
 	node.Spec.Taints = taints
 	require.NoError(t, p.objects.Update(t.Context(), node))
 }
 
-// NVIDIASlice returns the slice that NVIDIA's DRA driver publishes for a node's full GPUs: one
-// complete pool with the node's name, and a device gpu-<n> with 80 GiB for the n-th UUID.
+// NVIDIASlice returns the ResourceSlice that NVIDIA's DRA driver publishes for a node's full GPUs.
+// It is a complete pool with the node's name. For the n-th UUID, it contains a device gpu-<n> with
+// 80 GiB of memory.
 func NVIDIASlice(node string, uuids ...string) *resourcev1.ResourceSlice {
 	kind, product := "gpu", "NVIDIA H100 80GB HBM3"
 	slice := &resourcev1.ResourceSlice{
@@ -148,7 +152,7 @@ func NVIDIASlice(node string, uuids ...string) *resourcev1.ResourceSlice {
 	return slice
 }
 
-// NVIDIAClass returns the device class for full GPUs of NVIDIA's DRA driver, without its extended
+// NVIDIAClass returns the device class of NVIDIA's DRA driver for full GPUs, without an extended
 // resource name.
 func NVIDIAClass() *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{
@@ -164,8 +168,8 @@ func (p *Plane) removeAfter(t testing.TB, obj client.Object) {
 	t.Cleanup(func() { p.remove(t, obj) })
 }
 
-// remove deletes an object immediately and does the work of the missing controllers: it removes
-// finalizers and finalizes namespaces.
+// remove deletes an object immediately. Because no controllers run, remove also removes the
+// object's finalizers and finalizes namespaces.
 func (p *Plane) remove(t testing.TB, obj client.Object) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

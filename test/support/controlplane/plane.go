@@ -29,15 +29,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// binariesEnv is the environment variable for the directory of etcd, kube-apiserver, and
-// kube-scheduler.
+// binariesEnv is the name of the environment variable for the directory that contains etcd,
+// kube-apiserver, and kube-scheduler.
 const binariesEnv = "OTELCOL_GPU_CONTROLPLANE"
 
-// patience is how long a process of the plane may take to start or stop on a machine that is busy
-// compiling.
+// patience is the maximum time that a process of the plane may take to start or stop on a machine
+// that is busy compiling.
 const patience = time.Minute
 
-// requestTimeout is the API server's limit for a request that is not a watch.
+// requestTimeout is the API server's timeout for requests other than watches.
 const requestTimeout = 10 * time.Second
 
 // featureGates and alphaAPIs enable features that Kubernetes 1.36 does not enable by default:
@@ -47,11 +47,11 @@ const (
 	alphaAPIs    = "scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1beta2=true"
 )
 
-// Plane is a running API server with its etcd. Its methods are safe for concurrent use, except
-// StopAPIServer and StartAPIServer.
+// Plane is a running API server with etcd. All methods except StopAPIServer and StartAPIServer are
+// safe for concurrent use.
 type Plane struct {
 	env        *envtest.Environment
-	dir        string // contains everything that the plane writes
+	dir        string // directory for all files that the plane writes
 	httpClient *http.Client
 	admin      kubernetes.Interface
 	objects    client.Client
@@ -61,12 +61,13 @@ type Plane struct {
 var shared struct {
 	mu     sync.Mutex
 	inMain bool
-	start  func() (*Plane, error) // a sync.OnceValues, so every test gets the same error
+	start  func() (*Plane, error) // from sync.OnceValues, so that every test gets the same error
 	plane  *Plane
 }
 
-// Main wraps m for TestMain. Its Run runs the tests until the process is interrupted, and then
-// stops the plane if a test started it. The result can be passed to goleak.VerifyTestMain.
+// Main wraps m for use in TestMain. The method Run of the result runs the tests until they end or
+// the process is interrupted, and then stops the plane if a test started it. The result can be
+// passed to goleak.VerifyTestMain.
 func Main(m *testing.M) interface{ Run() int } { return runner{m} }
 
 type runner struct{ m *testing.M }
@@ -76,8 +77,8 @@ func (r runner) Run() int {
 	shared.inMain = true
 	shared.mu.Unlock()
 
-	// Ctrl-C is sent to this process but not to the plane's processes, which have their own process
-	// groups.
+	// Handle interrupts, because Ctrl-C sends a signal to this process but not to the plane's
+	// processes, which are in separate process groups.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(interrupted)
@@ -97,7 +98,7 @@ func (r runner) Run() int {
 		return code
 	}
 	err := shared.plane.stop()
-	shared.plane, shared.start = nil, nil // the tests may be run again
+	shared.plane, shared.start = nil, nil // Run may be called again
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "control plane:", err)
 		return max(code, 1)
@@ -105,9 +106,9 @@ func (r runner) Run() int {
 	return code
 }
 
-// Start returns the plane of this test binary and starts it if it is not running. It skips the test
-// if OTELCOL_GPU_CONTROLPLANE is not set. The test fails if the plane does not start or if TestMain
-// does not call [Main] to stop it.
+// Start returns the plane of this test binary and, if necessary, starts the plane first. If
+// OTELCOL_GPU_CONTROLPLANE is not set, Start skips the test. The test fails if the plane does not
+// start or if TestMain does not call [Main], which stops the plane.
 func Start(t testing.TB) *Plane {
 	t.Helper()
 	binaries := os.Getenv(binariesEnv)
@@ -144,14 +145,14 @@ func start(binaries string) (_ *Plane, err error) {
 			err = errors.Join(err, p.stop())
 		}
 	}()
-	// Our own directories are kept when the API server is restarted, including its certificates and
-	// token signing keys.
+	// Use separate directories, which are kept when the API server is restarted. They contain the
+	// certificates and token signing keys.
 	etcd := &envtest.Etcd{Path: filepath.Join(binaries, "etcd"), DataDir: filepath.Join(dir, "etcd")}
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir = filepath.Join(binaries, "kube-apiserver"), filepath.Join(dir, "apiserver")
 	p.env.ControlPlane.Etcd = etcd
-	// At shutdown, the server waits for its requests, including open watches, up to the request
-	// timeout.
+	// Shorten the request timeout, because at shutdown, the API server waits up to that long for
+	// running requests, including open watches.
 	api.Configure().Set("request-timeout", requestTimeout.String())
 	api.Configure().Set("shutdown-send-retry-after", "true")
 	api.Configure().Set("feature-gates", featureGates)
@@ -200,8 +201,8 @@ func (p *Plane) KubeConfig(t testing.TB) string {
 }
 
 // ServiceAccountKubeConfig returns the path of a kubeconfig file with a token for an existing
-// service account, which has exactly the permissions that RBAC grants. The file is removed at the
-// end of the test. The token is valid for an hour.
+// service account. The service account has only the permissions that RBAC grants. The token is
+// valid for an hour. The file is removed at the end of the test.
 func (p *Plane) ServiceAccountKubeConfig(t testing.TB, namespace, name string) string {
 	t.Helper()
 	token, err := p.admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -216,17 +217,17 @@ func (p *Plane) ServiceAccountKubeConfig(t testing.TB, namespace, name string) s
 	return path
 }
 
-// StopAPIServer stops the API server as in an outage: connections are closed, and its port refuses
-// new ones. etcd keeps the objects. StartAPIServer starts it again, as does the end of the
-// test. No other test may run at the same time.
+// StopAPIServer stops the API server to simulate an outage. Open connections are closed, and new
+// connections are refused. etcd keeps the objects. The API server is started again by
+// StartAPIServer or at the end of the test. No other test may run at the same time.
 func (p *Plane) StopAPIServer(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.env.ControlPlane.APIServer.Stop())
 	t.Cleanup(func() { p.StartAPIServer(t) })
 }
 
-// StartAPIServer starts a stopped API server again, with the same address, certificates, and
-// tokens. It does nothing if the server is running.
+// StartAPIServer starts the API server again after StopAPIServer, with the same address,
+// certificates, and valid tokens. If the API server is running, StartAPIServer does nothing.
 func (p *Plane) StartAPIServer(t testing.TB) {
 	t.Helper()
 	_, err := p.admin.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(context.WithoutCancel(t.Context()))

@@ -95,7 +95,8 @@ subjects:
 `)
 	reader := clientFor(t, plane.ServiceAccountKubeConfig(t, namespace, "reader"))
 
-	// The authorizer receives a new binding through a watch, after a short delay.
+	// The binding takes effect after a short delay, because the API server's authorizer receives
+	// bindings through a watch.
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := reader.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		assert.NoError(c, err)
@@ -117,7 +118,7 @@ func TestTheAPIServerRestartsWithItsObjectsAndTokens(t *testing.T) {
 	}
 	require.True(t, apierrors.IsForbidden(pods()), "the account is authenticated but has no permission")
 
-	// An open watch must not prevent the server from stopping.
+	// An open watch must not prevent the API server from stopping.
 	watch, err := plane.Admin().CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	defer watch.Stop()
@@ -198,7 +199,8 @@ func waitForPod(t *testing.T, plane *Plane, namespace, name string, done func(*c
 	return last
 }
 
-// scheduled returns the pod's condition PodScheduled, or an empty condition if the pod has none.
+// scheduled returns a pod's PodScheduled condition, or an empty condition if the pod does not have
+// one.
 func scheduled(pod *corev1.Pod) corev1.PodCondition {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled {

@@ -14,8 +14,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// StartScheduler runs kube-scheduler until the test ends. It returns when the scheduler's caches
-// are filled. If the test fails, the scheduler's output is in the test's log.
+// StartScheduler starts a kube-scheduler that runs until the end of the test, and returns after the
+// scheduler's caches are filled. If the test fails, the scheduler's output is added to the test's
+// log.
 func (p *Plane) StartScheduler(t testing.TB) *processtest.Process {
 	t.Helper()
 	api := p.env.ControlPlane.APIServer
@@ -26,7 +27,8 @@ func (p *Plane) StartScheduler(t testing.TB) *processtest.Process {
 	scheduler := processtest.Start(t, exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(filepath.Dir(api.Path), "kube-scheduler"),
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--feature-gates="+featureGates, "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port="+processtest.Port(t, address),
-		// The API server's certificate is also valid for this address.
+		// The scheduler can use the API server's certificate, which is also valid for the
+		// scheduler's address.
 		"--tls-cert-file="+filepath.Join(api.CertDir, "apiserver.crt"), "--tls-private-key-file="+filepath.Join(api.CertDir, "apiserver.key")))
 
 	roots := x509.NewCertPool()

@@ -1,5 +1,5 @@
-// Package cpumeter measures CPU time for benchmarks. Unlike wall-clock time, CPU time stays
-// comparable on a machine with other load. The package requires Linux.
+// Package cpumeter measures CPU time for benchmarks. Unlike wall-clock time, CPU time is comparable
+// between runs even if the machine has other load. The package requires Linux.
 package cpumeter
 
 import (
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter sums the CPU time of this process: all threads, garbage collection, and the kernel's work
-// for them. The zero Meter is stopped and at zero.
+// Meter adds up the CPU time of this process in user mode and kernel mode. It includes all threads
+// and garbage collection. The zero value of Meter is stopped and has measured no time.
 type Meter struct {
 	sum, started time.Duration
 }
@@ -29,8 +29,8 @@ func (m *Meter) Stop(b *testing.B) {
 	m.sum += own(b) - m.started
 }
 
-// Report reports the measured time per sample as cpu-ns/sample. samples is the number of samples
-// per iteration.
+// Report reports the measured time per sample as cpu-ns/sample. The argument samples is the number
+// of samples per benchmark iteration.
 func (m *Meter) Report(b *testing.B, samples int) {
 	b.Helper()
 	b.ReportMetric(float64(m.sum.Nanoseconds())/float64(b.N)/float64(samples), "cpu-ns/sample")
@@ -43,10 +43,12 @@ func own(b *testing.B) time.Duration {
 	return had
 }
 
-// Of returns the CPU time that a process has used. pid 0 is this process.
+// Of returns the CPU time that a process has used. If pid is 0, it returns the CPU time of this
+// process.
 func Of(pid int) (time.Duration, error) {
-	// The CPU clock of a process in nanoseconds, numbered as in clock_getcpuclockid(3). The
-	// resolution of /proc is only 10 ms.
+	// Read the process's CPU clock, whose ID is derived from the PID as in clock_getcpuclockid(3).
+	// Unlike the times in /proc, which have a resolution of 10 ms, this clock has a resolution of
+	// nanoseconds.
 	const sched = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|sched), &ts); err != nil {

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Change draws the events before a given time and applies them. The caller reads telemetry and the
-// sources after that.
+// Change draws random events that occur before the given time, and applies them to the world. After
+// calling Change, the caller reads the telemetry and the other sources.
 func (w *World) Change(t *rapid.T, now time.Time) {
 	w.now = now
 	for _, p := range w.pods {
@@ -77,9 +77,10 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 	w.recordTelemetry()
 }
 
-// vanish deletes a claim that pods use, without its finalizer. After that, only the kubelet reports
-// the claim, and the scheduler can allocate its devices to others. Claims for partitions are not
-// deleted, because their partitions would vanish, too.
+// vanish deletes a claim that is still in use, as if its finalizer had been removed. After that,
+// only the kubelet reports the claim, and the scheduler can allocate the claim's devices again.
+// vanish does not delete claims for dynamic boards, because the partitions of these boards would
+// vanish, too.
 func (w *World) vanish(c *claim) {
 	for _, r := range c.results {
 		if r.admin || r.device.board != nil && r.device.board.kind == dynamic {
@@ -97,13 +98,13 @@ func (w *World) anyPod(t *rapid.T) *pod {
 	return rapid.SampledFrom(w.pods).Draw(t, "which")
 }
 
-// anyOther draws the device of another node.
+// anyOther draws a device on a node other than the observed node.
 func (w *World) anyOther(t *rapid.T) *device {
 	others := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool == w.Node })
 	return rapid.SampledFrom(others).Draw(t, "other node")
 }
 
-// leave removes the slices of a node if left is true. Otherwise, it publishes them again.
+// leave removes a node's ResourceSlices if left is true. Otherwise, it publishes them again.
 func (w *World) leave(node string, left bool) {
 	for _, d := range w.devices {
 		if d.pool == node {
@@ -117,7 +118,8 @@ func (w *World) uid() string {
 	return fmt.Sprint("uid-", w.serial)
 }
 
-// create adds a pod with the given name and random claims, unless the name is in use.
+// create adds a pod with the given name and random claims. If a pod with that name exists, create
+// does nothing.
 func (w *World) create(t *rapid.T, name string) {
 	if slices.ContainsFunc(w.pods, func(p *pod) bool { return p.name == name }) {
 		return
@@ -125,8 +127,8 @@ func (w *World) create(t *rapid.T, name string) {
 	p := &pod{namespace: "ns", name: name, uid: w.uid(), node: w.Node, created: w.now, preparing: rapid.IntRange(0, 4).Draw(t, "preparing") == 0}
 	switch kind := sampledFrom(t, "claim", "own", "own", "own", "shared", "group", "extended", "admin", "elsewhere", "stranger"); kind {
 	case "admin":
-		// Without permission to read claims, only the names of monitoring agents show that they
-		// hold no device.
+		// Without permission to read claims, an observer can recognize only by the name of a
+		// monitoring agent that the agent does not hold devices.
 		if p.monitors = !w.Claims || rapid.Bool().Draw(t, "monitors"); p.monitors {
 			p.name = fmt.Sprintf("nvidia-dcgm-exporter-dra-%05d", w.serial)
 		}
@@ -157,14 +159,14 @@ func (w *World) create(t *rapid.T, name string) {
 		w.allocate(t, p, &claim{extended: kind == "extended", template: kind == "own"}, false)
 	}
 	if len(p.claims) == 0 {
-		return // the scheduler found no device
+		return // the scheduler found no free device
 	}
 	w.drawContainers(t, p)
 	p.unbound = !p.stranger && p.awaits()
 	w.pods = append(w.pods, p)
 }
 
-// share adds a pod that uses an existing claim.
+// share adds pod p, which uses the existing claim c.
 func (w *World) share(t *rapid.T, p *pod, c *claim) {
 	if slices.ContainsFunc(w.pods, func(o *pod) bool { return o.name == p.name }) {
 		return
@@ -176,8 +178,8 @@ func (w *World) share(t *rapid.T, p *pod, c *claim) {
 	w.pods = append(w.pods, p)
 }
 
-// allocate allocates free devices to a new claim of a pod, or grants it administrative access to
-// all boards.
+// allocate adds a new claim to a pod. If admin is true, the claim grants administrative access to
+// all boards of the pod's node. Otherwise, free devices are allocated to the claim.
 func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
 	pick := func(d *device) {
 		r := result{device: d, request: fmt.Sprint("r", len(c.results)), admin: admin, reported: &[]metav1.Condition{}}
@@ -195,7 +197,7 @@ func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
 		}
 	} else {
 		c.tolerations = drawTolerations(t)
-		w.claims = append(w.claims, c) // so that devices already picked for it count as allocated
+		w.claims = append(w.claims, c) // so that devices that were already picked for this claim count as allocated
 		for range rapid.IntRange(1, 2).Draw(t, "devices") {
 			free := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool != p.node || !w.free(d, c) })
 			if len(free) > 0 {
@@ -219,7 +221,8 @@ func (w *World) drawContainers(t *rapid.T, p *pod) {
 	one := use{claim: c, request: c.results[0].request}
 	switch layout := sampledFrom(t, "containers", "one", "one", "two", "request", "init", "unused"); {
 	case c.extended || layout == "request":
-		// The scheduler maps each request for an extended resource to the container that made it.
+		// For an extended resource, the scheduler maps each request to the container that made the
+		// request.
 		p.containers = []container{{name: "main", uses: []use{one}}, {name: "side"}}
 		for _, r := range c.results[1:] {
 			p.containers[1].uses = append(p.containers[1].uses, use{claim: c, request: r.request})
@@ -235,10 +238,10 @@ func (w *World) drawContainers(t *rapid.T, p *pod) {
 	}
 }
 
-// end ends the containers of a pod. Its claims may stay reserved for a while.
+// end ends a pod's containers. The pod's claims may remain reserved for a while.
 func (w *World) end(t *rapid.T, p *pod) {
 	if p.unbound || p.stranger {
-		return // its containers have not started
+		return // the containers have not started
 	}
 	p.ended = true
 	if rapid.Bool().Draw(t, "release") {
@@ -246,8 +249,8 @@ func (w *World) end(t *rapid.T, p *pod) {
 	}
 }
 
-// delete removes a pod. Its claims are released, or stay reserved until the controller notices the
-// removal.
+// delete removes a pod. Usually, the pod's claims are released. Sometimes, they remain reserved for
+// the pod, because the claim controller has not yet noticed the removal.
 func (w *World) delete(t *rapid.T, p *pod) {
 	stay := rapid.IntRange(0, 3).Draw(t, "stay") == 0
 	for _, c := range p.claims {
@@ -257,8 +260,9 @@ func (w *World) delete(t *rapid.T, p *pod) {
 	w.pods = slices.DeleteFunc(w.pods, func(o *pod) bool { return o == p })
 }
 
-// release removes the pod from the consumers of its claims. Claims from templates and for extended
-// resources are deleted with it. Others may stay allocated.
+// release removes the reservations of a pod's claims for that pod. If no other reservations exist,
+// claims from templates and claims for extended resources are deleted. Other claims may remain
+// allocated.
 func (w *World) release(t *rapid.T, p *pod) {
 	for _, c := range p.claims {
 		c.pods = slices.DeleteFunc(c.pods, func(o *pod) bool { return o == p })
@@ -269,10 +273,10 @@ func (w *World) release(t *rapid.T, p *pod) {
 	w.settle()
 }
 
-// recordTelemetry records what telemetry currently shows.
+// recordTelemetry records which instances the telemetry currently shows.
 func (w *World) recordTelemetry() {
 	for _, d := range w.devices {
-		if d.instance == nil { // only devices of the observed node have instances
+		if d.instance == nil { // only devices on the observed node have instances
 			continue
 		}
 		w.seen[d.instance] = w.now
@@ -285,7 +289,7 @@ func (w *World) recordTelemetry() {
 	}
 }
 
-// renamed reports whether the slices have a different name for a device of the claim.
+// renamed reports whether any device of the claim has a different name in the ResourceSlices.
 func (c *claim) renamed() bool {
 	return slices.ContainsFunc(c.results, func(r result) bool { return r.device.renamed })
 }

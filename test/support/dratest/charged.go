@@ -14,11 +14,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Charged contains the seconds that were charged to each holder of a board or instance, in board
-// equivalents, and the unallocated seconds of each board.
+// Charged contains the seconds that were charged to each holder of a device, in board equivalents,
+// and the unallocated and unobserved seconds of each board.
 type Charged struct {
 	seconds map[holding]float64
-	// board contains the seconds of each board by metric name and hw.id.
+	// board contains the unallocated and unobserved seconds, by metric name and the board's hw.id.
 	board map[string]map[string]float64
 }
 
@@ -27,15 +27,16 @@ type holding struct {
 	device string
 }
 
-// NewCharged returns a Charged without seconds.
+// NewCharged returns an empty Charged.
 func NewCharged() *Charged {
 	return &Charged{seconds: map[holding]float64{}, board: map[string]map[string]float64{
 		signal.GPUUnallocatedTime.Name: {}, signal.GPUUnobservedTime.Name: {},
 	}}
 }
 
-// Charge charges an interval to the holders at its end. devices contains the instances and the boards
-// without instances, by hw.id. boards contains the hw.id of every board.
+// Charge charges an interval to the devices' holders at the end of the interval. devices contains
+// all instances and all boards without instances, by hw.id. boards contains the hw.id of every
+// board.
 func (c *Charged) Charge(devices map[string]Verdict, boards []string, passed time.Duration) {
 	nobody, cut := map[string]float64{}, map[string]float64{} // in sevenths of the board
 	for id, v := range devices {
@@ -51,19 +52,19 @@ func (c *Charged) Charge(devices map[string]Verdict, boards []string, passed tim
 			c.seconds[holding{h, id}] += share / float64(len(v.Holders))
 		}
 	}
-	for _, b := range boards { // slices outside of instances have no holder
+	for _, b := range boards { // slices that are not part of an instance have no holder
 		c.board[signal.GPUUnallocatedTime.Name][b] += (7 - cut[b] + nobody[b]) / 7 * passed.Seconds()
 	}
 }
 
-// Miss charges an interval without samples.
+// Miss charges an interval without samples as unobserved.
 func (c *Charged) Miss(boards []string, passed time.Duration) {
 	for _, b := range boards {
 		c.board[signal.GPUUnobservedTime.Name][b] += passed.Seconds()
 	}
 }
 
-// Differences lists the values that differ by more than a billionth.
+// Differences lists the values that differ between c and got by more than one billionth.
 func (c *Charged) Differences(got *Charged) (out []string) {
 	add := func(what string, want, got float64) {
 		if math.Abs(want-got) > 1e-9*max(1, want) {
@@ -87,7 +88,7 @@ func (c *Charged) Differences(got *Charged) (out []string) {
 	return out
 }
 
-// Counters adds up the increases of the usage counters.
+// Counters adds up the increases of usage counters.
 type Counters struct {
 	Charged
 	last map[string]counterValue
@@ -98,10 +99,10 @@ type counterValue struct {
 	value float64
 }
 
-// NewCounters returns Counters that have not read anything.
+// NewCounters returns Counters in which all sums are zero.
 func NewCounters() *Counters { return &Counters{*NewCharged(), map[string]counterValue{}} }
 
-// Read adds the increases since the previous call.
+// Read adds the increases of the usage counters in md since the previous call.
 func (c *Counters) Read(md pmetric.Metrics) {
 	for p := range points.All(md) {
 		name, id := p.Metric.Name(), valueOf(p.Attributes(), signal.HardwareID)

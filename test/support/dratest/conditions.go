@@ -8,16 +8,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The types of the conditions of claimed devices. If a device has binding conditions, a pod is bound
-// after the device is attached, and loses the device if the device is broken.
+// These are the types of the conditions that drivers report for claimed devices. If a device has
+// binding conditions, a pod is bound only after the device is attached. If the device is broken, it
+// is deallocated.
 const (
 	attached = "Attached"
 	broken   = "Broken"
 	ready    = "Ready"
 )
 
-// report draws a condition that a driver reports for a device of a claim. It replaces the previous
-// condition of this type.
+// report draws a random condition that a driver reports for a claimed device. The condition
+// replaces the previous condition of the same type.
 func (w *World) report(t *rapid.T) {
 	if len(w.claims) == 0 {
 		return
@@ -40,17 +41,18 @@ func (w *World) report(t *rapid.T) {
 	}
 }
 
-// awaits reports whether a device of the pod is not attached yet.
+// awaits reports whether the pod must wait for a device that is not yet attached.
 func (p *pod) awaits() bool {
 	return slices.ContainsFunc(p.binding(), func(r result) bool { return !r.isTrue(attached) })
 }
 
-// reports reports whether a condition is true for a device on which the pod's binding depends.
+// reports returns true if the given condition is true for any device that the pod's binding depends
+// on.
 func (p *pod) reports(condition string) bool {
 	return slices.ContainsFunc(p.binding(), func(r result) bool { return r.isTrue(condition) })
 }
 
-// binding returns the devices on which the binding of the pod depends.
+// binding returns the devices that the pod's binding depends on.
 func (p *pod) binding() (out []result) {
 	for _, c := range p.claims {
 		for _, r := range c.results {
@@ -68,11 +70,11 @@ func (r result) isTrue(condition string) bool {
 	return slices.ContainsFunc(*r.reported, func(c metav1.Condition) bool { return c.Type == condition && c.Status == metav1.ConditionTrue })
 }
 
-// Condition is a condition of a claimed device. The status of a condition for which pods wait is
-// unknown until a driver reports the condition.
+// Condition is a condition of a claimed device. If pods wait for a condition that no driver has
+// reported yet, its status is unknown.
 type Condition struct{ Claim, Driver, Pool, Device, Share, Type, Status, Role string }
 
-// Conditions returns the conditions of all claimed devices in any order. It omits devices with
+// Conditions returns the conditions of all claimed devices, in any order. It omits results with
 // administrative access.
 func (w *World) Conditions() (out []Condition) {
 	for _, c := range w.claims {

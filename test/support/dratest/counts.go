@@ -2,15 +2,15 @@ package dratest
 
 import "slices"
 
-// Count is the number of claims of a class in a state, and the number of devices that they have or
-// request.
+// Count contains the number of claims in a group and the number of devices that these claims have
+// or request.
 type Count struct{ Claims, Devices int64 }
 
-// ClaimKey identifies a group of claims.
+// ClaimKey identifies the group of claims that have the same device class and state.
 type ClaimKey struct{ Class, State string }
 
-// ClaimCounts counts the claims for GPUs, except those for extended resources. Devices with
-// administrative access are not counted.
+// ClaimCounts counts claims for GPUs by device class and state. Claims for extended resources and
+// devices with administrative access are not counted.
 func (w *World) ClaimCounts() map[ClaimKey]Count {
 	out := map[ClaimKey]Count{}
 	count := func(class, state string, devices int) {
@@ -41,11 +41,11 @@ func (w *World) ClaimCounts() map[ClaimKey]Count {
 	return out
 }
 
-// DeviceKey identifies a group of advertised devices.
+// DeviceKey identifies the group of advertised devices that have the same driver, pool, and type.
 type DeviceKey struct{ Driver, Pool, Type string }
 
-// DeviceCounts counts the devices in complete pools and their memory in bytes. A partitioned
-// board's memory is counted once, for the board.
+// DeviceCounts returns the number of devices in complete pools and their memory in bytes. The
+// memory of a partitioned board is counted only once.
 func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKey]float64) {
 	devices, memory = map[DeviceKey]int64{}, map[DeviceKey]float64{}
 	for _, d := range w.devices {
@@ -64,12 +64,12 @@ func (w *World) DeviceCounts() (devices map[DeviceKey]int64, memory map[DeviceKe
 	return devices, memory
 }
 
-// unlisted reports whether the device's pool is not published or only half of it is.
+// unlisted reports whether the device's pool is not published or is incomplete.
 func (w *World) unlisted(d *device) bool {
 	return d.left || w.hidden && d.driver == NVIDIA && d.pool == w.Node
 }
 
-// IncompletePools returns the number of pools of which only half is published.
+// IncompletePools returns the number of pools that are only partly published.
 func (w *World) IncompletePools() int64 {
 	if w.hidden {
 		return 1
@@ -77,11 +77,12 @@ func (w *World) IncompletePools() int64 {
 	return 0
 }
 
-// PoolKey identifies the devices of a pool in a state.
+// PoolKey identifies the group of devices that have the same driver, pool, and state.
 type PoolKey struct{ Driver, Pool, State string }
 
-// PoolStatus returns the numbers of allocated, unavailable and available devices in complete pools.
-// Pools with shares or dynamic partitions have no number of available devices, because it is unknown.
+// PoolStatus returns the numbers of allocated, unavailable, and available devices in complete
+// pools. For pools with shared or dynamically partitioned boards, the number of available devices
+// is unknown and omitted.
 func (w *World) PoolStatus() map[PoolKey]int64 {
 	out := map[PoolKey]int64{}
 	dependent := map[[2]string]bool{}
@@ -115,8 +116,9 @@ func (w *World) PoolStatus() map[PoolKey]int64 {
 	return out
 }
 
-// Taints returns the distinct taints of the devices in complete pools. It also returns the number of
-// these devices by the strongest effect of their taints. The effect is "" if no taint has an effect.
+// Taints returns the distinct taints of the devices in complete pools, and the number of devices by
+// the strongest effect of their taints. For devices without a taint that has an effect, the key is
+// "".
 func (w *World) Taints() (taints []Taint, devices map[string]int64) {
 	devices = map[string]int64{}
 	for _, d := range w.devices {
@@ -137,11 +139,11 @@ func (w *World) Taints() (taints []Taint, devices map[string]int64) {
 // Taint is a taint of an advertised device.
 type Taint struct{ Driver, Pool, Device, Key, Value, Effect string }
 
-// Reserved is a device of a claim, with a pod for which the claim is reserved.
+// Reserved is a claimed device together with a pod that the claim is reserved for.
 type Reserved struct{ Claim, Driver, Pool, Device, Share, Pod, UID string }
 
-// ReservedDevices returns the devices of claims with the pods for which they are reserved, in any
-// order.
+// ReservedDevices returns all claimed devices, each with every pod that the claim is reserved for,
+// in any order.
 func (w *World) ReservedDevices() (out []Reserved) {
 	for _, c := range w.claims {
 		for _, r := range c.results {
@@ -165,7 +167,7 @@ func (w *World) ReservedDevices() (out []Reserved) {
 	return out
 }
 
-// UnknownDevices counts the claims' devices that no complete pool lists.
+// UnknownDevices returns the number of claimed devices that are not listed in any complete pool.
 func (w *World) UnknownDevices() (n int64) {
 	for _, c := range w.claims {
 		n += int64(len(slices.DeleteFunc(slices.Clone(c.results), func(r result) bool {

@@ -6,12 +6,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sampledFrom draws one of the values, each with the same probability. rapid.SampledFrom prefers
-// the first values, so the last ones rarely occur.
+// sampledFrom draws one of the values. All values have about the same probability, unlike with
+// rapid.SampledFrom, which prefers the first values and rarely returns the last ones.
 func sampledFrom[T any](t *rapid.T, label string, values ...T) T {
 	return rapid.Custom(func(t *rapid.T) T {
 		i := 0
-		for range bits.Len(uint(len(values))) + 4 { // so that the effect of the remainder is small
+		for range bits.Len(uint(len(values))) + 4 { // extra bits, so that the remainder below is almost uniformly distributed
 			i *= 2
 			if rapid.Bool().Draw(t, "bit") {
 				i++

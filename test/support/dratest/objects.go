@@ -14,7 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Pods returns the API server's pods on a node, or on all nodes if the name is empty.
+// Pods returns the pods in the API server that are on the given node. If node is empty, it returns
+// the pods on all nodes.
 func (w *World) Pods(node string) (out []*corev1.Pod) {
 	for _, p := range w.pods {
 		if node == "" || p.node == node && !p.unbound {
@@ -78,7 +79,7 @@ func (p *pod) object() *corev1.Pod {
 	return o
 }
 
-// ResourceClaims returns the claims of the cluster.
+// ResourceClaims returns all claims in the API server.
 func (w *World) ResourceClaims() (out []*resourcev1.ResourceClaim) {
 	for _, c := range w.claims {
 		o := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.name, UID: types.UID(c.uid)}}
@@ -153,7 +154,8 @@ func (d *device) class() string {
 	return d.driver
 }
 
-// ResourceSlices returns the slices of a node, or of all nodes if the name is empty.
+// ResourceSlices returns the ResourceSlices of the given node. If node is empty, it returns those
+// of all nodes.
 func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*device{}
@@ -190,7 +192,7 @@ func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 				}
 			}
 			out = append(out, s)
-			if w.generation > 1 { // the previous generation is not deleted yet
+			if w.generation > 1 { // the slices of the previous generation have not been deleted yet
 				old := s.DeepCopy()
 				old.Name += "-old"
 				old.Spec.Pool.Generation--
@@ -249,7 +251,7 @@ func (d *device) object() resourcev1.Device {
 	return o
 }
 
-// published returns the device's name in slices.
+// published returns the device's name in ResourceSlices.
 func (d *device) published() string {
 	if d.renamed {
 		return d.name + "-new"
@@ -257,12 +259,13 @@ func (d *device) published() string {
 	return d.name
 }
 
-// running reports whether the kubelet of the observed node has prepared the pod's devices.
+// running reports whether the kubelet of the observed node lists the pod.
 func (w *World) running(p *pod) bool {
 	return p.node == w.Node && !p.unbound && !p.stranger && !p.preparing && (!p.ended || w.OldKubelet)
 }
 
-// Listing returns the kubelet's list. It includes devices with administrative access.
+// Listing returns the kubelet's list of containers and their devices, including devices with
+// administrative access.
 func (w *World) Listing() (out []kube.ContainerResources) {
 	for _, p := range w.pods {
 		if !w.running(p) {
@@ -292,14 +295,14 @@ func (w *World) Listing() (out []kube.ContainerResources) {
 	return out
 }
 
-// Shown is a device that telemetry shows.
+// Shown is a device that the telemetry shows.
 type Shown struct {
 	ID, Parent, Profile, Instance, MIGUUID, Vendor string
-	// Driver, Pool, and Device are set if the exporter has these labels.
+	// Driver, Pool, and Device are set only if the exporter provides these labels.
 	Driver, Pool, Device string
 }
 
-// Telemetry returns the devices of the node.
+// Telemetry returns the devices of the observed node that the telemetry shows.
 func (w *World) Telemetry() (out []Shown) {
 	for _, b := range w.boards {
 		out = append(out, Shown{ID: b.uuid, Vendor: "NVIDIA"})
@@ -323,7 +326,7 @@ func (w *World) Telemetry() (out []Shown) {
 	return out
 }
 
-// Boards returns the hw.id of each board.
+// Boards returns the hw.id of each board on the observed node.
 func (w *World) Boards() (out []string) {
 	for _, s := range w.Telemetry() {
 		if s.Parent == "" {

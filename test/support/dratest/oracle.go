@@ -5,22 +5,24 @@ import (
 	"strings"
 )
 
-// Holder is a container that holds a device, or a pod if no source names the container.
+// Holder is a container that holds a device. If no source names the container, Container is empty.
 type Holder struct{ Namespace, Pod, UID, Container string }
 
 // Verdict contains the expected holders of a device.
 type Verdict struct {
-	// Known is false if no source has enough information.
+	// Known is false if no source provides enough information.
 	Known bool
-	// Holders are sorted. An empty list means that the device is free.
+	// Holders contains the holders in sorted order. An empty list means that the device is free.
 	Holders []Holder
-	// Board is the hw.id of the device's board, and Slices is the device's share of it, in sevenths.
+	// Board is the hw.id of the device's board, and Slices is the device's share of the board, in
+	// sevenths.
 	Board  string
 	Slices float64
 }
 
-// Holders returns the expected holders, by hw.id, of each instance and of each board without
-// instances that telemetry shows. It applies the rules in docs/signals.md to the allocations.
+// Holders returns the expected holders of each instance, and of each board without instances, that
+// the telemetry shows. The keys are hw.id values. Holders applies the rules in docs/signals.md to
+// the allocations.
 func (w *World) Holders() map[string]Verdict {
 	out := map[string]Verdict{}
 	for id, d := range w.shown() {
@@ -31,7 +33,7 @@ func (w *World) Holders() map[string]Verdict {
 		v.Known, v.Holders = w.holders(id)
 		out[id] = v
 	}
-	for _, d := range w.devices { // telemetry does not identify the devices of other vendors
+	for _, d := range w.devices { // the telemetry does not identify the devices of other vendors
 		if d.driver != NVIDIA && d.pool == w.Node {
 			out[otherID(d)] = Verdict{Board: otherID(d), Slices: 7}
 		}
@@ -39,8 +41,8 @@ func (w *World) Holders() map[string]Verdict {
 	return out
 }
 
-// shown returns the devices that can be held. A board with instances is represented by its
-// instances.
+// shown returns the devices that the telemetry shows and that can be held, by hw.id. For a board
+// with instances, it returns only the instances.
 func (w *World) shown() map[string]*device {
 	out := map[string]*device{}
 	cut := map[*board]bool{}
@@ -60,12 +62,12 @@ func (w *World) shown() map[string]*device {
 
 func otherID(d *device) string { return "other-" + d.driver }
 
-// identity returns the hw.id of a device, or "" if nothing identifies it.
+// identity returns the hw.id of a device, or "" if no source identifies the device.
 func (w *World) identity(d *device) string {
 	return w.identityIf(d, !w.hidden && !d.renamed)
 }
 
-// identityIf returns the hw.id of a device, depending on whether a complete pool lists it.
+// identityIf is like identity, but listed determines whether a complete pool lists the device.
 func (w *World) identityIf(d *device, listed bool) string {
 	switch {
 	case d.kind == "gpu" && listed:
@@ -81,8 +83,8 @@ func (w *World) identityIf(d *device, listed bool) string {
 	return w.label(d)
 }
 
-// alone returns the id of the instance if the driver advertises, and telemetry shows, exactly one
-// instance with the device's profile on its board.
+// alone returns the ID of the only instance on the device's board that has the device's profile. If
+// the driver advertises, or the telemetry shows, not exactly one such instance, alone returns "".
 func (w *World) alone(d *device) (id string) {
 	advertised, shown := 0, 0
 	for _, o := range w.devices {
@@ -102,7 +104,8 @@ func (w *World) alone(d *device) (id string) {
 	return id
 }
 
-// label returns the instance that the exporter last labeled with the device.
+// label returns the ID of the instance that the exporter most recently labeled with the device's
+// name, or "".
 func (w *World) label(d *device) (id string) {
 	var last *instance
 	for i, at := range w.labeled[d.name] {
@@ -116,13 +119,13 @@ func (w *World) label(d *device) (id string) {
 	return last.id
 }
 
-// entry is a device of a container or a pod.
+// entry is a device that is allocated to a container or a pod.
 type entry struct {
 	holder Holder
 	result result
 }
 
-// listed returns the kubelet's list of NVIDIA devices.
+// listed returns the NVIDIA devices that the kubelet lists.
 func (w *World) listed() (out []entry) {
 	if !w.Kubelet {
 		return nil
@@ -140,8 +143,8 @@ func (w *World) listed() (out []entry) {
 	return out
 }
 
-// has returns the devices of a pod's claims by container. A device that no regular container names
-// has an entry without a container.
+// has returns the devices of a pod's claims, with an entry for each container that uses the device.
+// If no regular container uses a device, its entry has no container name.
 func (p *pod) has() (out []entry) {
 	for _, c := range p.claims {
 		for _, r := range c.results {
@@ -162,7 +165,7 @@ func (p *pod) has() (out []entry) {
 	return out
 }
 
-// reserved returns the devices in claims that are reserved for pods of the node.
+// reserved returns the NVIDIA devices in claims that are reserved for pods on the observed node.
 func (w *World) reserved() (out []entry) {
 	if !w.Claims {
 		return nil
@@ -186,7 +189,7 @@ func (w *World) claimOf(p *pod, e entry) *claim {
 	return p.claims[i]
 }
 
-// doubts contains the kinds of devices that an unidentified device may be.
+// doubts records which kinds of devices the unidentified devices may be.
 type doubts struct{ boards, instances bool }
 
 func (d doubts) about(id string) bool {
@@ -202,7 +205,7 @@ func (w *World) doubt(entries []entry) (d doubts) {
 			continue
 		}
 		d.instances = true
-		// A device that is in no complete pool can be of either kind.
+		// A device that is not in any complete pool can be a board or an instance.
 		d.boards = d.boards || w.hidden || e.result.device.renamed
 	}
 	return d
@@ -210,7 +213,7 @@ func (w *World) doubt(entries []entry) (d doubts) {
 
 func (w *World) holders(id string) (known bool, holders []Holder) {
 	listed, reserved := w.listed(), w.reserved()
-	observed, unread := false, false // observed: the kubelet lists the device; unread: it is in a claim that cannot be read
+	observed, unread := false, false // observed: the kubelet lists the device; unread: the device is in a claim that cannot be read
 	claims := map[*claim]bool{}
 	for _, e := range listed {
 		if w.identity(e.result.device) != id {
@@ -229,7 +232,7 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 		holders = append(holders, e.holder)
 	}
 	if len(claims) > 1 && unread {
-		return false, nil // one of them may have administrative access only
+		return false, nil // one of the claims may grant only administrative access
 	}
 	if len(holders) == 0 && !observed {
 		for _, e := range reserved {
@@ -246,27 +249,28 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 	case w.Kubelet && missing.about(id):
 		return false, nil
 	case len(listed) > 0:
-		return true, nil // the kubelet lists devices of drivers, and this one is not among them
+		return true, nil // the kubelet lists devices of DRA drivers, but not this device
 	case !w.Claims || w.doubt(reserved).about(id):
 		return false, nil
 	}
 	return w.advertised(id), nil
 }
 
-// advertised reports whether a slice describes the device, so that claims would contain its name.
+// advertised reports whether a ResourceSlice describes the device. If so, an allocation of the
+// device would be visible in a claim.
 func (w *World) advertised(id string) bool {
 	return slices.ContainsFunc(w.devices, func(d *device) bool {
 		if d.driver != NVIDIA || d.pool != w.Node || w.hidden {
 			return false
 		}
-		if d.renamed && w.label(d) == id { // labels have the device's name in the claim
+		if d.renamed && w.label(d) == id { // labels contain the same device name as the claim
 			return w.alone(d) == id || d.uuid != "" && w.MIGUUIDs
 		}
 		return w.identityIf(d, true) == id
 	})
 }
 
-// admin reports whether a container is known to have administrative access only.
+// admin reports whether a container is known to have only administrative access.
 func (w *World) admin(p *pod, e entry) bool {
 	if w.Claims && slices.Contains(w.claims, w.claimOf(p, e)) {
 		return e.result.admin

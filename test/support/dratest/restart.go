@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// restart restarts the observer alone, with its node, or on a node with the same hardware and
-// another name.
+// restart restarts the observer. In some cases, the observer's node also restarts, or it is
+// replaced by a node with the same hardware and another name.
 func (w *World) restart(t *rapid.T) {
 	w.Starts++
 	w.seen, w.labeled = map[*instance]time.Time{}, map[string]map[*instance]time.Time{}
@@ -21,8 +21,8 @@ func (w *World) restart(t *rapid.T) {
 	}
 }
 
-// boot restarts the node. All its pods are deleted, or all of them start again. The instances are
-// numbered again from 0, in another order.
+// boot restarts the observed node. Either all pods on the node are deleted, or all of them start
+// again. The instances are renumbered from 0 in a different order.
 func (w *World) boot(t *rapid.T) {
 	w.generation++
 	drained := rapid.Bool().Draw(t, "drained")
@@ -46,8 +46,8 @@ func (w *World) boot(t *rapid.T) {
 	w.settle()
 }
 
-// rejoin replaces the node with a node that has another name. The pods and the slices of the old node
-// are deleted or remain in the API.
+// rejoin replaces the observed node with a node that has another name. The pods and the
+// ResourceSlices of the old node may be deleted or may remain in the API server.
 func (w *World) rejoin(t *rapid.T) {
 	old := w.Node
 	w.names++

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// taintRule is a DeviceTaintRule. An empty field selects every value.
+// taintRule is a DeviceTaintRule. Empty fields match all values.
 type taintRule struct {
 	driver, pool, device string
 	taint                resourcev1.DeviceTaint
@@ -44,8 +44,8 @@ func tolerateAll() []resourcev1.DeviceToleration {
 	return []resourcev1.DeviceToleration{{Operator: resourcev1.DeviceTolerationOpExists}}
 }
 
-// changeTaints adds or removes a taint of a device or a DeviceTaintRule. After that, the eviction
-// controller deletes pods, or has not done so yet.
+// changeTaints adds or removes a device's taint or a DeviceTaintRule. Pods that must be evicted are
+// randomly deleted immediately or not yet.
 func (w *World) changeTaints(t *rapid.T, byRule bool) {
 	d := rapid.SampledFrom(w.devices).Draw(t, "tainted device")
 	switch {
@@ -77,8 +77,8 @@ func (w *World) changeTaints(t *rapid.T, byRule bool) {
 	}
 }
 
-// taintedFor reports whether a device has a taint with one of the effects that the claim does not
-// tolerate.
+// taintedFor reports whether a device has a taint that has one of the given effects and that the
+// claim does not tolerate.
 func (w *World) taintedFor(d *device, c *claim, effects ...resourcev1.DeviceTaintEffect) bool {
 	return slices.ContainsFunc(w.taintsOf(d), func(taint resourcev1.DeviceTaint) bool {
 		return slices.Contains(effects, taint.Effect) && !slices.ContainsFunc(c.tolerations, func(t resourcev1.DeviceToleration) bool {
@@ -88,7 +88,7 @@ func (w *World) taintedFor(d *device, c *claim, effects ...resourcev1.DeviceTain
 	})
 }
 
-// taintsOf returns the taints from the driver and from DeviceTaintRules.
+// taintsOf returns a device's taints from its driver and from DeviceTaintRules.
 func (w *World) taintsOf(d *device) []resourcev1.DeviceTaint {
 	taints := slices.Clone(d.taints)
 	for _, r := range w.rules {
@@ -99,7 +99,7 @@ func (w *World) taintsOf(d *device) []resourcev1.DeviceTaint {
 	return taints
 }
 
-// TaintRules returns the DeviceTaintRules of the cluster.
+// TaintRules returns the DeviceTaintRules in the API server.
 func (w *World) TaintRules() (out []*resourcev1.DeviceTaintRule) {
 	optional := func(s string) *string {
 		if s == "" {
@@ -119,7 +119,7 @@ func (w *World) TaintRules() (out []*resourcev1.DeviceTaintRule) {
 	return out
 }
 
-// effect returns the strongest effect of the device's taints, or "".
+// effect returns the strongest effect of the device's taints, or "" if no taint has an effect.
 func (w *World) effect(d *device) string {
 	for _, effect := range []resourcev1.DeviceTaintEffect{resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule} {
 		if slices.ContainsFunc(w.taintsOf(d), func(t resourcev1.DeviceTaint) bool { return t.Effect == effect }) {

@@ -13,30 +13,31 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The drivers of the vendors.
+// These are the names of the vendors' DRA drivers.
 const (
 	NVIDIA = "gpu.nvidia.com"
 	AMD    = "gpu.amd.com"
 	Intel  = "gpu.intel.com"
 )
 
-// Remembered is how long the attribution stores an instance that telemetry showed.
+// Remembered is how long gpu_k8s remembers an instance after the telemetry last showed the
+// instance.
 const Remembered = 2 * time.Minute
 
-// Options control which data the observer of a history can read.
+// Options control which data an observer of a history can read.
 type Options struct {
 	// Kubelet is true if the kubelet's list can be read. Claims is true if ResourceClaims can be
 	// read.
 	Kubelet, Claims bool
 	// Labels is true if the exporter labels each instance with its DRA device. MIGUUIDs is true if
-	// the exporter labels it with its UUID.
+	// the exporter labels each instance with its UUID.
 	Labels, MIGUUIDs bool
-	// OldKubelet makes the kubelet list ended pods, like versions before 1.34, and no shares, like
-	// versions before 1.35.
+	// If OldKubelet is true, the kubelet lists ended pods, as before Kubernetes 1.34, and does not
+	// list share IDs, as before Kubernetes 1.35.
 	OldKubelet bool
 }
 
-// groupOwner is the kind of the owner of a claim that is reserved for a PodGroup.
+// groupOwner is the kind of object that owns claims that are reserved for PodGroups.
 var groupOwner = schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: "v1beta1", Kind: "PodGroup"}
 
 func drawOptions(t *rapid.T) Options {
@@ -49,13 +50,14 @@ func drawOptions(t *rapid.T) Options {
 	}
 }
 
-// World is the state of a cluster. Change advances it.
+// World is the state of a cluster. The method Change advances the state.
 type World struct {
 	Options
-	// Node is the current name of the observed node. The node can restart, and can join again under
-	// another name. The other nodes of the cluster join and leave.
+	// Node is the current name of the observed node. The observed node can restart, and can rejoin
+	// the cluster under another name. All other nodes can join and leave.
 	Node string
-	// Starts is the number of times that the observer has restarted. A restart clears its memory.
+	// Starts is the number of times that the observer has restarted. A restart clears the
+	// observer's memory.
 	Starts int
 
 	boards  []*board // of the observed node
@@ -66,50 +68,52 @@ type World struct {
 	waiting []*claim // without an allocation
 
 	generation int64
-	parts      int // number of slices in which the node's pool is published
+	parts      int // number of ResourceSlices in which the observed node's pool is published
 	hidden     bool
 	others     int // number of other nodes that have joined so far
 	names      int // number of names that the observed node has had
 	serial     int
 	now        time.Time
-	// seen is when telemetry last showed an instance. labeled contains the same time by DRA device
-	// and instance.
+	// seen contains the time at which the telemetry last showed each instance. labeled contains the
+	// time at which the exporter last labeled an instance with a DRA device, by device and
+	// instance.
 	seen    map[*instance]time.Time
 	labeled map[string]map[*instance]time.Time
 }
 
-// boardKind is how a board is allocated.
+// boardKind defines how a board is allocated.
 type boardKind int
 
 const (
 	whole   boardKind = iota
-	shares            // several claims may each have a share
+	shares            // several claims can each have a share
 	static            // partitioned into instances before the allocation
-	dynamic           // allocated as a unit or in partitions that only exist while they are allocated
+	dynamic           // allocated as a whole or in partitions that exist only while they are allocated
 )
 
 type board struct {
 	kind  boardKind
 	uuid  string
 	index int
-	next  int // number of the next instance
+	next  int // next instance number
 }
 
-// device is an advertised device.
+// device is a device that a driver advertises.
 type device struct {
 	driver, pool, name string
-	kind               string // attribute "type"
+	kind               string // value of the attribute "type"
 	board              *board // nil for devices of other vendors or other nodes
-	uuid               string // of a static instance
+	uuid               string // UUID of a static instance
 	profile            string
-	taints             []resourcev1.DeviceTaint // as the driver publishes them
-	binds              bool                     // pods wait until the driver has attached it
-	left               bool                     // with its node, so that no slice lists it
-	renamed            bool                     // in slices, but not in claims that were allocated before
-	instance           *instance                // the instance in telemetry, or nil
+	taints             []resourcev1.DeviceTaint // published by the driver
+	binds              bool                     // pods wait until the driver has attached the device
+	left               bool                     // the node has left, so no ResourceSlice lists the device
+	renamed            bool                     // the name has changed in ResourceSlices, but not in existing allocations
+	instance           *instance                // the instance in the telemetry, or nil
 }
 
-// instance is an instance on a board from its creation to its deletion.
+// instance is a MIG instance on a board. An instance that is created again later is a different
+// instance.
 type instance struct {
 	id     string // hw.id
 	number int
@@ -119,20 +123,20 @@ type instance struct {
 type claim struct {
 	namespace, name, uid string
 	results              []result
-	pods                 []*pod // for which it is reserved
-	group                bool   // reserved for a PodGroup of these pods
-	extended             bool   // created by the scheduler for an extended resource
+	pods                 []*pod // pods that the claim is reserved for
+	group                bool   // whether the claim is reserved for a PodGroup of these pods
+	extended             bool   // whether the scheduler created the claim for an extended resource
 	template             bool
 	tolerations          []resourcev1.DeviceToleration
-	wants                int  // requested devices of a claim without an allocation
-	gone                 bool // also reserved for a pod that no longer exists
+	wants                int  // number of requested devices, for claims without an allocation
+	gone                 bool // whether the claim is also reserved for a pod that no longer exists
 }
 
 type result struct {
 	device         *device
 	request, share string
 	admin          bool
-	reported       *[]metav1.Condition // by the driver, at most one of each type
+	reported       *[]metav1.Condition // conditions from the driver, at most one of each type
 }
 
 type pod struct {
@@ -142,9 +146,9 @@ type pod struct {
 	containers           []container
 	claims               []*claim
 	ended, preparing     bool
-	unbound              bool // it waits for the binding conditions of its devices
-	stranger             bool // it names the claim of a PodGroup to which it does not belong
-	monitors             bool // its name is that of a monitoring agent
+	unbound              bool // the pod is waiting for binding conditions of its devices
+	stranger             bool // the pod references a claim that is not reserved for the pod
+	monitors             bool // the pod has the name of a monitoring agent
 }
 
 type container struct {
@@ -155,12 +159,12 @@ type container struct {
 
 type use struct {
 	claim   *claim
-	request string // empty for all requests
+	request string // empty if the container uses all requests
 }
 
 var slicesOf = map[string]float64{"1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 3, "4g.40gb": 4, "7g.80gb": 7}
 
-// New draws a node with its devices.
+// New draws the initial state of a cluster with an observed node and another node.
 func New(t *rapid.T, now time.Time) *World {
 	w := &World{
 		Options: drawOptions(t), Node: "n1", names: 1, generation: 1, parts: rapid.IntRange(1, 2).Draw(t, "slices"), now: now,
@@ -178,7 +182,7 @@ func New(t *rapid.T, now time.Time) *World {
 	return w
 }
 
-// join adds another node with one device, which has the same name on each node.
+// join adds another node with one device. The device has the same name on all of these nodes.
 func (w *World) join() {
 	w.others++
 	w.devices = append(w.devices, &device{driver: NVIDIA, pool: fmt.Sprint("other-", w.others), name: "gpu-0", kind: "gpu"})
@@ -214,13 +218,13 @@ func (w *World) addBoard(t *rapid.T, index int) {
 	}
 }
 
-// appear creates the instance of a device.
+// appear creates a new instance for a device.
 func (w *World) appear(d *device) {
 	d.instance = &instance{id: fmt.Sprintf("%s/gi%d", d.board.uuid, d.board.next), number: d.board.next, device: d}
 	d.board.next++
 }
 
-// takes returns the number of claims that have the device or a share of it.
+// takes returns the number of claims to which the device or a share of the device is allocated.
 func (w *World) takes(d *device) (n int) {
 	for _, c := range w.claims {
 		for _, r := range c.results {
@@ -232,7 +236,7 @@ func (w *World) takes(d *device) (n int) {
 	return n
 }
 
-// free reports whether the scheduler could allocate the device to a claim.
+// free reports whether the scheduler could allocate the device to the given claim.
 func (w *World) free(d *device, c *claim) bool {
 	switch {
 	case d.renamed, d.left, w.taintedFor(d, c, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute):
@@ -242,7 +246,7 @@ func (w *World) free(d *device, c *claim) bool {
 	case d.board == nil || d.board.kind != dynamic:
 		return w.takes(d) == 0
 	}
-	// The board and its partitions share the board's counters.
+	// The board and its partitions consume the same shared counters.
 	left := 7.0
 	for _, o := range w.devices {
 		if o.board == d.board && w.takes(o) > 0 {
@@ -259,7 +263,7 @@ func (d *device) slices() float64 {
 	return slicesOf[d.profile]
 }
 
-// settle creates and deletes the instances of dynamic boards to match their allocations.
+// settle creates and deletes instances on dynamic boards to match the current allocations.
 func (w *World) settle() {
 	for _, d := range w.devices {
 		if d.pool != w.Node || d.board == nil || d.board.kind != dynamic || d.kind != "mig" {
@@ -287,7 +291,7 @@ func (w *World) remove(c *claim) {
 	w.claims = slices.DeleteFunc(w.claims, func(o *claim) bool { return o == c })
 }
 
-// String describes the world in the report of a failure.
+// String returns a description of the world for failure messages.
 func (w *World) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%+v node=%s hidden=%t rules=%+v\n", w.Options, w.Node, w.hidden, w.rules)

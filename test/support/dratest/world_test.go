@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The histories test only situations that occur in them.
+// Random histories can test only situations that occur in them, so this test checks that every
+// situation occurs.
 func TestHistoriesHaveEverySituation(test *testing.T) {
 	found := map[string]int{}
 	history := func(t *rapid.T) {

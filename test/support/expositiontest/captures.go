@@ -11,9 +11,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// Recordings returns the paths of recorded exporter responses. The simulator's are part of the
-// repository. If the directory shared/captures exists next to the checkout, they include responses
-// of real exporters from every vendor.
+// Recordings returns the paths of recorded exporter responses. Responses of the simulator are part
+// of the repository. Responses of real exporters from all vendors are included if the directory
+// shared/captures exists next to the checkout.
 func Recordings(t testing.TB) []string {
 	t.Helper()
 	root := moduleRoot(t)
@@ -26,7 +26,7 @@ func Recordings(t testing.TB) []string {
 	return append(simulated, recorded...)
 }
 
-// DCGMRecordings returns the [Recordings] that contain a metric of dcgm-exporter.
+// DCGMRecordings returns the paths of those [Recordings] that contain a dcgm-exporter metric.
 func DCGMRecordings(t testing.TB) []string {
 	t.Helper()
 	var paths []string

@@ -1,3 +1,3 @@
-// Package expositiontest generates exposition bodies for tests and benchmarks of the dcgm receiver
-// and its parser.
+// Package expositiontest generates response bodies in the exposition format for tests and
+// benchmarks of the dcgm receiver and its parser.
 package expositiontest

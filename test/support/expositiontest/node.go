@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// field is one metric of a generated body.
+// field is one metric in a generated body.
 type field struct {
 	name, kind, help string
 	value            func(row int) string
@@ -17,8 +17,8 @@ func integer(base, step int) func(int) string {
 
 func ratio(row int) string { return fmt.Sprintf("%f", float64(row%61)/61) }
 
-// fields are the 29 metrics of a MIG instance, in the exporter's order, if the counters file
-// enables every saturation signal.
+// fields lists the 29 metrics that dcgm-exporter exposes for a MIG instance if its counters file
+// enables every saturation signal. The metrics are in the exporter's order.
 var fields = []field{
 	{"DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz).", integer(1410, 0)},
 	{"DCGM_FI_DEV_MEM_CLOCK", "gauge", "Memory clock frequency (in MHz).", integer(1593, 0)},
@@ -51,12 +51,12 @@ var fields = []field{
 	{"DCGM_FI_PROF_PCIE_RX_BYTES", "gauge", "The rate of data received over the PCIe bus in bytes per second.", integer(987654321, 65539)},
 }
 
-// FieldCount is the number of samples per instance in a Node body.
+// FieldCount is the number of samples per instance in a body that Node returns.
 var FieldCount = len(fields)
 
-// Node returns dcgm-exporter 4.5's metrics on a node. Each of the gpus is split into the given
-// number of MIG instances, all held by pods with a few pod labels. Node(8, 7) is the benchmarks'
-// reference load: 1,624 samples in about 550 kB.
+// Node returns the response of dcgm-exporter 4.5 on a node with the given number of GPUs. Each GPU
+// is partitioned into the given number of MIG instances, and each instance is held by a pod.
+// Node(8, 7) is the reference load of the benchmarks, which has 1,624 samples in about 550 kB.
 func Node(gpus, instances int) []byte {
 	var b []byte
 	for i, f := range fields {

@@ -1,5 +1,5 @@
-// Package goldentest compares a component's output with golden files next to its input. The flag
-// -update rewrites the outputs.
+// Package goldentest compares a component's output with golden files that are stored next to the
+// input files. The flag -update rewrites the golden files.
 package goldentest
 
 import (
@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected outputs")
 
-// Dirs returns the directories in testdata/golden. Their names are sentences.
+// Dirs returns the paths of the directories in testdata/golden, each of which is a test case.
 func Dirs(t *testing.T) []string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join("testdata", "golden", "*"))
@@ -23,7 +23,7 @@ func Dirs(t *testing.T) []string {
 	return dirs
 }
 
-// Compare compares got with the directory's output.txt.
+// Compare asserts that got equals the content of output.txt in the given directory.
 func Compare(t *testing.T, dir, got string) {
 	t.Helper()
 	file := filepath.Join(dir, "output.txt")

@@ -19,13 +19,14 @@ import (
 // pointForm matches <time> {<resource>} <metric> {<attributes>} = <value>.
 var pointForm = regexp.MustCompile(`^(\S+) \{(.*?)\} (\S+) \{(.*?)\} = (\S+)$`)
 
-// Points parses points, one per line, and returns them in their order or backwards:
+// Points parses points, one per line, and returns them in the given order or in reverse order. A
+// line has the following form:
 //
 //	10s {k8s.node.name=n1} hw.gpu.memory.usage {hw.id=GPU-1} = 8Gi
 //
-// Points with equal Resources share one Resource. Empty lines and lines that start with # are
-// ignored. Values may have the units Gi and Mi; "stale" is a point without a value. A metric that
-// is not in the signal table becomes a gauge.
+// Points with the same Resource attributes share one Resource. Empty lines and lines that start
+// with # are ignored. Values can have the suffix Gi or Mi. The value "stale" results in a point
+// without a recorded value. Metrics that are not in the signal table become gauges.
 func Points(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	var lines []string
@@ -58,7 +59,7 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 	t.Helper()
 	s, ok := signal.Lookup(name)
 	if !ok {
-		s = &signal.Metric{Name: name} // another exporter's metric
+		s = &signal.Metric{Name: name} // a metric from another exporter
 	}
 	dp := points.Begin(m, s).AppendEmpty()
 	since, err := time.ParseDuration(at)
@@ -84,7 +85,8 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 	}
 }
 
-// PutAll parses attributes in the form of [Points]: "key=value, key=value".
+// PutAll adds attributes to m. The text has the same form as in [Points], which is "key=value,
+// key=value".
 func PutAll(t require.TestingT, m pcommon.Map, text string) {
 	for part := range strings.SplitSeq(text, ", ") {
 		if k, v, ok := strings.Cut(part, "="); ok {
@@ -95,7 +97,8 @@ func PutAll(t require.TestingT, m pcommon.Map, text string) {
 	}
 }
 
-// Contract asserts that every metric of the output contract has the correct data type and unit.
+// Contract asserts that all metrics in md that are part of the output contract have the correct
+// data type and unit.
 func Contract(t testing.TB, md pmetric.Metrics) {
 	t.Helper()
 	for p := range points.All(md) {

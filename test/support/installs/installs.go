@@ -1,5 +1,5 @@
 // Package installs lists common ways to install GPU exporters in clusters and on machines, with the
-// labels, ports, and taints in their own manifests.
+// labels, ports, and taints from the exporters' own manifests.
 package installs
 
 import (
@@ -12,34 +12,36 @@ import (
 // Install is one way to install an exporter.
 type Install struct {
 	Name string
-	// Pod is the exporter's pod, or nil if it runs outside Kubernetes.
+	// Pod is the exporter's pod, or nil if the exporter runs outside Kubernetes.
 	Pod *Pod
-	// URL is the scraped URL. %s is replaced by the pod's address.
+	// URL is the URL to scrape. %s is replaced by the pod's IP address.
 	URL string
-	// NodeLabels and Taint are set on GPU nodes.
+	// NodeLabels and Taint are the labels and the taint of GPU nodes.
 	NodeLabels map[string]string
 	Taint      *corev1.Taint
-	// Monitors are containers that can access devices but hold none.
+	// Monitors lists containers that can access devices but do not hold them.
 	Monitors []catalogue.Holder
-	// Settings contains the required settings, or "" if the defaults find the exporter.
+	// Settings contains the settings that are required to find the exporter, or "" if the defaults
+	// are sufficient.
 	Settings string
-	// Source is where the facts are documented. Unread lists facts that could not be checked.
+	// Source names the source of these facts. Unread lists facts that could not be verified.
 	Source, Unread string
 }
 
-// Pod is the pod of an exporter.
+// Pod describes an exporter's pod.
 type Pod struct {
 	Namespace, Name string
 	Labels          map[string]string
 	Container       string
-	// PortName and Port belong to the container. Port is 0 if it has none.
+	// PortName and Port are the name and number of the container's port. Port is 0 if the container
+	// declares no port.
 	PortName string
 	Port     int32
 	// HostNetwork is true if the pod uses the host's network.
 	HostNetwork bool
 }
 
-// Object returns the pod, running on a node with the given address.
+// Object returns the pod object. The pod is running on the given node and has the given IP address.
 func (p *Pod) Object(node, ip string) *corev1.Pod {
 	c := corev1.Container{Name: p.Container}
 	if p.Port != 0 {
@@ -69,7 +71,7 @@ const (
 	dcgmURL     = "http://%s:9400/metrics"
 )
 
-// All lists the installs.
+// All lists all known ways to install an exporter.
 var All = []Install{
 	{
 		Name: "NVIDIA GPU operator, ClusterPolicy, embedded DCGM",

@@ -1,5 +1,5 @@
-// Package kubelettest provides a kubelet for tests. It serves the real PodResources API over gRPC
-// and a Unix socket, with responses that a test sets.
+// Package kubelettest provides a fake kubelet for tests. The fake serves the PodResources API over
+// gRPC on a Unix socket and returns responses that the test sets.
 package kubelettest
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Kubelet serves the PodResources API on a socket. All methods without a test argument are safe for
-// concurrent use.
+// Kubelet serves the PodResources API on a Unix socket. All methods without a parameter of type
+// testing.TB are safe for concurrent use.
 type Kubelet struct {
 	podresourcesv1.UnimplementedPodResourcesListerServer
 
@@ -33,15 +33,15 @@ type Kubelet struct {
 	mu       sync.Mutex
 	response *podresourcesv1.ListPodResourcesResponse
 	err      error
-	hold     chan struct{} // closed when responses may be sent; nil means immediately
+	hold     chan struct{} // closed when responses may be sent; nil if they are sent immediately
 	lists    int
 	listed   chan struct{} // closed by the next List call
 }
 
-// Start starts a kubelet without devices. It stops at the end of the test.
+// Start starts a kubelet that lists no devices and runs until the end of the test.
 func Start(t testing.TB) *Kubelet {
 	t.Helper()
-	// The path of t.TempDir may be too long for a socket.
+	// Do not use t.TempDir, whose path may be too long for a socket.
 	dir, err := os.MkdirTemp("", "kubelet") //nolint:usetesting // See above.
 	require.NoError(t, err)
 	k := &Kubelet{
@@ -61,7 +61,8 @@ func Start(t testing.TB) *Kubelet {
 // Socket returns the path of the socket.
 func (k *Kubelet) Socket() string { return k.socket }
 
-// Listen creates the socket and serves it again after a call to Stop.
+// Listen creates the socket and serves the API. A test calls Listen after Stop to serve the API
+// again.
 func (k *Kubelet) Listen(t testing.TB) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", k.socket)
@@ -71,8 +72,8 @@ func (k *Kubelet) Listen(t testing.TB) {
 	go func(server *grpc.Server) { k.served <- server.Serve(listener) }(k.server)
 }
 
-// Stop stops the server and deletes the socket, as a kubelet does when it stops. It may be called
-// again.
+// Stop stops the server and deletes the socket, as a kubelet does when it stops. Stop may be called
+// more than once.
 func (k *Kubelet) Stop(t testing.TB) {
 	t.Helper()
 	if k.server == nil {
@@ -86,27 +87,27 @@ func (k *Kubelet) Stop(t testing.TB) {
 	}
 }
 
-// Set sets the reported devices and undoes Fail.
+// Set sets the listed containers and cancels the effect of Fail.
 func (k *Kubelet) Set(resources ...kube.ContainerResources) {
 	k.SetResponse(Response(resources...))
 }
 
-// SetResponse sets the response and undoes Fail.
+// SetResponse sets the response and cancels the effect of Fail.
 func (k *Kubelet) SetResponse(response *podresourcesv1.ListPodResourcesResponse) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.response, k.err = response, nil
 }
 
-// Fail makes the kubelet return an error with the given code, such as [codes.ResourceExhausted],
-// the code of its rate limit.
+// Fail makes the kubelet return an error with the given code. For example, a kubelet returns
+// [codes.ResourceExhausted] if its rate limit is exceeded.
 func (k *Kubelet) Fail(code codes.Code, message string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.err = status.Error(code, message)
 }
 
-// Hold delays responses until Release is called or the client gives up.
+// Hold delays all responses until Release is called or the client cancels the request.
 func (k *Kubelet) Hold() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +116,7 @@ func (k *Kubelet) Hold() {
 	}
 }
 
-// Release sends delayed responses and ends the delay.
+// Release sends all delayed responses and stops delaying responses.
 func (k *Kubelet) Release() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,8 +126,8 @@ func (k *Kubelet) Release() {
 	}
 }
 
-// AwaitLists waits for n further List calls. After two calls, a client that sends one request at a
-// time has processed the response to the first one.
+// AwaitLists waits for n more List calls. If a client sends only one request at a time, it has
+// processed the response to the first call when it makes the second one.
 func (k *Kubelet) AwaitLists(t testing.TB, n int) {
 	t.Helper()
 	k.mu.Lock()
@@ -168,7 +169,7 @@ func (k *Kubelet) List(
 	return response, err
 }
 
-// Response returns the response that lists these containers. Containers of the same pod must be
+// Response returns a response that lists the given containers. Containers of the same pod must be
 // adjacent.
 func Response(resources ...kube.ContainerResources) *podresourcesv1.ListPodResourcesResponse {
 	response := &podresourcesv1.ListPodResourcesResponse{}

@@ -1,5 +1,5 @@
-// Package kubetest provides a fake API server for tests of components that use a cache. Tests of
-// the API server's own behavior use a real one.
+// Package kubetest provides a fake API server for tests of components that use a cache. Tests that
+// depend on the API server's behavior use a real API server instead.
 package kubetest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// NewClient returns a fake client that contains the objects and serves resource.k8s.io/v1. It
-// ignores field selectors.
+// NewClient returns a fake client that contains the given objects and serves resource.k8s.io/v1.
+// The fake client ignores field selectors.
 func NewClient(objects ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(objects...)
 	served := &metav1.APIResourceList{GroupVersion: resourcev1.SchemeGroupVersion.String()}

@@ -10,8 +10,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// VersionLeases makes the fake client reject conflicting updates to Leases, as an API server does.
-// An update must have the Lease's current resource version.
+// VersionLeases makes the fake client reject conflicting updates of Leases, as an API server does.
+// An update is rejected unless it contains the Lease's current resource version.
 func VersionLeases(client *fake.Clientset) {
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	tracker := client.Tracker()

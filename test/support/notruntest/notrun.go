@@ -1,5 +1,6 @@
-// Package notruntest lists the tests that did not run. go test hides the output of a passing
-// package, so a skipped test would go unnoticed. make prints the list at the end.
+// Package notruntest records which tests did not run. Without that record, a skipped test would go
+// unnoticed, because go test hides the output of packages that pass. At the end, make prints the
+// recorded list.
 package notruntest
 
 import (
@@ -8,17 +9,18 @@ import (
 	"testing"
 )
 
-// listEnv is the environment variable for the file that make prints after the tests.
+// listEnv is the name of the environment variable for the path of the file that make prints after
+// the tests.
 const listEnv = "OTELCOL_GPU_NOT_RUN"
 
-// Skip skips the test and reports the reason.
+// Skip records the reason and skips the test.
 func Skip(t testing.TB, reason string) {
 	t.Helper()
 	Report(t, reason)
 	t.Skip("NOT TESTED: " + reason)
 }
 
-// Report reports which part of a test does not run, and why.
+// Report records which part of a test does not run, and why.
 func Report(t testing.TB, reason string) {
 	t.Helper()
 	t.Log("NOT TESTED: " + reason)

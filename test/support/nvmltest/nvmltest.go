@@ -1,5 +1,5 @@
-// Package nvmltest builds a libnvidia-ml.so.1 for tests that returns scripted results.
-// testdata/nvml.c describes the script.
+// Package nvmltest builds a stub of libnvidia-ml.so.1 for tests. The stub returns scripted results.
+// The format of the script is described in testdata/nvml.c.
 package nvmltest
 
 import (
@@ -18,13 +18,13 @@ import (
 //go:embed testdata
 var sources embed.FS
 
-// built maps compiler flags to compiled libraries.
+// built contains the compiled libraries, by compiler flags.
 var built = struct {
 	sync.Mutex
 	libraries map[string][]byte
 }{libraries: map[string][]byte{}}
 
-// Stub is a stub library in its own directory.
+// Stub is a stub library in a separate directory.
 type Stub struct {
 	// Path is the path of the library.
 	Path string
@@ -32,8 +32,8 @@ type Stub struct {
 	Dir string
 }
 
-// Build builds a stub library with an empty script. Flags are passed to the compiler: -DOLD,
-// -DR535.
+// Build builds a stub library with an empty script. flags are passed to the compiler and can
+// include -DOLD and -DR535.
 func Build(tb testing.TB, flags ...string) *Stub {
 	tb.Helper()
 	built.Lock()
@@ -51,8 +51,8 @@ func Build(tb testing.TB, flags ...string) *Stub {
 	return s
 }
 
-// Script sets the library's results, starting with its next initialization. The file is replaced
-// atomically.
+// Script sets the results that the library returns after its next initialization. The script file
+// is replaced atomically.
 func (s *Stub) Script(tb testing.TB, script string) {
 	tb.Helper()
 	next := filepath.Join(s.Dir, "script.next")
@@ -60,20 +60,20 @@ func (s *Stub) Script(tb testing.TB, script string) {
 	require.NoError(tb, os.Rename(next, filepath.Join(s.Dir, "script")))
 }
 
-// Record starts a new recording of the calls.
+// Record starts a new recording of function calls.
 func (s *Stub) Record(tb testing.TB) {
 	tb.Helper()
 	write(tb, filepath.Join(s.Dir, "calls"), nil)
 }
 
-// Calls returns the names of the functions that were called since Record.
+// Calls returns the names of the functions that have been called since the last call to Record.
 func (s *Stub) Calls(tb testing.TB) []string {
 	tb.Helper()
 	return strings.Fields(string(read(tb, filepath.Join(s.Dir, "calls"))))
 }
 
-// Layout returns the sizes ("struct") and offsets ("struct.field") of NVML's structures in the C
-// compiler's layout.
+// Layout returns the sizes of NVML's structs and the offsets of their fields, as laid out by the C
+// compiler. Sizes are labeled "struct", and offsets are labeled "struct.field".
 func Layout(tb testing.TB) string {
 	tb.Helper()
 	program := compile(tb, "layout.c")
@@ -82,7 +82,7 @@ func Layout(tb testing.TB) string {
 	return string(out)
 }
 
-// compile compiles one of the sources and returns the path of the result.
+// compile compiles one of the C sources and returns the path of the output file.
 func compile(tb testing.TB, source string, flags ...string) string {
 	tb.Helper()
 	dir := tb.TempDir()

@@ -17,11 +17,12 @@ func ofDevice(key string, _ pcommon.Value) bool {
 		key == signal.SharingStrategy || key == signal.DeviceClassName
 }
 
-// DevicesOnResources returns the points of a batch with each device's attributes moved from the
-// points to their Resources.
+// DevicesOnResources returns a copy of a batch in which the attributes of devices have been moved
+// from the points to their Resources.
 func DevicesOnResources(md pmetric.Metrics) pmetric.Metrics { return moved(md, true) }
 
-// DevicesOnPoints undoes DevicesOnResources.
+// DevicesOnPoints returns a copy of a batch in which the attributes of devices have been moved from
+// Resources to points. It reverses DevicesOnResources.
 func DevicesOnPoints(md pmetric.Metrics) pmetric.Metrics { return moved(md, false) }
 
 func moved(md pmetric.Metrics, toResources bool) pmetric.Metrics {

@@ -1,5 +1,5 @@
-// Package pdatatest lets tests process the same samples as metrics and as frames from the previous
-// stage.
+// Package pdatatest lets tests process the same samples in two forms, as metrics and as frames from
+// the previous stage.
 package pdatatest
 
 import (
@@ -19,16 +19,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Process processes an arrival, as processors do.
+// Process is a function that processes an arrival, as processors do.
 type Process func(context.Context, *pdatagpu.Arrival) ([]*gpudata.Frame, error)
 
-// Frames returns the frames in a batch. It returns false if frames cannot represent everything in
-// the batch.
+// Frames converts a batch to frames. It returns false if frames cannot represent the entire batch.
 func Frames(md pmetric.Metrics) ([]*gpudata.Frame, bool) {
 	for _, attributed := range []bool{false, true} {
 		frames := pdatagpu.Read(md, func(*signal.Metric) bool { return true }).Frames
 		for _, f := range frames {
-			if attributed { // then the number of holders is also written
+			if attributed { // metrics written from these frames include the number of holders
 				f.Share(&gpudata.Attribution{})
 			}
 			for _, d := range f.Devices {
@@ -50,7 +49,8 @@ func Metrics(frames []*gpudata.Frame) pmetric.Metrics {
 	return md
 }
 
-// Lines returns everything about the points of a batch except their scopes, sorted.
+// Lines returns one line of text for each point in a batch, sorted. The text includes everything
+// except the scope.
 func Lines(md pmetric.Metrics) (lines []string) {
 	for p := range points.All(md) {
 		lines = append(lines, fmt.Sprint(p.Timestamp(), " ", p.StartTimestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -60,8 +60,8 @@ func Lines(md pmetric.Metrics) (lines []string) {
 	return lines
 }
 
-// AsFrames processes a batch's frames and asserts that the result equals want, which is the result
-// for the batch as metrics. It reports whether frames can represent the batch.
+// AsFrames processes a batch as frames and asserts that the result equals want, which is the result
+// of processing the batch as metrics. AsFrames returns true if frames can represent the batch.
 func AsFrames(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 	t.Helper()
 	frames, ok := Frames(md)
@@ -77,8 +77,8 @@ func AsFrames(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 	return ok
 }
 
-// Allocations returns the number of allocations per batch of frames, after one batch as a warm-up.
-// at returns the batches, starting with number 0.
+// Allocations returns the average number of allocations for processing a batch of frames, after a
+// warm-up batch. The function at returns the batch with the given number, which starts at 0.
 func Allocations(t *testing.T, process Process, at func(int) pmetric.Metrics) float64 {
 	t.Helper()
 	const runs = 10

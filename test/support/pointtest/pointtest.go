@@ -1,4 +1,4 @@
-// Package pointtest formats points as text for comparisons.
+// Package pointtest formats parts of data points as text for comparisons.
 package pointtest
 
 import (
@@ -8,7 +8,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// Text formats attributes as {key=value, key=value}, sorted. It omits the keys in without.
+// Text formats attributes as {key=value, key=value}, sorted by key. It omits the keys that are
+// listed in without.
 func Text(attributes pcommon.Map, without ...string) string {
 	var parts []string
 	for k, v := range attributes.All() {

@@ -27,8 +27,8 @@ type Backend struct {
 	records  []plog.Logs
 }
 
-// StartBackend starts a backend, which stops at the end of the test. Every request is also passed
-// to next, which writes the backend's response. A nil next accepts everything.
+// StartBackend starts a backend that runs until the end of the test. Every request is also passed
+// to next, which writes the response. If next is nil, the backend accepts all requests.
 func StartBackend(t testing.TB, next http.Handler) *Backend {
 	t.Helper()
 	b := &Backend{}
@@ -56,7 +56,7 @@ func StartBackend(t testing.TB, next http.Handler) *Backend {
 	return b
 }
 
-// keep stores the content of a request.
+// keep stores the metrics or logs in a request body.
 func (b *Backend) keep(body []byte, logs bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,8 @@ func (b *Backend) All() pmetric.Metrics {
 	return all
 }
 
-// Until waits until enough returns true for the metrics received from a process.
+// Until waits until enough returns true for the metrics received so far. It fails if the given
+// process exits first.
 func (b *Backend) Until(t testing.TB, from *Process, what string, enough func(pmetric.Metrics) bool) {
 	t.Helper()
 	Until(t, what, func() bool { return enough(b.All()) }, from)

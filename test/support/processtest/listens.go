@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Listens returns the TCP addresses on which a process accepts connections, as the kernel
-// lists them.
+// Listens returns the TCP addresses that a process listens on, according to the kernel.
 func Listens(t testing.TB, pid int) []netip.AddrPort {
 	t.Helper()
 	connections, err := net.ConnectionsPidWithContext(t.Context(), "tcp", int32(pid))

@@ -12,13 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextPort is the last port that was tried. It is below the range from which the kernel assigns
-// ports, so that no other process gets a port while its owner is stopped.
+// nextPort is the port that was tried last. Its value is below the range from which the kernel
+// assigns ephemeral ports, so that no other process gets a port while the test's process that uses
+// the port is stopped.
 var nextPort atomic.Uint32
 
 func init() { nextPort.Store(20_000 + rand.Uint32N(8_000)) }
 
-// FreeAddress returns an unused loopback address. It never returns an address twice.
+// FreeAddress returns an unused loopback address with a port. It never returns the same address
+// twice.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {
@@ -38,10 +40,10 @@ func Port(t testing.TB, address string) string {
 	return port
 }
 
-// client keeps no idle connections and therefore leaves no goroutines behind.
+// client does not keep idle connections, so it leaves no goroutines behind.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Patience}
 
-// Get returns the body of a page, or "" if the server does not respond.
+// Get returns the response body from a URL, or "" if the server does not respond.
 func Get(t testing.TB, url string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -1,6 +1,6 @@
-// Package processtest runs our built commands and other programs as processes for tests. A test is
-// skipped if its program is missing. Processes stop at the end of the test, and their output is
-// shown if the test fails.
+// Package processtest runs this project's built commands and other programs as processes for tests.
+// If a program is not available, the test is skipped. Processes are killed at the end of the test.
+// If the test fails, their output is logged.
 package processtest
 
 import (
@@ -21,16 +21,17 @@ import (
 )
 
 const (
-	// Patience is how long a step may take on a busy machine.
+	// Patience is the maximum time that a step may take on a busy machine.
 	Patience = 60 * time.Second
-	// Ready is what a collector logs when all components have started.
+	// Ready is the text that a collector logs after all components have started.
 	Ready = "Everything is ready"
 
-	// shown is how many bytes of the output are shown for a failed test.
+	// shown is the maximum number of bytes of output that are logged for a failed test.
 	shown = 4 << 10
 )
 
-// Binary returns the path of one of our built commands, or skips the test.
+// Binary returns the path of one of this project's built commands. If the commands are not
+// available, it skips the test.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Tool(t, "OTELCOL_GPU_BIN"), name)
@@ -38,7 +39,7 @@ func Binary(t testing.TB, name string) string {
 	return path
 }
 
-// Tool returns the path in an environment variable, or skips the test.
+// Tool returns the path in an environment variable. If the variable is not set, it skips the test.
 func Tool(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -48,8 +49,8 @@ func Tool(t testing.TB, variable string) string {
 	return path
 }
 
-// Environment returns the minimum of the caller's environment that our commands need, plus the
-// given variables.
+// Environment returns the environment variables for a command. These are the few variables of this
+// process that commands need, and the given variables.
 func Environment(set map[string]string) []string {
 	var env []string
 	for _, key := range []string{"PATH", "HOME", "TMPDIR"} {
@@ -66,19 +67,19 @@ type Process struct {
 	Cmd *exec.Cmd
 	// Output contains standard output and standard error.
 	Output *Buffer
-	// Ended is closed when the process has ended and Err is set.
+	// Ended is closed after the process has exited and Err has been set.
 	Ended <-chan struct{}
 	Err   error
 }
 
-// Start starts a command. At the end of the test, the process is killed if it is still running.
-// Standard output and standard error are written to Output unless the command sets them.
+// Start starts a command. If the process is still running at the end of the test, it is killed.
+// Standard output and standard error are written to Output unless cmd already sets them.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	return StartBy(t, cmd, cmd.Start)
 }
 
-// StartBy is [Start] with a custom function that starts the command.
+// StartBy is like [Start], but it calls the function start to start the command.
 func StartBy(t testing.TB, cmd *exec.Cmd, start func() error) *Process {
 	t.Helper()
 	ended := make(chan struct{})
@@ -104,7 +105,8 @@ func StartBy(t testing.TB, cmd *exec.Cmd, start func() error) *Process {
 	return p
 }
 
-// Stop stops the process as an orchestrator does. It must exit with status 0 and without a panic.
+// Stop stops the process with SIGTERM, as an orchestrator does. The process must exit with status 0
+// and must not panic.
 func (p *Process) Stop(t testing.TB) {
 	t.Helper()
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
@@ -117,13 +119,13 @@ func (p *Process) Stop(t testing.TB) {
 	assert.NotContains(t, p.Output.String(), "panic")
 }
 
-// Kill kills the process and waits until it has ended.
+// Kill kills the process and waits until it has exited.
 func (p *Process) Kill() {
-	_ = p.Cmd.Process.Kill() // fails if it has already ended
+	_ = p.Cmd.Process.Kill() // fails if the process has already exited
 	<-p.Ended
 }
 
-// Status returns the process's /proc/<pid>/status. Sizes are in bytes.
+// Status returns the contents of the process's /proc/<pid>/status. Sizes are in bytes.
 func (p *Process) Status(t testing.TB) procfs.ProcStatus {
 	t.Helper()
 	proc, err := procfs.NewProc(p.Cmd.Process.Pid)
@@ -134,8 +136,8 @@ func (p *Process) Status(t testing.TB) procfs.ProcStatus {
 	return status
 }
 
-// Until polls until done returns true. done may depend on other processes. Until fails after
-// Patience, or if one of the processes in living ends.
+// Until calls done repeatedly until done returns true. The test fails if that takes longer than
+// Patience, or if one of the processes in living exits first.
 func Until(t testing.TB, what string, done func() bool, living ...*Process) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -157,7 +159,7 @@ func Until(t testing.TB, what string, done func() bool, living ...*Process) {
 	}
 }
 
-// Buffer stores what is written to it. It is safe for concurrent use.
+// Buffer stores everything that is written to it. It is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

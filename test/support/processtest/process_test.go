@@ -35,7 +35,7 @@ func TestAProcessIsWaitedForReadAndStopped(t *testing.T) {
 	}
 	p.Stop(t)
 	assert.Equal(t, "ready\nleaving\n", p.Output.String())
-	p.Kill() // no effect on an ended process
+	p.Kill() // has no effect if the process has exited
 	require.NoError(t, p.Err)
 }
 
@@ -45,7 +45,7 @@ func TestAKilledProcessHasEndedWithItsError(t *testing.T) {
 	require.EqualError(t, p.Err, "signal: killed")
 }
 
-// failing is a testing.TB that records a failure and its messages.
+// failing is a testing.TB that records a failure and the failure messages.
 type failing struct {
 	testing.TB
 	said string
@@ -55,7 +55,7 @@ func (f *failing) Helper()                        {}
 func (f *failing) Errorf(format string, v ...any) { f.said += fmt.Sprintf(format, v...) }
 func (f *failing) FailNow()                       { runtime.Goexit() }
 
-// fails runs a part of a test that must fail and returns its failure message.
+// fails runs a function that must fail the test, and returns the failure message.
 func fails(t *testing.T, part func(testing.TB)) string {
 	t.Helper()
 	f := &failing{TB: t}

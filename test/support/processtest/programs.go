@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// StartSimulator starts a simulated exporter at an address and returns when it responds at
-// /metrics. The default is a mixed node with eight GPUs. flags are appended.
+// StartSimulator starts a simulated exporter that listens on the given address, and returns after
+// the exporter has responded to a request for /metrics. By default, the exporter simulates a mixed
+// node with eight GPUs. flags are appended to the command line.
 func StartSimulator(t testing.TB, address string, flags ...string) *Process {
 	t.Helper()
 	args := append([]string{"--listen", address, "--scenario", "mixed", "--gpus", "8"}, flags...)
@@ -21,14 +22,15 @@ func StartSimulator(t testing.TB, address string, flags ...string) *Process {
 	return p
 }
 
-// Prometheus is a running Prometheus.
+// Prometheus is a running Prometheus server.
 type Prometheus struct {
 	*Process
 	URL string
 }
 
-// StartPrometheus starts a Prometheus with the given configuration, or skips the test. The
-// Prometheus accepts OTLP and remote write. StartPrometheus returns when it is ready.
+// StartPrometheus starts a Prometheus server with the given configuration and returns when the
+// server is ready. The server accepts OTLP and remote write. If the prometheus binary is not
+// available, StartPrometheus skips the test.
 func StartPrometheus(t testing.TB, config string) *Prometheus {
 	t.Helper()
 	path, dir, address := Tool(t, "OTELCOL_GPU_PROMETHEUS"), t.TempDir(), FreeAddress(t)
@@ -41,7 +43,8 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 	return p
 }
 
-// API decodes the data of an HTTP API response. path is relative to /api/v1/.
+// API sends a request to Prometheus' HTTP API and decodes the data in the response. path is
+// relative to /api/v1/.
 func (p *Prometheus) API(t testing.TB, path string, data any) {
 	t.Helper()
 	body := Get(t, p.URL+"/api/v1/"+path)

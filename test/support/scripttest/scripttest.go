@@ -1,4 +1,4 @@
-// Package scripttest writes programs for tests to run.
+// Package scripttest writes executable files that tests can run.
 package scripttest
 
 import (
@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Write writes a program, usually a script, that can be run immediately. A process that another
-// goroutine forks at the same time would inherit the file open for writing until it calls exec, and
-// the kernel does not run a file that is open for writing ("text file busy").
+// Write writes an executable file, usually a script, that can be run immediately. Without special
+// care, a process that another goroutine forks at the same time could inherit the file descriptor
+// that is open for writing, until that process calls exec. The kernel does not run a file that is
+// open for writing ("text file busy").
 func Write(t testing.TB, path, content string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

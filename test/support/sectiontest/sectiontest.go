@@ -1,4 +1,4 @@
-// Package sectiontest runs a section of gpu_k8s as a separate processor.
+// Package sectiontest runs a single section of gpu_k8s as a separate processor.
 package sectiontest
 
 import (
@@ -12,8 +12,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 )
 
-// NewFactory returns a factory of processors that run a section of gpu_k8s alone. build creates the
-// component from a Config of type C. stage returns the component's scope and functions.
+// NewFactory returns a factory for processors that run only one section of gpu_k8s. The function
+// build creates the section from a configuration of type C. The function stage returns the
+// section's scope and functions.
 func NewFactory[C, P any](
 	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,
 	build func(*C, processor.Settings) (P, error), stage func(P) (gpudata.Scope, pdatagpu.Functions),

@@ -1,4 +1,4 @@
-// Package statustest lets tests read the status that components report to their host.
+// Package statustest lets tests read the status that components report to their Collector host.
 package statustest
 
 import (
@@ -10,7 +10,8 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 )
 
-// Host is a host that records the reported status events. Its methods are safe for concurrent use.
+// Host is a Collector host that records reported status events. Its methods are safe for concurrent
+// use.
 type Host struct {
 	component.Host
 
@@ -20,10 +21,10 @@ type Host struct {
 
 var _ componentstatus.Reporter = (*Host)(nil)
 
-// NewHost returns a host without extensions.
+// NewHost returns a Host without extensions.
 func NewHost() *Host { return Around(componenttest.NewNopHost()) }
 
-// Around returns a host with the extensions of another host.
+// Around returns a Host with the extensions of the given host.
 func Around(host component.Host) *Host { return &Host{Host: host} }
 
 // Report implements componentstatus.Reporter.
@@ -40,14 +41,14 @@ func (h *Host) Reset() {
 	h.events = nil
 }
 
-// Events returns the recorded events in order.
+// Events returns the recorded events in chronological order.
 func (h *Host) Events() []*componentstatus.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.events)
 }
 
-// Statuses returns the statuses of the events.
+// Statuses returns the statuses of the recorded events in chronological order.
 func (h *Host) Statuses() []componentstatus.Status {
 	var statuses []componentstatus.Status
 	for _, e := range h.Events() {
@@ -56,8 +57,8 @@ func (h *Host) Statuses() []componentstatus.Status {
 	return statuses
 }
 
-// Last returns the error of the newest event or, if the event has no error, its status. It returns
-// "" if no event was recorded.
+// Last returns the error message of the most recent event or, if that event has no error, the
+// event's status. If no event was recorded, Last returns "".
 func (h *Host) Last() string {
 	events := h.Events()
 	if len(events) == 0 {

@@ -13,12 +13,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
-// ID is the name of a [Memory] in a configuration.
+// ID is the component ID of a [Memory] in a configuration.
 var ID = component.MustNewID("memory_storage")
 
-// Memory is a storage extension that stores values in memory. It is also a host that has this
-// extension as [ID]. Tests read and write values as the component does, or in raw form with their
-// checksums. Its methods are safe for concurrent use.
+// Memory is a storage extension that stores values in memory. It is also a Collector host that
+// provides this extension under [ID]. Tests can read and write values in the same way as a
+// component, or in raw form with checksums. The methods of Memory are safe for concurrent use.
 type Memory struct {
 	component.StartFunc
 	component.ShutdownFunc
@@ -30,7 +30,7 @@ type Memory struct {
 	closed bool
 }
 
-// NewMemory returns a storage that contains these values.
+// NewMemory returns a storage extension that contains the given values.
 func NewMemory(values map[string]string) *Memory {
 	m := &Memory{raw: map[string]string{}}
 	for key, value := range values {
@@ -39,7 +39,7 @@ func NewMemory(values map[string]string) *Memory {
 	return m
 }
 
-// Values returns the stored values, except damaged ones.
+// Values returns all stored values that are not damaged.
 func (m *Memory) Values() map[string]string {
 	values := map[string]string{}
 	for key, raw := range m.Raw() {
@@ -50,19 +50,20 @@ func (m *Memory) Values() map[string]string {
 	return values
 }
 
-// Put stores a value as if a previous run had stored it.
+// Put stores a value as if a component had stored it in a previous run.
 func (m *Memory) Put(key, value string) {
 	m.PutRaw(key, string(componenthelper.Seal(key, []byte(value))))
 }
 
-// Raw returns a copy of the stored bytes.
+// Raw returns a copy of all stored values in raw form, with checksums.
 func (m *Memory) Raw() map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.raw)
 }
 
-// PutRaw stores raw bytes.
+// PutRaw stores a value in raw form. The value must include the checksum unless it is intentionally
+// damaged.
 func (m *Memory) PutRaw(key, raw string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +84,7 @@ func (m *Memory) Writes() int {
 	return m.writes
 }
 
-// Closed reports whether a client was closed.
+// Closed reports whether a storage client has been closed.
 func (m *Memory) Closed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
