@@ -44,7 +44,7 @@ type setting struct {
 	exporters, backend string
 	// compression is the exporter's compression setting.
 	compression string
-	// samples makes the agent send samples, labeled with the devices' holders, instead of windows.
+	// If samples is true, the agent sends samples with the devices' holders instead of windows.
 	samples bool
 }
 

@@ -118,8 +118,8 @@ func sample(line []byte) (series, text string, ok bool) {
 	return s[:end], s[end+1:], true
 }
 
-// change parses a sample's value from the first scrape, text, and from the second scrape, next. If
-// next is empty, the value is constant.
+// change determines how a value changes. The argument text is the value in the first scrape, and
+// the argument next is the value in the second scrape. If next is empty, the value is constant.
 func change(text, next string) (value, error) {
 	v := value{}
 	_, fraction, _ := strings.Cut(text, ".")
@@ -136,7 +136,7 @@ func change(text, next string) (value, error) {
 	return v, err
 }
 
-// at returns the value in the given scrape, counted from 0.
+// at returns the value in the scrape with the given number. The first scrape has the number 0.
 func (v value) at(scrape int64) float64 {
 	if v.counter {
 		return v.first + v.step*float64(scrape)

@@ -28,8 +28,9 @@ const (
 // copying the body and overwriting those parts.
 type recording struct {
 	body []byte
-	// names and devices are the offsets in body of the node number in node names and in device IDs.
-	// times contains the offsets of the scrape timestamps.
+	// All offsets are relative to the start of body. names contains the offsets of the node number
+	// in node names. devices contains the offsets of the node number in device IDs. times contains
+	// the offsets of timestamps.
 	names, devices, times []int
 	points                int
 	gpus                  int
@@ -86,7 +87,8 @@ func places(body, text []byte, offset int) []int {
 	}
 }
 
-// of appends to dst the request that the given node's agent sends for a scrape at the given time.
+// of appends a request to dst. It is the request that the given node's agent would send for a
+// scrape at the given time.
 func (r *recording) of(dst []byte, node int, at time.Time) []byte {
 	start := len(dst)
 	dst = append(dst, r.body...)

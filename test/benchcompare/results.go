@@ -23,7 +23,7 @@ const resultsHeader = "# Written by make bench-compare; the tables and the plot 
 // readResults reads a results file. If the file does not exist, readResults returns empty results.
 func readResults(file string) (results, error) {
 	r := results{}
-	content, err := os.ReadFile(file) //nolint:gosec // the file given on the command line
+	content, err := os.ReadFile(file) //nolint:gosec // the user chooses the directory
 	if os.IsNotExist(err) {
 		return r, nil
 	} else if err != nil {
@@ -53,7 +53,7 @@ func (r results) write(file string) error {
 	for _, k := range slices.SortedFunc(maps.Keys(r), func(a, b resultKey) int { return strings.Compare(a.line(), b.line()) }) {
 		fmt.Fprintf(&b, "%s\t%s\n", k.line(), cell(r[k]))
 	}
-	return os.WriteFile(file, []byte(b.String()), 0o644) //nolint:gosec // a file of the documentation
+	return os.WriteFile(file, []byte(b.String()), 0o644) //nolint:gosec // everyone may read the results
 }
 
 func (k resultKey) line() string { return k.scale + "\t" + k.contestant + "\t" + k.measure }

@@ -86,7 +86,7 @@ func documentation(r results) string {
 	return b.String()
 }
 
-// row renders one row of the table, or "" if the row has no values.
+// row renders one row of the table. If the row has no values, row returns "".
 func (m *measure) row(s scale, measured []*figures) string {
 	values := make([]float64, len(measured))
 	measuredOne := false

@@ -92,8 +92,8 @@ func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) er
 	fmt.Fprintf(out, "\nAn agent sends %d points of %d GPUs a scrape, %d bytes before compression.\n", r.points, r.gpus, len(r.body))
 	for _, nodes := range sizes {
 		tr := tier{nodes: nodes, gateways: gateways, run: f.run}
-		// Send as many scrapes per second as the machine can handle, but do not use less than a
-		// fifth of the production interval.
+		// Use the shortest scrape interval that the machine can handle, but at least a fifth of the
+		// production interval.
 		tr.interval = max(chartInterval/5, time.Duration(float64(tr.agents())/f.rate*float64(time.Second))).Round(100 * time.Millisecond)
 		o, err := h.fleet(ctx, tr, r, manifest)
 		if err != nil {

@@ -36,7 +36,7 @@ type watching struct {
 	storage [2]*storagetest.Memory
 	logs    consumertest.LogsSink
 	nodes   int
-	hidden  *regexp.Regexp // lines to omit from scrapes; nil omits none
+	hidden  *regexp.Regexp // matches lines to omit from scrapes, or nil to omit none
 	holders bool           // whether to also send events when holders change
 
 	synthesizer consumer.Metrics

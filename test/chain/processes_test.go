@@ -214,9 +214,9 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 	}
 }
 
-// nvmlList returns a process list from the nvml receiver with the memory of each process on one
-// board, in MiB, by PID. All processes belong to pod a. If count is negative, the list has no
-// process count and may be incomplete.
+// nvmlList returns a process list in the form in which the nvml receiver sends it. The argument
+// processes contains the memory of each process on one board, in MiB, by PID. All processes belong
+// to pod a. If count is negative, the list has no process count and may be incomplete.
 func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	add := func(metric, pid string, v int) {

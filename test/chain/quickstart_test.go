@@ -53,7 +53,7 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	cmd.Stderr = &s.stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	// If this process ignores SIGHUP, as it does under nohup, the script would also ignore it.
+	// If this process ignored SIGHUP, as it does under nohup, the script would also ignore SIGHUP.
 	// Because this process handles SIGHUP, the script starts with the default action.
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)

@@ -138,7 +138,7 @@ func scraped(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 // lastUsage records the last value of each usage counter.
 type lastUsage struct {
 	values map[usageKey]float64
-	sizes  map[string]float64 // of instances, in board equivalents
+	sizes  map[string]float64 // sizes of instances, in board equivalents
 }
 
 func (s *lastUsage) consume(_ context.Context, md pmetric.Metrics) error {

@@ -95,9 +95,9 @@ func parsed(t *testing.T, config string) section {
 	return content
 }
 
-// assertAgreement applies a change to the collector configuration base through the chart's config
-// value. The chart must refuse the change if and only if gpudoctor lint reports an error, and both
-// must give the same reason.
+// assertAgreement changes a collector configuration through the chart's config value. The argument
+// base is the configuration before the change. The chart must refuse the change if and only if
+// gpudoctor lint reports an error, and both must give the same reason.
 func (i installation) assertAgreement(t *testing.T, base string, change section) (refused bool) {
 	t.Helper()
 	config := parsed(t, base)

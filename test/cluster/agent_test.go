@@ -33,8 +33,8 @@ type world struct {
 	plane     *controlplane.Plane
 	namespace string
 	kubelet   *kubelettest.Kubelet
-	uids      map[string]string // of pods, by name
-	ids       map[string]string // of containers, by "pod/container"
+	uids      map[string]string // UIDs of pods, by name
+	ids       map[string]string // IDs of containers, by "pod/container"
 }
 
 func newWorld(t *testing.T, pods ...*corev1.Pod) *world {

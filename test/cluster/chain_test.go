@@ -222,8 +222,8 @@ func pointsOf(t *testing.T, md pmetric.Metrics) []point {
 	return all
 }
 
-// find returns the points of metric m that have the given attributes. pairs contains the names and
-// values of the attributes alternately.
+// find returns the points of metric m that have the given attributes. pairs contains alternating
+// attribute names and values.
 func find(got []point, m *signal.Metric, pairs ...string) []point {
 	var found []point
 	for i := range got {

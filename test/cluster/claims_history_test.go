@@ -308,8 +308,9 @@ func (c *claimCluster) changeRules() {
 	c.addRule(c.nodes[c.random.IntN(len(c.nodes))].name, fmt.Sprint("gpu-", c.random.IntN(4)), effects[c.rules%len(effects)])
 }
 
-// addRule adds a DeviceTaintRule for a device of a node. If the effect is NoExecute, addRule deletes
-// the pods that use the device and do not tolerate the taint, as the eviction controller does.
+// addRule adds a DeviceTaintRule for a device on a node. If the effect is NoExecute, addRule
+// deletes the pods that use the device and do not tolerate the taint, as the eviction controller
+// does.
 func (c *claimCluster) addRule(pool, device string, effect resourcev1beta2.DeviceTaintEffect) {
 	c.serial++
 	c.seen[string(effect)]++
@@ -495,7 +496,7 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	}
 	c.join(first, node, kubeConfig)
 	c.join(second, node+"-2", kubeConfig)
-	for range 2 { // check before the kubelet lists any devices; it might not support DRA
+	for range 2 { // check twice while the kubelet lists no devices and might not support DRA
 		c.check(scheduler, counted)
 	}
 	for range 10 {

@@ -101,8 +101,8 @@ func pipeline(t *testing.T, discovery map[string]any) <-chan pmetric.Metrics {
 }
 
 // devicesReach waits until each device in want has been received from the expected node. The test
-// fails if a device in want is received from another node, or if a device listed in the argument
-// never is received.
+// fails if a device in want is received from another node. The test also fails if any device in the
+// argument "never" is received.
 func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]string, never ...string) {
 	t.Helper()
 	timeout := time.NewTimer(patience)

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// root is the repository's root, relative to this package.
+	// root is the path of the repository's root directory, relative to this package.
 	root        = "../.."
 	examplesDir = root + "/examples"
 )
@@ -174,7 +174,8 @@ func queries(t *testing.T) []query {
 	return append(all, query{"scaledobject.yaml", keda}, query{"gate-rules.yaml", rule})
 }
 
-// gateQueries returns the two expressions of the demand gate: KEDA's query and the recording rule.
+// gateQueries returns the two expressions of the demand gate, which are KEDA's query and the
+// recording rule.
 func gateQueries(t *testing.T) (keda, rule string) {
 	t.Helper()
 	find := func(file, field string) string {

@@ -64,7 +64,7 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	until(t, agent, processtest.Patience, func() bool {
 		last = server.value(t, `max(timestamp(gpu_memory_headroom_bytes))`, time.Now())
 		failed := server.value(t, `max(timestamp(gpu_exporter_up == 0))`, time.Now())
-		return failed-last >= 5 // longer than a window and its grace period in seconds, so all headroom samples have been sent
+		return failed-last >= 5 // seconds; more than a window and its grace period, so all headroom samples have been sent
 	})
 	at := func(age time.Duration) time.Time { return time.UnixMilli(int64(last * 1000)).Add(age) }
 	assert.Equal(t, [2]float64{1, 1}, gate(at(3*time.Minute-time.Second)))

@@ -76,7 +76,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	}
 	waiting["an alert on a device that names its holder"] = `max_over_time(ALERTS{scope="", alertname=~"GPU(MemoryPressure|Throttled.+)", k8s_pod_name!=""}[10m])`
 	waiting["an alert for each of those that share a device"] = `count by (alertname, hw_id) (max_over_time(ALERTS{scope="container", k8s_pod_name!=""}[10m])) > 1`
-	rounds := 0 // rounds in which all queries had data; more than one, because pictures have one point per second or less
+	rounds := 0 // number of rounds in which all queries had data; several, because the points in pictures are whole seconds apart
 	until(t, agent, story, func() bool {
 		for where, expr := range waiting {
 			if len(server.query(t, expr)) > 0 {

@@ -115,7 +115,8 @@ func legend(format string, labels map[string]string) string {
 	return strings.TrimSpace(legendLabel.ReplaceAllStringFunc(format, func(match string) string { return labels[strings.Trim(match, "{}")] }))
 }
 
-// picture draws a dashboard as an SVG image. The function shows returns the series of a panel.
+// picture draws a dashboard as an SVG image. It calls the function shows to get the series of each
+// panel.
 func picture(d *dashboard, shows func(*panel) []series) string {
 	bottom := 0
 	for i := range d.Panels {

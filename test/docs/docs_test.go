@@ -30,7 +30,8 @@ var upstream = []string{
 	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
 }
 
-// foreign lists names that look like ours but belong to other projects.
+// foreign lists names that look like names of this project but belong to other projects or to the
+// past.
 var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",

@@ -71,7 +71,7 @@ var (
 // overAgent is the value of over for overlays of agent.yaml.
 var overAgent = []string{"agent.yaml"}
 
-// examples lists every configuration in examples/; TestEveryExampleIsRun checks that the list is
+// examples lists the configurations in examples/. TestEveryExampleIsRun checks that the list is
 // complete. Files in backends/ that require a vendor account are not listed, because they are only
 // validated.
 var examples = map[string]example{

@@ -56,7 +56,8 @@ func newBackend(t *testing.T) *backend {
 
 func (b *backend) url() string { return "http://" + b.address }
 
-// up makes the backend listen. After a call to down, the backend listens on the same address again.
+// up starts the backend's server. After a call to down, up starts the server on the same address
+// again.
 func (b *backend) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, b.address)

@@ -200,7 +200,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(counters), 1+int(back))
 	// If the clock is set forward, the agent cannot distinguish the missing hour from failed
-	// scrapes, so up to max_gap of energy may be added.
+	// scrapes, so the energy for up to max_gap may be added.
 	assert.LessOrEqual(t, joules, watts*(ran+2*maxGap).Seconds())
 	assert.GreaterOrEqual(t, joules, watts*ran.Seconds()/2)
 	assert.LessOrEqual(t, tr.agent.peak, float64(memoryBound))

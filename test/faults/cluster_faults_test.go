@@ -118,9 +118,9 @@ func (d demand) waitForEmission(t *testing.T, c *collector, b *backend, pods int
 	return at
 }
 
-// check compares each emission with the actual values. At first, the number of pods is before;
-// after the time changed, it is one higher. No emission may contain a partial count, and a pod that
-// was counted in one emission must be counted in all later emissions.
+// check compares each emission with the actual values. The argument before is the initial number of
+// pods. At the time in the argument changed, one more pod is created. No emission may contain a
+// partial count, and a pod that was counted in one emission must be counted in all later emissions.
 func (d demand) check(t *testing.T, all []emission, before int, changed time.Time) {
 	t.Helper()
 	seen := before

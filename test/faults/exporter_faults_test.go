@@ -206,8 +206,8 @@ func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	}
 }
 
-// An exporter that does not return valid responses causes a gap in the data, and neither zero
-// values nor a crash. The first valid response after the gap must be counted.
+// An exporter that does not return valid responses must cause only a gap in the data. It must not
+// cause zero values or a crash. The first valid response after the gap must be counted.
 func TestAFailingExporterCausesOnlyAGap(t *testing.T) {
 	t.Parallel()
 	for _, f := range exporterFaults {

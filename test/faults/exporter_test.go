@@ -25,7 +25,7 @@ const gpus = 2
 // answer records the values in a complete and valid response from an exporter.
 type answer struct {
 	at          time.Time // when the exporter read its values
-	utilization float64   // of every GPU
+	utilization float64   // utilization of every GPU
 	xids        int       // the exporter's counter of XID errors
 	throttled   float64   // the exporter's counter of throttled time, in seconds
 }
@@ -36,14 +36,14 @@ type answer struct {
 type exporter struct {
 	node    string
 	address string                          // "127.0.0.1:<port>", kept across restarts
-	scheme  string                          // of its URL
-	host    string                          // of its URL, if different from the address
+	scheme  string                          // scheme of the exporter's URL
+	host    string                          // host in the exporter's URL, if different from the address
 	wrap    func(net.Listener) net.Listener // adds TLS to connections
 
 	server *http.Server
 	done   chan struct{} // closed when server has ended
 
-	keepsNothing bool // whether to not record answers
+	keepsNothing bool // do not record answers
 
 	mu      sync.Mutex
 	answers []answer
@@ -77,7 +77,7 @@ func (e *exporter) url() string {
 	return e.scheme + "://" + net.JoinHostPort(e.host, port) + "/metrics"
 }
 
-// up makes the exporter listen. After a call to down, the exporter listens on the same address
+// up starts the exporter's server. After a call to down, up starts the server on the same address
 // again.
 func (e *exporter) up(t *testing.T) {
 	t.Helper()

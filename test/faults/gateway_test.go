@@ -78,8 +78,9 @@ func (tr *tier) owners(node string, after time.Time) []string {
 	return found
 }
 
-// settled waits until, for each node, the windows since shortly after the given time come from a
-// single window collector. It returns the address of that collector for each node.
+// settled waits until each node's windows come from a single window collector, and returns the
+// address of that collector by node. It ignores windows that end less than two window lengths after
+// the given time.
 func (tr *tier) settled(t *testing.T, after time.Time) map[string]string {
 	t.Helper()
 	owner := map[string]string{}

@@ -128,10 +128,10 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 	return v
 }
 
-// find returns the indices of the responses that a window consists of, starting at index from. The
-// responses must match the window's number of samples and its mean and maximum utilization. Because
-// some responses may have timed out, find tries all subsets of the responses near the window. If no
-// subset matches, it returns no indices.
+// find returns the indices of the responses that a window consists of. It considers only responses
+// from the given index onward. The responses must match the window's number of samples and its mean
+// and maximum utilization. Because some responses may have timed out, find tries all subsets of the
+// responses near the window. If no subset matches, it returns no indices.
 func find(answers []answer, from int, end time.Time, got row) []int {
 	var near []int
 	for i := from; i < len(answers); i++ {

@@ -164,7 +164,8 @@ func overwrite(t *testing.T, file string, change func([]byte) []byte) {
 	require.NoError(t, os.WriteFile(file, change(content), 0o600))
 }
 
-// noise overwrites every step-th byte of content with a random value, starting at index from.
+// noise overwrites bytes at regular intervals with random values. The first overwritten byte is
+// content[from], and the distance between overwritten bytes is step.
 func noise(content []byte, from, step int) []byte {
 	for i := from; i < len(content); i += step {
 		content[i] = byte(rand.IntN(256))
@@ -222,8 +223,7 @@ func TestADamagedStateIsDroppedAndLogged(t *testing.T) {
 	}
 }
 
-// cleared sets the bytes from index from to index to, exclusive, to zero. Indices beyond the end of
-// b are ignored.
+// cleared sets the bytes in b[from:to] to zero. Indices beyond the end of b are ignored.
 func cleared(b []byte, from, to int) []byte {
 	clear(b[min(from, len(b)):min(to, len(b))])
 	return b

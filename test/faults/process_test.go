@@ -65,8 +65,9 @@ const stages = "receivers.dcgm.stages"
 // If asProcessors is true, the stages in agentFile run as processors of the pipeline.
 var asProcessors = false
 
-// processorsFile converts all stages that agentFile or the settings in set configure to processors.
-// It writes the resulting configuration to a file and returns the file's path.
+// processorsFile converts stages to processors, writes the resulting configuration to a file, and
+// returns the file's path. It converts all stages that are configured in agentFile or in the given
+// settings.
 func processorsFile(t *testing.T, set []string) string {
 	t.Helper()
 	content, err := os.ReadFile(agentFile)

@@ -15,7 +15,7 @@ type Definition struct {
 	// Own is the value of the metric-specific attribute, or "" if the metric has no such attribute.
 	Metric *signal.Metric
 	Own    string
-	// Query returns the window's value if it is evaluated at the end of the window. Words that
+	// Query is a PromQL query. Its result at the end of a window is the window's value. Words that
 	// start with $ are placeholders for Parameters. Queries need two feature flags of Prometheus.
 	// promql-extended-range-selectors enables the modifier anchored, which includes the last sample
 	// before a range and does not extrapolate. promql-experimental-functions enables

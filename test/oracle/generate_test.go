@@ -33,8 +33,8 @@ const longest = 290 * time.Second
 
 // pace is the maximum increase of random nanosecond counters, in per mille of the elapsed time.
 // cachedPace is the maximum for exporters that repeat values and then increase a counter by several
-// steps at once. It is lower, so that even after missed scrapes, the increase does not exceed the
-// observed time.
+// steps at once. cachedPace is lower than pace, so that even after missed scrapes, the increase
+// does not exceed the observed time.
 const (
 	pace       = 1000
 	cachedPace = 300
@@ -248,7 +248,7 @@ func (f *fleet) holders(pods []string) []string {
 	return []string{"train-0", "train-1", "serve-0"}[:f.pick(4)]
 }
 
-// rows returns a board's rows for scrape i, without the field absent.
+// rows returns a board's rows for scrape i. It omits the field whose name is absent.
 func (f *fleet) rows(e *nodeState, b *boardState, i int, absent string) []row {
 	var rows []row
 	add := func(d *deviceState, name string, v float64, counter bool) {

@@ -31,10 +31,10 @@ var engine = promql.NewEngine(promql.EngineOpts{
 // lookback is Prometheus' default lookback delta.
 const lookback = 5 * time.Minute
 
-// outOfOrder is how old an out-of-order sample can be for the storage to accept it.
+// outOfOrder is the maximum age of out-of-order samples that the storage accepts.
 const outOfOrder = 30 * time.Minute
 
-// tester is implemented by a test and by a single case of a property test.
+// tester is either a test or a single case of a property test.
 type tester interface {
 	require.TestingT
 	Helper()
@@ -144,8 +144,8 @@ func (p *prometheus) derived() *prometheus {
 	return p
 }
 
-// record evaluates the rules one after another, each at every step, and stores the results in the
-// reference to.
+// record evaluates the rules one after another, each at every step. It stores the results in the
+// given reference.
 func (p *prometheus) record(to *prometheus, rules []Rule) {
 	fill := Parameters{Step: p.step}
 	for _, r := range rules {

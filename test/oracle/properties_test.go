@@ -223,7 +223,7 @@ func TestChangesNothing(t *testing.T) {
 	}
 }
 
-// each returns a copy of the timeline in which change has been applied to every scrape.
+// The method each returns a copy of the timeline in which change has been applied to every scrape.
 func (tl timeline) each(change func(scrape) scrape) timeline {
 	out := timeline{step: tl.step}
 	for _, s := range tl.scrapes {
@@ -244,8 +244,8 @@ func (s scrape) relabel(change func(row) row) scrape {
 	return s
 }
 
-// renamed returns a copy of the timeline with renamed labels. The argument names maps old label
-// names to new ones.
+// renamed returns a copy of the timeline with renamed labels. The map names contains the new name
+// for each old label name.
 func (tl timeline) renamed(names map[string]string) timeline {
 	return tl.each(func(s scrape) scrape {
 		return s.relabel(func(one row) row {
@@ -260,8 +260,8 @@ func (tl timeline) renamed(names map[string]string) timeline {
 	})
 }
 
-// observed returns for how much of a window the given row was observed. The observed time starts at
-// the row's last sample before the window or, if there is none, at the row's first sample in the
+// observed returns how long the given row was observed in a window. The observed time starts at the
+// row's last sample before the window or, if there is none, at the row's first sample in the
 // window. It ends at the row's last sample in the window.
 func (tl timeline) observed(name, device string, end, window time.Duration) time.Duration {
 	last, from := time.Duration(-1), time.Duration(-1)
@@ -392,8 +392,8 @@ func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	})
 }
 
-// hostile returns batches with a timeline's content and data that no exporter should send. These
-// are impossible values, jumping timestamps, and late or repeated batches.
+// hostile returns batches with a timeline's content and data that no exporter should send. The
+// added data includes impossible values, jumping timestamps, and late or repeated batches.
 func hostile(r *rapid.T, tl timeline) []delivery {
 	junk := []float64{
 		math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1.5, 1e300, -1e300, 5e-324, math.MaxFloat64,

@@ -48,7 +48,7 @@ func (tl timeline) end() time.Duration { return tl.scrapes[len(tl.scrapes)-1].at
 
 // load parses a timeline in the notation of Prometheus' own tests. Each line has the form
 // "name{labels} values" and contains one value per step. An underscore represents a missing row,
-// and 1+2x3 is a repeated increase.
+// and 1+2x3 represents the values 1, 3, 5, and 7.
 func load(t tester, step time.Duration, text string) timeline {
 	t.Helper()
 	tl := timeline{step: step}

@@ -126,7 +126,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 				{"receivers", "gpu_cluster", "kubernetes.kubeconfig=" + kubeconfig},
 				{"exporters", "gpu_watchdog", "kubernetes.auth_type=kubeConfig"},
 				{"exporters", "gpu_watchdog", "kubernetes.kubeconfig=" + kubeconfig},
-				{"exporters", "otlp_grpc", "tls.ca_file="}, // in a volume that is not mounted
+				{"exporters", "otlp_grpc", "tls.ca_file="}, // the file is in a volume that is not mounted
 			} {
 				if section, _ := content[component.kind].(map[string]any); section != nil {
 					if _, used := section[component.name]; used {

@@ -19,8 +19,8 @@ import (
 const (
 	// root is the path of the repository's root directory, relative to this package.
 	root = "../.."
-	// aloneEnv is an environment variable. If it is set, this test binary calls alone instead of
-	// running tests.
+	// aloneEnv is the name of an environment variable. If the variable is set, this test binary
+	// launches a command (see the function alone) instead of running tests.
 	aloneEnv = "OTELCOL_GPU_SECURITY_ALONE"
 )
 
@@ -66,8 +66,8 @@ func command(t *testing.T, env map[string]string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// isolated changes a command so that it runs in a separate network namespace, by means of the
-// function alone.
+// isolated changes a command so that it runs in a separate network namespace. The changed command
+// runs this test binary, which launches the original command (see the function alone).
 func isolated(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	self, err := os.Executable()

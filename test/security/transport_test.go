@@ -87,8 +87,8 @@ func (c certificate) server(t *testing.T, handler http.HandlerFunc) *httptest.Se
 	return s
 }
 
-// ask sends a request with the credentials that prove adds, and returns the status code and the
-// beginning of the response body.
+// ask sends a request with the credentials that the function prove adds, and returns the status
+// code and the beginning of the response body.
 func (c certificate) ask(t *testing.T, method, url string, prove func(*http.Request)) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)

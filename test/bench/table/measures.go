@@ -14,8 +14,8 @@ const (
 // in the same run.
 type beside struct {
 	what, ours, peer, unit string
-	// both names a benchmark that measures a cost included in both results, or is "" if there is
-	// none. That cost is subtracted from both results.
+	// The field both is the name of a benchmark whose cost is included in both results, or "" if
+	// there is no such benchmark. That cost is subtracted from both results.
 	both string
 	// most is the target: the maximum ratio of our result to the peer's. 0 means that there is no
 	// target.

@@ -40,8 +40,8 @@ const patience = time.Minute
 // requestTimeout is the API server's timeout for requests other than watches.
 const requestTimeout = 10 * time.Second
 
-// featureGates and alphaAPIs enable features that Kubernetes 1.36 does not enable by default:
-// PodGroups, claims that are reserved for PodGroups, and DeviceTaintRules.
+// featureGates and alphaAPIs enable PodGroups, claims that are reserved for PodGroups, and
+// DeviceTaintRules, which Kubernetes 1.36 does not enable by default.
 const (
 	featureGates = "GenericWorkload=true,DRAWorkloadResourceClaims=true,DRADeviceTaintRules=true"
 	alphaAPIs    = "scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1beta2=true"

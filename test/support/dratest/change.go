@@ -127,8 +127,8 @@ func (w *World) create(t *rapid.T, name string) {
 	p := &pod{namespace: "ns", name: name, uid: w.uid(), node: w.Node, created: w.now, preparing: rapid.IntRange(0, 4).Draw(t, "preparing") == 0}
 	switch kind := sampledFrom(t, "claim", "own", "own", "own", "shared", "group", "extended", "admin", "elsewhere", "stranger"); kind {
 	case "admin":
-		// Without permission to read claims, an observer can recognize only by the name of a
-		// monitoring agent that the agent does not hold devices.
+		// Without permission to read claims, an observer knows only from a monitoring agent's name
+		// that the agent does not hold devices.
 		if p.monitors = !w.Claims || rapid.Bool().Draw(t, "monitors"); p.monitors {
 			p.name = fmt.Sprintf("nvidia-dcgm-exporter-dra-%05d", w.serial)
 		}

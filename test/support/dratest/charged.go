@@ -38,7 +38,7 @@ func NewCharged() *Charged {
 // all instances and all boards without instances, by hw.id. boards contains the hw.id of every
 // board.
 func (c *Charged) Charge(devices map[string]Verdict, boards []string, passed time.Duration) {
-	nobody, cut := map[string]float64{}, map[string]float64{} // in sevenths of the board
+	nobody, cut := map[string]float64{}, map[string]float64{} // slices, in sevenths of the board
 	for id, v := range devices {
 		share := v.Slices / 7 * passed.Seconds()
 		cut[v.Board] += v.Slices

@@ -67,7 +67,7 @@ func (w *World) identity(d *device) string {
 	return w.identityIf(d, !w.hidden && !d.renamed)
 }
 
-// identityIf is like identity, but listed determines whether a complete pool lists the device.
+// identityIf is like identity, but the caller specifies whether a complete pool lists the device.
 func (w *World) identityIf(d *device, listed bool) string {
 	switch {
 	case d.kind == "gpu" && listed:
@@ -84,7 +84,8 @@ func (w *World) identityIf(d *device, listed bool) string {
 }
 
 // alone returns the ID of the only instance on the device's board that has the device's profile. If
-// the driver advertises, or the telemetry shows, not exactly one such instance, alone returns "".
+// the driver does not advertise exactly one such instance, or the telemetry does not show exactly
+// one, alone returns "".
 func (w *World) alone(d *device) (id string) {
 	advertised, shown := 0, 0
 	for _, o := range w.devices {
@@ -105,7 +106,7 @@ func (w *World) alone(d *device) (id string) {
 }
 
 // label returns the ID of the instance that the exporter most recently labeled with the device's
-// name, or "".
+// name, or "" if there is no such instance.
 func (w *World) label(d *device) (id string) {
 	var last *instance
 	for i, at := range w.labeled[d.name] {

@@ -65,7 +65,7 @@ type World struct {
 	devices []*device // all advertised devices, of all vendors and nodes
 	pods    []*pod
 	claims  []*claim
-	waiting []*claim // without an allocation
+	waiting []*claim // claims without an allocation
 
 	generation int64
 	parts      int // number of ResourceSlices in which the observed node's pool is published

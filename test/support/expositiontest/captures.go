@@ -31,7 +31,7 @@ func DCGMRecordings(t testing.TB) []string {
 	t.Helper()
 	var paths []string
 	for _, path := range Recordings(t) {
-		body, err := os.ReadFile(path) //nolint:gosec // a file of the repository
+		body, err := os.ReadFile(path) //nolint:gosec // the file is part of the repository
 		require.NoError(t, err)
 		if bytes.HasPrefix(body, []byte("DCGM_")) || bytes.Contains(body, []byte("\nDCGM_")) {
 			paths = append(paths, path)

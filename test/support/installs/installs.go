@@ -24,7 +24,8 @@ type Install struct {
 	// Settings contains the settings that are required to find the exporter, or "" if the defaults
 	// are sufficient.
 	Settings string
-	// Source names the source of these facts. Unread lists facts that could not be verified.
+	// Source is the source of the facts about this install. Unread lists facts that could not be
+	// verified.
 	Source, Unread string
 }
 

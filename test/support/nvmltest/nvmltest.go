@@ -103,7 +103,7 @@ func write(tb testing.TB, path string, data []byte) {
 
 func read(tb testing.TB, path string) []byte {
 	tb.Helper()
-	data, err := os.ReadFile(path) //nolint:gosec // The path is in a directory of the test.
+	data, err := os.ReadFile(path) //nolint:gosec // The path is in one of the test's directories.
 	require.NoError(tb, err)
 	return data
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Write writes an executable file, usually a script, that can be run immediately. Without special
-// care, a process that another goroutine forks at the same time could inherit the file descriptor
-// that is open for writing, until that process calls exec. The kernel does not run a file that is
-// open for writing ("text file busy").
+// Write writes an executable file, usually a script, that can be run immediately. Write prevents
+// other goroutines from forking while the file is open for writing. Otherwise, a forked process
+// would keep the file open until that process calls exec, and the kernel does not run a file that
+// is open for writing ("text file busy").
 func Write(t testing.TB, path, content string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
