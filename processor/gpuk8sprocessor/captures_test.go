@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// NewSynthesizerFactory returns the factory of gpu_synthesizer. An external test sets it, because
-// gpu_synthesizer imports this package.
+// NewSynthesizerFactory returns the factory of gpu_synthesizer. Only an external test package can
+// set NewSynthesizerFactory, because gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 
 // If labels are the only source, every container that the labels name gets each series of its
@@ -40,7 +40,7 @@ func TestRecordedOutputs(t *testing.T) {
 			recorded, err := os.ReadFile(file)
 			require.NoError(t, err)
 			made := synthesized(t, recorded)
-			// This recording has no metrics from which signals are derived.
+			// The synthesizer derives no signals from this recording.
 			if filepath.Base(file) == "dra_gh200_mig.prom" {
 				assert.Zero(t, made.DataPointCount())
 				return

@@ -29,7 +29,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/dratest"
 )
 
-// telemetry returns one sample of each device.
+// telemetry returns metrics that contain one sample for each device.
 func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	rm := md.ResourceMetrics().AppendEmpty()
@@ -63,7 +63,8 @@ func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
 	return md
 }
 
-// sourcesOf returns the sources' answers for the current state of the history.
+// sourcesOf returns the answers that the kubelet and the API server would give for the current
+// state of the simulated cluster.
 func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sources) {
 	if w.Kubelet {
 		a.Listing.State, a.Listing.Time = kube.Synced, now.UnixNano()
@@ -78,11 +79,12 @@ func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sour
 	return a
 }
 
-// The histories of claims, pods, pools, partitions, taints, and restarts are random. Every second
-// of a device must be charged to exactly the holders in its claims or counted as unallocated. If
-// the sources cannot determine the holders, the second must be counted as unobserved.
+// The test generates random histories of claims, pods, pools, partitions, taints, and restarts.
+// Every second of a device's time must be charged to exactly the holders of the device's claims, or
+// counted as unallocated. If the sources cannot determine the holders, the time must be counted as
+// unobserved.
 func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
-	rounds := 20 // of 100 histories each, or of 20 with -short
+	rounds := 20 // Each round tests 100 histories, or 20 with -short.
 	if testing.Short() {
 		rounds = 5
 	}
@@ -92,7 +94,7 @@ func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
 }
 
 func checkHistory(t *rapid.T) {
-	// Timestamps in the past also work.
+	// The samples have timestamps in the past, which the processor must also accept.
 	now, interval := time.Now().Add(-2*time.Hour), 15*time.Second
 	w := dratest.New(t, now)
 	a := startAgent(t, w.Node, &now)
@@ -101,17 +103,17 @@ func checkHistory(t *rapid.T) {
 	for range rapid.IntRange(2, 12).Draw(t, "scrapes") {
 		passed := interval
 		if rapid.IntRange(0, 9).Draw(t, "away") == 0 {
-			passed *= 10 // the node sends nothing for longer than max_gap
+			passed *= 10 // The node sends nothing for longer than max_gap.
 		}
 		now = now.Add(passed)
 		w.Change(t, now)
-		if w.Starts != starts { // the counters restart from zero, because the agent has no storage
+		if w.Starts != starts { // After a restart, the counters start at zero, because the agent has no storage.
 			require.NoError(t, a.shutdown(context.Background()))
 			a = startAgent(t, w.Node, &now)
 			starts, first = w.Starts, true
 		}
 		switch {
-		case first: // the first frame ends no interval
+		case first: // No interval ends with the first frame.
 			first = false
 		case passed == interval:
 			want.Charge(w.Holders(), w.Boards(), passed)
@@ -124,7 +126,8 @@ func checkHistory(t *rapid.T) {
 	require.NoError(t, a.shutdown(context.Background()))
 }
 
-// agent is the processor of a node. The history provides the answers of its sources.
+// agent is the processor that runs on a node. The simulated cluster answers in place of the kubelet
+// and the API server.
 type agent struct {
 	cfg     *Config
 	tracker *attribution.Tracker
@@ -144,14 +147,15 @@ func startAgent(t *rapid.T, node string, now *time.Time) *agent {
 	require.NoError(t, err)
 	sink := &consumertest.MetricsSink{}
 	holders := p.section()
-	holders.Start = nil // the sources are not started
+	holders.Start = nil // The test does not start the sources.
 	whole, err := pdatagpu.NewProcessor(set, p.attribution.Scope, sink, pdatagpu.Sections(append([]pdatagpu.Section{holders}, accounts...)...))
 	require.NoError(t, err)
 	require.NoError(t, whole.Start(context.Background(), componenttest.NewNopHost()))
 	return &agent{cfg: cfg, tracker: p.tracker, whole: whole, sink: sink}
 }
 
-// scrape processes the telemetry and the sources' answers at the time now.
+// scrape updates the sources' answers to the current time, processes one batch of telemetry, and
+// returns the output.
 func (a *agent) scrape(t *rapid.T, w *dratest.World, now time.Time) pmetric.Metrics {
 	a.tracker.Update(now, sourcesOf(w, a.cfg, now))
 	require.NoError(t, a.whole.ConsumeMetrics(context.Background(), telemetry(w, now)))

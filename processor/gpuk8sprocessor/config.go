@@ -22,8 +22,8 @@ import (
 
 const (
 	// defaultMaxJobs is far above the number of jobs that a node runs within ten minutes. A job has
-	// about 60 series per GPU. Even with 16 GPUs per job, 1000 jobs have fewer series than
-	// gpu_window allows by default (2,000,000).
+	// about 60 series per GPU. Even if each job uses 16 GPUs, 1000 jobs have fewer series than the
+	// default limit of gpu_window, which is 2,000,000.
 	defaultMaxJobs = 1000
 	// defaultMaxProcesses is enough for 10,000 devices with 20 processes each.
 	defaultMaxProcesses = 200_000
@@ -35,71 +35,79 @@ const (
 
 // Config configures the gpu_k8s processor.
 type Config struct {
-	// NodeName is the name of the node whose kubelet and API objects are read. Devices of other
-	// nodes are attributed by labels and processes. The default is the environment variable
-	// NODE_NAME. If it is also unset, no device belongs to this node.
+	// NodeName is the name of the node whose kubelet and API objects the processor reads. The
+	// default value of NodeName comes from the environment variable NODE_NAME. If neither NodeName
+	// nor NODE_NAME is set, the processor treats all devices as devices of other nodes. To find the
+	// holders of devices on other nodes, the processor uses only labels and processes.
 	NodeName string `mapstructure:"node_name"`
-	// Sources configures the sources of holders.
+	// Sources configures the sources from which the processor reads the holders of devices.
 	Sources SourcesConfig `mapstructure:"sources"`
 	// ResourceNames are the device plugin resources that represent GPUs. A trailing * matches any
-	// suffix. An ID in the form of a GPU ID is used regardless of the resource name.
+	// suffix. A device ID that has the format of a GPU ID is always used, regardless of the
+	// resource name.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
 	// OtherResourceNames are device plugin resources that do not represent GPUs, in addition to the
-	// predefined ones. The IDs of these resources may have any form.
+	// predefined ones. The device IDs of these resources can have any format.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
-	// Kubernetes configures access to the API server. The processor reads the UIDs of pods,
-	// ResourceSlices, and properties of the node. It also reads ResourceClaims if Claims is set,
-	// and Jobs if Jobs is set.
+	// Kubernetes configures access to the API server. The processor reads pods, ResourceSlices, and
+	// the node from the API server. If Claims is set, the processor also reads ResourceClaims. If
+	// Jobs is set, the processor also reads Jobs.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
-	// Claims enables reading ResourceClaims, which needs an additional permission. They provide the
-	// UID, class, and request of a claim, and the holders that the kubelet does not report.
+	// Claims enables reading ResourceClaims, which requires an additional permission.
+	// ResourceClaims provide the UID, class, and request of each claim, and the holders that the
+	// kubelet does not report.
 	Claims bool `mapstructure:"claims"`
-	// Jobs enables reading Jobs, which needs an additional permission. They provide the CronJob or
-	// other object that created a pod's Job.
+	// Jobs enables reading Jobs, which requires an additional permission. A Job identifies the
+	// object that created it, such as a CronJob.
 	Jobs bool `mapstructure:"jobs"`
-	// MaxJobs limits the total number of batch jobs that have series, across all nodes. If a device
-	// has a job beyond the limit, the device's holders are unknown.
+	// MaxJobs is the maximum number of batch jobs that have series, across all nodes. If a job
+	// beyond the limit holds a device, the device's holders are unknown.
 	MaxJobs int `mapstructure:"max_jobs"`
-	// MaxProcesses limits the number of processes in the process lists that the sections power,
-	// budget, and usage read, on all nodes together. Lists beyond the limit are dropped and counted.
+	// MaxProcesses is the maximum total number of processes in all stored process lists, across all
+	// nodes. The power, budget, and usage sections read these process lists. Process lists beyond
+	// the limit are dropped and counted.
 	MaxProcesses int `mapstructure:"max_processes"`
 	// NodeLabels are the keys of the node labels that are added to the node's Resource.
 	NodeLabels []string `mapstructure:"node_labels"`
 	// PodLabels are the keys of the pod labels that are added to the Resources of holders.
 	PodLabels []string `mapstructure:"pod_labels"`
-	// Metrics enables or disables metrics by name: the container series of individual metrics,
+	// Metrics enables or disables metrics by name: the container series of each device metric,
 	// gpu.device.holder, gpu.sharing.clients, container.accelerator.*, and the metrics of the
-	// sections. All but container.accelerator.* are enabled by default.
+	// sections. All metrics except container.accelerator.* are enabled by default.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// Power attributes the power of boards to their holders. It is off if the section is missing.
+	// Power configures the section that attributes the power of boards to their holders. The power
+	// section is disabled if Power is not set.
 	Power configoptional.Optional[powerstage.Config] `mapstructure:"power"`
-	// Budget compares declared with used GPU memory. It is off if the section is missing.
+	// Budget configures the section that compares declared GPU memory with used GPU memory. The
+	// budget section is disabled if Budget is not set.
 	Budget configoptional.Optional[budgetstage.Config] `mapstructure:"budget"`
-	// Usage counts allocated, active, idle, and unallocated GPU time. It is off if the section is
-	// missing.
+	// Usage configures the section that counts allocated, active, idle, and unallocated GPU time.
+	// The usage section is disabled if Usage is not set.
 	Usage configoptional.Optional[usagestage.Config] `mapstructure:"usage"`
-	// Storage is the storage extension that keeps the state of the sections across restarts.
+	// Storage is the ID of the storage extension in which the sections keep their state across
+	// restarts.
 	Storage *component.ID `mapstructure:"storage"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// SourcesConfig configures the sources of holders. The exporter's labels and the containers whose
-// processes use a device are always read.
+// SourcesConfig configures the sources from which the processor reads the holders of devices. The
+// processor always reads the exporter's labels, and the containers whose processes use a device.
 type SourcesConfig struct {
-	// PodResources is the kubelet's PodResources service.
+	// PodResources configures access to the kubelet's PodResources service.
 	PodResources kube.PodResourcesConfig `mapstructure:"pod_resources"`
-	// DRA reads dynamic resource allocation from the API server.
+	// DRA configures reading of dynamic resource allocation (DRA) objects from the API server.
 	DRA DRAConfig `mapstructure:"dra"`
-	// JobMappingDir is the directory that dcgm-exporter reads with --hpc-job-mapping-dir. It names
-	// the holders of this machine's GPUs if no label does.
+	// JobMappingDir is the directory that is passed to dcgm-exporter in --hpc-job-mapping-dir. The
+	// files in the directory name the holders of this machine's GPUs. The files are used only if no
+	// label names a holder.
 	JobMappingDir string `mapstructure:"hpc_job_mapping_dir"`
 
 	_ struct{}
 }
 
-// DRAConfig configures the dra source.
+// DRAConfig configures the source named dra.
 type DRAConfig struct {
 	Enabled bool `mapstructure:"enabled"`
 	// Drivers are the names of the DRA drivers whose devices are GPUs.
@@ -128,7 +136,7 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports every field whose value is not allowed, except those of kubernetes and
+// Validate returns an error that describes every invalid field, except the fields of kubernetes and
 // sources::pod_resources, which have their own Validate methods.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
@@ -178,8 +186,8 @@ func (c *Config) shared() *section.Shared {
 	return &section.Shared{Kubernetes: c.Kubernetes, Storage: c.Storage, Metrics: c.Metrics}
 }
 
-// emitted returns the metrics that this processor itself emits, including those that it repeats as
-// container series. It excludes the metrics of the sections.
+// emitted returns the metrics that this processor itself emits, including the metrics that it
+// repeats for containers. The result does not include the metrics of the sections.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		sampled := m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable
@@ -192,14 +200,14 @@ var accelerator = []*signal.Metric{
 	signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle,
 }
 
-// outsideKubernetes reports whether neither the kubelet nor claims are read. In this case, only
-// processes show whether a device is in use.
+// outsideKubernetes reports whether the processor reads neither the kubelet nor claims. Without the
+// kubelet and claims, only processes show whether a device is in use.
 func (c *Config) outsideKubernetes() bool {
 	return !c.Sources.PodResources.Enabled && !c.Sources.DRA.Enabled
 }
 
 // grace returns how long a device without holders counts as free after the kubelet's last answer.
-// The time covers a few failed calls or a kubelet restart.
+// This grace period is long enough for a few failed calls or a kubelet restart.
 func (c *Config) grace() time.Duration {
 	return max(3*c.Sources.PodResources.Interval, history)
 }

@@ -128,7 +128,7 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	}
 }
 
-// An empty section is enabled. A missing section is not.
+// A section is enabled if its key exists, even if the section is empty.
 func TestASectionExistsIfItIsConfigured(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
@@ -144,9 +144,9 @@ func TestASectionExistsIfItIsConfigured(t *testing.T) {
 
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	for key, conf := range map[string]map[string]any{
-		"power::storage":   {"power": map[string]any{"storage": "file_storage"}}, // the setting belongs to gpu_k8s
+		"power::storage":   {"power": map[string]any{"storage": "file_storage"}}, // storage is a setting of gpu_k8s.
 		"sources::kubelet": {"sources": map[string]any{"kubelet": nil}},
-		// Settings of earlier versions.
+		// These settings existed only in earlier versions.
 		"history":          {"history": "5m"},
 		"wait_for_sources": {"wait_for_sources": "0s"},
 		"sources::labels":  {"sources": map[string]any{"labels": map[string]any{"enabled": false}}},

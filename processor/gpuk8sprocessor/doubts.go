@@ -9,18 +9,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// doubtAge is how long a cause must last before it is logged. Causes that last for a shorter time
-// are normal. For example, a pool is incomplete while its driver replaces the slices, and a new
-// instance is not in the telemetry at first.
+// doubtAge is how long a cause of unknown holders must last before the cause is logged. Shorter
+// interruptions are normal. For example, a pool is incomplete while its driver replaces the slices,
+// and a new instance does not appear in the telemetry immediately.
 const doubtAge = time.Minute
 
-// doubt is a cause of unknown holders. It is logged once if it lasts for doubtAge.
+// doubt is a cause of unknown holders. The cause is logged once if it lasts for doubtAge.
 type doubt struct {
 	componenthelper.Trouble
-	since time.Time // zero if the cause is absent
+	since time.Time // since is zero while the cause is absent.
 }
 
-// lasts records whether the cause is present now. It reports whether to log the cause.
+// lasts records whether the cause is currently present, and returns true if the cause must be
+// logged.
 func (d *doubt) lasts(now time.Time, present bool) bool {
 	switch {
 	case !present:
@@ -32,15 +33,16 @@ func (d *doubt) lasts(now time.Time, present bool) bool {
 	return now.Sub(d.since) >= doubtAge && d.ShouldLog(now)
 }
 
-// doubts are the causes of unknown holders: allocated devices that match no device in the
-// telemetry, by reason, and devices with conflicting allocations.
+// doubts contains the causes of unknown holders. There is one cause for each reason why allocated
+// devices match no device in the telemetry, and one cause for devices with conflicting allocations.
 type doubts struct {
 	unmatched [attribution.NumReasons]doubt
 	conflict  doubt
 }
 
-// log logs the causes in the newest state. It skips two causes: unknown IDs are logged elsewhere,
-// by resource, and a device that is not scraped has no series that need a holder.
+// log logs the causes of unknown holders that have lasted for doubtAge. Two causes are never logged
+// here. Unknown IDs are logged by logUnknownIDs, and a device that is not scraped has no series
+// that need a holder.
 func (d *doubts) log(logger *zap.Logger, now time.Time, stats *attribution.Stats) {
 	for reason := attribution.UnknownMIG; reason < attribution.NotScraped; reason++ {
 		if n := stats.Unattributed[reason]; d.unmatched[reason].lasts(now, n > 0) {

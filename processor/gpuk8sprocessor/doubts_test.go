@@ -15,8 +15,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// The holders are unknown if a pool is incomplete, if a device was renamed, or if a claim was
-// deleted while a pod uses its device. Each cause is counted, and it is logged once if it lasts.
+// The holders of a device are unknown if a pool is incomplete, if a device was renamed, or if a
+// claim was deleted while a pod was using the claim's device. Each cause of unknown holders is
+// counted, and is logged once if the cause persists.
 func TestCausesOfUnknownHoldersAreLoggedOnceWhenTheyLast(t *testing.T) {
 	claimed := func(pod, claim, device string) attribution.ContainerResources {
 		return attribution.ContainerResources{Namespace: "ns", Pod: pod, Container: "c", Claimed: []attribution.ClaimedDevice{

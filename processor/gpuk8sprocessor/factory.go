@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// NewFactory returns the factory of the gpu_k8s processor.
+// NewFactory returns the factory for the gpu_k8s processor.
 func NewFactory() processor.Factory {
 	return processor.NewFactory(metadata.Type, createDefaultConfig, processor.WithMetrics(createMetrics, metadata.MetricsStability))
 }
@@ -32,10 +32,11 @@ func createMetrics(_ context.Context, set processor.Settings, config component.C
 	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, f)
 }
 
-// NewStages returns gpu_k8s as two stages. The first stage, holders, adds the holders of devices
-// and runs the power section. The second stage, accounts, runs the budget and usage sections.
-// accounts is nil if neither section is configured. gpu_findings runs between the two stages: it
-// reads holders and power, and the second stage uses its results.
+// NewStages returns gpu_k8s as two processors, called stages. The first stage, holders, adds the
+// holders of devices and runs the power section. The second stage, accounts, runs the budget and
+// usage sections. The returned accounts stage is nil if neither the budget section nor the usage
+// section is configured. gpu_findings runs between the two stages, because gpu_findings reads
+// holders and power, and the second stage uses the results of gpu_findings.
 func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (holders, accounts *pdatagpu.Processor, err error) {
 	p, first, last, err := newParts(cfg, set)
 	if err != nil {
@@ -48,8 +49,8 @@ func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (hold
 	return holders, accounts, err
 }
 
-// newParts returns the attribution and the sections of the two stages, in the order in which they
-// run.
+// newParts returns the processor p and the sections of the two stages, in the order in which the
+// sections run.
 func newParts(cfg *Config, set processor.Settings) (p *gpuK8s, holders, accounts []pdatagpu.Section, err error) {
 	if p, err = newProcessor(cfg, set); err != nil {
 		return nil, nil, nil, err

@@ -38,10 +38,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden is a sentence. steps.yaml lists the sources'
-// answers and the scrapes, in order. If a step omits an answer, the previous answer still applies.
-// output.txt contains the output, one point per line, and the self-metrics at the end. config.yaml
-// is the optional configuration. GPU-1 and MIG-1 stand for full UUIDs.
+// Each directory in testdata/golden is one test case. The directory's name is a sentence that
+// describes the expected behavior. The file steps.yaml lists the sources' answers and the scrapes,
+// in order. If a step in steps.yaml omits an answer, the previous answer still applies. The file
+// output.txt contains the expected output, one point per line, followed by the self-metrics. The
+// file config.yaml contains the processor's configuration and is optional. In all files, GPU-1 and
+// MIG-1 stand for full UUIDs.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -58,20 +60,20 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	if played == len(dirs) { // unless -run selected only some directories
+	if played == len(dirs) { // If -run selects only some of the directories, framesCompared is not checked.
 		assert.Greater(t, framesCompared.Load(), int64(20), "batches that were also processed as frames")
 	}
 }
 
-// framesCompared counts the batches that play also processed as frames.
+// framesCompared is the number of batches that play processed a second time, as frames.
 var framesCompared atomic.Int64
 
-// step is one point in time in a script.
+// step describes one point in time in a test script.
 type step struct {
 	At string
-	// Kubelet contains the devices in the PodResources answer, by namespace/pod/container:
-	// "[resource=]id", with nvidia.com/gpu as the default resource, or "claim driver/pool/device
-	// [share]".
+	// Kubelet contains the devices in the kubelet's PodResources answer, by
+	// namespace/pod/container. A device has the format "[resource=]id" or "claim driver/pool/device
+	// [share]". The default resource is nvidia.com/gpu.
 	Kubelet *struct {
 		State   string
 		Devices map[string][]string
@@ -80,18 +82,19 @@ type step struct {
 	Pods *[]struct {
 		Name, UID, Created string
 		Ended              bool
-		Static             string   // the kubelet's UID of a static pod
-		Claims             []string // container=claim[/request]
-		Containers         []string // container=id
+		Static             string   // the UID that the kubelet uses for a static pod.
+		Claims             []string // Format: container=claim[/request].
+		Containers         []string // Format: container=id.
 		Owner              struct {
 			Deployment, Job, Kind, Workload, Kueue string
 			Labels                                 map[string]string
 		}
 		Scheduled scheduledPod `yaml:",inline"`
 	}
-	// Slices contains one "driver/pool generation/count device key=value…" per device.
+	// Slices contains one entry per device, in the format "driver/pool generation/count device
+	// key=value…".
 	Slices *[]string
-	// SlicesHidden is true if slices cannot be read.
+	// SlicesHidden is true if ResourceSlices cannot be read.
 	SlicesHidden *bool `yaml:"slices_hidden"`
 	Claims       *[]struct {
 		Name, UID string
@@ -102,16 +105,16 @@ type step struct {
 		For    []string // pod=uid
 		Others bool     // also reserved for unknown pods
 	}
-	// Instances contains one "MIG-uuid GPU-uuid gi" per instance.
+	// Instances contains one entry per MIG instance, in the format "MIG-uuid GPU-uuid gi".
 	Instances *[]string
 	Sharing   string
-	// HostType is the node's instance type, and NodeLabels are its labels.
+	// HostType is the node's instance type. NodeLabels are the node's labels.
 	HostType   string            `yaml:"host_type"`
 	NodeLabels map[string]string `yaml:"node_labels"`
-	// Scrape contains one point per line: [node=] [host=] [pod=namespace/pod/container[/uid]]
-	// [job=] [container=] hw.id metric=value attribute=value… The default node is n1, and the
-	// default host is the node's name. time= overrides the step's time. The value stale ends a
-	// series.
+	// Scrape contains one point per line, in the format "[node=] [host=]
+	// [pod=namespace/pod/container[/uid]] [job=] [container=] hw.id metric=value attribute=value…".
+	// The default node is n1, and the default host is the node's name. The key time= overrides the
+	// step's time. A metric value of stale ends the series.
 	Scrape string
 }
 
@@ -126,7 +129,8 @@ func lengthen(s string) string {
 
 func shorten(s string) string { return long.ReplaceAllString(s, "$1-$2") }
 
-// newTestProcessor returns a processor with sources that the test sets.
+// newTestProcessor returns a processor that does not read any source. The test provides the
+// sources' answers.
 func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -144,7 +148,7 @@ func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s 
 	return p
 }
 
-// play runs a script and returns the rendered output.
+// play runs the steps of a test script and returns the output as text.
 func play(t *testing.T, dir string, steps []step, shuffled bool) string {
 	t.Helper()
 	p := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
@@ -203,8 +207,7 @@ func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = 
 
 var states = map[string]kube.Phase{"": kube.Synced, "current": kube.Synced, "old": kube.Stale, "off": kube.Off}
 
-// answers contains the sources' current answers. The slices have the form in which the API server
-// returns them.
+// answers contains the sources' current answers. The ResourceSlices are stored as API objects.
 type answers struct {
 	attribution.Sources
 	slices []*resourcev1.ResourceSlice
@@ -284,8 +287,8 @@ func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 					d.AllowMultipleAllocations = new(true)
 				}
 			}
-			// Devices of the same pool and generation are in one slice, unless count is greater
-			// than 1.
+			// Devices of the same pool and generation are put in one slice, unless the script sets
+			// a slice count greater than 1.
 			if n := len(current.slices); n > 0 && sl.Spec.Pool.ResourceSliceCount == 1 && current.slices[n-1].Spec.Pool.Name == pool &&
 				current.slices[n-1].Spec.Driver == driver && current.slices[n-1].Spec.Pool.Generation == sl.Spec.Pool.Generation {
 				current.slices[n-1].Spec.Devices = append(current.slices[n-1].Spec.Devices, d)
@@ -322,14 +325,16 @@ func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	return changed
 }
 
-// allocation sets the names of the allocated device and returns the allocation.
+// allocation parses device, which has the format driver/pool/device, and returns a with the names
+// of that device.
 func allocation(device string, a gpudata.Allocation) gpudata.Allocation {
 	f := strings.Split(device, "/")
 	a.Driver, a.Pool, a.Device = f[0], f[1], f[2]
 	return a
 }
 
-// parse returns the batch of a scrape in the layout that the synthesizer produces.
+// parse converts the lines of a scrape to a batch that has the same structure as the output of
+// gpu_synthesizer.
 func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -439,15 +444,15 @@ func text(m pcommon.Map, key string) string {
 	return ""
 }
 
-// put sets an attribute if the value is not empty.
+// put sets the attribute key to value unless value is empty.
 func put(attrs pcommon.Map, key, value string) {
 	if value != "" {
 		attrs.PutStr(key, value)
 	}
 }
 
-// render returns one sorted line per point: time, Resource, metric, attributes, value. It omits
-// host.name.
+// render returns one line per point, sorted. Each line contains the time, Resource, metric,
+// attributes, and value of the point. The attribute host.name is omitted.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for p := range points.All(md) {
@@ -466,7 +471,7 @@ func render(md pmetric.Metrics) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// processMetrics runs the processor on a batch.
+// processMetrics processes one batch and returns the result.
 func (p *gpuK8s) processMetrics(ctx context.Context, md pmetric.Metrics) (pmetric.Metrics, error) {
 	a := &pdatagpu.Arrival{Metrics: md}
 	_, err := pdatagpu.Sections(p.section()).Process(ctx, a)

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// attributionMetrics contains the metrics whose samples identify holders or users, or are needed to
-// validate usage.
+// attributionMetrics contains the metrics whose samples identify holders or users, and the metrics
+// that are needed to validate usage.
 var attributionMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder:            true,
 	signal.K8sContainerGPUMemoryUsage: true, signal.K8sContainerGPUUtilization: true,
@@ -21,7 +21,7 @@ var attributionMetrics = map[*signal.Metric]bool{
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
 
-// attribute sets the holders of each device and the containers of users and processes.
+// attribute sets the holders of each device, and finds the containers of users and processes.
 func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCounts) {
 	ownDevices := map[string]gpudata.Description{}
 	for _, f := range frames {
@@ -74,7 +74,7 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCount
 	return c
 }
 
-// setOwners sets the owners of the pods that use the devices of a frame.
+// setOwners sets the owner, such as a Deployment, of each pod that uses a device in the frame.
 func (p *gpuK8s) setOwners(f *gpudata.Frame) {
 	for _, d := range f.Devices {
 		for _, u := range d.Users {
@@ -86,14 +86,14 @@ func (p *gpuK8s) setOwners(f *gpudata.Frame) {
 	}
 }
 
-// isOwnNode reports whether a frame belongs to the node whose kubelet is read.
+// isOwnNode reports whether the frame comes from the node whose kubelet the processor reads.
 func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
 }
 
-// setProcessHolders sets the containers of processes. If the device has a list of processes,
-// setProcessHolders adds the device's users to list. If every listed process runs outside
-// containers, no container or job uses the device.
+// setProcessHolders finds the container of each process on the device. If the device has a list of
+// processes, setProcessHolders also adds the device's users to list. If all processes in the list
+// run outside containers, the device has no users.
 func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -119,7 +119,8 @@ func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.Devic
 			continue
 		}
 		listed = true
-		// Exporters and other agents have processes on every device but do not hold devices.
+		// Exporters and other monitoring agents run processes on every device but do not hold
+		// devices.
 		if found && !exporters.IsMonitoringAgent(user) && !p.tracker.Reserves(user) {
 			users = append(users, user)
 		}
@@ -129,7 +130,8 @@ func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.Devic
 	}
 }
 
-// setHolders sets the holders of a device. partitioned is true for a board with instances.
+// setHolders sets the holders of a device. The parameter partitioned is true if the device is a
+// board that has MIG instances.
 func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, partitioned bool, c *batchCounts) {
 	isOwn, id := p.isOwnNode(f), d.Device.ID()
 	var entry *attribution.Entry
@@ -148,8 +150,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	for _, u := range input {
 		h, ended := u.Holder, false
 		if isOwn && p.tracker.Reserves(h) || catalogue.IsReservation(h) {
-			// The pods of the reservation pod's group hold the device, but the labels do not
-			// identify the group.
+			// The holders are the pods in the reservation pod's group, but the labels do not
+			// identify that group.
 			observed, reserved = observed || u.Holds, reserved || u.Holds
 			continue
 		}
@@ -174,8 +176,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	if reserved {
 		labels = nil
 	} else if len(labels) == 0 {
-		// The files are used only if there are no labels, because an exporter that reads the files
-		// adds labels for the jobs.
+		// Read the job mapping files only if there are no labels. An exporter that reads the job
+		// mapping files adds job labels itself.
 		for _, job := range p.mapping.jobsOn(d, f.Time) {
 			labels = append(labels, attribution.Holding{Holder: gpudata.Holder{Job: job}})
 			observed = observed || d.Observed
@@ -189,8 +191,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
-		// The holders are unknown, because the other holders must not be charged for the refused
-		// job's share.
+		// If a job is refused, the holders must be unknown. Otherwise, the other holders would be
+		// charged for the refused job's share.
 		decision = attribution.Decision{}
 	}
 	holdersKnown := decision.HoldersKnown || empty && p.cfg.outsideKubernetes()
@@ -201,7 +203,7 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 		u.Holds, u.Source, u.Strategy, u.Allocation = true, decision.Source, decision.Strategy, h.Allocation
 		u.Replicas = h.Replicas
 	}
-	for _, u := range d.Users { // keep the owner from the input
+	for _, u := range d.Users { // Keep the owners that the input contains.
 		for _, from := range input {
 			if u.Holder.Same(from.Holder) {
 				u.Owner = cmp.Or(u.Owner, from.Owner)
@@ -210,8 +212,9 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 }
 
-// shareAsHolders sets the sharing strategy of users that are not holders. If a user is in the same
-// container as a holder, it gets the holder's strategy. Otherwise, its strategy is unknown.
+// shareAsHolders sets the sharing strategy of users that are not holders. If a user and a holder
+// are the same container, the user gets the holder's strategy. Otherwise, the user's strategy is
+// unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {

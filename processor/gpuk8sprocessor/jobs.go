@@ -10,22 +10,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// jobs counts the batch jobs that have series. Each job counts once per node.
+// jobs counts the batch jobs that have series. A job that runs on several nodes is counted once for
+// each node.
 type jobs struct {
 	*stage.Limit
 	limit componenthelper.Limit
 }
 
-// deleteExpired removes a node's jobs that have not been seen for so long that gpu_window no longer
-// keeps their series.
+// deleteExpired removes the node's expired jobs. A job expires when gpu_window no longer keeps the
+// job's series.
 func (j *jobs) deleteExpired(n *nodeState, now time.Time) {
 	before := len(n.jobs)
 	maps.DeleteFunc(n.jobs, func(_ string, lastSeen time.Time) bool { return now.Sub(lastSeen) >= componenthelper.RecentAge })
 	j.Free(before - len(n.jobs))
 }
 
-// admit reports whether a holder on a node may have series. It refuses only new jobs, and only if the
-// limit is reached.
+// admit reports whether a holder on a node may have series. Only new jobs are refused, and only
+// after the limit is reached.
 func (j *jobs) admit(n *nodeState, now time.Time, h gpudata.Holder) bool {
 	if h.Job == "" {
 		return true

@@ -24,7 +24,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
 
-// jobProcessor returns a processor with a job limit, its self-metrics, and its log.
+// jobProcessor returns a processor with the given job limit, together with the processor's
+// self-metrics and log.
 func jobProcessor(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *observer.ObservedLogs) {
 	t.Helper()
 	tel := componenttest.NewTelemetry()
@@ -35,7 +36,7 @@ func jobProcessor(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *
 	set.Logger = zap.New(core)
 	p := newTestProcessor(t, "", set)
 	p.jobs.limit.Value, p.jobs.Limit = limit, stage.NewLimit(limit)
-	p.cfg.NodeName = "" // so that no source is read
+	p.cfg.NodeName = "" // Without a node name, the processor reads no source.
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
 	return p, tel, logs
@@ -53,8 +54,8 @@ func TestADeviceOfARefusedJobHasAnUnknownHolder(t *testing.T) {
 	got := lines(t, p, "GPU-1 hw.power=5", "job=1 GPU-1 gpu.device.holder=1")
 	assert.Contains(t, got, "{hpc.job.id=1, k8s.node.name=n1} hw.power=5")
 
-	// Job 2 shares the board of job 1, holds another board alone, and has a process on a third
-	// board.
+	// Job 2 shares a board with job 1, is the only holder of another board, and runs a process on a
+	// third board.
 	got = lines(t, p, "GPU-1 hw.power=5", "GPU-2 hw.power=5", "GPU-3 hw.power=5",
 		"job=1 GPU-1 gpu.device.holder=1", "job=2 GPU-1 gpu.device.holder=1", "job=2 GPU-2 gpu.device.holder=1",
 		"job=2 GPU-2 k8s.container.gpu.memory.usage=7", "job=2 GPU-3 process.gpu.memory.usage=7 process.pid=3")

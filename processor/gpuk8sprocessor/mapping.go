@@ -21,17 +21,19 @@ import (
 
 const (
 	mappingInterval = 10 * time.Second
-	// mappingAge is how long a reading is valid if no newer reading exists.
+	// mappingAge is how long a reading of the job mapping files is valid if there is no newer
+	// reading.
 	mappingAge = 3 * mappingInterval
-	// maxReadings limits the readings that are kept for late samples.
+	// maxReadings is the maximum number of readings to keep. Earlier readings are needed for
+	// samples that arrive late.
 	maxReadings = int(history/mappingInterval) + 1
 )
 
-// jobMapping keeps the contents of the job mapping files for the GPUs of this machine. A separate
-// goroutine reads them, because a network file system may hang.
+// jobMapping stores the contents of the job mapping files for the GPUs of this machine. A separate
+// goroutine reads the job mapping files, because reading from a network file system can block.
 type jobMapping struct {
 	dir, node string
-	driver    string // directory in which the driver lists its boards
+	driver    string // driver is the directory in which the GPU driver lists its boards.
 	trouble   componenthelper.Failure
 
 	mu       sync.Mutex
@@ -41,14 +43,16 @@ type jobMapping struct {
 	stopped chan struct{}
 }
 
-// reading contains the contents of the files at one time. It is empty if they could not be read.
+// reading contains the contents of the job mapping files at one time. If the files could not be
+// read, mapping is nil.
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
-	boards  map[string]int // file number by board UUID; nil if device names and file names use the same numbers
+	boards  map[string]int // boards maps board UUIDs to file numbers. It is nil if file names and device names use the same numbers.
 }
 
-// newJobMapping returns the job mapping of the configured directory, or nil if there is none.
+// newJobMapping returns a jobMapping for the configured directory, or nil if no directory is
+// configured.
 func newJobMapping(cfg *Config, logger *zap.Logger) *jobMapping {
 	if cfg.Sources.JobMappingDir == "" {
 		return nil
@@ -68,7 +72,7 @@ func (j *jobMapping) start(ctx context.Context) {
 	if j == nil {
 		return
 	}
-	ctx, j.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when start returns
+	ctx, j.stop = context.WithCancel(context.WithoutCancel(ctx)) // Ignore the cancellation of the original ctx, which is canceled when start returns.
 	j.stopped = make(chan struct{})
 	go func() {
 		defer close(j.stopped)
@@ -77,8 +81,8 @@ func (j *jobMapping) start(ctx context.Context) {
 	}()
 }
 
-// shutdown stops the reader. It does not wait for a file system that hangs. It may be called
-// without start.
+// shutdown stops the goroutine that reads the job mapping files. If the file system blocks,
+// shutdown waits at most one second. Calling shutdown without start is allowed.
 func (j *jobMapping) shutdown(ctx context.Context) {
 	if j == nil || j.stop == nil {
 		return
@@ -103,8 +107,9 @@ func (j *jobMapping) read(now time.Time) {
 	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
 }
 
-// jobsOn returns the jobs that hold a device according to the files. at is in nanoseconds since the
-// epoch. A file name without an instance applies to the board and not to its instances.
+// jobsOn returns the jobs that hold a device according to the job mapping files. The sample time,
+// at, is in nanoseconds since the epoch. A file whose name contains no instance applies to the
+// board but not to the board's instances.
 func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) []string {
 	number, ok := strings.CutPrefix(d.Name, "nvidia")
 	if j == nil || !ok || d.Device.Place().Node != j.node {

@@ -21,7 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
 )
 
-// withMapping creates a job mapping directory. The modification times of its files are in the past.
+// withMapping configures the processor with a directory that contains the given job mapping files.
+// The modification times of the job mapping files are in the past.
 func withMapping(t *testing.T, p *gpuK8s, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,15 +65,16 @@ func TestTheJobMappingAddsHoldersThatLabelsLack(t *testing.T) {
 	of := func(state string, n int64) metricdata.DataPoint[int64] {
 		return metricdata.DataPoint[int64]{Value: n, Attributes: attribute.NewSet(attribute.String("state", state))}
 	}
-	// The registered callback belongs to the original mapping of the processor.
+	// Register the callback again, because the callback that start registered uses the original job
+	// mapping.
 	require.NoError(t, p.telemetry.RegisterProcessorGpuK8sJobFilesCallback(p.mapping.observe))
 	metadatatest.AssertEqualProcessorGpuK8sJobFiles(t, tel, []metricdata.DataPoint[int64]{
 		of("used", 4), of("unfinished", 0), of("unreadable", 0), of("invalid", 1), of("too_large", 0),
 	}, metricdatatest.IgnoreTimestamp())
 }
 
-// If minor numbers are not in PCI bus order, NVML's device name and the file name have different
-// numbers.
+// If minor numbers are not in PCI bus order, the number in NVML's device name differs from the
+// number in the file name.
 func TestBoardsAreNumberedInBusOrder(t *testing.T) {
 	p, _, _ := jobProcessor(t, 10)
 	withMapping(t, p, map[string]string{"0": "4710\n", "1": "4711\n", "1.7": "4717\n", "2": "4712\n"})

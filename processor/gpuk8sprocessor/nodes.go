@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// nodeTimeout is how long the state of a node without frames is kept.
+	// nodeTimeout is how long the state of a node is kept after the node's last frame.
 	nodeTimeout = time.Hour
-	// sweepEvery is the shortest time between two sweeps of old state.
+	// sweepEvery is the minimum time between two deletions of expired state.
 	sweepEvery = time.Minute
 )
 
@@ -18,7 +18,7 @@ type nodeState struct {
 	processes *attribution.ProcessLog
 	placement *attribution.Placement
 	lists     *attribution.ProcessSources
-	jobs      map[string]time.Time // time at which each job was last seen, by ID
+	jobs      map[string]time.Time // jobs maps job IDs to the time at which each job was last seen.
 }
 
 func newNode(string) *nodeState {
@@ -30,7 +30,7 @@ func newNode(string) *nodeState {
 	}
 }
 
-// sweep removes expired jobs, and nodes without frames.
+// sweep deletes expired jobs, and the state of nodes that no longer send frames.
 func (p *gpuK8s) sweep(now time.Time) {
 	p.nodes.Sweep(now, sweepEvery, func(_ string, n *nodeState, used time.Time) (gone bool) {
 		p.jobs.deleteExpired(n, now)

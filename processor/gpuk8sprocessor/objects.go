@@ -19,15 +19,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// nodePods contains the pods on the node. It is used to find the pods for which claims are
-// reserved.
+// nodePods contains the pods on the node. With nodePods, reservedPods finds the pods for which a
+// claim is reserved.
 type nodePods struct {
 	podsKnown bool
 	uids      map[types.UID]bool
 	byClaim   map[claimKey][]groupedPod
 }
 
-// groupedPod is a pod and the name of its PodGroup, which may be empty.
+// groupedPod is a pod with the name of its PodGroup. The name is empty if the pod has no PodGroup.
 type groupedPod struct {
 	gpudata.Holder
 	group string
@@ -50,10 +50,11 @@ func (n *nodePods) add(p *corev1.Pod) {
 	}
 }
 
-// reservedPods returns the pods that a claim is reserved for. For a PodGroup, these are the group's
-// pods that reference the claim. others is true if the claim is also reserved for unknown pods.
-// onThisNode is true if a pod on this node uses the claim, or if this is unknown. A claim can
-// belong to another node, because the claims of the entire cluster are read.
+// reservedPods returns the pods that a claim is reserved for. If the claim is reserved for a
+// PodGroup, the result contains the pods in the PodGroup that reference the claim. The result
+// others is true if the claim is also reserved for unknown pods. The result onThisNode is true if a
+// pod on this node uses the claim, or if it is unknown which pods use the claim. Claims can belong
+// to other nodes, because the processor reads the claims of the entire cluster.
 func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, onThisNode bool) {
 	onThisNode = !n.podsKnown
 	for i := range c.Status.ReservedFor {
@@ -76,14 +77,16 @@ func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Hol
 	return pods, others, onThisNode
 }
 
-// readNode stores the node's instance type and its labels with the wanted keys.
+// readNode copies the sharing strategy, the instance type, and the wanted labels from the Node
+// object to a.
 func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
 	a.Sharing = sharing(n.Labels[sharingStrategyLabel])
 	a.HostType = n.Labels[corev1.LabelInstanceTypeStable]
 	a.NodeLabels = choose(n.Labels, wanted)
 }
 
-// choose returns the labels with the wanted keys, or nil if no label has a wanted key.
+// choose returns only the labels whose keys are in wanted. It returns nil if there are no such
+// labels.
 func choose(labels map[string]string, wanted []string) (chosen map[string]string) {
 	for _, key := range wanted {
 		if value := labels[key]; value != "" {
@@ -96,10 +99,11 @@ func choose(labels map[string]string, wanted []string) (chosen map[string]string
 	return chosen
 }
 
-// sharingStrategyLabel is a node label of gpu-feature-discovery: none, mps, or time-slicing.
+// sharingStrategyLabel is a node label that gpu-feature-discovery sets. Its value is none, mps, or
+// time-slicing.
 const sharingStrategyLabel = "nvidia.com/gpu.sharing-strategy"
 
-// sharing returns the gpu.sharing.strategy for a value of the node label.
+// sharing converts a value of sharingStrategyLabel to a value of gpu.sharing.strategy.
 func sharing(label string) string {
 	switch label {
 	case "time-slicing":
@@ -110,8 +114,9 @@ func sharing(label string) string {
 	return ""
 }
 
-// readContainers returns the containers in the kubelet's answer, with the IDs that may be GPUs. An
-// ID in the form of a GPU ID is kept regardless of the resource name.
+// readContainers returns the containers in the kubelet's answer, with the device IDs that might
+// belong to GPUs. A device ID that has the format of a GPU ID is kept regardless of the resource
+// name.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
 	var containers []attribution.ContainerResources
 	for i := range all {
@@ -151,7 +156,7 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Created: p.CreationTimestamp.UnixNano(),
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
-		// The UID that the kubelet uses for a static pod is a hash of the pod's file.
+		// For a static pod, the kubelet uses a hash of the pod's file as the UID.
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
 		Owner:     readOwner(p, labels, job),
 		Claims:    kube.ContainerClaims(p),
@@ -177,7 +182,8 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 	return pod
 }
 
-// readAssigned returns the device of an allocation. A share is a replica.
+// readAssigned returns the device of an allocation. If the allocation is a share of a device, the
+// returned device is a replica.
 func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 	id := catalogue.PluginID{Raw: a.UUID}
 	switch {
@@ -185,7 +191,7 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 		id = catalogue.PluginID{Raw: a.UUID + "/" + strconv.Itoa(a.MIG.GPUInstance), UUID: a.UUID, GPUInstance: strconv.Itoa(a.MIG.GPUInstance)}
 	case a.MIG != nil && a.MIG.UUID != "":
 		id = catalogue.PluginID{Raw: a.MIG.UUID, MIGUUID: a.MIG.UUID}
-	case a.MIG != nil: // an unknown instance
+	case a.MIG != nil: // The instance is unknown.
 		id.Raw += "/?"
 	case a.UUID != "":
 		id = exporters.PluginID(a.UUID)
@@ -197,8 +203,9 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 	return attribution.Assigned{PluginID: id, Container: a.Container}
 }
 
-// readInstances returns the MIG devices that a scheduler recorded on the pod. Unreadable
-// annotations are ignored here. If budget or usage is configured, their reader reports them.
+// readInstances returns the MIG devices that a scheduler recorded in the pod's annotations.
+// Unreadable annotations are ignored, because the reader that the budget and usage sections share
+// reports them.
 func readInstances(p *corev1.Pod) []attribution.Instance {
 	if len(p.Annotations) == 0 {
 		return nil
@@ -215,9 +222,9 @@ func readInstances(p *corev1.Pod) []attribution.Instance {
 	return instances
 }
 
-// readSlices returns the devices of all complete pools: all devices of the drivers, and the devices
-// of other drivers that have the UUID of a GPU. complete is true if all pools of the drivers are
-// complete.
+// readSlices returns the devices of all complete pools. For the given drivers, the result contains
+// all devices. For other drivers, the result contains only devices whose UUID is that of a GPU. The
+// result complete is true if all pools of the given drivers are complete.
 func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, complete bool) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*resourcev1.ResourceSlice{}
@@ -251,8 +258,8 @@ func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[
 	return devices, complete
 }
 
-// readClaim returns the devices that are allocated to a claim, with the pods that it is reserved
-// for.
+// readClaim returns the devices that are allocated to a claim, together with the pods for which the
+// claim is reserved.
 func readClaim(c *resourcev1.ResourceClaim, pods []gpudata.Holder, others bool) (devices []attribution.ClaimedDevice) {
 	for _, r := range c.Status.Allocation.Devices.Results {
 		devices = append(devices, attribution.ClaimedDevice{

@@ -12,17 +12,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// findJob returns the controller of a Job, or nil if it has none. It returns false if the Job is
-// unknown.
+// findJob returns the controller of a Job, or nil if the Job has no controller. The second result
+// is false if the Job is unknown.
 type findJob func(namespace, name string) (*metav1.OwnerReference, bool)
 
-// readOwner returns the pod's labels with the wanted keys and what is known about its owner. It
-// uses the pod's controller, the labels that controllers set on pods and, if the pod belongs to a
-// Job, the Job's controller. The owner of a pod without a controller is its PodGroup, for which
-// claims can be reserved. readOwner reads no other object.
+// readOwner returns the pod's owner, as far as it is known, and the pod's labels with the given
+// keys. To find the owner, readOwner uses the pod's controller, the labels that controllers set on
+// pods, and the controller of the pod's Job, if any. If the pod has no controller, the owner is the
+// pod's PodGroup.
 func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	o := gpudata.Ownership{
-		KueueWorkload: cmp.Or(p.Annotations[kube.KueueWorkload], p.Labels[kube.KueuePodGroupName]), // the Workload has the group's name
+		KueueWorkload: cmp.Or(p.Annotations[kube.KueueWorkload], p.Labels[kube.KueuePodGroupName]), // The name of the Workload is the name of the pod group.
 		Labels:        gpudata.NewLabels(choose(p.Labels, labels)),
 	}
 	controller := metav1.GetControllerOfNoCopy(p)
@@ -63,7 +63,8 @@ func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	return gpudata.NewOwner(o)
 }
 
-// readJob follows the owner chain from a pod's Job. The pod's labels take precedence over the Job.
+// readJob follows the chain of owners that starts at the pod's Job. The pod's labels take
+// precedence over the Job.
 func readJob(o *gpudata.Ownership, p *corev1.Pod, job findJob) {
 	if set := p.Labels[kube.JobSetName]; set != "" {
 		o.WorkloadKind, o.Workload = "JobSet", set

@@ -12,8 +12,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// assignDevices finds the devices of the processes that exporters listed without a device, and
-// moves the processes to them. If a device has several lists, assignDevices keeps the best one.
+// assignDevices finds the device of each process that an exporter listed without a device, and
+// moves the process to that device. If a device has several process lists, assignDevices keeps only
+// the best process list.
 func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	var nvmlLists map[string]attribution.ListedProcesses
 	for _, d := range f.Devices {
@@ -58,7 +59,7 @@ func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	}
 }
 
-// listedProcesses describes the list of processes that came with a device.
+// listedProcesses describes the process list that the frame contains for the device.
 func listedProcesses(d *gpudata.DeviceFrame) attribution.ListedProcesses {
 	l := attribution.ListedProcesses{Complete: d.Listed && len(d.Processes) >= d.Count, Processes: len(d.Processes)}
 	for _, process := range d.Processes {
@@ -75,14 +76,14 @@ func listedProcesses(d *gpudata.DeviceFrame) attribution.ListedProcesses {
 	return l
 }
 
-// placedProcess is a process with its device.
+// placedProcess is a process together with its device.
 type placedProcess struct {
 	attribution.Placed
 	unplaced *gpudata.Unplaced
 }
 
-// findDevices returns the processes of a frame whose device was found, by exporter and hw.id. It
-// counts the processes without a device.
+// findDevices returns the processes in the frame whose device was found, grouped by exporter and
+// then by hw.id. Processes whose device was not found are counted in c.
 func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map[string]map[string][]placedProcess {
 	if len(f.Unplaced) == 0 {
 		return nil
@@ -108,8 +109,8 @@ func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map
 	return exporters
 }
 
-// logUnplaced logs a process whose device is unknown although the devices of its node are
-// known.
+// logUnplaced logs a process whose device is unknown even though the devices of the process's node
+// are known.
 func (p *gpuK8s) logUnplaced(n *nodeState, place gpudata.Place, u *gpudata.Unplaced) {
 	if n.placement.HasDevices() && p.unplaced.ShouldLog(time.Now()) {
 		p.logger.Warn("The device of a process is unknown, because its exporter does not report the device and the container does not hold exactly one device. "+
@@ -119,7 +120,7 @@ func (p *gpuK8s) logUnplaced(n *nodeState, place gpudata.Place, u *gpudata.Unpla
 	}
 }
 
-// addProcesses adds processes to a device of a frame.
+// addProcesses adds processes to a device in the frame.
 func addProcesses(f *gpudata.Frame, id string, processes []placedProcess) {
 	d := f.Find(id)
 	if d == nil {

@@ -27,11 +27,11 @@ type gpuK8s struct {
 	logger    *zap.Logger
 	tracker   *attribution.Tracker
 	nodes     *stage.Nodes[nodeState]
-	unplaced  componenthelper.Trouble // processes whose device is unknown
-	// unreadablePods are pods with annotations that cannot be read.
+	unplaced  componenthelper.Trouble // unplaced logs processes whose device is unknown.
+	// unreadablePods logs pods whose annotations cannot be read.
 	unreadablePods componenthelper.Trouble
 	sources        *sources
-	mapping        *jobMapping // nil if the files are not read
+	mapping        *jobMapping // mapping is nil if no job mapping directory is configured.
 	jobs           *jobs
 	// attribution contains the disabled metrics.
 	attribution gpudata.Attribution
@@ -86,20 +86,20 @@ func (p *gpuK8s) start(ctx context.Context, host component.Host) error {
 }
 
 func (p *gpuK8s) shutdown(ctx context.Context) error {
-	p.telemetry.Shutdown() // first, because its callbacks read the state
+	p.telemetry.Shutdown() // Stop the telemetry first, because its callbacks read the processor's state.
 	p.jobs.limit.Forget()
 	p.mapping.shutdown(ctx)
 	p.sources.shutdown()
 	return nil
 }
 
-// section returns the functions that add the holders of devices.
+// section returns the section that adds the holders of devices.
 func (p *gpuK8s) section() pdatagpu.Section {
 	wants := func(m *signal.Metric) bool { return attributionMetrics[m] }
 	return pdatagpu.Section{Start: p.start, Shutdown: p.shutdown, Wants: wants, Process: p.process}
 }
 
-// process adds the holders of devices and the container series to the batch.
+// process adds the holders of devices, and the containers' series, to the batch.
 func (p *gpuK8s) process(ctx context.Context, batch *stage.Batch) {
 	now := p.now()
 	counted := p.attribute(batch.Frames, now)

@@ -37,8 +37,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// held sets a kubelet answer in which a container ns/<pod>/c holds each device. ids maps the device
-// IDs to pods.
+// held sets a kubelet answer in which each device is allocated to a container named ns/<pod>/c. The
+// map ids contains the pod's name for each device ID.
 func held(p *gpuK8s, now time.Time, ids map[string]string) {
 	s := attribution.Sources{Listing: attribution.Listing{State: kube.Synced, Time: now.UnixNano()}}
 	for id, pod := range ids {
@@ -95,8 +95,8 @@ func TestARepeatedPointIsACompleteCopy(t *testing.T) {
 	assert.Equal(t, 2, copies)
 }
 
-// cAdvisor exported these metrics until Kubernetes 1.25. The names are the result of the
-// translation for Prometheus.
+// cAdvisor exported these metrics until Kubernetes 1.25. The test compares the names that the
+// metrics have after the translation to Prometheus names.
 func TestAcceleratorMetricsHaveTheNamesOfCAdvisor(t *testing.T) {
 	p := newTestProcessor(t, "testdata/golden/accelerators_are_the_devices_that_a_container_holds", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})
@@ -168,7 +168,7 @@ func TestDroppedUnknownAndUnmatchedDataIsCounted(t *testing.T) {
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	p := newTestProcessor(t, "", set)
-	p.cfg.NodeName = "" // so that no source is read
+	p.cfg.NodeName = "" // Without a node name, the processor reads no source.
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	p.cfg.NodeName = "n1"
 
@@ -224,8 +224,8 @@ func TestBatchesOfSeveralReceiversAreProcessedConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// For any input, no container has two points with the same device, metric, time, and identifying
-// attributes. No point of the device series is lost.
+// For any input, a container never has two points with the same device, metric, time, and
+// identifying attributes. All points of device series are kept.
 func TestNoPointIsSentTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
@@ -278,7 +278,7 @@ func TestNoPointIsSentTwice(t *testing.T) {
 		device := 0
 		for line := range series {
 			lines = append(lines, line)
-			if !strings.HasPrefix(line, "pod=") { // points of a pod or of the processes of a pod
+			if !strings.HasPrefix(line, "pod=") { // Lines that start with pod= are points of a pod or of a pod's processes.
 				device++
 			}
 		}
@@ -320,7 +320,8 @@ func TestNoPointIsSentTwice(t *testing.T) {
 	})
 }
 
-// A gateway may run the processor after agents that also run it.
+// The processor can run on a gateway even if the agents that send data to the gateway also run the
+// processor.
 func TestASecondProcessorAddsNothing(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"MIG-GPU-1/7/0": "a", "MIG-GPU-1/8/0": "b", "GPU-2": "a"})
@@ -332,8 +333,8 @@ func TestASecondProcessorAddsNothing(t *testing.T) {
 	assert.Equal(t, want, render(md))
 }
 
-// nodeBatch returns the synthesizer's output for one scrape of 8 boards with 7 instances each. It
-// also returns the pod that holds each device.
+// nodeBatch returns the output of gpu_synthesizer for one scrape of 8 boards with 7 instances each.
+// The returned map contains the pod that holds each device.
 func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]string) {
 	b.Helper()
 	var lines []string
@@ -367,8 +368,8 @@ func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]stri
 	return parse(b, lines, at), holders
 }
 
-// BenchmarkProcessor processes a node with 8 boards that have 7 instances each. A container holds
-// each instance. The results are per emitted point.
+// BenchmarkProcessor processes batches from a node with 8 boards that have 7 instances each. Each
+// instance is held by one container. The results are reported per emitted point.
 func BenchmarkProcessor(b *testing.B) {
 	p := newTestProcessor(b, "", processortest.NewNopSettings(metadata.Type))
 	template, holders := nodeBatch(b, 10*time.Second)
@@ -391,7 +392,7 @@ func BenchmarkProcessor(b *testing.B) {
 	cpu.Report(b, left)
 }
 
-// The limit is 10% above the value at the time of writing.
+// The limit on allocations is 10% above the value that was measured when this test was written.
 func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	p := newTestProcessor(t, "", processortest.NewNopSettings(metadata.Type))
 	_, holders := nodeBatch(t, 0)

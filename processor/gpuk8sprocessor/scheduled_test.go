@@ -13,14 +13,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// scheduledPod contains the annotations and labels that schedulers set on a pod of a script.
+// scheduledPod is a shorthand for the annotations and labels that schedulers set on a pod.
 type scheduledPod struct {
-	Assigned []string // "container=id [share]"; an entry without a container applies to the pod
-	Unread   bool     // true if a part of the annotation cannot be read
-	Groups   []string // groups that share a device
-	Shares   string   // the container that has the shares
-	Reserved string   // the id of the device that a reservation pod reports
-	Reserves bool     // true if the pod has the labels of a reservation pod
+	Assigned []string // The format is "container=id [share]". An entry without a container applies to the pod.
+	Unread   bool     // Unread is true if part of the annotation cannot be read.
+	Groups   []string // Groups are the groups whose pods share a device.
+	Shares   string   // Shares is the container that has the shares.
+	Reserved string   // Reserved is the ID of the device that a reservation pod reports.
+	Reserves bool     // Reserves is true if the pod has the labels of a reservation pod.
 }
 
 func (s *scheduledPod) fill(p *attribution.Pod) {
@@ -36,7 +36,8 @@ func (s *scheduledPod) fill(p *attribution.Pod) {
 	p.Reservation = s.Reserves
 }
 
-// listedBy returns the parsed "[resource=]id" entries that the kubelet lists for a container.
+// listedBy parses the device IDs that the kubelet lists for a container. Each ID has the format
+// "[resource=]id".
 func listedBy(ids []string) attribution.ContainerResources {
 	var c kube.ContainerResources
 	for _, text := range ids {
@@ -53,8 +54,8 @@ func listedBy(ids []string) attribution.ContainerResources {
 	return kept[0]
 }
 
-// The golden scripts use a shorthand for the annotations of schedulers. The shorthand must have the
-// same result as a pod with the real labels and annotations.
+// The golden test scripts use a shorthand for schedulers' annotations. The shorthand must produce
+// the same result as a pod with the actual labels and annotations.
 func TestTheShorthandOfScriptsEqualsRealAnnotations(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels, annotations map[string]string

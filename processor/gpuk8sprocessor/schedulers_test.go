@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// schedulersPod returns a pod with two containers. The container main requests a resource.
+// schedulersPod returns a pod with two containers. The container named main requests one resource.
 func schedulersPod(namespace, name, asked string, labels, annotations map[string]string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), Labels: labels, Annotations: annotations},

@@ -20,9 +20,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usagestage"
 )
 
-// newSections returns the configured sections, in the order in which they run. Each section may use
-// the results of earlier ones. power contains the process lists and the section power. accounts
-// contains the later sections.
+// newSections returns the configured sections, in the order in which the sections run. A section
+// can use the results of the sections that run before it. The result power contains the section for
+// process lists and the power section. The result accounts contains all sections that run after the
+// power section.
 func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu.Section, err error) {
 	add := func(list *[]pdatagpu.Section, name string, build func(processor.Settings) (pdatagpu.Section, error)) {
 		if err != nil {
@@ -60,7 +61,7 @@ func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu
 	return power, accounts, err
 }
 
-// processLists returns the section that adds the process lists that the other sections use.
+// processLists returns the section that provides the process lists to the other sections.
 func (p *gpuK8s) processLists(id string) pdatagpu.Section {
 	limit := componenthelper.Limit{Component: id, Setting: "max_processes", Value: p.cfg.MaxProcesses, What: "processes"}
 	s := processlists.New(p.cfg.MaxProcesses).Section(func(ctx context.Context, now time.Time, refused int64) {
@@ -71,7 +72,8 @@ func (p *gpuK8s) processLists(id string) pdatagpu.Section {
 	return s
 }
 
-// newReader returns the reader of pods for budget and usage.
+// newReader returns the reader that provides the pods' declarations to the budget and usage
+// sections.
 func (p *gpuK8s) newReader(set component.TelemetrySettings) *declared.Reader {
 	o := declared.Options{Unreadable: p.unreadable}
 	if p.cfg.Budget.HasValue() {
@@ -85,7 +87,7 @@ func (p *gpuK8s) newReader(set component.TelemetrySettings) *declared.Reader {
 	return declared.NewReader(o)
 }
 
-// unreadable counts a pod whose annotations cannot be read, and logs the first one.
+// unreadable counts a pod whose annotations cannot be read. Only the first such pod is logged.
 func (p *gpuK8s) unreadable(pod *corev1.Pod, err error) {
 	p.telemetry.ProcessorGpuK8sDeclarationsUnreadable.Add(context.Background(), 1)
 	if p.unreadablePods.ShouldLog(time.Now()) {

@@ -29,7 +29,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// finds returns a stage that emits the finding "latched" with the given value for every device.
+// finds returns a stage that adds the finding "latched", with the given value, to every device.
 func finds(latched float64) *pdatagpu.Processor {
 	everything := func(*signal.Metric) bool { return true }
 	return pdatagpu.NewStage(pdatagpu.Sections(pdatagpu.Section{Wants: everything, Process: func(_ context.Context, batch *stage.Batch) {
@@ -102,7 +102,7 @@ func TestUnreadablePodsAreCountedAndTheFirstIsLogged(t *testing.T) {
 	assert.Equal(t, map[string]any{"k8s.namespace.name": "ns", "k8s.pod.name": "a", "error": "gpu-memory is plenty"}, logs.All()[0].ContextMap())
 }
 
-// Outside a node, only the sections read the API server.
+// If no node name is set, only the sections read the API server.
 func TestAKubeconfigThatCannotBeUsedFailsTheStartOfASection(t *testing.T) {
 	for section, enable := range map[string]func(*Config){
 		"budget": func(cfg *Config) { cfg.Budget.GetOrInsertDefault() },

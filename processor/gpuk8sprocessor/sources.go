@@ -21,27 +21,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// sources reads the kubelet and the API server and updates a Tracker.
+// sources reads data from the kubelet and the API server, and updates a Tracker with the data.
 type sources struct {
 	cfg     *Config
 	set     component.TelemetrySettings
 	tracker *attribution.Tracker
 
-	kubelet *kube.PodResources // nil if it is not read
-	cache   *kube.Cache        // nil if it is not read
+	kubelet *kube.PodResources // kubelet is nil if the kubelet is not read.
+	cache   *kube.Cache        // cache is nil if the API server is not read.
 	kinds   []kube.Kind
 
-	mu           sync.Mutex // locked by update
+	mu           sync.Mutex // mu is locked by update.
 	host         component.Host
-	reportedLost string // the lost sources that were last reported in the component's status
-	// logged contains the resources for which an ID in an unknown form was logged.
+	reportedLost string // reportedLost names the lost sources in the last reported component status.
+	// logged contains the resources for which a device ID with an unknown format was logged.
 	logged map[string]bool
 	doubts doubts
 
-	maxStartWait time.Duration // limits how long start waits for the first answers
+	maxStartWait time.Duration // maxStartWait is the maximum time that start waits for the first answers.
 
 	unsubscribe []func()
-	stop        context.CancelFunc // stops refreshing
+	stop        context.CancelFunc // stop ends the refreshing.
 	refreshing  sync.WaitGroup
 }
 
@@ -49,11 +49,12 @@ func newSources(cfg *Config, set component.TelemetrySettings, tracker *attributi
 	return &sources{cfg: cfg, set: set, tracker: tracker, maxStartWait: waitForSources, logged: map[string]bool{}}
 }
 
-// maxLoggedResources limits the size of logged. A node has about ten resources.
+// maxLoggedResources is the maximum number of resources in sources.logged. A node usually has about
+// ten resources.
 const maxLoggedResources = 100
 
-// open creates the clients without sending a request. It returns an error if a kubeconfig cannot be
-// used.
+// open creates the clients but does not send any requests. If the kubeconfig cannot be used, open
+// returns an error.
 func (s *sources) open() error {
 	if s.cfg.NodeName == "" {
 		if s.cfg.Sources.PodResources.Enabled || s.cfg.Sources.DRA.Enabled {
@@ -85,8 +86,9 @@ func (s *sources) open() error {
 	return nil
 }
 
-// start returns an error if a kubeconfig cannot be used. A missing answer is not an error, because
-// the answer can arrive later.
+// start opens the clients and starts reading the sources. If the kubeconfig cannot be used, start
+// returns an error. If a source does not answer, start does not return an error, because the source
+// can answer later.
 func (s *sources) start(ctx context.Context, host component.Host) error {
 	if err := s.open(); err != nil {
 		return err
@@ -95,17 +97,17 @@ func (s *sources) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts to read the sources. It waits for the first answers, but at most waitForSources.
+// run starts reading the sources. It waits for the first answers for at most maxStartWait.
 func (s *sources) run(ctx context.Context, host component.Host) {
 	s.host = host
 	if s.cache != nil {
-		s.cache.Need(s.kinds...) //nolint:contextcheck // informers continue after start returns
+		s.cache.Need(s.kinds...) //nolint:contextcheck // The informers keep running after start returns.
 	}
 	if s.kubelet != nil {
 		s.kubelet.Start()
 	}
-	// Update the tracker only after the first answers have arrived, because the first state also
-	// applies to older samples that arrive later.
+	// Wait for the first answers before updating the tracker. The tracker's first state also
+	// applies to earlier samples that arrive late, so it should be complete.
 	s.wait(ctx)
 	changed := func() { s.update(time.Now()) }
 	if s.cache != nil {
@@ -116,15 +118,15 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 	if s.kubelet != nil {
 		s.unsubscribe = append(s.unsubscribe, s.kubelet.Subscribe(changed))
 		var running context.Context
-		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when start returns
-		// Repeated answers are processed too. Between two equal answers, a new pod may have
-		// replaced a pod of the same name.
+		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // Ignore the cancellation of ctx, which is canceled when start returns.
+		// Call update even if the kubelet's answer has not changed, because a pod may have been
+		// replaced by a new pod with the same name.
 		s.refreshing.Go(func() { componenthelper.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })
 	}
 	changed()
 }
 
-// wait waits at most waitForSources for the first answers.
+// wait waits for the first answers of the sources, for at most maxStartWait.
 func (s *sources) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.maxStartWait)
 	defer cancel()
@@ -138,7 +140,8 @@ func (s *sources) wait(ctx context.Context) {
 	}
 }
 
-// shutdown stops the sources. It may be called without start, and several times.
+// shutdown stops reading the sources. Calling shutdown without start, or more than once, is
+// allowed.
 func (s *sources) shutdown() {
 	for _, f := range s.unsubscribe {
 		f()
@@ -161,7 +164,7 @@ func (s *sources) shutdown() {
 func (s *sources) update(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost, err := s.lostSources() // read first, so that the answers below are not older than this state
+	lost, err := s.lostSources() // Read the state before the answers, so that the answers are not older than the state.
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
@@ -180,7 +183,8 @@ func (s *sources) update(now time.Time) {
 	s.reportStatus(lost, err)
 }
 
-// logUnknownIDs logs each resource whose IDs have an unknown form, once. The caller holds mu.
+// logUnknownIDs logs each resource whose device IDs have an unknown format. Each resource is logged
+// only once. The caller holds mu.
 func (s *sources) logUnknownIDs() {
 	for resource, id := range s.tracker.Stats().UnknownIDs {
 		if s.logged[resource] || len(s.logged) >= maxLoggedResources {
@@ -193,7 +197,8 @@ func (s *sources) logUnknownIDs() {
 	}
 }
 
-// usablePhase returns the state of a source. A source that has never answered is Off.
+// usablePhase returns the phase of a source if that phase is Synced or Stale. For all other phases,
+// usablePhase returns Off.
 func usablePhase(state kube.State) kube.Phase {
 	if state.Phase == kube.Synced || state.Phase == kube.Stale {
 		return state.Phase
@@ -201,10 +206,10 @@ func usablePhase(state kube.State) kube.Phase {
 	return kube.Off
 }
 
-// objects are the objects read from the API server.
+// objects contains the objects that were read from the API server.
 type objects struct {
 	pods                                []*corev1.Pod
-	node                                *corev1.Node // nil if it is unknown
+	node                                *corev1.Node // node is nil if the Node object is unknown.
 	slices                              []*resourcev1.ResourceSlice
 	claims                              []*resourcev1.ResourceClaim
 	podsState, slicesState, claimsState kube.Phase
@@ -228,7 +233,7 @@ func (s *sources) readCache(a *attribution.Sources) {
 	readObjects(s.cfg, &o, s.findJob, a)
 }
 
-// readObjects adds the data from the API server's objects.
+// readObjects copies the data from the API server's objects to a.
 func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
 	pods := nodePods{uids: map[types.UID]bool{}, byClaim: map[claimKey][]groupedPod{}}
 	if a.PodsState = usablePhase(kube.State{Phase: o.podsState}); a.PodsState != kube.Off {
@@ -263,7 +268,8 @@ func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
 	}
 }
 
-// findJob returns the controller of a Job, if Jobs are read.
+// findJob returns the controller of a Job. The second result is false if the Job is unknown or if
+// Jobs are not read.
 func (s *sources) findJob(namespace, name string) (*metav1.OwnerReference, bool) {
 	job, found := s.cache.Job(namespace, name)
 	if !found {
@@ -272,8 +278,8 @@ func (s *sources) findJob(namespace, name string) (*metav1.OwnerReference, bool)
 	return metav1.GetControllerOfNoCopy(job), true
 }
 
-// each calls f for every source that is read. current is the time at which the state was last
-// current, or zero if it never was.
+// each calls f for every source that is read. The argument current of f is the last time at which
+// the source's data was up to date, or zero if the data was never up to date.
 func (s *sources) each(now time.Time, f func(name string, state kube.State, current time.Time)) {
 	if s.kubelet != nil {
 		_, at, state := s.kubelet.Snapshot()
@@ -295,7 +301,7 @@ func (s *sources) each(now time.Time, f func(name string, state kube.State, curr
 	}
 }
 
-// observeStates is the callback of the self-metric source_state.
+// observeStates is the callback for the self-metric source_state.
 func (s *sources) observeStates(_ context.Context, o metric.Int64Observer) error {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		state.Observe(o, attribute.String("source", name))
@@ -303,7 +309,7 @@ func (s *sources) observeStates(_ context.Context, o metric.Int64Observer) error
 	return nil
 }
 
-// observeAges is the callback of the self-metric source_age.
+// observeAges is the callback for the self-metric source_age.
 func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error {
 	now := time.Now()
 	s.each(now, func(name string, _ kube.State, current time.Time) {
@@ -314,8 +320,8 @@ func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error
 	return nil
 }
 
-// lostSources returns the names and the error of the sources that have failed since their last
-// answer. names is "" if no source is lost. A source that has never answered is not lost.
+// lostSources returns the names and the error of the lost sources. A source is lost if its phase is
+// Stale or Forbidden. The result names is "" if no source is lost.
 func (s *sources) lostSources() (names string, err error) {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		if state.Phase == kube.Stale || state.Phase == kube.Forbidden {
@@ -326,8 +332,8 @@ func (s *sources) lostSources() (names string, err error) {
 	return names, err
 }
 
-// reportStatus reports the component's status when the lost sources have changed. The caller holds
-// mu.
+// reportStatus reports a new component status if the set of lost sources has changed. The caller
+// holds mu.
 func (s *sources) reportStatus(lost string, err error) {
 	if s.host == nil || lost == s.reportedLost {
 		return

@@ -31,7 +31,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// statusHost records the status that components report.
+// statusHost is a host that records the status events that components report.
 type statusHost struct {
 	component.Host
 	events chan *componentstatus.Event
@@ -43,8 +43,8 @@ func newStatusHost() *statusHost {
 
 func (h *statusHost) Report(e *componentstatus.Event) { h.events <- e }
 
-// asking starts a processor that reads the given kubelet and an API server with the given objects.
-// Either may be nil.
+// asking starts a processor that reads from the given kubelet, and from an API server that contains
+// the given objects. Both kubelet and objects may be nil.
 func asking(t *testing.T, kubelet *kubelettest.Kubelet, host component.Host, set component.TelemetrySettings, claims bool, objects ...runtime.Object) *gpuK8s {
 	t.Helper()
 	settings := processortest.NewNopSettings(metadata.Type)
@@ -240,7 +240,7 @@ func TestAKubeconfigThatCannotBeUsedFailsTheStart(t *testing.T) {
 	require.NoError(t, p.shutdown(t.Context()))
 }
 
-// The objects are the API server's data about the claims of one pod.
+// The test uses API objects that describe one pod and its claims.
 func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 	created := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	pod := &corev1.Pod{
@@ -255,7 +255,7 @@ func TestObjectsOfTheAPIServerAreRead(t *testing.T) {
 				{Name: "side", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Resources: corev1.ResourceRequirements{
 					Claims: []corev1.ResourceClaim{{Name: "shared"}},
 				}},
-				{Name: "warm-up", Resources: corev1.ResourceRequirements{ // this container ends before the other containers start
+				{Name: "warm-up", Resources: corev1.ResourceRequirements{ // This init container ends before the other containers start.
 					Claims: []corev1.ResourceClaim{{Name: "mine"}, {Name: "shared"}},
 				}},
 			},

@@ -8,9 +8,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// If the usage of a device exceeds falseZeroMemory or falseZeroUtilization, zeros for all its
-// containers are false. An exporter that cannot find the processes of containers reports such
-// zeros. A driver and its contexts use a few hundred MiB that do not belong to a process.
+// An exporter that cannot find the processes of containers reports that all containers use 0. If
+// the usage of the device itself exceeds falseZeroMemory or falseZeroUtilization, these zeros are
+// treated as false. falseZeroMemory is above the few hundred MiB that the driver and its contexts
+// use and that belong to no process.
 const (
 	falseZeroMemory      = 512 << 20 // bytes
 	falseZeroUtilization = 0.05
@@ -22,26 +23,27 @@ type dropReason uint8
 const (
 	dropFalseZero dropReason = iota
 	dropAboveDevice
-	// dropNoDevice applies to processes whose device is unknown.
+	// dropNoDevice is the reason for processes whose device is unknown.
 	dropNoDevice
-	// dropSecondSource applies to processes on a device for which another source has a better list.
+	// dropSecondSource is the reason for processes on a device for which another source has a
+	// better process list.
 	dropSecondSource
 	numDropReasons
 )
 
-// String returns the value of the self-metric's attribute.
+// String returns the reason as an attribute value of the self-metric.
 func (r dropReason) String() string {
 	return [...]string{"false_zero", "above_device_memory", "no_device", "second_source"}[r]
 }
 
-// batchCounts contains the values that a batch adds to the self-metrics.
+// batchCounts contains the counts of one batch that are added to the self-metrics.
 type batchCounts struct {
 	dropped [numDropReasons]int64
-	unknown int64 // points of processes whose pod is unknown
-	refused int64 // holders, users, and processes of refused jobs
+	unknown int64 // unknown counts points of processes whose pod is unknown.
+	refused int64 // refused counts the holders, users, and processes of refused jobs.
 }
 
-// usageCheck determines which usage values of a device's containers are plausible.
+// usageCheck determines whether the usage values of a device's containers are plausible.
 type usageCheck struct {
 	isFalseZero bool
 	limit       float64 // of memory, in bytes
@@ -56,13 +58,13 @@ func newUsageCheck(d *gpudata.DeviceFrame) usageCheck {
 	if limit, ok := d.Samples.Get(signal.HwGPUMemoryLimit, ""); ok {
 		c.limit = limit
 	}
-	// Memory is checked before utilization, because an idle process still uses memory.
+	// Utilization is checked only if memory is missing, because an idle process still uses memory.
 	c.isFalseZero = memory == 0 && busy == 0 &&
 		(hasMemory && deviceMemory > falseZeroMemory || !hasMemory && hasBusy && deviceBusy > falseZeroUtilization)
 	return c
 }
 
-// highest returns the highest value of a metric among the users.
+// highest returns the highest value that any of the users has for the metric.
 func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	for _, u := range users {
 		if v, exists := u.Samples.Get(m, ""); exists {
@@ -72,8 +74,9 @@ func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	return value, ok
 }
 
-// addUsage adds the plausible samples of from to the device's entry for container h, and reports
-// whether h uses the device. A container with several names is one user.
+// addUsage copies the plausible samples of the user from to the device's user for container h, and
+// reports whether container h uses the device. If the input identifies a container in several ways,
+// addUsage adds all of the container's samples to one user.
 func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {
 	for _, s := range from.Samples.All() {
 		s.More = slices.DeleteFunc(slices.Clone(s.More), func(a gpudata.Attr) bool { return a.Key == signal.SharingStrategy })
@@ -98,7 +101,8 @@ func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpuda
 	return uses
 }
 
-// findOrAddUser returns the user for container h. If the device has no such user, it adds one.
+// findOrAddUser returns the device's user for container h. If the device has no user for container
+// h, findOrAddUser adds one.
 func findOrAddUser(d *gpudata.DeviceFrame, h gpudata.Holder) *gpudata.User {
 	u := d.SameUser(h)
 	if u.Holder.PartOf(h) {
