@@ -7,8 +7,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// addAssignments adds the devices that schedulers assign to pods through annotations, and those that
-// reservation pods report.
+// addAssignments adds the devices that schedulers assign to pods in annotations, and the devices
+// that reservation pods report.
 func (b *builder) addAssignments() {
 	for k, lives := range b.pods {
 		for i := range lives {
@@ -36,9 +36,9 @@ func (b *builder) addAssignments() {
 	}
 }
 
-// addReservation adds the pods of a reservation pod's group as holders of the device that the
-// reservation pod reports. The reservation is used only if the kubelet lists no holder for the
-// device.
+// addReservation adds holders to the device that a reservation pod reports. The holders are the
+// pods in the reservation pod's group. These holders are used only if the kubelet lists no holder
+// for the device.
 func (b *builder) addReservation(a *podLife, h Holding) {
 	if !a.Reserved.IsKnown() {
 		if b.sources.Listing.State == kube.Off {
@@ -60,8 +60,9 @@ func (b *builder) addReservation(a *podLife, h Holding) {
 	}
 }
 
-// groupMembers returns the pods of a reservation pod's group, which share the device that the
-// reservation pod gets from the kubelet. It returns none if the group's pods are unknown.
+// groupMembers returns the pods in a reservation pod's group. The kubelet allocates a device to the
+// reservation pod, and the pods in the group share that device. If the pods in the group are
+// unknown, groupMembers returns nil.
 func (b *builder) groupMembers(h Holding) (members []Holding) {
 	reservation := b.pods.find(h.Namespace, h.Pod, h.UID)
 	if reservation == nil || len(reservation.Groups) == 0 {
@@ -91,8 +92,8 @@ func (b *builder) addAssigned(id string, h Holding) {
 	}
 }
 
-// addDisputed prevents devices from counting as free while a pod exists whose device cannot be
-// matched.
+// addDisputed records that a device was assigned to pod a but cannot be identified. While pod a
+// holds the device, no device that could be the unidentified device counts as free.
 func (b *builder) addDisputed(a *podLife, reason Reason, raw string) {
 	if a.heldUntil() == forever {
 		b.unmatched[raw] = reason

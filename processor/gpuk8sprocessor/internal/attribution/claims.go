@@ -10,21 +10,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// isGPU reports whether an allocated device may be an NVIDIA GPU: its driver is configured, or the
-// driver's name or the UUID in the slice identifies a GPU.
+// isGPU reports whether an allocated device might be an NVIDIA GPU. A device might be an NVIDIA GPU
+// if its driver is one of the configured drivers, or if the driver's name or the UUID in the
+// device's slice indicates a GPU.
 func (b *builder) isGPU(a *gpudata.Allocation) bool {
 	uuid := b.join.slices[draDevice(a)].UUID
 	return slices.Contains(b.drivers, a.Driver) || gpushare.NamesGPU(a.Driver) ||
 		gpushare.LikelyOf(a.Driver) == gpushare.LikelyGPU && (exporters.IsBoard(uuid) || exporters.IsInstance(uuid))
 }
 
-// addClaims adds the API server's allocations of devices that the kubelet does not list. unmatched
-// contains the kinds of devices to which unmatched allocations may refer.
+// addClaims adds the holders of devices that are allocated to ResourceClaims. Devices that the
+// kubelet lists are skipped. The result unmatched contains the kinds of devices that unmatched
+// allocations might refer to.
 func (b *builder) addClaims() (unmatched deviceKinds) {
 	if b.sources.ClaimsState == kube.Off {
 		return deviceKinds{}
 	}
-	claimed := map[string]bool{} // devices for which this source has allocations
+	claimed := map[string]bool{} // claimed contains the devices to which addClaims has added claims.
 	for i := range b.sources.Claims {
 		c := &b.sources.Claims[i]
 		if c.Admin || !b.isGPU(&c.Allocation) || len(c.ReservedFor) == 0 && !c.ForOthers {
@@ -60,7 +62,7 @@ func (b *builder) addReservedPod(c *ClaimedDevice, id string, p gpudata.Holder) 
 	hasContainer := false
 	pod := b.pods.find(p.Namespace, p.Pod, p.UID)
 	if pod == nil && b.sources.PodsState == kube.Synced {
-		return // The pod is not on the node yet, or was removed. A reservation can outlive its pod.
+		return // The pod does not run on this node yet, or has been deleted. A claim can stay reserved for a deleted pod.
 	}
 	if pod != nil {
 		h.from, h.until = pod.from, pod.heldUntil()
@@ -78,8 +80,8 @@ func (b *builder) addReservedPod(c *ClaimedDevice, id string, p gpudata.Holder) 
 	}
 }
 
-// isUsedOnNode reports whether a pod on this node uses the claim. Devices of other nodes are
-// irrelevant.
+// isUsedOnNode reports whether a pod on this node uses the claim. Claims that only pods on other
+// nodes use are irrelevant.
 func (b *builder) isUsedOnNode(c *ClaimedDevice) bool {
 	return slices.ContainsFunc(c.ReservedFor, func(p gpudata.Holder) bool { return b.pods.find(p.Namespace, p.Pod, p.UID) != nil })
 }

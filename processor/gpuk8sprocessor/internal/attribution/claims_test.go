@@ -11,12 +11,13 @@ import (
 
 const draDriver = "gpu.nvidia.com"
 
-// dra returns the device of a claim.
+// dra returns a device that is allocated to the given claim.
 func dra(claim, device string) ClaimedDevice {
 	return ClaimedDevice{Namespace: "ns", Allocation: gpudata.Allocation{Claim: claim, Driver: draDriver, Pool: "n1", Device: device}}
 }
 
-// reservedFor returns the device of a claim that is reserved for pods.
+// reservedFor returns a device that is allocated to the given claim. The claim is reserved for the
+// named pods.
 func reservedFor(claim, device string, names ...string) ClaimedDevice {
 	d := dra(claim, device)
 	for _, name := range names {
@@ -29,7 +30,7 @@ func claimed(pod string, devices ...ClaimedDevice) ContainerResources {
 	return ContainerResources{Namespace: "ns", Pod: pod, Container: "c", Claimed: devices}
 }
 
-// withClaims returns sources without a kubelet and with readable claims and pods.
+// withClaims returns sources in which claims and pods can be read but the kubelet cannot.
 func withClaims(claims []ClaimedDevice, running ...string) Sources {
 	s := Sources{ClaimsState: kube.Synced, Claims: claims, PodsState: kube.Synced, Devices: map[DRADevice]SliceDevice{
 		{draDriver, "n1", "gpu-0"}:                {Kind: "gpu", UUID: "GPU-1"},
@@ -123,7 +124,7 @@ func TestTwoClaimsOfOneDeviceThatCannotBeReadLeaveItsHolderUnknown(t *testing.T)
 	}
 }
 
-// sharedGPU0 adds a device that can be allocated to several claims to the sources.
+// sharedGPU0 adds the device gpu-0 to s. The device can be allocated to several claims.
 func sharedGPU0(s Sources) Sources {
 	s.Devices[DRADevice{draDriver, "n1", "gpu-0"}] = SliceDevice{Kind: "gpu", UUID: "GPU-1", Shared: true}
 	return s

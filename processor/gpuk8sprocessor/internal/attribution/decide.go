@@ -6,27 +6,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Decision contains the holders of a device at one time.
+// Decision contains the holders of a device at a given time.
 type Decision struct {
-	// Source is the source of Holders: a value of gpu.holder.source. It is empty if nobody holds
-	// the device or the holders are unknown.
+	// Source is a value of gpu.holder.source that identifies the source of Holders. Source is empty
+	// if nobody holds the device or the holders are unknown.
 	Source string
-	// HoldersKnown is true if an authoritative source lists the device, so that an empty Holders
-	// means nobody.
+	// HoldersKnown is true if an authoritative source lists the device. If HoldersKnown is true and
+	// Holders is empty, nobody holds the device.
 	HoldersKnown bool
-	// Strategy is the value of gpu.sharing.strategy. It is empty without Holders.
+	// Strategy is the value of gpu.sharing.strategy. Strategy is empty if Holders is empty.
 	Strategy string
-	// Holders are sorted and contain each container once. They may be shared, so do not modify
-	// them.
+	// Holders is sorted and contains each container only once. Do not modify Holders, because
+	// several decisions can share the same slice.
 	Holders []Holding
 }
 
 // Decide selects the source of a device's holders at time t, in this order: the kubelet or claims,
 // schedulers' annotations if at least one annotated pod still exists, the exporter's labels, and
-// the processes on the device. A table entry without holders means that no pod holds the device.
-// Jobs and containers outside Kubernetes, which only labels and processes show, can still hold it.
-// e may be nil. shared is true if the labels identify a replica of a shared device. Decide sorts
-// labels and processes in place.
+// the processes on the device. If the entry e shows that no pod holds the device, a job or a
+// container outside Kubernetes can still hold the device. Only labels and processes identify such
+// jobs and containers. The entry e may be nil. The parameter shared is true if the labels identify
+// a replica of a shared device. Decide sorts the slices labels and processes in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {
@@ -46,8 +46,9 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 				return d
 			}
 		}
-		// If all pods that the kubelet lists have ended, the holders are unknown, because the
-		// kubelet's answer predates the end of the pods.
+		// If all pods that the kubelet lists for the device have ended, the holders are unknown.
+		// The kubelet answered before the pods ended, and may have allocated the device again since
+		// then.
 		d.HoldersKnown = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
 	}
 	if d.HoldersKnown {
@@ -74,14 +75,14 @@ func existing(holders []Holding, t int64) []Holding {
 	return slices.DeleteFunc(slices.Clone(holders), ended)
 }
 
-// unique sorts holders in place and merges those of the same container.
+// unique sorts holders in place and merges the holdings of each container into one.
 func unique(holders []Holding) []Holding {
 	slices.SortFunc(holders, Holding.Compare)
 	return merge(holders)
 }
 
-// strategy returns how holders share a device. conflict is true if several pods were
-// each assigned the whole device.
+// strategy returns how the holders share a device. The result conflict is true if each of several
+// pods was assigned the whole device.
 func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	if len(holders) == 0 {
 		return "", false
@@ -122,7 +123,7 @@ func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	return signal.SharingUnknown, pods
 }
 
-// distinct reports whether all holders have different IDs.
+// distinct reports whether the allocated device IDs of all holders are different.
 func distinct(holders []Holding) bool {
 	ids := make(map[string]bool, len(holders))
 	for i := range holders {
@@ -131,7 +132,7 @@ func distinct(holders []Holding) bool {
 	return len(ids) == len(holders)
 }
 
-// labelStrategy returns the sharing strategy that the labels show.
+// labelStrategy returns the sharing strategy that can be determined from the exporter's labels.
 func labelStrategy(holders []Holding, sharing string, shared bool) string {
 	if len(holders) == 1 && !shared {
 		return signal.SharingUnknown

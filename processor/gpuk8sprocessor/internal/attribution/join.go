@@ -6,44 +6,45 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Reason is the reason why an allocation matches no device in the telemetry.
+// Reason is the reason why an allocated device matches no device in the telemetry.
 type Reason uint8
 
 const (
 	// Joined means that the allocation matches a device.
 	Joined Reason = iota
-	// UnknownID is an ID with an unknown form.
+	// UnknownID means that the device ID has an unknown format.
 	UnknownID
-	// UnknownMIG is a MIG device for which no source provides the GPU instance.
+	// UnknownMIG means that no source provides the GPU instance of the MIG device.
 	UnknownMIG
-	// UnknownName is a device name that is in no scrape, or that two boards have.
+	// UnknownName means that the device name appears in no scrape, or that several boards have that
+	// name.
 	UnknownName
-	// NoSlice is a DRA device that is in no complete pool.
+	// NoSlice means that the DRA device is not in any complete pool.
 	NoSlice
-	// NoUUID is a DRA device without a UUID in its slice.
+	// NoUUID means that the slice of the DRA device contains no UUID for the device.
 	NoUUID
-	// NotScraped is a device that was identified but is in no scrape.
+	// NotScraped means that the device was identified but does not appear in any scrape.
 	NotScraped
 	// NumReasons is the number of reasons.
 	NumReasons
 )
 
-// String returns the value of the self-metric's attribute.
+// String returns the reason as an attribute value of the self-metric.
 func (r Reason) String() string {
 	return [...]string{"", "unknown_id", "unknown_mig_device", "unknown_device_name", "no_slice", "no_uuid", "not_scraped"}[r]
 }
 
-// joiner finds the hw.id of a device. It returns none if the match is ambiguous.
+// joiner finds the hw.id of an allocated device. If several devices match, joiner returns no hw.id.
 type joiner struct {
-	// In names, migs, annotated, and labeled, an ambiguous key maps to "".
-	names     map[string]string    // nvidia0 → board
-	migs      map[string]string    // MIG-<uuid> → instance, from the attributes of points
-	annotated map[string]string    // MIG-<uuid> → instance, from schedulers' annotations
-	labeled   map[DRADevice]string // DRA device → instance, from the exporter's labels
+	// In the maps names, migs, annotated, and labeled, the value of an ambiguous key is "".
+	names     map[string]string    // names maps a name, such as nvidia0, to a board.
+	migs      map[string]string    // migs maps MIG-<uuid> to an instance, according to points' attributes.
+	annotated map[string]string    // annotated maps MIG-<uuid> to an instance, according to schedulers' annotations.
+	labeled   map[DRADevice]string // labeled maps a DRA device to an instance, according to the exporter's labels.
 	slices    map[DRADevice]SliceDevice
 	scraped   map[string]gpudata.Description // by hw.id
-	// profiles contains the instances of each board and profile in the telemetry. advertised
-	// contains the number of instances that drivers advertise.
+	// profiles contains the instances in the telemetry, grouped by board and profile. advertised
+	// contains the number of instances that drivers advertise for each board and profile.
 	profiles   map[profile][]string
 	advertised map[profile]int
 }
@@ -52,8 +53,8 @@ type profile struct {
 	board, name string
 }
 
-// newJoiner returns a joiner for the devices in the telemetry. labeled maps each DRA device to the
-// instance that the labels last identified.
+// newJoiner returns a joiner for the devices in the telemetry. The map labeled contains, for each
+// DRA device, the instance that the exporter's labels identified most recently.
 func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
 		names: map[string]string{}, migs: map[string]string{}, annotated: map[string]string{}, labeled: labeled,
@@ -85,8 +86,8 @@ func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]str
 	return j
 }
 
-// recordName maps a name to a device. If the name already belongs to another device, it marks the
-// name as ambiguous.
+// recordName adds a name and the ID of the name's device to the map m. If m already contains
+// another device with that name, recordName marks the name as ambiguous.
 func recordName[K comparable](m map[K]string, name K, id string) {
 	if other, ok := m[name]; ok && other != id {
 		id = ""
@@ -94,7 +95,7 @@ func recordName[K comparable](m map[K]string, name K, id string) {
 	m[name] = id
 }
 
-// pluginDeviceID returns the hw.id for a device plugin's device ID.
+// pluginDeviceID returns the hw.id of the device that a device plugin's device ID refers to.
 func (j *joiner) pluginDeviceID(d *catalogue.PluginID) (string, Reason) {
 	board := d.UUID
 	if board == "" && d.Name != "" {
@@ -117,7 +118,7 @@ func (j *joiner) pluginDeviceID(d *catalogue.PluginID) (string, Reason) {
 	return "", UnknownID
 }
 
-// migDeviceID returns the hw.id of a MIG device with this UUID.
+// migDeviceID returns the hw.id of the MIG device with the given UUID.
 func (j *joiner) migDeviceID(uuid string) (string, Reason) {
 	for _, m := range [...]map[string]string{j.migs, j.annotated} {
 		if id := m[uuid]; id != "" {
@@ -134,8 +135,9 @@ func (j *joiner) migDeviceID(uuid string) (string, Reason) {
 	return "", UnknownMIG
 }
 
-// onlyInstance returns the instance with a slice's board and profile, if both telemetry and the
-// driver have exactly one. The order of several instances does not identify them.
+// onlyInstance returns the instance that has the board and profile of s, if the telemetry and the
+// driver each have exactly one such instance. If there are several instances with the same board
+// and profile, their order does not show which instance is which.
 func (j *joiner) onlyInstance(s SliceDevice) string {
 	k := profile{s.Parent, s.Profile}
 	if instances := j.profiles[k]; s.Profile != "" && len(instances) == 1 && j.advertised[k] == 1 {
@@ -144,7 +146,7 @@ func (j *joiner) onlyInstance(s SliceDevice) string {
 	return ""
 }
 
-// draDeviceID returns the hw.id of a DRA driver's device.
+// draDeviceID returns the hw.id of a DRA device.
 func (j *joiner) draDeviceID(d DRADevice) (string, Reason) {
 	s, listed := j.slices[d]
 	switch {
@@ -159,7 +161,7 @@ func (j *joiner) draDeviceID(d DRADevice) (string, Reason) {
 			return id, Joined
 		}
 	}
-	// The exporter asked NVML, which is more reliable than an incomplete slice.
+	// The exporter's labels come from NVML, which is more reliable than an incomplete slice.
 	if id := j.labeled[d]; id != "" {
 		return id, Joined
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addListing adds the kubelet's answer. unmatched contains the kinds of devices to which unmatched
-// IDs may refer. dynamic is true if the kubelet lists DRA devices.
+// addListing adds the holders in the kubelet's answer. The result unmatched contains the kinds of
+// devices that unmatched IDs might refer to. The result dynamic is true if the kubelet lists DRA
+// devices.
 func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	l := &b.sources.Listing
 	if l.State == kube.Off {
@@ -25,7 +26,7 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 		ended, annotated := false, false
 		if a := b.pods.at(c.Namespace, c.Pod, l.Time); a != nil {
 			h.UID, h.from, h.until = a.UID, a.from, a.heldUntil()
-			ended = a.ended <= l.Time // kubelets before 1.34 also list pods that have ended
+			ended = a.ended <= l.Time // Before Kubernetes 1.34, the kubelet also lists pods that have ended.
 			annotated = a.Annotated
 		}
 		add := func(id string, h Holding, holds bool) {
@@ -67,14 +68,16 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	return unmatched, dynamic
 }
 
-// claimants are the claims through which the kubelet lists a device for containers that may hold
-// it. The scheduler allocates a device without shares to only one claim. If a device has several
-// claims, all but one of them must have administrative access. A claim that cannot be read, or that
-// was deleted while in use, may have administrative access.
+// claimants describes the claims to which a device is allocated, according to the kubelet. Claims
+// that are known to have administrative access are not included. The scheduler allocates a device
+// that cannot be shared to only one claim without administrative access. If the kubelet lists
+// several claims for such a device, all claims except one must have administrative access. If a
+// claim cannot be read, or was deleted while in use, it is unknown whether the claim has
+// administrative access.
 type claimants struct {
-	first   podKey // namespace and name
-	several bool   // more than one claim uses the device without a share
-	unread  bool   // at least one claim cannot be read
+	first   podKey // first identifies the claim that was added last.
+	several bool   // several is true if more than one claim uses the device without a share.
+	unread  bool   // unread is true if at least one claim cannot be read.
 }
 
 func (c claimants) add(d *ClaimedDevice, read, shared bool) claimants {
@@ -110,7 +113,7 @@ func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(st
 	}
 }
 
-// with sets the fields for a device plugin's device and returns the holding.
+// with returns a copy of h in which the fields for a device plugin's device are set from d.
 func (h Holding) with(d *catalogue.PluginID) Holding {
 	h.Replica, h.raw = d.Replica, d.Raw
 	if d.Replica {
@@ -119,14 +122,14 @@ func (h Holding) with(d *catalogue.PluginID) Holding {
 	return h
 }
 
-// allocation returns the allocation of a device that the kubelet lists for a container, and whether
-// the container only observes the device. If the claim cannot be read, allocation assumes that
-// monitoring agents only observe the device, because they have administrative access to every
-// device.
+// allocation returns the allocation of a device that the kubelet lists for a container. The result
+// observes is true if the container only observes the device. The result read is true if the claim
+// could be read. If the claim cannot be read, allocation assumes that monitoring agents only
+// observe the device, because monitoring agents have administrative access to all devices.
 func (b *builder) allocation(d *ClaimedDevice, container *gpudata.Holder) (a gpudata.Allocation, observes, read bool) {
 	a = d.Allocation
 	for _, c := range b.claims[podKey{d.Namespace, d.Claim}] {
-		// Kubelets before 1.35 list no shares.
+		// Before Kubernetes 1.35, the kubelet does not report share IDs.
 		if draDevice(&c.Allocation) == draDevice(&d.Allocation) && (c.ShareID == d.ShareID || d.ShareID == "") {
 			return c.Allocation, c.Admin, true
 		}

@@ -9,31 +9,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessSources selects the source of the process list for each device of a node. The nvml
-// receiver and process exporters list the same processes, so only one of the lists is used.
+// ProcessSources selects, for each device of a node, the source whose process list is used. The
+// nvml receiver and process exporters list the same processes, so only one process list per device
+// is used.
 type ProcessSources struct {
 	maxAge time.Duration
-	// sources are the newest lists by source and hw.id.
+	// sources contains the newest process lists, grouped by source and then by hw.id.
 	sources map[string]map[string]*sourceList
 }
 
-// NVML is the name of the nvml receiver as a source of processes. It sorts before the names of
-// exporters.
+// NVML is the name of the nvml receiver as a source of processes. The name is empty so that it
+// sorts before the names of exporters.
 const NVML = ""
 
-// sourceList describes a source's newest list for a device.
+// sourceList describes the newest process list that a source sent for a device.
 type sourceList struct {
 	time, interval int64
 	ListedProcesses
 }
 
-// ListedProcesses describes a list of the processes on a device.
+// ListedProcesses describes one process list of a device.
 type ListedProcesses struct {
-	// Complete is true if the source counted the processes and the list contains all of them.
+	// Complete is true if the source reports the number of processes and the list contains at least
+	// that many processes.
 	Complete bool
-	// Processes is the length of the list.
+	// Processes is the number of processes in the list.
 	Processes int
-	// Containers are the containers of the processes by PID, as far as the source knows them.
+	// Containers maps PIDs to the containers of the processes, as far as the source knows the
+	// containers.
 	Containers map[string]ProcessContainer
 }
 
@@ -44,14 +47,15 @@ type ProcessContainer struct {
 	ID string
 }
 
-// NewProcessSources returns a ProcessSources. maxAge is how long a list applies if the interval of
-// its source is unknown.
+// NewProcessSources returns a ProcessSources. The parameter maxAge is how long a process list
+// applies if the interval between the source's lists is unknown.
 func NewProcessSources(maxAge time.Duration) *ProcessSources {
 	return &ProcessSources{maxAge: maxAge, sources: map[string]map[string]*sourceList{}}
 }
 
-// Add stores the lists of a source at a sample time, by hw.id. An exporter sends the lists of all
-// its devices at once. The nvml receiver may send the list of each device separately.
+// Add stores the process lists that a source sent for one sample time. The keys of lists are
+// hw.ids. An exporter sends the process lists of all its devices together. The nvml receiver can
+// send the process list of each device separately.
 func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedProcesses) {
 	stored := s.sources[source]
 	if stored == nil {
@@ -65,7 +69,7 @@ func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedPro
 			stored[strings.Clone(id)] = &sourceList{time: at, ListedProcesses: l}
 		case at > previous.time:
 			previous.interval, previous.time, previous.ListedProcesses = at-previous.time, at, l
-		case previous.time-at > int64(s.maxAge): // a clock was set back
+		case previous.time-at > int64(s.maxAge): // The source's clock was set back.
 			previous.interval, previous.time, previous.ListedProcesses = 0, at, l
 		}
 	}
@@ -75,9 +79,10 @@ func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedPro
 	})
 }
 
-// BestSource returns the source whose process list applies to a device at a sample time, or false
-// if there is none. Complete lists are better than incomplete ones. If two lists are equally
-// complete, the longer list is better.
+// BestSource returns the source that has the best process list for a device at a sample time. If no
+// source has a list that applies at that time, BestSource returns false. A complete list is better
+// than an incomplete list. If both lists are complete or both are incomplete, the longer list is
+// better.
 func (s *ProcessSources) BestSource(id string, at int64) (source string, ok bool) {
 	var best *sourceList
 	for name, lists := range s.sources {
@@ -92,7 +97,8 @@ func (s *ProcessSources) BestSource(id string, at int64) (source string, ok bool
 	return source, best != nil
 }
 
-// compare returns 1 if a list is better than o, -1 if it is worse, and 0 if both are equally good.
+// compare returns 1 if l is a better process list than o, -1 if l is worse than o, and 0 if l and o
+// are equally good.
 func (l *sourceList) compare(o *sourceList) int {
 	switch {
 	case l.Complete != o.Complete && l.Complete:
@@ -103,17 +109,17 @@ func (l *sourceList) compare(o *sourceList) int {
 	return cmp.Compare(l.Processes, o.Processes)
 }
 
-// fresh reports whether a list applies at a sample time.
+// fresh reports whether the process list l is recent enough for the sample time, at.
 func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
 	return gpudata.Applies(l.time, l.interval, at, s.maxAge)
 }
 
-// Container returns the container of a process from a list of the nvml receiver that applies at a
-// sample time. It returns the zero ProcessContainer if the container is unknown.
+// Container looks up the container of a process in the nvml receiver's process lists that apply at
+// a sample time. If the container is unknown, Container returns the zero ProcessContainer.
 func (s *ProcessSources) Container(pid string, at int64) (c ProcessContainer) {
 	for _, l := range s.sources[NVML] {
 		if container, ok := l.Containers[pid]; ok && s.fresh(l, at) {
-			c = container // the same on every device
+			c = container // A process has the same container in the lists of all devices.
 		}
 	}
 	return c

@@ -48,8 +48,8 @@ func TestTheMostCompleteListOfADeviceApplies(t *testing.T) {
 	}
 }
 
-// An exporter that exports no processes for a device has no list for that device. Each frame from
-// the nvml receiver may contain only one device.
+// If an exporter exports no processes for a device, the exporter has no process list for the
+// device. A frame from the nvml receiver can contain only one of the node's devices.
 func TestTheNextListsOfAnExporterEndTheListsOfMissingDevices(t *testing.T) {
 	for _, source := range []string{NVML, "x"} {
 		s := NewProcessSources(time.Minute)

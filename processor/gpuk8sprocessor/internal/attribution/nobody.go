@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// deviceKinds contains the kinds of devices to which unmatched allocations may refer.
+// deviceKinds contains the kinds of devices that unmatched allocations might refer to.
 type deviceKinds struct {
 	boards, instances bool
 }
@@ -26,10 +26,11 @@ func (d *deviceKinds) add(r Reason, kind string) {
 	d.boards, d.instances = true, true
 }
 
-// addUnheldDevices adds the devices without holders. A device is reported as having no holder only
-// if no unmatched kubelet ID, claim, annotation, or slice could refer to the device. dynamic is
-// true if the kubelet lists DRA devices. Other vendors' devices remain unknown, because the kubelet
-// and claims are read only for NVIDIA devices. For a board with instances, see [Entry.Cut].
+// addUnheldDevices marks the devices that have no holder. A device is marked as having no holder
+// only if no unmatched kubelet ID, claim, annotation, or slice could refer to the device. The
+// parameter dynamic is true if the kubelet lists DRA devices. Other vendors' devices are never
+// marked as having no holder, because the processor knows all allocations only for NVIDIA devices.
+// For boards that have instances, see [Entry.Cut].
 func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, unmatchedSlices deviceKinds) {
 	inSlice := map[string]bool{}
 	for d := range b.join.slices {
@@ -39,7 +40,7 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		fromClaims := e.Source == signal.HolderSourceDRA // the claims have holders, which may have ended
+		fromClaims := e.Source == signal.HolderSourceDRA // Claims name holders of the device, but these holders may have ended.
 		if e.Source != "" && !fromClaims || !isNVIDIA(id, &d) {
 			continue
 		}
@@ -57,7 +58,7 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 		switch {
 		case fromClaims:
 			e.released = unheldByClaims || listing && dynamic
-		// A kubelet that lists no DRA devices may not support DRA.
+		// If the kubelet lists no DRA devices, the kubelet may not support DRA.
 		case listing && (dynamic || !inSlice[id] && !unmatchedSlices.includes(instance)):
 			e.Source = signal.HolderSourcePodResources
 		case unheldByClaims:
@@ -66,8 +67,8 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 	}
 }
 
-// isNVIDIA reports whether a device is an NVIDIA device. A known vendor takes precedence over the
-// ID, because other vendors' IDs may have the same prefix.
+// isNVIDIA reports whether a device is an NVIDIA device. If the vendor is known, the vendor takes
+// precedence over the ID, because other vendors' IDs can have the same prefix.
 func isNVIDIA(id string, d *gpudata.Description) bool {
 	return exporters.IsBoard(id) && (d.Vendor == "" || strings.EqualFold(d.Vendor, signal.VendorNVIDIA))
 }

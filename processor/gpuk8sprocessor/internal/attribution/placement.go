@@ -10,39 +10,41 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Placement finds the devices of processes if the exporter does not identify the device. It stores
-// the devices of a node and their holders. It keeps a device for some time after it was last in a
-// frame. It also keeps a device while one of its pods holds another device, because a pod holds its
-// devices until it ends.
+// Placement finds the device of each process for which the exporter does not identify the device. A
+// Placement stores the devices of one node and the holders of each device. A device stays stored
+// for some time after the device was last in a frame. The device also stays stored while one of its
+// holders holds another device, because a pod holds all of its devices until the pod ends.
 type Placement struct {
 	maxAge  time.Duration
 	devices map[string]*placedDevice // by hw.id
 }
 
-// placedDevice is the last state of a device.
+// placedDevice is the last known state of a device.
 type placedDevice struct {
 	id          string
 	description gpudata.Description
 	holders     []gpudata.Holder
-	// current is when a frame last contained the device. seen is when a frame last contained the
-	// device or one of its holders.
+	// current is the time at which a frame last contained the device. seen is the time at which a
+	// frame last contained the device, or another device with the same holder.
 	current, seen time.Time
 }
 
-// Placed is the device of a process.
+// Placed contains the device and the container of a process.
 type Placed struct {
 	ID          string
 	Description gpudata.Description
-	// Holder is the process's container. Missing fields are set from the holders of the device.
+	// Holder is the process's container. Fields that the exporter does not report are set from the
+	// matching holder of the device.
 	Holder gpudata.Holder
 }
 
-// NewPlacement returns a Placement that keeps a device for maxAge after it was last in a frame.
+// NewPlacement returns a Placement that keeps each device for maxAge after the device was last in a
+// frame.
 func NewPlacement(maxAge time.Duration) *Placement {
 	return &Placement{maxAge: maxAge, devices: map[string]*placedDevice{}}
 }
 
-// StoreFrame stores the devices of a frame and their holders.
+// StoreFrame stores the devices in a frame and the holders of each device.
 func (p *Placement) StoreFrame(now time.Time, f *gpudata.Frame) {
 	stored := false
 	for _, d := range f.Devices {
@@ -56,8 +58,8 @@ func (p *Placement) StoreFrame(now time.Time, f *gpudata.Frame) {
 	}
 }
 
-// store stores a device. If the frame does not contain the device's holders, store keeps the stored
-// ones.
+// store stores a device. If the frame does not contain the device's holders, store keeps the
+// holders that were stored earlier.
 func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
 	id := d.Device.ID()
 	device := p.devices[id]
@@ -67,7 +69,7 @@ func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
 	}
 	description := d.Description
 	description.Allocation = gpudata.Allocation{}
-	description.Complete(&device.description) // a container exporter does not describe the device
+	description.Complete(&device.description) // Keep the earlier description, because a container exporter does not describe the device.
 	if description != device.description {
 		device.description = cloneDescription(&description)
 	}
@@ -90,7 +92,7 @@ func (p *Placement) store(now time.Time, d *gpudata.DeviceFrame) {
 	device.holders = device.holders[:n]
 }
 
-// cloneDescription returns a copy that does not keep the memory of a batch in use.
+// cloneDescription returns a deep copy of d, so that the memory of the batch can be freed.
 func cloneDescription(d *gpudata.Description) gpudata.Description {
 	return gpudata.Description{
 		Parent: strings.Clone(d.Parent), Name: strings.Clone(d.Name), Model: strings.Clone(d.Model), Vendor: strings.Clone(d.Vendor),
@@ -99,9 +101,9 @@ func cloneDescription(d *gpudata.Description) gpudata.Description {
 	}
 }
 
-// deleteExpired deletes devices that were in no frame for maxAge, unless one of their holders still
-// holds another device. It also deletes the instances of a board if the frame contains the board
-// with holders but without instances.
+// deleteExpired deletes each device that has not been in a frame for maxAge, unless one of the
+// device's holders still holds another device. If the frame contains a board that has holders but
+// no instances, deleteExpired also deletes the stored instances of that board.
 func (p *Placement) deleteExpired(now time.Time, f *gpudata.Frame) {
 	unpartitioned := unpartitionedBoards(f)
 	maps.DeleteFunc(p.devices, func(_ string, d *placedDevice) bool {
@@ -116,7 +118,7 @@ func (p *Placement) deleteExpired(now time.Time, f *gpudata.Frame) {
 	})
 }
 
-// unpartitionedBoards returns the boards that have holders but no instances in the frame.
+// unpartitionedBoards returns the boards that, in the frame, have holders but no instances.
 func unpartitionedBoards(f *gpudata.Frame) (unpartitioned map[string]bool) {
 	for _, d := range f.Devices {
 		if d.Parent == "" && d.Observed && slices.ContainsFunc(d.Users, holds) {
@@ -136,8 +138,8 @@ func unpartitionedBoards(f *gpudata.Frame) (unpartitioned map[string]bool) {
 
 func holds(u *gpudata.User) bool { return u.Holds }
 
-// holdsOther returns a function that reports whether a pod, identified by its UID, holds another
-// device that was recently in a frame.
+// holdsOther returns a function that reports whether a pod holds a device other than d that was
+// recently in a frame. Pods are compared by UID.
 func (p *Placement) holdsOther(now time.Time, d *placedDevice) func(gpudata.Holder) bool {
 	return func(h gpudata.Holder) bool {
 		for _, other := range p.devices {
@@ -151,15 +153,17 @@ func (p *Placement) holdsOther(now time.Time, d *placedDevice) func(gpudata.Hold
 	}
 }
 
-// HasDevices reports whether the node has stored devices.
+// HasDevices reports whether any device of the node is stored.
 func (p *Placement) HasDevices() bool { return len(p.devices) > 0 }
 
-// FindDevice returns the device of a process, or false if it is unknown. The device is
+// FindDevice returns the device of a process, or false if the device is unknown. The first of these
+// rules that applies is used:
 //
-//   - the device that the exporter identifies, if it is an instance or a board without instances,
-//   - otherwise the only device that the process's container holds, which must be on the named board
-//     if the exporter names one,
-//   - otherwise the only device.
+//   - If the exporter identifies an instance or a board without instances, the process is on that
+//     device.
+//   - If the process's container holds exactly one device, the process is on that device. If the
+//     exporter names a board, only devices on that board are considered.
+//   - If there is only one device, the process is on that device.
 func (p *Placement) FindDevice(u *gpudata.Unplaced) (Placed, bool) {
 	var candidates, held []*placedDevice
 	for _, d := range p.placeableDevices() {
@@ -177,12 +181,12 @@ func (p *Placement) FindDevice(u *gpudata.Unplaced) (Placed, bool) {
 	case len(held) == 0 && len(candidates) == 1:
 		return candidates[0].placed(u), true
 	case len(candidates) == 0 && u.Named.Board != "" && p.devices[u.Named.Board] == nil:
-		return Placed{ID: u.Named.Board, Holder: u.Holder}, true // the device is in no frame
+		return Placed{ID: u.Named.Board, Holder: u.Holder}, true // The board that the exporter names is not in any frame.
 	}
 	return Placed{}, false
 }
 
-// placeableDevices returns the instances and the boards without instances.
+// placeableDevices returns all instances, and all boards that have no instances.
 func (p *Placement) placeableDevices() (placeable []*placedDevice) {
 	partitioned := map[string]bool{}
 	for _, d := range p.devices {
@@ -197,8 +201,8 @@ func (p *Placement) placeableDevices() (placeable []*placedDevice) {
 	return placeable
 }
 
-// matchesName reports whether a device may be the device that an exporter identifies. An instance
-// has the name of its board.
+// matchesName reports whether d could be the device that an exporter identifies in n. An instance
+// matches the name of its board.
 func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	switch {
 	case n.MIGUUID != "":
@@ -212,8 +216,8 @@ func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	return true
 }
 
-// placed returns the device of a process. If exactly one holder of the device matches the process,
-// placed sets the missing fields of the process's container.
+// placed returns the device d together with the container of a process on d. If exactly one holder
+// of d matches the process's container, placed returns that holder as the container.
 func (d *placedDevice) placed(u *gpudata.Unplaced) Placed {
 	h, n := u.Holder, 0
 	for _, o := range d.holders {

@@ -12,8 +12,8 @@ import (
 
 var node1 = gpudata.Place{Node: "n1"}
 
-// heldDevice returns a frame's entry for a device of node1 with the given holders. If none are
-// given, the holders are unknown.
+// heldDevice returns the entry of a frame for a device on node1 that has the given holders. If the
+// caller passes no holders, the device's holders are unknown.
 func heldDevice(id string, holders ...gpudata.Holder) *gpudata.DeviceFrame {
 	d := &gpudata.DeviceFrame{Device: gpudata.NewDevice(node1, id), Observed: true, HoldersKnown: len(holders) > 0}
 	d.Parent = exporters.BoardOf(id)
@@ -27,8 +27,9 @@ func podHolder(name, uid, container string) gpudata.Holder {
 	return gpudata.Holder{Namespace: "ns", Pod: name, UID: uid, Container: container}
 }
 
-// A pod holds its devices until it ends, including devices that are missing from a scrape or arrive
-// in a separate batch. If a pod holds a missing device, the device of its processes is unknown.
+// A pod holds its devices until the pod ends, even if a device is missing from a scrape or arrives
+// in a separate batch. If one of a pod's devices is missing from the scrape, the device of the
+// pod's processes is unknown.
 func TestAProcessWithoutADeviceMayBeOnADeviceMissingFromTheScrape(t *testing.T) {
 	a, again, nameless := podHolder("a", "uid-a", "c"), podHolder("a", "uid-new", "c"), podHolder("a", "", "c")
 	d, b := podHolder("a", "uid-a", "d"), podHolder("b", "uid-b", "c")
@@ -38,7 +39,7 @@ func TestAProcessWithoutADeviceMayBeOnADeviceMissingFromTheScrape(t *testing.T) 
 	for name, tc := range map[string]struct {
 		frames []frame
 		every  time.Duration
-		want   string // the device of the process, or empty if it is unknown
+		want   string // want is the device of the process, or empty if the device is unknown.
 	}{
 		"one device":                      {[]frame{only}, soon, "GPU-1"},
 		"two":                             {[]frame{both}, soon, ""},
@@ -72,7 +73,7 @@ func TestAProcessWithoutADeviceMayBeOnADeviceMissingFromTheScrape(t *testing.T) 
 	}
 }
 
-// The frame has a board with two instances, and two boards without instances.
+// The frame contains one board with two instances, and two boards without instances.
 func TestAProcessIsPlacedByTheAttributesOfItsExporter(t *testing.T) {
 	a, b, c := podHolder("a", "uid-a", "c"), podHolder("b", "uid-b", "c"), podHolder("c", "uid-c", "c")
 	gi1, gi2 := heldDevice("GPU-1/gi1", a), heldDevice("GPU-1/gi2", a, b)

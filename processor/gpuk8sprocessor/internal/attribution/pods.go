@@ -8,17 +8,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// podKey is the key by which the kubelet and exporters identify a pod. A later pod can have the
-// same name.
+// podKey is the namespace and the name of a pod. The kubelet and exporters identify a pod by its
+// podKey, but a pod that is created later can have the same podKey.
 type podKey struct {
 	namespace, name string
 }
 
-// podLife is the time span in which one pod had a name.
+// podLife is a pod together with the time span in which the pod existed.
 type podLife struct {
 	Pod
-	// The pod exists in the interval [from, until). ended is when all containers have ended and
-	// will not restart. All times are in nanoseconds since the epoch.
+	// The pod exists in the interval [from, until). At the time ended, all containers have ended
+	// and will not restart. The three times are in nanoseconds since the epoch.
 	from, until, ended int64
 }
 
@@ -27,12 +27,12 @@ func (a *podLife) heldUntil() int64 { return min(a.until, a.ended) }
 
 const forever = math.MaxInt64
 
-// podLog maps each name to the pods that had the name. It keeps a pod while samples from the pod's
-// lifetime can still arrive. It is immutable.
+// podLog contains, for each podKey, all pods that had that podKey. A pod stays in the podLog as
+// long as samples from the pod's lifetime can still arrive. A podLog is immutable.
 type podLog map[podKey][]podLife // oldest first
 
-// update returns the log after adding the pods that exist now and removing those that ended before
-// horizon.
+// update returns a new podLog that contains the current pods, and the earlier pods that still
+// existed at the time horizon.
 func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	next := make(podLog, len(pods))
 	for i := range pods {
@@ -41,7 +41,8 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 		a := podLife{Pod: *p, from: min(p.Created, now), until: forever, ended: forever}
 		for _, known := range l[k] {
 			if known.UID == p.UID {
-				// The start is not later than now, even if the clock was set back.
+				// If the clock was set back, the start time that is already known may be in the
+				// future.
 				a.from, a.ended = min(a.from, known.from), known.ended
 			}
 		}
@@ -73,7 +74,8 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	return next
 }
 
-// at returns the life of the pod that had a name at time t, or nil.
+// at returns the pod that had the given namespace and name at time t, or nil if there was no such
+// pod.
 func (l podLog) at(namespace, name string, t int64) *podLife {
 	lives := l[podKey{namespace, name}]
 	for i := len(lives) - 1; i >= 0; i-- {
@@ -84,12 +86,12 @@ func (l podLog) at(namespace, name string, t int64) *podLife {
 	return nil
 }
 
-// anyEnded reports whether a pod with the name was deleted by time t.
+// anyEnded reports whether any pod with the given namespace and name had been deleted by time t.
 func (l podLog) anyEnded(namespace, name string, t int64) bool {
 	return slices.ContainsFunc(l[podKey{namespace, name}], func(a podLife) bool { return a.until <= t })
 }
 
-// find returns the life of a pod by its UID, or nil.
+// find returns the pod with the given namespace, name, and UID, or nil if there is no such pod.
 func (l podLog) find(namespace, name, uid string) *podLife {
 	lives := l[podKey{namespace, name}]
 	for i := range lives {
@@ -104,16 +106,16 @@ func (l podLog) find(namespace, name, uid string) *podLife {
 type containerUser struct {
 	gpudata.Holder
 	owner gpudata.Owner
-	until int64 // when the pod released its devices
+	until int64 // until is the time at which the pod released its devices.
 }
 
-// userIndex finds users. It is immutable.
+// userIndex finds the container or the pod of a process. A userIndex is immutable.
 type userIndex struct {
-	byContainer map[string]containerUser // by the container runtime's ID
-	byPod       map[string]containerUser // by the pod UID that the kubelet uses; the user has no container
+	byContainer map[string]containerUser // The keys are the container runtime's container IDs.
+	byPod       map[string]containerUser // The keys are pod UIDs as the kubelet uses them. The values have no container.
 }
 
-// users returns an index of the pods in the log and their containers.
+// users returns an index of all pods in the log and of the containers in these pods.
 func (l podLog) users() userIndex {
 	index := userIndex{byContainer: map[string]containerUser{}, byPod: map[string]containerUser{}}
 	for k, lives := range l {
@@ -133,7 +135,8 @@ func (l podLog) users() userIndex {
 	return index
 }
 
-// reserves reports whether a holder is a reservation pod, by its namespace or its labels.
+// reserves reports whether h is a reservation pod. A reservation pod is identified by its namespace
+// or its labels.
 func (l podLog) reserves(h gpudata.Holder) bool {
 	if catalogue.IsReservation(h) {
 		return true

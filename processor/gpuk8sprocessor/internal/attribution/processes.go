@@ -8,43 +8,44 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessLog keeps the last process lists of a node, because processes and devices are sampled at
-// different times.
+// ProcessLog keeps the last two process lists of a node, because processes and devices are sampled
+// at different times.
 type ProcessLog struct {
 	maxAge time.Duration
-	// lists contains the newest list and the previous list. The previous list is for devices with
-	// slightly older samples.
+	// lists contains the newest list and the previous list. The previous list is used for devices
+	// whose samples are older than the newest list.
 	lists [2]*ProcessList
 }
 
-// ProcessList contains all users of the listed devices at one time. If a user is missing from a
-// newer list for the device, the user has stopped using the device.
+// ProcessList contains all users of the listed devices at one time. If a user of a device does not
+// appear in the next list for that device, the user has stopped using the device.
 type ProcessList struct {
 	// Time is in nanoseconds since the epoch.
 	Time int64
-	// Devices are the listed devices by hw.id.
+	// Devices maps the hw.id of each listed device to the device's users.
 	Devices map[string]DeviceUsers
 }
 
 // DeviceUsers contains the users of a device.
 type DeviceUsers struct {
-	// Users are the containers and jobs with processes.
+	// Users are the containers and jobs that have a process on the device.
 	Users []gpudata.Holder
 	// Empty is true if the device has no processes.
 	Empty bool
 }
 
-// NewProcessLog returns an empty log. A list applies to samples taken at most maxAge after it.
+// NewProcessLog returns an empty ProcessLog. A process list applies only to samples that were taken
+// at most maxAge after the list.
 func NewProcessLog(maxAge time.Duration) *ProcessLog {
 	return &ProcessLog{maxAge: maxAge}
 }
 
-// Store stores a list, which must not change afterward. Lists with the same time are merged,
-// because one list can arrive in several batches.
+// Store stores a list. The caller must not modify the list afterward. Lists with the same timestamp
+// are merged, because one list can arrive in several batches.
 func (l *ProcessLog) Store(list *ProcessList) {
 	for i, old := range l.lists {
 		switch {
-		// If the new list is much older, the clock was set back.
+		// If the new list is more than maxAge older than the stored list, the clock was set back.
 		case old == nil || old.Time < list.Time || old.Time-list.Time > int64(l.maxAge):
 			copy(l.lists[i+1:], l.lists[i:])
 			l.lists[i] = list
@@ -56,7 +57,8 @@ func (l *ProcessLog) Store(list *ProcessList) {
 	}
 }
 
-// with returns a merged list. It does not modify l, because readers may be using l.
+// with returns a new list that contains the users in l and in more. The list l is not modified,
+// because other goroutines can be reading l.
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	devices := maps.Clone(l.Devices)
 	for id, on := range more.Devices {
@@ -65,8 +67,9 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	return &ProcessList{l.Time, devices}
 }
 
-// Users returns the last known users of a device at a sample time, and whether the device had no
-// processes. at is in nanoseconds since the epoch. The users must not be modified.
+// Users returns the last known users of a device at a sample time. The result empty is true if the
+// device had no processes. The sample time, at, is in nanoseconds since the epoch. The caller must
+// not modify the returned users.
 func (l *ProcessLog) Users(id string, at int64) (users []gpudata.Holder, empty bool) {
 	for _, list := range l.lists {
 		if list != nil && list.Time <= at && at-list.Time <= int64(l.maxAge) {

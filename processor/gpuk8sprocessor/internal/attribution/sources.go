@@ -8,28 +8,34 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Sources are the answers from all sources outside the telemetry at one time. The state of a source
-// is Synced, Stale (it answered earlier and fails now), or Off (it does not answer). The holders
-// from a stale source stay valid. If the source lists no holder for a device, the device counts as
-// free only until the grace period ends, because it may have been allocated in the meantime.
+// Sources contains the answers that all sources other than the telemetry gave at one time. The
+// state of a source is Synced, Stale, or Off. A source is Stale if the source answered earlier but
+// currently fails, and Off if the source does not answer. If a source is Stale, the holders in its
+// last answer stay valid. If the last answer of a Stale source contains no holder for a device, the
+// device counts as free only until the grace period ends, because the device may have been
+// allocated since that answer.
 type Sources struct {
 	// Listing is the kubelet's answer.
 	Listing Listing
-	// Devices are the devices in ResourceSlices that belong to complete pools of the node.
+	// Devices are the devices in the node's ResourceSlices. Devices in incomplete pools are
+	// excluded.
 	Devices map[DRADevice]SliceDevice
-	// SlicesHidden is true if more devices may exist in incomplete pools or in slices that were not
-	// read.
+	// SlicesHidden is true if incomplete pools, or slices that were not read, could contain more
+	// devices.
 	SlicesHidden bool
 	// ClaimsState is Off if ResourceClaims cannot be read.
 	ClaimsState kube.Phase
 	// Claims are the devices that are allocated to ResourceClaims.
 	Claims []ClaimedDevice
-	// Sharing is the gpu.sharing.strategy from the node's label: time_slicing, mps, or empty.
+	// Sharing is the gpu.sharing.strategy that the node's label specifies: time_slicing, mps, or
+	// empty.
 	Sharing string
-	// HostType is the node's instance type. NodeLabels are its configured labels.
+	// HostType is the node's instance type. NodeLabels are the node's labels whose keys are
+	// configured.
 	HostType   string
 	NodeLabels map[string]string
-	// Instances are the GPU instances of MIG devices, from schedulers' annotations on pods.
+	// Instances are the GPU instances of MIG devices, as recorded in schedulers' annotations on
+	// pods.
 	Instances []Instance
 	// PodsState is Off if pods cannot be read.
 	PodsState kube.Phase
@@ -40,48 +46,51 @@ type Sources struct {
 // Listing is one answer from the PodResources service.
 type Listing struct {
 	State kube.Phase
-	// Time is when the answer arrived, in nanoseconds since the epoch.
+	// Time is the time at which the answer arrived, in nanoseconds since the epoch.
 	Time int64
-	// Containers are the containers with devices that may be GPUs.
+	// Containers are the containers whose devices might be GPUs.
 	Containers []ContainerResources
 }
 
 // ContainerResources are the devices that the kubelet allocated to one container.
 type ContainerResources struct {
 	Namespace, Pod, Container string
-	// Devices are allocated by a device plugin. An ID with an unknown form can refer to any device.
+	// Devices are the devices that a device plugin allocated. An ID with an unknown format can
+	// refer to any device.
 	Devices []catalogue.PluginID
-	// Others are allocated by other vendors' device plugins. An ID in Others matches only a device
-	// that has the same hw.id in the telemetry. It never matches an NVIDIA device.
+	// Others are the devices that other vendors' device plugins allocated. An ID in Others matches
+	// a device only if that device's hw.id in the telemetry is equal to the ID. IDs in Others never
+	// match NVIDIA devices.
 	Others []catalogue.PluginID
-	// Claimed are allocated by a DRA driver.
+	// Claimed are the DRA devices that are allocated to the container.
 	Claimed []ClaimedDevice
 }
 
-// DRADevice identifies a device among the devices of all DRA drivers.
+// DRADevice uniquely identifies a device of any DRA driver.
 type DRADevice struct {
 	Driver, Pool, Device string
 }
 
-// draDevice returns the driver's name for an allocated device.
+// draDevice returns the driver, the pool, and the name of an allocated device.
 func draDevice(a *gpudata.Allocation) DRADevice { return DRADevice{a.Driver, a.Pool, a.Device} }
 
 // ClaimedDevice is a device that is allocated to a ResourceClaim.
 type ClaimedDevice struct {
 	// Namespace is the claim's namespace.
 	Namespace string
-	// Allocation contains the known fields of the allocation. The request name of a subrequest has
-	// the form "main/sub".
+	// Allocation contains the known fields of the allocation. For a subrequest, the request name
+	// has the format "main/sub".
 	gpudata.Allocation
-	// Admin is true for administrative access: the claim observes the device and does not hold it.
+	// Admin is true if the claim has administrative access, which means that the claim only
+	// observes the device and does not hold it.
 	Admin bool
-	// ReservedFor are the pods that may use the device. ForOthers is true if other, unknown pods
-	// may also use the device.
+	// ReservedFor are the pods that may use the device. ForOthers is true if unknown pods may also
+	// use the device.
 	ReservedFor []gpudata.Holder
 	ForOthers   bool
 }
 
-// SliceDevice is a device as its driver publishes it in a slice.
+// SliceDevice is a device that a DRA driver publishes in a ResourceSlice.
 type SliceDevice struct {
 	Kind, UUID, Parent, Profile string
 	// Shared is true if the device can be allocated to several claims.
@@ -91,32 +100,34 @@ type SliceDevice struct {
 // Pod is a pod on the node.
 type Pod struct {
 	Namespace, Name, UID string
-	// Created is in nanoseconds since the epoch.
+	// Created is the creation time, in nanoseconds since the epoch.
 	Created int64
-	// Ended is true if all containers have ended and will not restart. Such a pod holds no device.
+	// Ended is true if all containers have ended and will not restart. A pod holds no device after
+	// it has ended.
 	Ended bool
 	// Claims are the ResourceClaims of the pod's containers.
 	Claims []kube.ContainerClaim
 	// StaticUID is the UID that the kubelet uses for a static pod. The mirror pod in the API server
-	// has a different UID. StaticUID is empty for all other pods.
+	// has a different UID. For all other pods, StaticUID is empty.
 	StaticUID string
 	// Owner describes the pod's owners, as far as they are known.
 	Owner gpudata.Owner
 	// Containers are the containers that have started.
 	Containers []PodContainer
 	// Annotated is true if a scheduler's annotation assigns devices to the pod. Assigned contains
-	// these devices. They replace the devices that the kubelet lists for the pod. Unread is true if
-	// the annotation also assigns devices that could not be read.
+	// the devices in the annotation, which are used instead of the device plugin devices that the
+	// kubelet lists for the pod. Unread is true if the annotation also contains devices that could
+	// not be read.
 	Annotated, Unread bool
 	Assigned          []Assigned
-	// Groups are groups of pods. The pods of a group share the device of a reservation pod. In an
-	// ordinary pod, Groups are the pod's groups, and GroupContainer is the container that has the
-	// shares. In a reservation pod, Groups contains the group that the pod serves, and Reserved is
-	// the device that the pod reports.
+	// Groups are groups of pods. The pods in a group share the device of a reservation pod. For an
+	// ordinary pod, Groups contains the groups that the pod belongs to, and GroupContainer is the
+	// container that has the pod's shares. For a reservation pod, Groups contains the group that
+	// shares the pod's device, and Reserved is the device that the pod reports.
 	Groups         []string
 	GroupContainer string
 	Reserved       catalogue.PluginID
-	// Reservation is true if the pod's labels are those of a reservation pod, regardless of its
+	// Reservation is true if the pod has the labels of a reservation pod, regardless of the pod's
 	// namespace.
 	Reservation bool
 }
@@ -131,7 +142,7 @@ type Assigned struct {
 // PodContainer is a container of a pod.
 type PodContainer struct {
 	Name string
-	// ID is the container runtime's ID of the container, without the runtime's name.
+	// ID is the container runtime's ID of the container, without the prefix that names the runtime.
 	ID string
 }
 
@@ -143,18 +154,18 @@ type Instance struct {
 // Holding is a container that holds a device, with the details of its allocation.
 type Holding struct {
 	gpudata.Holder
-	// Allocation is zero for devices of device plugins.
+	// Allocation is the zero value if a device plugin allocated the device.
 	Allocation gpudata.Allocation
 	// Replica is true if the container has one of several shares of the device.
 	Replica bool
-	// Replicas is the number of shares that the container has. Each share has its own ID.
+	// Replicas is the number of shares that the container has. Each share has a different ID.
 	Replicas int
 
 	// several is true if the container has several allocations of the device.
 	several bool
-	raw     string // the allocated id
-	// The pod exists in the interval [from, until), in nanoseconds since the epoch. Both are set
-	// only for holdings in a table.
+	raw     string // raw is the allocated ID.
+	// The pod exists in the interval [from, until), in nanoseconds since the epoch. The fields from
+	// and until are set only for holdings in a table.
 	from, until int64
 }
 

@@ -12,38 +12,40 @@ import (
 
 // Entry contains the holders and attributes of one device in a Table. It is immutable.
 type Entry struct {
-	// Facts are attributes of the device from slices and schedulers. They are added to the
-	// attributes of the device's points.
+	// Facts are attributes of the device that come from slices and schedulers. The processor adds
+	// these attributes to the device's points.
 	Facts gpudata.Description
-	// Source is the source of Holders: the value of gpu.holder.source for the kubelet or for
-	// claims. It is empty if neither lists the device. If Source is set and both Holders and
-	// Assigned are empty, nobody holds the device.
+	// Source is the value of gpu.holder.source that identifies the source of Holders, which is
+	// either the kubelet or claims. Source is empty if neither the kubelet nor a claim lists the
+	// device. If Source is set and both Holders and Assigned are empty, nobody holds the device.
 	Source string
-	// Holders are the holders that the source names, sorted.
+	// Holders are the holders according to Source. The slice is sorted.
 	Holders []Holding
-	// Assigned are the holders according to schedulers' annotations, sorted.
+	// Assigned are the holders according to schedulers' annotations. The slice is sorted.
 	Assigned []Holding
 
-	// partial is true if holders are missing because the source lists a reservation pod with an
-	// unknown group.
+	// partial is true if holders may be missing, because the source lists a reservation pod whose
+	// group is unknown, or a claim that is also reserved for unknown pods.
 	partial bool
 	// ambiguous is true if the kubelet lists the device for several claims and it is unknown which
-	// claim holds the device. All other claims must have administrative access.
+	// claim holds the device. Only one of the claims can hold the device, and all other claims must
+	// have administrative access.
 	ambiguous bool
-	// released is true if nobody holds the device after all Holders have ended. This applies to
-	// holders from claims, because claims are watched. It does not apply to the kubelet's list,
-	// which predates the end of its pods.
+	// released is true if nobody holds the device after all pods in Holders have ended. Only
+	// holders from claims can have released set, because claims are watched. If the holders come
+	// from the kubelet, released is always false, because the kubelet answered before the pods
+	// ended.
 	released bool
-	sharing  string // from the node's label
+	sharing  string // sharing is the sharing strategy from the node's label.
 	// A device without holders counts as free only in the interval [after, until), in nanoseconds
 	// since the epoch.
 	after, until int64
 }
 
-// Cut returns the entry for a board that has instances in a frame. If the entry shows that nobody
-// holds the board, Cut makes the holders unknown, because the instances may have holders. Drivers
-// can create and remove instances with each allocation, so only the frame shows whether the board
-// has instances at that time. e may be nil.
+// Cut returns the entry to use for a board that has instances in a frame. If e shows that nobody
+// holds the board, the holders in the returned entry are unknown, because the instances may have
+// holders. Drivers can create and remove instances with each allocation, so only the frame shows
+// whether the board had instances at the time of the frame. The entry e may be nil.
 func (e *Entry) Cut() *Entry {
 	if e == nil || e.Source == "" || len(e.Holders) > 0 && !e.released {
 		return e
@@ -56,7 +58,8 @@ func (e *Entry) Cut() *Entry {
 	return &cut
 }
 
-// Table contains the sources' answers that apply from a point in time. It is immutable.
+// Table contains the holders of all devices from a given time until the next table applies. A Table
+// is immutable.
 type Table struct {
 	from    int64
 	entries map[string]*Entry
@@ -70,21 +73,23 @@ type builder struct {
 	devices map[string]gpudata.Description
 	join    *joiner
 	drivers []string
-	claims  map[podKey][]*ClaimedDevice // by the claim's namespace and name
-	until   int64                       // when devices without holders stop counting as free
+	claims  map[podKey][]*ClaimedDevice // The keys are the namespaces and names of claims.
+	until   int64                       // until is the time at which devices without holders stop counting as free.
 
 	t         *Table
-	unmatched map[string]Reason // device IDs that match no device
-	// listed are the devices that the kubelet lists without a holder.
+	unmatched map[string]Reason // unmatched contains the device IDs that match no device.
+	// listed contains the devices that the kubelet lists for containers that do not hold the
+	// device.
 	listed map[string]bool
-	// disputed contains the end of the last pod whose assigned device could not be matched. boards
-	// applies if the device may be any board, and instances if it may be any instance.
+	// disputed contains the times until which devices do not count as free, because a pod holds a
+	// device that could not be identified. boards is the time for all boards, and instances is the
+	// time for all instances.
 	disputed struct{ boards, instances int64 }
 }
 
-// build creates the table from the sources. It resolves the holders to the pods that had their
-// names when the kubelet answered. grace is how long a device without holders counts as free after
-// the kubelet stops answering, in nanoseconds.
+// build creates a table from the sources' answers. A holder that the kubelet lists by name is
+// resolved to the pod that had that name when the kubelet answered. The parameter grace is how long
+// a device without holders counts as free after the kubelet stops answering, in nanoseconds.
 func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, labeled map[DRADevice]string, drivers []string, grace int64) *Table {
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
@@ -110,7 +115,7 @@ func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Descr
 	unmatchedIDs, dynamic := b.addListing()
 	unmatchedClaims := b.addClaims()
 	if dynamic {
-		unmatchedClaims = deviceKinds{} // a claim that the kubelet does not list is not used yet
+		unmatchedClaims = deviceKinds{} // If the kubelet lists DRA devices but does not list a claim, no pod uses the claim yet.
 	}
 	b.addAssignments()
 	b.addUnheldDevices(dynamic, unmatchedIDs, unmatchedClaims, unmatchedSlices)
@@ -137,8 +142,8 @@ func (b *builder) entry(id string) *Entry {
 	return e
 }
 
-// addFacts records the device attributes in slices and annotations. unmatched contains the kinds of
-// devices to which unmatched slice entries may refer.
+// addFacts copies device attributes from slices and annotations to the entries. The result
+// unmatched contains the kinds of devices that unmatched devices in slices might be.
 func (b *builder) addFacts() (unmatched deviceKinds) {
 	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
 		id, reason := b.join.draDeviceID(d)
@@ -146,7 +151,8 @@ func (b *builder) addFacts() (unmatched deviceKinds) {
 			unmatched.add(reason, b.join.slices[d].Kind)
 			continue
 		}
-		// A driver can list a board a second time for passthrough to a virtual machine.
+		// Use only the first matching device, because a driver can list a board again for
+		// passthrough to a virtual machine.
 		if f := &b.entry(id).Facts; f.Allocation.Device == "" {
 			s := b.join.slices[d]
 			f.Allocation = gpudata.Allocation{Driver: d.Driver, Pool: d.Pool, Device: d.Device}
@@ -156,7 +162,8 @@ func (b *builder) addFacts() (unmatched deviceKinds) {
 			}
 		}
 	}
-	// A GPU instance with several compute instances has one MIG device per compute instance.
+	// If a GPU instance has several compute instances, each compute instance is a MIG device with
+	// its own UUID, so recordName marks the GPU instance as ambiguous.
 	uuids := map[string]string{}
 	for uuid, id := range b.join.annotated {
 		recordName(uuids, id, uuid)
@@ -170,7 +177,8 @@ func (b *builder) addFacts() (unmatched deviceKinds) {
 }
 
 // addHolder adds a holder of a device. If the holder is a reservation pod, addHolder adds the pods
-// of the group instead. Before the first scrape, it is unknown which devices are in the telemetry.
+// in the reservation pod's group instead. If the device is not in the telemetry, addHolder records
+// that the device is not scraped, but only after the first scrape.
 func (b *builder) addHolder(id, source string, h Holding) {
 	if h.Pod == "" {
 		return
@@ -189,7 +197,7 @@ func (b *builder) addHolder(id, source string, h Holding) {
 	}
 }
 
-// first returns the string that sorts first. An empty string means no value.
+// first returns the string that sorts first. Empty strings are ignored.
 func first(a, b string) string {
 	if a == "" {
 		return b
@@ -197,8 +205,8 @@ func first(a, b string) string {
 	return min(a, b)
 }
 
-// finish sorts the holders of a device's entry and merges those of the same container. It counts
-// devices that are allocated exclusively to two pods or claims.
+// finish sorts the holders in a device's entry and merges the holdings of each container into one.
+// If the device is allocated exclusively to several pods or claims, finish counts a conflict.
 func (b *builder) finish(id string, e *Entry) {
 	e.Holders, e.Assigned = unique(e.Holders), unique(e.Assigned)
 	if _, conflict := strategy(e.Holders, e.sharing); conflict || e.ambiguous {
@@ -207,10 +215,11 @@ func (b *builder) finish(id string, e *Entry) {
 	}
 }
 
-// merge merges the holdings of each container. The result stays sorted.
+// merge combines the holdings of each container into one. The argument must be sorted, and the
+// result is sorted too.
 func merge(sorted []Holding) []Holding {
 	merged := sorted[:0]
-	raw := "" // of the previous holding
+	raw := "" // raw is the ID in the previous holding.
 	for _, h := range sorted {
 		if n := len(merged); n > 0 && merged[n-1].Same(h.Holder) {
 			last := &merged[n-1]
@@ -222,7 +231,7 @@ func merge(sorted []Holding) []Holding {
 			}
 			raw = h.raw
 			last.several = last.several || h.several || last.Allocation != h.Allocation
-			if last.UID == "" { // sorts before a UID
+			if last.UID == "" { // An empty UID sorts before all other UIDs.
 				last.UID, last.from, last.until = h.UID, h.from, h.until
 			}
 			continue

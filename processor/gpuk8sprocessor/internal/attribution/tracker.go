@@ -12,11 +12,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// maxObservations limits the length of the history, regardless of the polling interval.
+// maxObservations is the maximum number of observations in the history, regardless of the polling
+// interval.
 const maxObservations = 128
 
-// Tracker keeps the holders of devices for some time. All methods are safe for concurrent use.
-// Reads do not lock.
+// Tracker stores the current and recent holders of devices. All methods are safe for concurrent
+// use. Methods that only read do not lock the mutex.
 type Tracker struct {
 	history, grace int64
 	drivers        []string
@@ -24,21 +25,21 @@ type Tracker struct {
 	mu           sync.Mutex
 	observations []observation // oldest first
 	pods         podLog
-	users        userIndex                      // of pods
-	devices      map[string]gpudata.Description // by hw.id
-	seen         map[string]int64               // when the device was last in the telemetry
-	labeled      map[DRADevice]string           // the instance with the latest labels for the DRA device
+	users        userIndex                      // users finds the containers and pods of processes.
+	devices      map[string]gpudata.Description // devices maps hw.ids to descriptions.
+	seen         map[string]int64               // seen contains the time at which each device was last in the telemetry.
+	labeled      map[DRADevice]string           // labeled contains the instance that the labels last identified for each DRA device.
 
 	view atomic.Pointer[trackerView]
 }
 
-// observation contains the sources' answers and the time from which they apply.
+// observation contains the sources' answers, and the time from which these answers apply.
 type observation struct {
 	from    int64
 	sources Sources
 }
 
-// trackerView is the immutable state that readers use.
+// trackerView is an immutable snapshot of the Tracker's state that readers use without locking.
 type trackerView struct {
 	tables []*Table // oldest first
 	pods   podLog
@@ -48,9 +49,10 @@ type trackerView struct {
 	labels   map[string]string
 }
 
-// New returns an empty Tracker. It keeps old states for the duration history, because samples may
-// arrive late. A device without holders counts as free for at most the duration grace after the
-// kubelet's last answer. drivers are the DRA drivers whose devices are GPUs.
+// New returns an empty Tracker. The parameter history is how long the Tracker keeps previous
+// holders for samples that arrive late. The parameter grace is how long a device without holders
+// counts as free after the kubelet's last answer. The parameter drivers contains the DRA drivers
+// whose devices are GPUs.
 func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
 		history: int64(history), grace: int64(grace), drivers: drivers,
@@ -60,9 +62,10 @@ func New(history, grace time.Duration, drivers []string) *Tracker {
 	return t
 }
 
-// Update stores the sources' current answers. The kubelet's answer applies from the time at which
-// it arrived. All other answers apply from now. The Tracker keeps references to s, which must not
-// change afterward.
+// Update stores the sources' current answers. The answers apply from the current time. If only the
+// kubelet's answer has changed, the answers apply from the time at which the kubelet's answer
+// arrived. The caller must not modify s afterward, because the Tracker keeps references to the data
+// in s.
 func (t *Tracker) Update(now time.Time, s Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,15 +74,15 @@ func (t *Tracker) Update(now time.Time, s Sources) {
 		t.pods = t.pods.update(n, n-t.history, s.Pods)
 		t.users = t.pods.users()
 	}
-	s.Pods = nil // t.pods contains the pods with their times
-	// If the clock was set back, remove the observations that are in the future.
+	s.Pods = nil // The pods are stored in t.pods instead.
+	// If the clock was set back, delete the observations whose time is in the future.
 	for len(t.observations) > 0 && t.observations[len(t.observations)-1].from > n {
 		t.observations = t.observations[:len(t.observations)-1]
 	}
 	from := n
 	switch last := len(t.observations) - 1; {
 	case last < 0:
-		from = n - t.history // the oldest observation also applies to older samples that arrive late
+		from = n - t.history // The first observation also applies to earlier samples that arrive late.
 	case reflect.DeepEqual(t.observations[last].sources, s):
 		t.rebuild()
 		return
@@ -101,9 +104,9 @@ func onlyListing(a, b *Sources) bool {
 	return reflect.DeepEqual(x, *b)
 }
 
-// StoreDevices stores the devices of this node that are in the telemetry now, by hw.id. It deletes
-// devices that have not been in the telemetry for the duration history, so that a removed instance
-// does not conflict with a new one.
+// StoreDevices stores the devices of this node that are currently in the telemetry. The keys of
+// devices are hw.ids. StoreDevices also deletes the devices that have not been in the telemetry for
+// the duration t.history, so that a removed instance does not conflict with a new instance.
 func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Description) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,10 +132,11 @@ func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Descrip
 	}
 }
 
-// storeLabels stores which instance each DRA device is, according to the labels. It reports whether
-// any instance changed. A driver can create another instance for each allocation of a device, so
-// the latest labels apply. If two instances have the label of one device at the same time, the
-// label is ignored. The caller holds mu.
+// storeLabels stores the instance that the exporter's labels identify for each DRA device. The
+// result changed is true if the instance of any DRA device has changed. The latest labels are used,
+// because a driver can create a different instance each time a DRA device is allocated. If the
+// labels of two instances name the same DRA device at the same time, both labels are ignored. The
+// caller holds mu.
 func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed bool) {
 	now := map[DRADevice]string{}
 	for id, d := range devices {
@@ -149,7 +153,7 @@ func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed b
 	return changed
 }
 
-// rebuild builds the tables again. The caller holds mu.
+// rebuild builds all tables again from the observations. The caller holds mu.
 func (t *Tracker) rebuild() {
 	v := &trackerView{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
 	for i := range t.observations {
@@ -160,8 +164,8 @@ func (t *Tracker) rebuild() {
 	t.view.Store(v)
 }
 
-// Lookup returns the entry of a device at a sample time, or nil. at is in nanoseconds since the
-// epoch.
+// Lookup returns the entry that applies to a device at a sample time, or nil if there is none. The
+// sample time, at, is in nanoseconds since the epoch.
 func (t *Tracker) Lookup(id string, at int64) *Entry {
 	tables := t.view.Load().tables
 	for _, table := range slices.Backward(tables) {
@@ -172,10 +176,11 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 	return nil
 }
 
-// Pod returns the UID of the pod that had a name at a sample time, or "" if it is unknown. at is in
-// nanoseconds since the epoch. ended is true if the pod no longer holds any device, because its
-// containers have ended or it was deleted. uid is the UID that the exporter reported with the name,
-// or "".
+// Pod returns the UID of the pod that had the given namespace and name at a sample time, or "" if
+// the UID is unknown. The sample time, at, is in nanoseconds since the epoch. The result ended is
+// true if the pod no longer holds any device, because its containers have ended or the pod was
+// deleted. The parameter uid is the UID that the exporter reported with the name, or "" if the
+// exporter reported no UID.
 func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ended bool) {
 	pods := t.view.Load().pods
 	if uid != "" {
@@ -188,9 +193,9 @@ func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ende
 	return "", pods.anyEnded(namespace, name, at)
 }
 
-// Container returns the container of a process. containerID and podUID come from the process's
-// control group. They are empty if they are unknown. If only the pod is found, the holder has no
-// container name. Container returns false if neither is found.
+// Container returns the container of a process. The parameters containerID and podUID come from the
+// process's control group, and are empty if unknown. If only the pod is found, the returned holder
+// has no container name. If neither the container nor the pod is found, Container returns false.
 func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	users := t.view.Load().users
 	u, ok := users.byContainer[containerID]
@@ -200,17 +205,18 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	return u.Holder, ok
 }
 
-// Reserves reports whether a holder is a reservation pod, which does not use the device itself.
+// Reserves reports whether h is a reservation pod. A reservation pod does not use its device
+// itself.
 func (t *Tracker) Reserves(h gpudata.Holder) bool { return t.view.Load().pods.reserves(h) }
 
-// HasEnded reports whether a pod is known to hold no device at a sample time. at is in nanoseconds
-// since the epoch.
+// HasEnded reports whether a pod had already released its devices at a sample time. For an unknown
+// pod, HasEnded returns false. The sample time, at, is in nanoseconds since the epoch.
 func (t *Tracker) HasEnded(podUID string, at int64) bool {
 	u, ok := t.view.Load().users.byPod[podUID]
 	return ok && u.until <= at
 }
 
-// Owner returns the known owners of a pod.
+// Owner returns the owner of a pod, as far as the owner is known.
 func (t *Tracker) Owner(podUID string) gpudata.Owner { return t.view.Load().users.byPod[podUID].owner }
 
 // Node returns the node's current instance type and labels.
@@ -219,21 +225,21 @@ func (t *Tracker) Node() (hostType string, labels map[string]string) {
 	return v.hostType, v.labels
 }
 
-// Stats counts the unusable allocations in the newest state.
+// Stats describes the allocations in the newest table that cannot be used.
 type Stats struct {
-	// Unattributed counts allocated devices that match no device in the telemetry, by reason.
-	// Unmatched has the first of them.
+	// Unattributed is the number of allocated devices that match no device in the telemetry, by
+	// reason. For each reason, Unmatched contains the first of these devices in alphabetical order.
 	Unattributed [NumReasons]int
 	Unmatched    [NumReasons]string
-	// Conflicts counts devices that are allocated exclusively to several pods or claims.
-	// Conflicting is the first of them.
+	// Conflicts is the number of devices that are allocated exclusively to several pods or claims.
+	// Conflicting is the first of these devices in alphabetical order.
 	Conflicts   int
 	Conflicting string
-	// UnknownIDs contains one example for each resource that has device IDs with an unknown form.
+	// UnknownIDs maps each resource that has device IDs with an unknown format to one of these IDs.
 	UnknownIDs map[string]string
 }
 
-// Stats returns the counts of the newest table.
+// Stats returns the Stats of the newest table.
 func (t *Tracker) Stats() Stats {
 	tables := t.view.Load().tables
 	if len(tables) == 0 {

@@ -43,7 +43,7 @@ func gpu(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, 
 
 func mig(uuid string) catalogue.PluginID { return catalogue.PluginID{Raw: uuid, MIGUUID: uuid} }
 
-// devices returns boards that have only an hw.id.
+// devices returns boards for which only the hw.id is known.
 func devices(ids ...string) map[string]gpudata.Description {
 	shown := map[string]gpudata.Description{}
 	for _, id := range ids {
@@ -157,7 +157,7 @@ func TestAfterTheClockWasSetBackTheNewestAnswerApplies(t *testing.T) {
 	assert.Equal(t, []string{"after"}, pods(t, tr, "GPU-1", 945))
 	assert.Equal(t, []string{"before"}, pods(t, tr, "GPU-1", 935))
 
-	// The kubelet has not answered again.
+	// The kubelet has not sent a new answer since the clock was set back.
 	tr.Update(at(900), listing(930, container("newest", gpu("GPU-1"))))
 	assert.Equal(t, []string{"newest"}, pods(t, tr, "GPU-1", 901))
 }
@@ -184,7 +184,7 @@ func TestAPodThatIsNotInTheCacheYetIsAHolder(t *testing.T) {
 	s := listing(10, container("web-0", gpu("GPU-1")))
 	s.PodsState, s.Pods = kube.Synced, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
 	tr.Update(at(9), Sources{PodsState: kube.Synced, Pods: s.Pods})
-	s.Pods = nil // deleted after the kubelet's answer
+	s.Pods = nil // The pods are deleted after the kubelet's answer.
 	tr.Update(at(10), s)
 	e := tr.Lookup("GPU-1", nanos(11))
 	require.Len(t, e.Holders, 1)
@@ -263,8 +263,8 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-// The result does not depend on the order of the entries from the kubelet, the API server, and the
-// labels. No container holds a device twice.
+// The order of entries from the kubelet, the API server, and the labels does not affect the result.
+// A container is never listed twice as a holder of the same device.
 func TestHoldersDoNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		uuid := rapid.SampledFrom([]string{"GPU-1", "GPU-2"})
@@ -368,7 +368,7 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 }
 
 // nodeOf returns a tracker with 8 boards that have 7 instances each. Each instance has one holder.
-// The holders are distributed over the given number of pods.
+// The parameter pods is the number of pods on the node.
 func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	tr = newTestTracker()
 	devices := map[string]gpudata.Description{}
@@ -398,7 +398,7 @@ func BenchmarkLookup(b *testing.B) {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
 			tr, _, ids := nodeOf(pods)
 			now := nanos(1000)
-			i, holders := 1, 0 // ids[0] is a board; its instances have the holders
+			i, holders := 1, 0 // ids[0] is a board. Only the board's instances have holders.
 			b.ReportAllocs()
 			var cpu cpumeter.Meter
 			cpu.Start(b)
@@ -414,7 +414,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate measures one update with a new answer from the kubelet.
+// BenchmarkUpdate measures one call of Update with a new answer from the kubelet.
 func BenchmarkUpdate(b *testing.B) {
 	for _, pods := range []int{56, 1000} {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
