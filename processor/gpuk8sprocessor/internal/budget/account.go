@@ -7,27 +7,28 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// account contains the usage of a device's containers from one origin.
+// account contains the memory usage of a device's containers according to one origin, such as a
+// process list.
 type account struct {
 	used       map[*User]int64
-	nonHolders []*User // users that do not hold the device
+	nonHolders []*User // nonHolders are the users that do not hold the device.
 	other      int64
 	processes  int
-	// uncertain contains the containers of processes with unknown memory, and of processes that may
-	// belong to one of several containers.
+	// uncertain contains the containers whose usage is uncertain, because a process in the
+	// container has an unknown memory usage or could belong to several containers.
 	uncertain []gpudata.Holder
-	// complete is true if a container that is missing from the account uses no memory.
+	// complete is true if containers that are missing from the account use no memory.
 	complete   bool
 	impossible bool
-	// time is the timestamp of the origin, by the origin's clock.
+	// time is the time of the usage, according to the origin's clock.
 	time int64
 }
 
-// reportsUsage reports whether the account contains the usage of a container, or an impossible
-// value.
+// reportsUsage reports whether the account contains the usage of at least one container, or an
+// impossible value.
 func (a *account) reportsUsage() bool { return len(a.used) > 0 || a.impossible }
 
-// namesHolder reports whether the account contains the usage of a holder of the device.
+// namesHolder reports whether the account contains the usage of at least one holder of the device.
 func (a *account) namesHolder() bool {
 	for u := range a.used {
 		if u.Holds {
@@ -37,7 +38,7 @@ func (a *account) namesHolder() bool {
 	return false
 }
 
-// add adds bytes to the usage of a container, or to other if the container is unknown.
+// add adds bytes to the usage of the container c. If c is unknown, add adds bytes to a.other.
 func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	if !d.Possible(bytes) {
 		a.impossible = true
@@ -53,7 +54,7 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 		a.other += bytes
 		return
 	case u == nil && c.Pod == "":
-		// The usage may belong to a container that is known only by name, or to a job.
+		// The usage could belong to a job, or to a container that is known only by its name.
 		nameless := slices.ContainsFunc(d.Users, func(u *User) bool {
 			return u.InPod() && u.UID == "" && c.UID != "" || !u.InPod() && u.ID == "" && !c.InPod()
 		})
@@ -67,9 +68,10 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	a.used[u] += bytes
 }
 
-// accountOfProcesses returns the account of a device from a list of processes. The list is complete
-// for devices whose number of processes is known and equals the number of listed processes. Without
-// that number, a container without a listed process may still use the device.
+// accountOfProcesses calculates the account of a device from a process list. The account is
+// complete only if the number of processes on the device is known and all of these processes are in
+// the list. If the number of processes is unknown, a container without a process in the list could
+// still use the device.
 func (d *Device) accountOfProcesses(l *gpudata.ProcessList) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
 	for _, pr := range d.Listed {
@@ -78,7 +80,7 @@ func (d *Device) accountOfProcesses(l *gpudata.ProcessList) *account {
 			a.processes++
 			a.add(d, pr.Holder, pr.Used)
 		case !pr.Holder.InPod() && pr.Holder.Job == "":
-			a.complete = false // the process may belong to any container
+			a.complete = false // The process could belong to any container.
 		default:
 			a.uncertain = append(a.uncertain, pr.Holder)
 		}
@@ -87,19 +89,20 @@ func (d *Device) accountOfProcesses(l *gpudata.ProcessList) *account {
 	return a.dropUncertain()
 }
 
-// dropUncertain removes the usage of containers that may use more memory.
+// dropUncertain removes the usage of each container that could use more memory than the account
+// contains.
 func (a *account) dropUncertain() *account {
 	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.isUncertain(u) })
 	return a
 }
 
-// isUncertain reports whether a process that may belong to the user's container has an unknown usage.
+// isUncertain reports whether the usage of u is uncertain.
 func (a *account) isUncertain(u *User) bool {
 	return slices.ContainsFunc(a.uncertain, func(c gpudata.Holder) bool { return u.MayBeSame(c) })
 }
 
-// accountOfStated creates a device's account from the values that an exporter states for the
-// device's containers.
+// accountOfStated creates a device's account from the usage that a container exporter reports for
+// the device's containers.
 func (p *Place) accountOfStated(d *Device, source statedSource) *account {
 	a := &account{used: map[*User]int64{}}
 	for h, bytes := range source.used {
@@ -110,7 +113,7 @@ func (p *Place) accountOfStated(d *Device, source statedSource) *account {
 	return a.dropUncertain()
 }
 
-// apply sets the users' usage from an account, which may be nil.
+// apply sets the usage of the device's users from the account a. The account may be nil.
 func (d *Device) apply(a *account, stale bool) {
 	onlyHolder := len(d.Users) == 1 && d.Users[0].Exclusive && d.Used >= 0
 	if onlyHolder && (a == nil || len(a.nonHolders) == 0 && a.other == 0) {

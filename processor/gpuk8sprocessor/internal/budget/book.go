@@ -9,34 +9,36 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// retention is how long the Book keeps the values of a source that stopped sending. During that
-// time, the device is reported as stale.
+// retention is how long the Book keeps the values of a source that stopped sending. While the
+// values are kept, the device is reported as stale.
 const retention = time.Hour
 
-// Limits restricts the number of stored entries in the Books of all nodes.
+// Limits limits the total number of entries in the Books of all nodes.
 type Limits struct {
-	// rows counts the stated values. The others count devices.
+	// rows limits the number of values that exporters report. stated and memory limit the number of
+	// devices.
 	rows, stated, memory *stage.Limit
 }
 
-// NewLimits returns limits of n entries of each kind.
+// NewLimits returns Limits that allow n entries of each kind.
 func NewLimits(n int) *Limits {
 	return &Limits{rows: stage.NewLimit(n), stated: stage.NewLimit(n), memory: stage.NewLimit(n)}
 }
 
-// Book keeps the newest memory of each device of a node, and the newest values that exporters state
-// about containers in separate frames. It is not safe for concurrent use.
+// Book stores the newest memory values of each device of a node. A Book also stores the newest
+// values that exporters report about containers in separate frames. A Book is not safe for
+// concurrent use.
 type Book struct {
-	// maxAge is the maximum age of values.
+	// maxAge is the maximum age at which values are used.
 	maxAge time.Duration
 	limits *Limits
 
 	stated map[gpudata.Device]*statedValues
-	// memory contains the last reported memory of each device.
+	// memory contains the last memory values that were reported for each device.
 	memory map[gpudata.Device]deviceMemory
 }
 
-// NewBook returns an empty Book. It uses values for at most maxAge.
+// NewBook returns an empty Book that uses values for at most maxAge.
 func NewBook(maxAge time.Duration, limits *Limits) *Book {
 	return &Book{
 		maxAge: maxAge, limits: limits,
@@ -44,29 +46,29 @@ func NewBook(maxAge time.Duration, limits *Limits) *Book {
 	}
 }
 
-// scrape describes the newest values from a source.
+// scrape describes the last scrape that contained values from a source.
 type scrape struct {
-	time int64 // by the source's clock, in nanoseconds since the epoch
-	// interval is the time since the previous values. 0 means unknown.
+	time int64 // time is according to the source's clock, in nanoseconds since the epoch.
+	// interval is the time between the last two scrapes, or 0 if unknown.
 	interval int64
-	seen     time.Time // by the local clock
-	rows     int       // number of stored processes or values
+	seen     time.Time // seen is according to the local clock.
+	rows     int       // rows is the number of stored values.
 }
 
-// deviceMemory contains a device's last reported memory, and the users for which the usage was
-// sent.
+// deviceMemory contains the memory values that were last reported for a device, and the users whose
+// usage was already sent.
 type deviceMemory struct {
 	time              int64
 	seen              time.Time
 	used, limit, free int64
-	// sent contains the users for which the usage at usedAt was sent.
+	// sent contains the users whose usage at the time usedAt was already sent.
 	usedAt int64
 	sent   []gpudata.Holder
 }
 
-// UpdateMemory stores the memory values of a frame's device. If the frame has no memory values, for
-// example because it is a list of processes, UpdateMemory sets the device's memory to the last
-// stored values.
+// UpdateMemory stores the memory values of a device in a frame. If the frame has no samples of the
+// device itself, for example because the frame contains only a process list, UpdateMemory sets the
+// device's memory values to the stored values.
 func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	id := d.Frame.Device
 	memory, ok := b.memory[id]
@@ -81,9 +83,9 @@ func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	}
 }
 
-// MarkSent marks a user's usage at UsedAt as sent. It reports whether the usage must be sent,
-// because it was not sent before. Until the source reports a new value, every frame of the device
-// contains the same usage.
+// MarkSent marks the usage of u at the time d.UsedAt as sent. If that usage was already sent,
+// MarkSent returns false, and the caller must not send the usage again. Without MarkSent, each
+// frame of the device would repeat the same usage until the source reports a new value.
 func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	memory, ok := b.memory[d.Frame.Device]
 	if !ok && !b.limits.memory.Take() {
@@ -104,24 +106,25 @@ func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	return true
 }
 
-// statedValues contains the values that an exporter states about the containers of a device in
-// separate frames.
+// statedValues contains the values that a container exporter reports about the containers of a
+// device in separate frames.
 type statedValues struct {
 	usage  scrape
 	used   map[gpudata.Holder]int64 // in bytes
 	limits map[gpudata.Holder]statedLimit
 }
 
-// statedLimit is a budget that an exporter states. Each limit has a separate time, because several
-// exporters may state limits at different times.
+// statedLimit is a budget that an exporter reports. Each budget has its own timestamp, because
+// several exporters can report budgets at different times.
 type statedLimit struct {
 	bytes, time int64
 	seen        time.Time
 }
 
-// recordScrape records that a source has values for time t. If next is true, these values replace
-// the stored values. If late is true, the stored values are newer. If the stored values were not
-// updated for maxAge, older values also replace them, because the source's clock was set back.
+// recordScrape records that a source has reported values for time t. The result next is true if the
+// new values replace the stored values. The result late is true if the stored values are newer than
+// t. If the stored values have not been updated for maxAge, values with an earlier time also
+// replace the stored values, because the source's clock was set back.
 func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool) {
 	setBack := t < s.time && now.Sub(s.seen) > b.maxAge
 	next = t > s.time || setBack
@@ -139,7 +142,7 @@ func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool)
 	return late, next
 }
 
-// addRow counts one more row. It returns false if the book is full.
+// addRow counts one more stored value in s. If the limit is reached, addRow returns false.
 func (b *Book) addRow(s *scrape) bool {
 	if !b.limits.rows.Take() {
 		return false
@@ -148,9 +151,9 @@ func (b *Book) addRow(s *scrape) bool {
 	return true
 }
 
-// AddStated stores the values that an exporter states about a container in a separate frame: the
-// container's usage of the device and its budget. Either value may be Unknown. It returns false if
-// the book is full.
+// AddStated stores the usage and the budget that an exporter reports for a container on a device in
+// a separate frame. The usage, the budget, or both may be Unknown. If a limit is reached, AddStated
+// returns false.
 func (b *Book) AddStated(d gpudata.Device, t int64, now time.Time, h gpudata.Holder, used, budget int64) bool {
 	if used == Unknown && budget == Unknown {
 		return true
@@ -204,7 +207,8 @@ func (b *Book) addLimit(values *statedValues, t int64, now time.Time, h gpudata.
 	return true
 }
 
-// Sweep deletes budgets older than maxAge, and devices without data for the retention time.
+// Sweep deletes budgets that are older than maxAge, and devices for which no data has arrived for
+// the retention time.
 func (b *Book) Sweep(now time.Time) {
 	isOld := func(seen time.Time) bool { return now.Sub(seen) > retention }
 	for d, values := range b.stated {
@@ -225,8 +229,10 @@ func (b *Book) Sweep(now time.Time) {
 // IsEmpty reports whether the Book is empty.
 func (b *Book) IsEmpty() bool { return len(b.stated)+len(b.memory) == 0 }
 
-// Fill sets the usage of all users on the place's devices, and the budgets that exporters state. It
-// adds users that do not hold their device. It does not change devices with Reported usage.
+// Fill sets the usage of all users of the devices in p, and the budgets that exporters report. If a
+// container uses a device without holding the device, Fill adds the container as a user. If any
+// user of a device has a usage with the origin Reported, Fill does not change the usage of that
+// device's users.
 func (b *Book) Fill(p *Place) {
 	for _, d := range p.Devices {
 		if !slices.ContainsFunc(d.Users, func(u *User) bool { return u.Origin == Reported }) {
@@ -236,8 +242,8 @@ func (b *Book) Fill(p *Place) {
 	b.fillLimits(p)
 }
 
-// fillLimits sets the budgets that exporters state. A pod's budget is divided among the pod's
-// containers on the device that have no budget of their own.
+// fillLimits sets the budgets that exporters report. If an exporter reports a budget for a pod, the
+// budget is divided among the pod's containers on the device that have no budget of their own.
 func (b *Book) fillLimits(p *Place) {
 	for _, d := range p.Devices {
 		podLimits := map[gpudata.Holder]int64{}
@@ -270,15 +276,16 @@ func (b *Book) fillLimits(p *Place) {
 	}
 }
 
-// statedSource contains the values that exporters state about the containers of a device, or of the
-// board of an instance.
+// statedSource contains the values that exporters report about the containers of a device. If
+// isBoard is true, the device is an instance and the values were reported for the instance's board.
 type statedSource struct {
 	*statedValues
 	isBoard bool
 }
 
-// statedSources returns the values that exporters state about the containers of a device. An
-// exporter may report an instance's board instead of the instance.
+// statedSources returns the values that exporters report about the containers of a device. For an
+// instance, the result also contains the values for the instance's board, because exporters can
+// report the board instead of the instance.
 func (b *Book) statedSources(p *Place, d *Device) (sources []statedSource) {
 	if values := b.stated[d.Frame.Device]; values != nil {
 		sources = append(sources, statedSource{values, false})
@@ -292,8 +299,9 @@ func (b *Book) statedSources(p *Place, d *Device) (sources []statedSource) {
 	return sources
 }
 
-// appliesTo reports whether an exporter's values for a container apply to the device. Values for a
-// board apply to an instance only if it is the container's only instance on that board.
+// appliesTo reports whether the values that an exporter reports for container h apply to device d.
+// Values for a board apply to an instance only if the container holds no other instance on that
+// board.
 func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool {
 	if !source.isBoard {
 		return true
@@ -306,9 +314,9 @@ func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool
 	return true
 }
 
-// bestAccount returns the account to use for a device: the first account with usage, otherwise the
-// first complete and empty account, otherwise nil. stale is true if it returns nil because a
-// holder's account is too old.
+// bestAccount returns the account to use for a device. The result is the first account that
+// contains usage, or else the first account that is complete but empty, or else nil. The result
+// stale is true if the account is nil because a holder's account is too old.
 func (b *Book) bestAccount(p *Place, d *Device) (a *account, stale bool) {
 	var empty *account
 	usable := func(t, interval int64, a *account) (found bool) {

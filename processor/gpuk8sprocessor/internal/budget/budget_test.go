@@ -23,17 +23,17 @@ var n1 = gpudata.Place{Node: "n1"}
 
 var gpu1, gpu2 = gpudata.NewDevice(n1, "GPU-1"), gpudata.NewDevice(n1, "GPU-2")
 
-// deviceFrame returns a device in a frame.
+// deviceFrame returns the entry of a frame for the device with the given ID.
 func deviceFrame(id string) *gpudata.DeviceFrame {
 	return &gpudata.DeviceFrame{Device: gpudata.NewDevice(n1, id)}
 }
 
 var tolerance = Tolerance{Process: 512 * mi, Ratio: 0.05}
 
-// uses returns a holder with the given usage.
+// uses returns a user that holds a device and whose usage is the given number of bytes.
 func uses(bytes int64) *User { return &User{Holds: true, Used: bytes, Origin: Reported} }
 
-// unknownUsage returns a holder with an unknown usage.
+// unknownUsage returns a user that holds a device and whose usage is unknown.
 func unknownUsage() *User { return &User{Holds: true} }
 
 func TestReasons(t *testing.T) {
@@ -186,7 +186,8 @@ func TestContainersWithoutABudgetShareTheRestOfThePodsBudget(t *testing.T) {
 	}
 }
 
-// For any input, the numbers of a device are consistent, and an impossible sum is never valid.
+// For any input, the values of a device are consistent with each other, and an impossible sum never
+// has the state Valid.
 func TestTheNumbersOfADeviceAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytes := rapid.OneOf(rapid.Int64Range(0, 20*gi), rapid.SampledFrom([]int64{0, gi, 16 * gi, 17 * 1024 * gi}))
@@ -269,7 +270,7 @@ func TestABookIsLimitedAndDropsOldRows(t *testing.T) {
 	assert.Empty(t, b.stated)
 }
 
-// The limit also applies to input that constantly contains new devices.
+// The limit also applies if every scrape contains new devices.
 func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	now := time.Unix(1000, 0)
 	stated := NewBook(time.Minute, NewLimits(1))
@@ -280,7 +281,8 @@ func TestABookKeepsAtMostMaxRowsDevices(t *testing.T) {
 	assert.Len(t, stated.stated, 1)
 }
 
-// The list of a source that sends data every 10 s is stale after 20 s, even if max_age is longer.
+// If a source sends a process list every 10 s, the list becomes stale after 20 s, even if max_age
+// is longer than 20 s.
 func TestAListAppliesForTwoIntervalsOfItsSource(t *testing.T) {
 	now := time.Unix(1000, 0)
 	const second = int64(time.Second)
@@ -320,8 +322,8 @@ func TestAListAppliesForTwoIntervalsOfItsSource(t *testing.T) {
 	}
 }
 
-// HAMi's monitor states the budget of a container. HAMi's scheduler states the memory that it
-// reserved for the pod. The two values have different times.
+// HAMi's monitor reports the budget of a container. HAMi's scheduler reports the memory that is
+// reserved for the pod. The two values have different timestamps.
 func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	now := time.Unix(1000, 0)
 	holder := func(container string) gpudata.Holder {
@@ -345,14 +347,15 @@ func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	assert.Equal(t, []int64{3, 2, 2}, budgets, "the containers without a budget share the pod's budget")
 }
 
-// setList gives a device a complete list of processes.
+// setList sets the process list of d to a complete list that contains the given processes.
 func setList(d *Device, processes ...Process) {
 	d.Listed = processes
 	d.Frame.ProcessList = &gpudata.ProcessList{Time: 1, Counted: true, Count: len(processes), Processes: make([]gpudata.ListedProcess, len(processes))}
 }
 
-// A process may be known only by the UID of its pod, and a holder only by its name. Both may be the
-// same pod, so the usage of the holder must not be reported as zero.
+// Sometimes a process is known only by the UID of its pod, and a holder is known only by the name
+// of its pod. The process and the holder could be in the same pod, so the usage of the holder must
+// not be reported as zero.
 func TestAPodWithOnlyAUIDMayBeAPodWithOnlyAName(t *testing.T) {
 	for name, want := range map[string]Origin{"uid-b": Unlisted, "": None} {
 		b := NewBook(time.Minute, NewLimits(10))
@@ -384,8 +387,8 @@ func TestAProcessOfAnUnknownContainerIsNotAttributedToAnotherContainer(t *testin
 	}
 }
 
-// A budget without a device applies only to the devices that are allocated to the container. It
-// does not apply to other devices on which the container has processes.
+// A budget that names no device applies only to the devices that are allocated to the container.
+// Such a budget does not apply to other devices on which the container runs processes.
 func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 	c := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	declared := func(b gpushare.Budget) []gpushare.Budget {

@@ -8,17 +8,18 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// MPSBudget is the memory that each client of an MPS daemon may use. At most one field is set. If
-// both are 0, MPS sets no budget.
+// MPSBudget is the memory that each client of an MPS daemon may use. At most one of the fields is
+// set. If neither field is set, sharing through MPS does not imply a budget.
 type MPSBudget struct {
-	// Limit is the pinned memory limit of each client in bytes.
+	// Limit is the pinned memory limit of each client, in bytes.
 	Limit int64 `mapstructure:"limit"`
-	// Replicas is the number by which the device plugin divides the device's memory.
+	// Replicas is the number of replicas among which the device plugin divides the device's memory.
 	Replicas int64 `mapstructure:"replicas"`
 }
 
-// Declare sets each user's budget from the best source that provides one. If the pod of a user is
-// unknown, the budget is also unknown, because the pod may declare a budget in a better source.
+// Declare sets each user's budget from the best source that provides a budget. If the pod of a user
+// is unknown, the user's budget is also unknown, because the pod could declare a budget that takes
+// precedence.
 func (p *Place) Declare(mps MPSBudget) {
 	sources := gpushare.BudgetSources()
 	for _, d := range p.Devices {
@@ -40,8 +41,9 @@ func (p *Place) Declare(mps MPSBudget) {
 	}
 }
 
-// budget returns the source's budget for the user. It returns 0 if the source has none. It returns
-// Unknown if the budget is a share of a device with an unknown size.
+// budget returns the budget that the source provides for user u on device d. The result is 0 if the
+// source provides no budget. The result is Unknown if the budget is a share of the device and the
+// device's size is unknown.
 func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u *User) int64 {
 	switch source {
 	case gpushare.BudgetDRA:
@@ -74,7 +76,7 @@ func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u
 	return p.declared(source, d, u)
 }
 
-// declared returns the budget that the pod declares for the container on the device.
+// declared returns the budget that the user's pod declares for the user's container on device d.
 func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64 {
 	var total int64
 	perDevice, found := false, false
@@ -89,7 +91,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 				continue
 			}
 		} else if perDevice || found || !slices.Contains(p.allocatedDevices(u.Holder, b.Container == ""), d) {
-			continue // KAI repeats the budget for each device
+			continue // KAI repeats the budget for each device.
 		}
 		found = true
 		bytes := gpushare.MemoryOf(b.MemoryBytes, b.MemoryRatio, d.Limit)
@@ -109,7 +111,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 	return min(total, maxBytes)
 }
 
-// isNamedBy reports whether a budget names the device.
+// isNamedBy reports whether b is a budget for device d in particular.
 func (d *Device) isNamedBy(b *gpushare.Budget) bool {
 	if b.UUID != "" {
 		return b.UUID == d.ID || b.UUID == d.MIGUUID
@@ -117,9 +119,10 @@ func (d *Device) isNamedBy(b *gpushare.Budget) bool {
 	return d.Board == "" && d.Name == "nvidia"+strconv.Itoa(b.Minor)
 }
 
-// allocatedDevices returns the devices to which a budget applies if it names no device. These are
-// the devices that are allocated to the container or, for a budget of the pod, to the pod. If no
-// device is allocated, allocatedDevices returns all devices.
+// allocatedDevices returns the devices to which a budget applies if the budget names no device. A
+// budget for a container applies to the devices that are allocated to the container. A budget for a
+// pod applies to the devices that are allocated to any container in the pod. If no device is
+// allocated, allocatedDevices returns all devices.
 func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
 	var allocated []*Device
 	for _, d := range p.Devices {
@@ -135,8 +138,8 @@ func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
 	return allocated
 }
 
-// countUsers returns the number of matching users of the devices. It returns at least 1, because a
-// budget is divided by the result.
+// countUsers returns the number of users for which match returns true, on all given devices
+// together. The result is at least 1, because callers divide a budget by the result.
 func countUsers(devices []*Device, match func(*User) bool) int64 {
 	var n int64
 	for _, d := range devices {
@@ -153,9 +156,9 @@ func anyUser(devices []*Device, match func(*User) bool) bool {
 	return slices.ContainsFunc(devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, match) })
 }
 
-// remainingPodBudget returns the user's part of a pod's budget that names no device. Budgets that
-// the same source provides for containers are subtracted first. The other containers share the
-// rest.
+// remainingPodBudget returns the user's part of a pod's budget that names no device. The budgets
+// that the same source provides for individual containers are subtracted from the pod's budget. The
+// rest is divided equally among the other containers.
 func (p *Place) remainingPodBudget(pod *gpushare.Budget, u *User) int64 {
 	bytes, hasOwnBudget, devices := pod.MemoryBytes, map[string]bool{}, p.allocatedDevices(u.Holder, true)
 	for i := range u.Declared {

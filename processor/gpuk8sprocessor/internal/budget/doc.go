@@ -1,22 +1,25 @@
-// Package budget computes how much GPU memory containers may use, how much they use, and whether the
-// two can be compared. It does not depend on the format of metrics or on Kubernetes objects.
+// Package budget calculates how much GPU memory containers may use and how much GPU memory
+// containers actually use. It also determines whether the two amounts can be compared. Package
+// budget does not depend on the format of metrics or on Kubernetes objects.
 //
-// A [Place] contains the devices of a node at one time. A [Book] stores the values of container
-// exporters, and sets the containers' usage from them and from process lists. [Place.Declare] sets the
-// containers' budgets. [Device.Reconcile] compares the sum of the containers' usage with the
-// device's usage.
+// A [Place] contains the devices of a node at one time. A [Book] stores the values that container
+// exporters report. [Book.Fill] sets the usage of containers from the stored values and from
+// process lists. [Place.Declare] sets the budgets of containers. [Device.Reconcile] compares the
+// sum of the containers' usage with the device's usage.
 //
 // # Origin of the usage
 //
-// The usage of all containers of a device has one origin, because two origins would count memory
-// twice. The first available origin in this order is used: the containers' usage in the device's
-// frame, the device's own usage for its only holder, the list of processes, and the values of a
-// container exporter in separate frames. A container that is missing from a complete list uses no
-// memory. A list is complete only if its source reports the number of processes.
+// The usage of all containers on a device must come from a single origin, because two origins could
+// count the same memory twice. The origins are used in this order: the usage of the containers in
+// the device's frame, the device's own usage if the device has only one holder, the process list,
+// and the values of a container exporter in separate frames. If a container does not appear in a
+// complete process list, the container uses no memory. A process list is complete only if the
+// source also reports the number of processes.
 //
 // # Valid, partial, invalid
 //
-// The usage is valid if all holders of the device are known and their usage adds up to the device's
-// usage. It is partial if a value is missing. It is invalid if the numbers contradict each other or
-// the hardware. [Reason] lists all reasons.
+// The usage is valid if all holders of the device are known and the sum of their usage equals the
+// device's usage. The usage is partial if a value is missing. The usage is invalid if values
+// contradict each other, or if a value is impossible for the hardware. The constants of type
+// [Reason] describe all reasons.
 package budget

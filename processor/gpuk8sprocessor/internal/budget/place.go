@@ -5,7 +5,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// Unknown is an unknown number of bytes.
+// Unknown represents an unknown number of bytes.
 const Unknown = -1
 
 // samePod reports whether two containers belong to the same pod.
@@ -24,37 +24,37 @@ type Place struct {
 
 // Device is a board or a MIG instance.
 type Device struct {
-	// Frame is the device's entry in the frame.
+	// Frame is the entry for the device in the frame.
 	Frame *gpudata.DeviceFrame
 	// ID is the device's hw.id.
 	ID string
-	// Board is the hw.id of an instance's board. It is empty for a board.
+	// For a MIG instance, Board is the hw.id of the instance's board. For a board, Board is empty.
 	Board string
-	// MIGUUID is the instance's MIG-<uuid>, if it is known.
+	// MIGUUID is the MIG-<uuid> of the instance, if the UUID is known.
 	MIGUUID string
-	// Name is the name that the operating system uses, such as nvidia0. An instance has the name of
-	// its board.
+	// Name is the operating system's name for the device, such as nvidia0. The Name of an instance
+	// is the name of its board.
 	Name string
-	// Used, Limit, and Free are in bytes, or Unknown.
+	// Used, Limit, and Free are in bytes. Each of them can be Unknown.
 	Used, Limit, Free int64
 	// HoldersKnown is true if a source reports the device's holders.
 	HoldersKnown bool
-	// HoldersFromLabels is true if the holders come from the exporter's labels. The device may have
-	// more holders.
+	// HoldersFromLabels is true if the holders come from the exporter's labels. Labels do not
+	// always name all holders of a device.
 	HoldersFromLabels bool
 	Users             []*User
-	// Listed contains the processes of the frame's ProcessList, with their containers.
+	// Listed contains the processes in the frame's ProcessList, each with its container.
 	Listed []Process
 
-	// UsedAt is the sample time of the users' Observed and Unlisted usage.
+	// UsedAt is the sample time of the usage of users whose Origin is Observed or Unlisted.
 	UsedAt int64
-	// Other is the usage of processes in unknown containers, in bytes.
+	// Other is the total usage of all processes whose container is unknown, in bytes.
 	Other int64
 	// Processes is the number of listed processes.
 	Processes int
-	// Stale is true if the users' usage is too old.
+	// Stale is true if the usage of the users is too old to be used.
 	Stale bool
-	// Impossible is true if a number above the device's size was dropped.
+	// Impossible is true if a value was dropped because the value exceeds the size of the device.
 	Impossible bool
 	// Result contains the result of Reconcile.
 	Result
@@ -62,15 +62,15 @@ type Device struct {
 
 // Process is a process on a device.
 type Process struct {
-	// Holder is the process's container, as far as it is known. It is zero for a process of the
-	// host.
+	// Holder is the process's container, as far as the container is known. For a process that does
+	// not run in a container, Holder is the zero value.
 	Holder gpudata.Holder
-	// Used is the process's memory in bytes, or Unknown.
+	// Used is the memory that the process uses, in bytes, or Unknown.
 	Used int64
 }
 
-// matchUser returns the only user that matches the container. It returns nil if no user or several
-// users match.
+// matchUser returns the user that matches container c. If several users match, or no user matches,
+// matchUser returns nil.
 func (d *Device) matchUser(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
@@ -84,66 +84,67 @@ func (d *Device) matchUser(c gpudata.Holder, holds bool) *User {
 	return found
 }
 
-// Origin is the origin of a container's usage.
+// Origin describes where the usage of a container comes from.
 type Origin uint8
 
 // The origins.
 const (
 	// None means that the usage is unknown.
 	None Origin = iota
-	// Reported usage is a sample of the container in the device's frame.
+	// Reported means that the usage is a sample of the container in the device's frame.
 	Reported
-	// FromDevice usage is the device's usage. The container is the only holder.
+	// FromDevice means that the usage is the device's usage, because the container is the only
+	// holder.
 	FromDevice
-	// Observed usage comes from a list of processes, or from a separate frame of a container exporter.
+	// Observed means that the usage comes from a process list, or from a separate frame of a
+	// container exporter.
 	Observed
-	// Unlisted usage is 0, because the container is missing from a complete list.
+	// Unlisted means that the usage is 0, because the container does not appear in a complete list.
 	Unlisted
 )
 
 // User is a container on a device.
 type User struct {
-	// FrameUser is the user in the device's frame. It is nil if the user is only in another frame
-	// or in a list of processes.
+	// FrameUser is the same user in the device's frame. FrameUser is nil if the user appears only
+	// in another frame or in a process list.
 	FrameUser *gpudata.User
-	// Holder is the container, as far as it is known from the frame and the pod.
+	// Holder is the container, as far as the frame and the pod identify the container.
 	gpudata.Holder
-	// Holds is true if the device is allocated to the container. It is false if the container was
-	// only observed on the device.
+	// Holds is true if the device is allocated to the container. If the container only uses the
+	// device without an allocation, Holds is false.
 	Holds bool
 	// Exclusive is true if the device is allocated only to this container.
 	Exclusive bool
 	// MPS is true if the device is shared through MPS.
 	MPS bool
 
-	// Used is in bytes, if Origin is not None.
+	// Used is the usage in bytes. Used is meaningful only if Origin is not None.
 	Used   int64
 	Origin Origin
 
-	// Declared contains the budgets that the pod declares, best first. DeclarationsKnown is false
-	// if the pod could not be read.
+	// Declared contains the budgets that the pod declares, in order of precedence.
+	// DeclarationsKnown is false if the pod could not be read.
 	Declared          []gpushare.Budget
 	DeclarationsKnown bool
-	// APIServerUnused is true if the API server is not used. Other sources of budgets still apply.
-	// If they provide no budget, the pod may still declare one.
+	// APIServerUnused is true if the API server is not used. In that case, the pod's declarations
+	// are unknown, but other sources can still provide a budget.
 	APIServerUnused bool
-	// Claims are the amounts of memory that the allocations of the container's claims consume on
-	// the device.
+	// Claims are the amounts of the device's memory that the container's claims consume.
 	Claims []Claim
-	// Exported is the budget that an exporter states, or 0 if it states none.
+	// Exported is the budget that an exporter reports, or 0 if no exporter reports a budget.
 	Exported int64
 
-	// Budget is in bytes. 0 means no budget. Unsized is true if the budget is a share of a device
-	// with an unknown size.
+	// Budget is the budget in bytes, or 0 if there is no budget. Unsized is true if the budget is a
+	// share of the device and the device's size is unknown.
 	Budget  int64
 	Source  gpushare.BudgetSource
 	Unsized bool
 }
 
-// Claim is the amount of memory that one allocation of a claim consumes on a device.
+// Claim is the amount of a device's memory that one allocation of a claim consumes.
 type Claim struct {
-	// ID identifies the allocation. Containers that share an allocation get equal parts of the
-	// amount.
+	// ID identifies the allocation. Containers that share an allocation each get an equal part of
+	// the memory.
 	ID    string
 	Bytes int64
 }

@@ -1,6 +1,6 @@
 package budget
 
-// State describes how complete and consistent the containers' usage is.
+// State describes whether the usage of a device's containers is complete and consistent.
 type State uint8
 
 // The states.
@@ -10,16 +10,16 @@ const (
 	Invalid
 )
 
-// String returns the attribute value of the state.
+// String returns the state as an attribute value.
 func (s State) String() string { return [...]string{"valid", "partial", "invalid"}[s] }
 
-// Reason is the reason for a state. Each reason belongs to one state.
+// Reason is the reason for a state. Each reason leads to exactly one state.
 type Reason uint8
 
 // The reasons.
 const (
-	// AddsUp means that all holders are known and that the sum of their usage equals the device's
-	// usage within the tolerance.
+	// AddsUp means that all holders are known, and that the sum of the users' usage equals the
+	// device's usage within the tolerance.
 	AddsUp Reason = iota
 	// HoldersUnknown means that no source reports the holders of the device.
 	HoldersUnknown
@@ -40,7 +40,7 @@ const (
 	// DeadSlots is like SumAboveDevice, but the sum of the holders' usage alone does not exceed the
 	// device's usage.
 	DeadSlots
-	// StaleSource means that the users' usage is too old.
+	// StaleSource means that the usage of the users is too old to be used.
 	StaleSource
 
 	NumReasons
@@ -51,10 +51,10 @@ var reasonNames = [NumReasons]string{
 	"false_zero", "above_device", "sum_above_device", "dead_slots", "stale_source",
 }
 
-// String returns the attribute value of the reason.
+// String returns the reason as an attribute value.
 func (r Reason) String() string { return reasonNames[r] }
 
-// State returns the state to which the reason belongs.
+// State returns the state that the reason leads to.
 func (r Reason) State() State {
 	switch {
 	case r == AddsUp:
@@ -65,16 +65,17 @@ func (r Reason) State() State {
 	return Invalid
 }
 
-// aboveDevice is the highest allowed ratio of a value to the device's size. It allows for rounding.
+// aboveDevice is the maximum ratio of a value to the device's size. The ratio is greater than 1 to
+// allow for rounding.
 const aboveDevice = 1.05
 
-// Tolerance is the largest allowed difference between the sum of the users' usage and the device's
+// Tolerance is the maximum allowed difference between the sum of the users' usage and the device's
 // usage.
 type Tolerance struct {
-	// Process is the part of a process's memory that its reported usage does not include, such as
-	// the CUDA context, in bytes.
+	// Process is the amount of memory, in bytes, that each process can use in addition to its
+	// reported usage, for example for the CUDA context.
 	Process int64 `mapstructure:"process"`
-	// Ratio is the tolerance as a ratio of the device's usage.
+	// Ratio is an additional tolerance, as a fraction of the device's usage.
 	Ratio float64 `mapstructure:"ratio"`
 }
 
@@ -82,18 +83,19 @@ func (t Tolerance) bytes(d *Device, processes int) float64 {
 	return float64(t.Process)*float64(max(processes, 1)) + t.Ratio*float64(max(d.Used, 0))
 }
 
-// Result contains the state of a device and its sums. Each sum is in bytes or Unknown.
+// Result contains the result of [Device.Reconcile] for a device. Each amount is in bytes, or
+// Unknown.
 type Result struct {
 	Reason Reason
-	// Declared is the sum of the budgets.
+	// Declared is the sum of all users' budgets.
 	Declared int64
-	// Unbudgeted is the usage of users without a budget.
+	// Unbudgeted is the total usage of users that have no budget.
 	Unbudgeted int64
 	// Headroom is the free memory.
 	Headroom int64
 }
 
-// Possible reports whether the device can contain a number of bytes.
+// Possible reports whether the device could hold the given number of bytes.
 func (d *Device) Possible(bytes int64) bool {
 	return bytes >= 0 && bytes <= maxBytes && (d.Limit <= 0 || float64(bytes) <= aboveDevice*float64(d.Limit))
 }
@@ -101,8 +103,8 @@ func (d *Device) Possible(bytes int64) bool {
 // maxBytes is 1 PiB, which is more memory than any device has.
 const maxBytes = 1 << 50
 
-// Reconcile compares the sum of the users' usage with the device's usage. Call it after [Book.Fill]
-// and [Place.Declare].
+// Reconcile compares the sum of the users' usage with the device's usage, and sets the Result of
+// the device. Call Reconcile after [Book.Fill] and [Place.Declare].
 func (d *Device) Reconcile(t Tolerance) {
 	d.Reason = d.reason(t)
 	d.Headroom = Unknown
@@ -126,7 +128,7 @@ func (d *Device) Reconcile(t Tolerance) {
 			d.Unbudgeted += u.Used
 		}
 	}
-	// If the holders are unknown and no users are listed, the sums are unknown and not 0.
+	// If the holders are unknown and there are no users, the sums are unknown rather than 0.
 	if !d.HoldersKnown && len(d.Users) == 0 {
 		d.Declared, d.Unbudgeted = Unknown, Unknown
 	}
@@ -139,7 +141,7 @@ func (d *Device) reason(t Tolerance) Reason {
 	if d.Impossible || d.Used >= 0 && !d.Possible(d.Used) {
 		return AboveDevice
 	}
-	// If the device's usage is within the tolerance, recent data is not needed.
+	// Outdated usage of the users matters only if the device's usage exceeds the tolerance.
 	if d.Stale && (d.Used < 0 || float64(d.Used) > t.bytes(d, len(d.Users))) {
 		return StaleSource
 	}
@@ -173,8 +175,9 @@ func (d *Device) reason(t Tolerance) Reason {
 		}
 		return DeviceUnknown
 	}
-	// CUDA contexts cannot explain a sum above the device's usage. The tolerance for one process
-	// allows for samples that were taken at slightly different times.
+	// The tolerance for CUDA contexts does not apply here, because CUDA contexts cannot make the
+	// sum larger than the device's usage. The tolerance for one process is used instead, because
+	// samples can be taken at slightly different times.
 	if maxSum := min(float64(d.Used)+t.bytes(d, 1), limit); float64(sum) > maxSum {
 		if sum > holders && float64(holders) <= maxSum && d.HoldersKnown {
 			return DeadSlots

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// BenchmarkProcess measures one scrape of a node with 8 GPUs and four tenants per GPU. The result
-// includes copying the batch.
+// BenchmarkProcess measures the processing of one scrape from a node with 8 GPUs and four tenants
+// per GPU. The measured time includes the time for copying the batch.
 func BenchmarkProcess(b *testing.B) {
 	two := shared("10s", "8Gi", "3Gi", "3Gi")
 	four := two + strings.NewReplacer("@a", "@c", "@b", "@d").Replace(two)

@@ -19,12 +19,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// NewSynthesizerFactory and NewK8sFactory return the factories of gpu_synthesizer and gpu_k8s. An
-// external test sets them, because both components import this package.
+// NewSynthesizerFactory and NewK8sFactory return the factories of gpu_synthesizer and gpu_k8s. Only
+// an external test package can set these variables, because both components import this package.
 var NewSynthesizerFactory, NewK8sFactory func() processor.Factory
 
-// chain returns gpu_synthesizer followed by gpu_k8s, and the sink for their output. The kubelet
-// reports that two pods share a GPU through time slicing.
+// chain returns a pipeline that consists of gpu_synthesizer and gpu_k8s, and the sink that receives
+// the output of gpu_k8s. In the test, the kubelet reports that two pods share a GPU through time
+// slicing.
 func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	const gpu = "GPU-00000000-0000-0000-0000-000000000001"
@@ -56,10 +57,10 @@ func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	return synthesizer, sink
 }
 
-// scrape returns the metrics of an exporter in process mode: the device's memory without a pod, and the
-// memory of each pod, in MiB.
+// scrape returns the metrics of an exporter that reports both the memory of the device, without a
+// pod, and the memory of each pod. All arguments are in MiB.
 func scrape(used, a, b float64) pmetric.Metrics {
-	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s has no holders for earlier times
+	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s knows the holders only for the time since its start.
 	md := pmetric.NewMetrics()
 	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
 	add := func(name, pod string, v float64) {

@@ -17,35 +17,38 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 )
 
-// maxProcess is larger than any CUDA context, in bytes.
+// maxProcess is the maximum value of tolerance::process, in bytes. It is larger than any CUDA
+// context.
 const maxProcess = 16 << 30
 
 // Config configures the budget section of gpu_k8s.
 type Config struct {
-	// Sources selects the sources of budgets.
+	// Sources configures the sources of budgets.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// MaxAge is the maximum age of a list of processes and of the values of a container exporter.
-	// If two intervals of the source are shorter than MaxAge, the limit is two intervals.
+	// MaxAge is the maximum age of a process list and of the values of a container exporter. If
+	// twice the interval of a source is shorter than MaxAge, twice the interval is used as the
+	// maximum age.
 	MaxAge time.Duration `mapstructure:"max_age"`
-	// Tolerance is the largest allowed difference between the sum of the containers' usage and the
+	// Tolerance is the maximum allowed difference between the sum of the containers' usage and the
 	// device's usage.
 	Tolerance budget.Tolerance `mapstructure:"tolerance"`
-	// MaxSeries limits the stored processes and values of container exporters.
+	// MaxSeries is the maximum number of stored values from container exporters, and the maximum
+	// number of devices for which values are stored.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s.
+	// Shared contains the settings that gpu_k8s provides.
 	*section.Shared `mapstructure:"-"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// SourcesConfig selects the sources of budgets, in addition to the sources that need no
-// configuration.
+// SourcesConfig configures the sources of budgets. Sources that need no configuration are always
+// used.
 type SourcesConfig struct {
-	// DRA reads consumedCapacity of allocated claims. It needs the permission to list and watch
-	// resourceclaims.
+	// DRA enables reading consumedCapacity from allocated claims. The permission to list and watch
+	// resourceclaims is required.
 	DRA SwitchConfig `mapstructure:"dra"`
-	// ExtendedResources are extended resources whose quantities are amounts of memory.
+	// ExtendedResources are the extended resources whose quantity is an amount of GPU memory.
 	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
 	// Annotation is a pod annotation that declares a budget.
 	Annotation AnnotationConfig `mapstructure:"annotation"`
@@ -55,33 +58,35 @@ type SourcesConfig struct {
 	_ struct{}
 }
 
-// SwitchConfig enables or disables a source.
+// SwitchConfig configures a source that can only be enabled or disabled.
 type SwitchConfig struct {
 	Enabled bool `mapstructure:"enabled"`
 
 	_ struct{}
 }
 
-// ExtendedResourceConfig is an extended resource whose quantity is an amount of memory.
+// ExtendedResourceConfig describes an extended resource whose quantity is an amount of GPU memory.
 type ExtendedResourceConfig struct {
 	// Name is the resource's name, such as example.com/gpumem.
 	Name string `mapstructure:"name"`
-	// Unit is MiB or bytes.
+	// Unit is the unit of the quantity: MiB or bytes.
 	Unit string `mapstructure:"unit"`
 
 	_ struct{}
 }
 
-// AnnotationConfig is a pod annotation whose value is a quantity in bytes.
+// AnnotationConfig describes a pod annotation that declares a budget. The annotation's value is a
+// quantity in bytes.
 type AnnotationConfig struct {
-	// Key is the key of the annotation with the pod's budget. An annotation with the suffix
-	// .<container> declares the budget of one container. If Key is empty, no annotation is read.
+	// Key is the key of the annotation that declares the pod's budget. If the suffix .<container>
+	// is added to the key, the annotation declares the budget of one container. If Key is empty, no
+	// annotation is read.
 	Key string `mapstructure:"key"`
 
 	_ struct{}
 }
 
-// units maps the units of extended resources to bytes.
+// units maps each unit of extended resources to its size in bytes.
 var units = map[string]int64{"bytes": 1, "MiB": 1 << 20}
 
 // NewDefaultConfig returns the default settings of the section.
@@ -112,7 +117,7 @@ func (c *Config) Budgets() gpushare.BudgetOptions {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports every field whose value is not allowed.
+// Validate returns an error that describes every invalid field.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	names := map[string]bool{}
@@ -146,8 +151,8 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// CheckKubernetes returns an error for each configured source that needs the API server, if
-// authType is none.
+// CheckKubernetes returns one error for each configured source that needs the API server if
+// authType is none. For other values of authType, CheckKubernetes returns nil.
 func (c *Config) CheckKubernetes(authType string) (errs []error) {
 	if authType != kube.AuthNone {
 		return nil

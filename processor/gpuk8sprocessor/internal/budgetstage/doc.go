@@ -1,5 +1,6 @@
-// Package budgetstage compares the GPU memory that containers may use with the GPU memory that they
-// use. It also checks that the usage of a device's containers adds up to the device's usage.
+// Package budgetstage compares the amount of GPU memory that containers may use with the amount
+// that they actually use. It also checks whether the sum of the containers' usage equals the
+// device's usage.
 //
-// It implements the budget section of gpu_k8s.
+// Package budgetstage implements the budget section of gpu_k8s.
 package budgetstage

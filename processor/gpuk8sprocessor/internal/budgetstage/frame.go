@@ -12,14 +12,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// memoryMetrics contains the metrics about memory, holders, and processes that this section reads.
+// memoryMetrics contains the metrics that this section reads. They describe memory, holders, and
+// processes.
 var memoryMetrics = map[*signal.Metric]bool{
 	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUMemoryUtilization: true,
 	signal.GPUSharingClients: true, signal.GPUDeviceHolder: true, signal.K8sContainerGPUMemoryUsage: true,
 	signal.ProcessGPUMemoryUsage: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
 }
 
-// storeFrame stores the values that exporters state about the users of a frame's devices.
+// storeFrame stores the values that container exporters report about the users of the devices in a
+// frame.
 func (p *budgetBatch) storeFrame(f *gpudata.Frame, now time.Time) {
 	partitioned := partitionedBoards(f)
 	for _, d := range f.Devices {
@@ -27,8 +29,8 @@ func (p *budgetBatch) storeFrame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// listedProcesses returns the processes of a device's list. It includes processes without a memory
-// value, because the usage of their containers is unknown.
+// listedProcesses returns the processes in a device's process list. Processes without a memory
+// value are included, because the usage of their containers is unknown.
 func (p *gpuBudget) listedProcesses(d *gpudata.DeviceFrame) (out []budget.Process) {
 	if d.ProcessList == nil {
 		return nil
@@ -39,7 +41,7 @@ func (p *gpuBudget) listedProcesses(d *gpudata.DeviceFrame) (out []budget.Proces
 			listed.Used = roundBytes(process.Memory)
 		}
 		if listed.Holder.IsZero() {
-			listed.Holder.ID = process.ContainerID // identifies a container outside Kubernetes
+			listed.Holder.ID = process.ContainerID // The ID identifies a container outside Kubernetes.
 		}
 		p.completeHolder(&listed.Holder, process.ContainerID)
 		out = append(out, listed)
@@ -47,9 +49,10 @@ func (p *gpuBudget) listedProcesses(d *gpudata.DeviceFrame) (out []budget.Proces
 	return out
 }
 
-// storeStatedValues stores the values that a container exporter, such as HAMi's monitor, states
-// about the users of a device: their budgets and, if withUsage is true, their usage. If the frame
-// also contains the device's own samples, the usage is read from the frame instead.
+// storeStatedValues stores the values that a container exporter, such as HAMi's monitor, reports
+// about the users of a device. The budgets are always stored. The usage is stored only if withUsage
+// is true. If the frame also contains the device's own samples, withUsage is false, because the
+// usage is read from the frame itself.
 func (p *budgetBatch) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, withUsage bool) {
 	for _, u := range d.Users {
 		used := int64(budget.Unknown)
@@ -62,7 +65,7 @@ func (p *budgetBatch) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame
 	}
 }
 
-// partitionedBoards returns the boards that have instances in the frame.
+// partitionedBoards returns the boards whose instances are in the frame.
 func partitionedBoards(f *gpudata.Frame) map[string]bool {
 	partitioned := map[string]bool{}
 	for _, d := range f.Devices {
@@ -73,7 +76,8 @@ func partitionedBoards(f *gpudata.Frame) map[string]bool {
 	return partitioned
 }
 
-// sampleBytes returns the value of a metric in bytes, or Unknown if it has no sample.
+// sampleBytes returns the value of a metric in bytes, or Unknown if s contains no sample of the
+// metric.
 func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	v, ok := s.Get(m, "")
 	if !ok {
@@ -82,8 +86,8 @@ func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	return roundBytes(v)
 }
 
-// roundBytes rounds a number of bytes. It limits the result to a value that is larger than any
-// device, so that the result fits in an int64.
+// roundBytes rounds a number of bytes to an integer. Very large numbers are reduced to 1 EiB so
+// that the result fits in an int64. No device has 1 EiB of memory.
 func roundBytes(v float64) int64 {
 	const impossible = 1 << 60
 	return int64(math.Round(min(v, impossible)))
@@ -123,7 +127,8 @@ func (p *budgetBatch) evaluateFrame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// hasMemoryData reports whether the frame contains memory, holders, or processes of the device.
+// hasMemoryData reports whether the frame contains memory metrics, holders, or processes of the
+// device.
 func hasMemoryData(d *gpudata.DeviceFrame) bool {
 	isMemoryMetric := func(s gpudata.Sample) bool { return memoryMetrics[s.Metric] }
 	return d.HoldersKnown || d.Listed || len(d.Processes) > 0 || slices.ContainsFunc(d.Samples.All(), isMemoryMetric) || slices.ContainsFunc(d.Users, func(u *gpudata.User) bool {
@@ -131,15 +136,16 @@ func hasMemoryData(d *gpudata.DeviceFrame) bool {
 	})
 }
 
-// newDevice returns a device with its memory and its users from the frame.
+// newDevice returns a budget.Device with the memory values and the users that the frame contains
+// for the device.
 func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 	d := &budget.Device{
 		Frame: f, ID: f.Device.ID(), Board: f.Parent, MIGUUID: f.MIGUUID, Name: f.Name, HoldersKnown: f.HoldersKnown,
 		Used: sampleBytes(&f.Samples, signal.HwGPUMemoryUsage), Limit: sampleBytes(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
 	}
 	if ratio, _ := f.Samples.Get(signal.HwGPUMemoryUtilization, ""); d.Used > 0 && ratio > 0 && ratio <= 1 {
-		// The ratio is used / (used + free). Free is FB_FREE, which excludes the memory that the
-		// driver reserves.
+		// The memory utilization is used / (used + free). The free memory is FB_FREE, which does
+		// not include the memory that the driver reserves.
 		d.Free = int64(math.Round(float64(d.Used)/ratio)) - d.Used
 	}
 	for _, frameUser := range f.Users {
@@ -165,8 +171,8 @@ func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 	return d
 }
 
-// addUser adds the user's usage, budget, and utilization to the frame, or to a frame for another
-// time.
+// addUser adds the user's usage, budget, and budget utilization to the frame. Values for another
+// time are added to a frame for that time.
 func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
 	frameUser := u.FrameUser
 	if frameUser == nil {
@@ -177,7 +183,7 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 	}
 	source := sourceAttrs[u.Source]
 	if stated := sampleBytes(&frameUser.Samples, signal.K8sContainerGPUMemoryBudget); stated > 0 {
-		u.Budget, source = stated, sourceAttrs[gpushare.BudgetExporter] // already in the input
+		u.Budget, source = stated, sourceAttrs[gpushare.BudgetExporter] // The input already contains the budget.
 	} else if u.Budget > 0 {
 		add(signal.K8sContainerGPUMemoryBudget, float64(u.Budget), source)
 	}
@@ -190,12 +196,12 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 	switch u.Origin {
 	case budget.FromDevice:
 		if !d.Frame.Observed {
-			return // the frame with the device's own samples gets the usage
+			return // The usage is added only to the frame that contains the device's own samples.
 		}
 	case budget.Observed, budget.Unlisted:
-		// The usage keeps the time of its source. If the user has no container, the usage is added
-		// only to the frame with the device's holders, because only that frame identifies the pod's
-		// container.
+		// Send the usage with the timestamp of its source. If the user is a pod whose container is
+		// unknown, add the usage only to the frame that contains the device's own samples, because
+		// only that frame identifies the pod's container.
 		t = d.UsedAt
 		if !d.Frame.Observed && u.InPod() && u.Container == "" || !p.book.MarkSent(d, u, now) {
 			return
@@ -204,7 +210,7 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 			frameUser = p.userAt(f, d.Frame, frameUser, t)
 		}
 	case budget.Reported:
-		// Later frames of the device must not repeat the usage.
+		// Prevent later frames of the device from repeating the usage.
 		d.UsedAt = t
 		p.book.MarkSent(d, u, now)
 	case budget.None:
@@ -217,7 +223,8 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 	}
 }
 
-// userAt returns the same user in a frame for time t, so that values for that time can be added.
+// userAt returns the user that corresponds to u in a frame for time t. If there is no such user or
+// frame, userAt adds it.
 func (p *budgetBatch) userAt(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
 	i := slices.IndexFunc(p.otherFrames, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
 	if i < 0 {
@@ -237,7 +244,7 @@ func (p *budgetBatch) userAt(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudat
 	return user
 }
 
-// addDevice adds the device's result to the frame.
+// addDevice adds the result of Reconcile to the device in the frame.
 func addDevice(d *budget.Device) {
 	d.Frame.Samples.Grow(3 + int(budget.NumReasons))
 	for _, m := range []struct {
@@ -252,8 +259,8 @@ func addDevice(d *budget.Device) {
 			d.Frame.Samples.Add(gpudata.Sample{Metric: m.metric, Value: float64(m.bytes)})
 		}
 	}
-	// Every reason has a point. Otherwise, backends without staleness support would keep showing a
-	// reason after it ended.
+	// Emit one point for every reason, including the reasons that do not apply. Otherwise, backends
+	// without staleness support would keep showing a reason that no longer applies.
 	for r := range budget.NumReasons {
 		state := gpudata.Sample{Metric: signal.GPUMemoryAttributionState, Own: r.State().String(), More: reasonAttrs[r]}
 		if r == d.Reason {
@@ -263,7 +270,8 @@ func addDevice(d *budget.Device) {
 	}
 }
 
-// sourceAttrs and reasonAttrs are attributes that samples share, to save memory.
+// sourceAttrs and reasonAttrs contain attributes that many samples share. Sharing the attributes
+// saves memory.
 var (
 	sourceAttrs = map[gpushare.BudgetSource][]gpudata.Attr{}
 	reasonAttrs [budget.NumReasons][]gpudata.Attr

@@ -36,10 +36,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden is a sentence. input.txt contains samples, one
-// point per line, and "---" lines between batches. objects.yaml contains the API server's objects,
-// if the API server is used. output.txt contains the points that the processor must add, except
-// states that are 0. config.yaml is the configuration.
+// Each directory in testdata/golden is one test case. The directory's name is a sentence that
+// describes the expected behavior. The file input.txt contains one point per line, and a line "---"
+// between batches. The file objects.yaml contains the objects in the API server, if the API server
+// is used. The file output.txt contains the points that the processor must add, except states whose
+// value is 0. The file config.yaml contains the configuration.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -52,15 +53,15 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	if played == len(dirs) { // unless -run selected only some directories
+	if played == len(dirs) { // If -run selects only some of the directories, framesCompared is not checked.
 		assert.Greater(t, framesCompared.Load(), int64(10), "batches that were also sent as frames")
 	}
 }
 
-// framesCompared counts the batches that were also sent as frames.
+// framesCompared is the number of batches that were processed a second time, as frames.
 var framesCompared atomic.Int64
 
-// run sends batches through the processor and renders the points that it adds.
+// run processes the batches in text, and returns the points that the processor adds, as text.
 func run(t *testing.T, dir, text string, backwards bool) string {
 	t.Helper()
 	var objects []runtime.Object
@@ -88,7 +89,7 @@ func config(t testing.TB, dir string) *Config {
 	if file := filepath.Join(dir, "config.yaml"); exists(file) {
 		conf, err := confmaptest.LoadConf(file)
 		require.NoError(t, err)
-		// The metrics are a setting of gpu_k8s, not of the section.
+		// The setting metrics belongs to gpu_k8s, not to the section.
 		metrics, err := conf.Sub("metrics")
 		require.NoError(t, err)
 		require.NoError(t, metrics.Unmarshal(&cfg.Metrics))
@@ -99,7 +100,7 @@ func config(t testing.TB, dir string) *Config {
 	return cfg
 }
 
-// feed processes a batch and renders the points that the processor added.
+// feed processes one batch, and returns the points that the processor added, as text.
 func feed(t testing.TB, p *testProcessor, md pmetric.Metrics) string {
 	t.Helper()
 	before := render(md, false)
@@ -126,14 +127,14 @@ func parseObjects(t testing.TB, text string) []runtime.Object {
 	return objects
 }
 
-// testProcessor is the section with its process lists.
+// testProcessor runs the section for process lists and then this section.
 type testProcessor struct {
 	*gpuBudget
 	functions pdatagpu.Functions
 }
 
-// newTestProcessor starts a processor with an API server that has the objects. Without objects, the
-// processor does not use the API server.
+// newTestProcessor starts a processor that reads from an API server that contains the given
+// objects. If there are no objects, the processor does not use the API server.
 func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host component.Host, objects []runtime.Object) *testProcessor {
 	t.Helper()
 	if len(objects) == 0 {
@@ -160,18 +161,18 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 	return &testProcessor{p, functionsOf(p)}
 }
 
-// short expands the abbreviations in input.txt for the Resources of the node and of the container
-// main in pod ns/<pod>.
+// short expands the abbreviations in input.txt. {n1} stands for the Resource of the node n1.
+// {@<pod>} stands for the Resource of the container named main in the pod ns/<pod>.
 var short = strings.NewReplacer("{@", "{k8s.node.name=n1, k8s.namespace.name=ns, k8s.container.name=main, k8s.pod.name=", "{n1}", "{k8s.node.name=n1}")
 
-// parse expands the abbreviations and reads the points with [goldentest.Points].
+// parse expands the abbreviations in text and then calls [goldentest.Points].
 func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	return goldentest.Points(t, short.Replace(text), backwards)
 }
 
-// render returns one sorted line per point, either for the points that this processor added or for
-// all others. Bytes are in MiB.
+// render returns one line per point, sorted. If added is true, the result contains only the points
+// that this processor added, and otherwise only the other points. Amounts of memory are in MiB.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// completeHolder sets the pod and the container of a process from the API server. id is the
-// container runtime's ID of the container.
+// completeHolder completes the pod and the container of a process with data from the API server.
+// The parameter id is the container runtime's ID of the container.
 func (p *gpuBudget) completeHolder(h *gpudata.Holder, id string) {
 	pod := p.pods.Pod(*h)
 	if pod == nil {
@@ -35,8 +35,8 @@ func (p *gpuBudget) completeHolder(h *gpudata.Holder, id string) {
 	}
 }
 
-// declare sets the budgets that the pod of a user declares. If the user has no container and the pod
-// has only one, it also sets the container.
+// declare copies the budgets that the user's pod declares to the user. If the user's container is
+// unknown and the pod has only one container, declare also sets the user's container.
 func (p *gpuBudget) declare(u *budget.User) {
 	phase := p.phase()
 	if phase == kube.Off {
@@ -44,7 +44,7 @@ func (p *gpuBudget) declare(u *budget.User) {
 		return
 	}
 	pod := p.pods.Pod(u.Holder)
-	if pod == nil || phase != kube.Synced { // in an outdated cache, a declaration may have changed
+	if pod == nil || phase != kube.Synced { // If the cache is outdated, a declaration may have changed since.
 		return
 	}
 	u.DeclarationsKnown = true
@@ -57,8 +57,8 @@ func (p *gpuBudget) declare(u *budget.User) {
 	}
 }
 
-// consumed returns the memory that the claims of a pod's container consume on a device. Samples
-// contain only one claim for the device, but the container may have several.
+// consumed returns the amounts of a device's memory that the claims of a container consume. The
+// samples name only one claim for the device, but the container can have several claims.
 func (p *gpuBudget) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation) []budget.Claim {
 	var claims []budget.Claim
 	for _, used := range kube.ContainerClaims(pod) {
@@ -73,7 +73,7 @@ func (p *gpuBudget) consumed(pod *corev1.Pod, container string, a *gpudata.Alloc
 			}
 			bytes, share := memory(r), string(ptr.Deref(r.ShareID, ""))
 			consumed := budget.Claim{ID: strings.Join([]string{pod.Namespace, used.Claim, r.Request, share}, "/"), Bytes: bytes}
-			if bytes > 0 && !slices.Contains(claims, consumed) { // a container may refer to both a request and its claim
+			if bytes > 0 && !slices.Contains(claims, consumed) { // Skip duplicates, because a container can refer to both a claim and a request in that claim.
 				claims = append(claims, consumed)
 			}
 		}
@@ -81,8 +81,9 @@ func (p *gpuBudget) consumed(pod *corev1.Pod, container string, a *gpudata.Alloc
 	return claims
 }
 
-// memory returns the device memory in bytes that an allocation result consumes, or 0 if it consumes
-// none. A capacity name without a domain belongs to the driver's domain.
+// memory returns the amount of device memory that an allocation result consumes, in bytes, or 0 if
+// the allocation result specifies no memory. If the name of a capacity has no domain, the driver's
+// domain is implied.
 func memory(r *resourcev1.DeviceRequestAllocationResult) int64 {
 	for _, name := range []resourcev1.QualifiedName{"memory", resourcev1.QualifiedName(r.Driver + "/memory")} {
 		if q, ok := r.ConsumedCapacity[name]; ok {

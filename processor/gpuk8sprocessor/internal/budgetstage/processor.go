@@ -21,16 +21,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// dropMaxSeries is the reason for dropping a container's value because max_series is reached. It extends the reasons for dropping points.
+// dropMaxSeries is an additional reason for dropping a value. A container's value is dropped for
+// this reason if the max_series limit is reached.
 const (
 	dropMaxSeries = stage.Drops + iota
 	numDropReasons
 )
 
-// dropReason is the reason for dropping a point, process, or value.
+// dropReason is the reason why a point, a process, or a value is dropped.
 type dropReason stage.Drop
 
-// String returns the value of the self-metric's attribute.
+// String returns the reason as an attribute value of the self-metric.
 func (d dropReason) String() string {
 	if of := stage.Drop(d); of < stage.Drops {
 		return of.String()
@@ -38,7 +39,7 @@ func (d dropReason) String() string {
 	return "no_room"
 }
 
-// gpuBudget uses the budget package to evaluate the frames in batches.
+// gpuBudget evaluates the frames in each batch with the budget package.
 type gpuBudget struct {
 	cfg       *Config
 	set       component.TelemetrySettings
@@ -65,7 +66,7 @@ func (p *gpuBudget) section() pdatagpu.Section {
 	return pdatagpu.Section{Start: p.start, Shutdown: p.shutdown, Wants: wants, Process: p.process}
 }
 
-// wants reports whether the section uses a metric.
+// wants reports whether the section uses the metric m.
 func wants(m *signal.Metric) bool { return memoryMetrics[m] || m == signal.K8sContainerGPUMemoryBudget }
 
 func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*gpuBudget, error) {
@@ -102,10 +103,10 @@ func (p *gpuBudget) shutdown(context.Context) error {
 	return nil
 }
 
-// sweepEvery is the shortest time between two searches for expired state.
+// sweepEvery is the minimum time between two deletions of expired state.
 const sweepEvery = time.Minute
 
-// process adds budgets, usage, and states to the batch. It does not change existing points.
+// process adds budgets, usage, and states to the batch. Existing points are not changed.
 func (p *gpuBudget) process(ctx context.Context, batch *stage.Batch) {
 	now := time.Now()
 	counts := batch.Counts(wants)
@@ -129,15 +130,15 @@ func (p *gpuBudget) process(ctx context.Context, batch *stage.Batch) {
 	of.countResults(ctx)
 }
 
-// budgetBatch is a batch with its counts and with the book of the current frame's node. The batch
-// holds the node's lock.
+// budgetBatch contains the state of processing one batch: the batch's counts and the book of the
+// current frame's node. The node is locked while book is in use.
 type budgetBatch struct {
 	*gpuBudget
 	book        *budget.Book
 	dropped     [numDropReasons]int64
 	evaluated   [budget.NumReasons]int64
 	clamped     int64
-	otherFrames []*gpudata.Frame // frames for values whose times differ from those of the batch's frames
+	otherFrames []*gpudata.Frame // otherFrames contains values whose times differ from the times of the batch's frames.
 }
 
 func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata.Frame, time.Time)) {
@@ -147,7 +148,7 @@ func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata
 	})
 }
 
-// countResults records the results of the batch in the self-metrics.
+// countResults adds the counts of the batch to the self-metrics.
 func (p *budgetBatch) countResults(ctx context.Context) {
 	componenthelper.CountBy[dropReason](ctx, p.telemetry.ProcessorGpuBudgetPointsDropped, "reason", p.dropped[:])
 	componenthelper.CountBy[budget.Reason](ctx, p.telemetry.ProcessorGpuBudgetDevices, "reason", p.evaluated[:])

@@ -156,7 +156,8 @@ func TestShutdownWithoutStartAndTwice(t *testing.T) {
 	require.NoError(t, p.Shutdown(context.Background()))
 }
 
-// For any batch in any order, the processor succeeds, does not change the input, and adds the same points.
+// For any batch, and for any order of the batch's points, the processor returns no error, does not
+// change the existing points, and adds the same points.
 func TestTheOrderOfPointsDoesNotChangeTheOutput(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		value := rapid.SampledFrom([]string{"0", "1Gi", "3000Mi", "6Gi", "17Gi", "17592186044134Mi", "stale", "-1", "NaN", "+Inf"})
@@ -182,7 +183,7 @@ func TestTheOrderOfPointsDoesNotChangeTheOutput(t *testing.T) {
 			}
 			form := rapid.SampledFrom(forms).Draw(rt, "form")
 			if seen[form] {
-				continue // if a series has two values, their order matters
+				continue // Do not give a series two values, because the order of the two values would matter.
 			}
 			seen[form] = true
 			v := value.Draw(rt, "value")
@@ -200,7 +201,7 @@ func TestTheOrderOfPointsDoesNotChangeTheOutput(t *testing.T) {
 	})
 }
 
-// An outdated cache may contain a declaration that has since been changed or removed.
+// An outdated cache can contain a declaration that was changed or removed later.
 func TestDeclarationsAreNotReadFromAnOutdatedPodCache(t *testing.T) {
 	cfg := defaults()
 	cfg.Sources.ExtendedResources = []ExtendedResourceConfig{{Name: "example.com/gpumem", Unit: "MiB"}}

@@ -6,7 +6,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// gpu_synthesizer and gpu_k8s import this package, so only an external test can import them.
+// Only an external test package can import gpu_synthesizer and gpu_k8s, because both import this
+// package.
 func init() {
 	budgetstage.NewSynthesizerFactory = gpusynthesizerprocessor.NewFactory
 	budgetstage.NewK8sFactory = gpuk8sprocessor.NewFactory

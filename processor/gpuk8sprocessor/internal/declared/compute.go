@@ -11,16 +11,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// compute contains the parts of a device's compute capacity that a pod declares for a scheduler or
-// for MPS.
+// compute contains what a pod declares about compute capacity, either for a scheduler or for MPS.
+// Amounts are fractions of a device's compute capacity.
 type compute struct {
 	allocated []gpushare.Allocation
-	demanded  map[string]float64 // part of a device, by container
-	limited   map[string]float64 // limit of an MPS client, by container
+	demanded  map[string]float64 // demanded maps each container to a fraction of a device.
+	limited   map[string]float64 // limited maps each container to the limit of its MPS clients.
 }
 
-// readCompute reads what a pod declares about compute capacity. It ignores unreadable annotations,
-// because [gpushare.Budgets] reports them.
+// readCompute reads what a pod declares about compute capacity. Unreadable annotations are ignored,
+// because [gpushare.Budgets] reports unreadable annotations.
 func readCompute(pod *corev1.Pod) compute {
 	c := compute{demanded: map[string]float64{}, limited: map[string]float64{}}
 	allocations, _ := gpushare.PodAllocations(pod)
@@ -44,9 +44,10 @@ func readCompute(pod *corev1.Pod) compute {
 	return c
 }
 
-// Compute returns the part of a board's compute capacity that is declared for a user, or 0. A
-// declaration for a pod is divided among its containers on the board. The result is 0 for an
-// instance, because the holder uses the entire instance.
+// Compute returns the fraction of a board's compute capacity that is declared for a user, or 0 if
+// nothing is declared. If the declaration applies to the entire pod, the fraction is divided among
+// the pod's containers on the board. For an instance, the result is always 0, because the holder
+// uses the entire instance.
 func (r *Reader) Compute(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	if d.Parent != "" || u.Holder.Pod == "" {
 		return 0
@@ -58,13 +59,13 @@ func (r *Reader) Compute(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	return pod.compute.of(d, u)
 }
 
-// of implements [Reader.Compute] for the pod of the user.
+// of implements [Reader.Compute]. The declarations in c belong to the user's pod.
 func (c *compute) of(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	var containerPart, podPart float64
 	for _, a := range c.allocated {
 		switch {
 		case a.UUID != "" && a.UUID != d.Device.ID(), a.UUID == "" && a.Minor >= 0 && d.Name != "nvidia"+strconv.Itoa(a.Minor):
-		case a.Container == "": // the declaration applies to the entire pod
+		case a.Container == "": // The declaration applies to the entire pod.
 			podPart += a.Core
 		case a.Container == u.Holder.Container:
 			containerPart += a.Core

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// An environment variable limits an MPS client to a percentage. Without MPS, the variable is not
-// read. An invalid percentage sets no limit.
+// An environment variable limits an MPS client to a percentage of the threads. If the device is not
+// shared through MPS, the environment variable is ignored. An invalid percentage is ignored too.
 func TestTheShareOfAnMPSClientIsItsThreadPercentage(t *testing.T) {
 	for _, tt := range []struct {
 		env, strategy string

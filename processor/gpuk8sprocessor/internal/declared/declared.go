@@ -1,5 +1,5 @@
-// Package declared reads what pods declare about GPUs: memory budgets and parts of a device's
-// compute capacity. The sections of gpu_k8s share one reader.
+// Package declared reads what pods declare about GPUs: memory budgets and fractions of a device's
+// compute capacity. The sections of gpu_k8s share one [Reader].
 package declared
 
 import (
@@ -22,27 +22,28 @@ import (
 
 // Options configure a Reader.
 type Options struct {
-	// Acquire returns the cache of API objects. If it is nil, the API server is not used.
+	// Acquire returns the cache of API objects. If the function Acquire is nil, the API server is
+	// not used.
 	Acquire func() (*kube.Cache, error)
 	// Budgets are the configured sources of budgets.
 	Budgets gpushare.BudgetOptions
 	// Claims is true if ResourceClaims are also read.
 	Claims bool
-	// Unreadable is called once for each pod with unreadable annotations.
+	// Unreadable is called once for each pod that has unreadable annotations.
 	Unreadable func(pod *corev1.Pod, err error)
 }
 
-// Reader reads the pods of a node, or of the cluster. It is safe for concurrent use after it has
-// started.
+// Reader reads the declarations of the pods on a node or in the entire cluster. After the Reader
+// has started, it is safe for concurrent use.
 type Reader struct {
 	options     Options
-	cache       *kube.Cache // nil if the API server is not used
+	cache       *kube.Cache // cache is nil if the API server is not used.
 	unsubscribe func()
 
 	mu      sync.Mutex
 	pods    map[types.UID]*Pod // pods that were read
 	byUID   map[types.UID]*corev1.Pod
-	changed atomic.Bool // pods and byUID are outdated
+	changed atomic.Bool // changed is true if pods and byUID are outdated.
 }
 
 // Pod is a pod with its declarations.
@@ -53,17 +54,18 @@ type Pod struct {
 	compute compute
 }
 
-// NewReader returns a reader that has not started.
+// NewReader returns a Reader that has not been started.
 func NewReader(o Options) *Reader { return &Reader{options: o, pods: map[types.UID]*Pod{}} }
 
-// Section returns a section that only starts and stops the reader. It must come after the sections
-// that use the reader, because sections start in reverse order.
+// Section returns a section that only starts and stops the Reader. Sections start in reverse order,
+// so this section must be placed after all sections that use the Reader.
 func (r *Reader) Section() pdatagpu.Section {
 	return pdatagpu.Section{Start: r.start, Shutdown: r.shutdown}
 }
 
-// start starts watching the objects. It fails if the kubeconfig is invalid. It does not wait for
-// the API server's first answer, because a failure may be temporary.
+// start starts watching the API objects. If the kubeconfig is invalid, start returns an error.
+// Failures of the API server can be temporary, so start does not wait for the API server's first
+// answer.
 func (r *Reader) start(context.Context, component.Host) error {
 	if r.options.Acquire == nil {
 		return nil
@@ -74,7 +76,7 @@ func (r *Reader) start(context.Context, component.Host) error {
 	}
 	r.cache = cache
 	r.Changed()
-	r.cache.Need(r.Kinds()...) //nolint:contextcheck // the informers continue after start returns
+	r.cache.Need(r.Kinds()...) //nolint:contextcheck // The informers keep running after start returns.
 	r.unsubscribe = r.cache.Subscribe(kube.Pods, r.Changed)
 	return nil
 }
@@ -99,7 +101,7 @@ func (r *Reader) Kinds() []kube.Kind {
 	return []kube.Kind{kube.Pods}
 }
 
-// State returns the state of a kind. It is Off if the API server is not used.
+// State returns the state of a kind of objects. If the API server is not used, the phase is Off.
 func (r *Reader) State(k kube.Kind) kube.State {
 	if r.cache == nil {
 		return kube.State{Phase: kube.Off, Err: errors.New("the API server is not used")}
@@ -107,7 +109,8 @@ func (r *Reader) State(k kube.Kind) kube.State {
 	return r.cache.State(k)
 }
 
-// Claim returns a ResourceClaim. It returns false if claims are not read.
+// Claim returns a ResourceClaim. The second result is false if the claim is unknown or if claims
+// are not read.
 func (r *Reader) Claim(namespace, name string) (*resourcev1.ResourceClaim, bool) {
 	if r.cache == nil || !r.options.Claims {
 		return nil, false
@@ -115,7 +118,7 @@ func (r *Reader) Claim(namespace, name string) (*resourcev1.ResourceClaim, bool)
 	return r.cache.ResourceClaim(namespace, name)
 }
 
-// Pod returns the pod of a container, or nil if it is unknown.
+// Pod returns the pod of a container, or nil if the pod is unknown.
 func (r *Reader) Pod(h gpudata.Holder) *Pod {
 	if r.cache == nil || h.Pod == "" && h.UID == "" {
 		return nil
@@ -129,7 +132,7 @@ func (r *Reader) Pod(h gpudata.Holder) *Pod {
 	} else {
 		pod, _ = r.cache.Pod(h.Namespace, h.Pod)
 	}
-	if pod == nil || h.UID != "" && string(pod.UID) != h.UID { // another pod may have the same name
+	if pod == nil || h.UID != "" && string(pod.UID) != h.UID { // The UIDs can differ, because another pod can have the same name.
 		return nil
 	}
 	return r.read(pod)
@@ -147,7 +150,8 @@ func (r *Reader) refresh() {
 	maps.DeleteFunc(r.pods, func(uid types.UID, _ *Pod) bool { return r.byUID[uid] == nil })
 }
 
-// read returns the declarations of the current version of a pod. The caller holds the lock.
+// read returns the pod with its declarations. The declarations are read again only if the pod has
+// changed. The caller holds the lock.
 func (r *Reader) read(pod *corev1.Pod) *Pod {
 	p := r.pods[pod.UID]
 	if p != nil && p.ResourceVersion == pod.ResourceVersion {

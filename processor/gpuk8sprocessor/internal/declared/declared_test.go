@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// startReader starts and returns a reader whose API server contains the pods. It appends the names
-// of pods with unreadable annotations to unreadable.
+// startReader starts and returns a Reader that uses an API server that contains the given pods. The
+// names of pods that have unreadable annotations are appended to unreadable.
 func startReader(t *testing.T, unreadable *[]string, pods ...runtime.Object) *Reader {
 	t.Helper()
 	r := NewReader(Options{
@@ -36,7 +36,7 @@ func startReader(t *testing.T, unreadable *[]string, pods ...runtime.Object) *Re
 	return r
 }
 
-// newPod returns a pod with KAI's annotation for GPU memory in MiB.
+// newPod returns a pod with KAI's annotation for GPU memory. The parameter memory is in MiB.
 func newPod(name, memory string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{"gpu-memory": memory}},
@@ -50,7 +50,7 @@ func TestAPodIsFoundByItsNameOrUID(t *testing.T) {
 		{Namespace: "ns", Pod: "a"}:               100 << 20,
 		{Namespace: "ns", Pod: "b", UID: "uid-b"}: 200 << 20,
 		{UID: "uid-b"}:                            200 << 20,
-		{Namespace: "ns", Pod: "b", UID: "uid-a"}: 0, // another pod has the name now
+		{Namespace: "ns", Pod: "b", UID: "uid-a"}: 0, // A different pod now has the name b.
 		{Namespace: "ns", Pod: "c"}:               0,
 		{UID: "uid-c"}:                            0,
 		{ID: "of a plain container"}:              0,

@@ -1,4 +1,4 @@
-// Package energy integrates power over time.
+// Package energy calculates energy by integrating power over time.
 package energy
 
 import (
@@ -7,23 +7,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Counter accumulates the energy of one series. The zero Counter has no samples.
+// Counter accumulates the energy of one series. The zero value is a Counter without samples.
 type Counter struct {
-	// Start is the time of the first sample, in nanoseconds since the epoch. Last tracks the times
-	// of all samples.
+	// Start is the time of the first sample, in nanoseconds since the epoch. Last tracks the sample
+	// times and detects clock changes.
 	Start int64         `json:"start"`
 	Last  gpudata.Clock `json:"last"`
 	// Watts is the power of the newest sample.
 	Watts float64 `json:"watts"`
-	// Joules is the energy from Start to Last.
+	// Joules is the energy from Start to the newest sample.
 	Joules float64 `json:"joules"`
 }
 
-// Add adds a sample at time t, in nanoseconds since the epoch. The previous power applies until t,
-// but for at most hold. The rest of a longer gap adds no energy. If the sample is in the future or
-// not newer than the last one, Add returns false and does not change the counter. now is the wall
-// clock. If all samples stay older than the newest one for longer than hold, a clock was set back,
-// and the counter restarts from zero at t.
+// Add adds a sample with the time t, in nanoseconds since the epoch. The power of the previous
+// sample counts until t, but for at most the duration hold. If the gap is longer than hold, the
+// rest of the gap adds no energy. The parameter now is the current time. If t is too far in the
+// future, or not after the newest sample, Add returns false and ignores the sample. If the sample
+// times stay before the newest sample for longer than hold, a clock was set back. In that case, the
+// counter restarts at zero, with t as the start.
 func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration) bool {
 	before := c.Last.Newest
 	switch verdict := c.Last.Observe(t, now, hold); {
@@ -38,12 +39,14 @@ func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration)
 	return true
 }
 
-// Valid reports whether samples of at most highest watts can result in this counter.
+// Valid reports whether the values in the counter are possible if no sample exceeds the given
+// power. The parameter highest is in watts.
 func (c *Counter) Valid(highest float64) bool {
 	if c.Start <= 0 || c.Last.Newest < c.Start || !(c.Watts >= 0 && c.Watts <= highest) {
 		return false
 	}
-	// Allow one part per million for rounding in many additions.
+	// Allow a relative error of one part per million, because rounding errors accumulate over many
+	// additions.
 	most := highest * time.Duration(c.Last.Newest-c.Start).Seconds() * (1 + 1e-6)
 	return c.Joules >= 0 && c.Joules <= most
 }
