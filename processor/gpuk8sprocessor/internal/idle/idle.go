@@ -1,5 +1,5 @@
-// Package idle determines the idle power of a board: the configured power or, if none is
-// configured, the power that was learned while the board was idle. It does not use pdata.
+// Package idle determines the idle power of a board. The idle power is either configured or learned
+// from samples that were taken while the board was idle. Package idle does not use pdata.
 package idle
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Kind is the origin of a baseline.
+// Kind describes where a baseline comes from. A baseline is the idle power of a board.
 type Kind uint8
 
 // The kinds of baseline.
@@ -26,18 +26,19 @@ const (
 	NumKinds
 )
 
-// String returns the value of the self-metrics' attribute.
+// String returns the kind as an attribute value of the self-metrics.
 func (k Kind) String() string {
 	return [...]string{"unknown", "configured", "learned"}[k]
 }
 
-// Layout describes the partitions of a board: the sorted MIG profiles, each with its number of
-// instances, such as "1g.10gb*4,3g.40gb*1". It is empty for a board without instances.
+// Layout describes how a board is partitioned. A Layout is a sorted list of MIG profiles, each with
+// its number of instances, such as "1g.10gb*4,3g.40gb*1". For a board without instances, the Layout
+// is empty.
 type Layout string
 
-// LayoutOf returns the layout of a board with instances of these profiles. An unknown profile is
-// "?". The profile of a compute instance (1c.3g.40gb) counts as the profile of its GPU instance
-// (3g.40gb).
+// LayoutOf returns the layout of a board whose instances have the given profiles. In the layout,
+// "?" stands for an unknown profile. The profile of a compute instance, such as 1c.3g.40gb, is
+// replaced with the profile of its GPU instance, such as 3g.40gb.
 func LayoutOf(profiles []string) Layout {
 	count := map[string]int{}
 	for _, p := range profiles {
@@ -54,18 +55,18 @@ func LayoutOf(profiles []string) Layout {
 	return Layout(strings.Join(parts, ","))
 }
 
-// Table contains the configured baselines, in W. The most specific baseline is used: by UUID, then
-// by model, then All.
+// Table contains the configured baselines, in W. The most specific baseline that matches a board is
+// used. ByUUID is more specific than ByModel, and ByModel is more specific than All.
 type Table struct {
 	ByUUID map[string]float64
-	// The keys of ByModel are model names, folded by [catalogue.FoldModel].
+	// The keys of ByModel are results of [catalogue.FoldModel].
 	ByModel map[string]float64
-	// All is the baseline of all other boards, or nil.
+	// All is the baseline of all other boards, or nil if no such baseline is configured.
 	All *float64
 }
 
-// Lookup returns the configured baseline of a board, in W, or false if there is none. uuid is the
-// hw.id of the board.
+// Lookup returns the configured baseline of a board, in W. If no baseline is configured for the
+// board, Lookup returns false. The parameter uuid is the hw.id of the board.
 func (t *Table) Lookup(uuid, model string) (float64, bool) {
 	if w, ok := t.ByUUID[uuid]; ok {
 		return w, true
@@ -86,37 +87,39 @@ type Baseline struct {
 	// Watts is the baseline, in W.
 	Watts float64 `json:"watts"`
 	// Lowest is the time at which Watts was measured. Quiet is the last time at which the board was
-	// certainly idle. Both are in nanoseconds since the epoch.
+	// known to be idle. Lowest and Quiet are in nanoseconds since the epoch.
 	Lowest int64 `json:"lowest"`
 	Quiet  int64 `json:"quiet"`
-	// Next is the lowest power since Lowest, measured at NextTime. It replaces Watts when Watts
-	// expires. NextTime is 0 if Next is not set.
+	// Next is the lowest power since Lowest, and was measured at NextTime. When Watts expires, Next
+	// replaces Watts. If Next is not set, NextTime is 0.
 	Next     float64 `json:"next,omitempty"`
 	NextTime int64   `json:"next_time,omitempty"`
 
-	reportedQuiet int64 // the last value of Quiet that was reported as a change
+	reportedQuiet int64 // reportedQuiet is the last value of Quiet that was reported as a change.
 }
 
-// Sample is the power of a board that seems to be idle.
+// Sample contains the power of a board that appears to be idle.
 type Sample struct {
 	Layout Layout
-	// Time is in nanoseconds since the epoch.
+	// Time is the sample time, in nanoseconds since the epoch.
 	Time  int64
 	Watts float64
-	// Until is the last time at which the board was certainly idle. The board may have been busy
-	// after Until, so samples after Until are not quiet until a later Until confirms them.
+	// Until is the last time at which the board was known to be idle. After Until, the board may
+	// have been busy. Therefore, a sample after Until counts as quiet only when a later sample has
+	// an Until that is not before the time of the sample.
 	Until int64
 }
 
-// One sample is not enough for a baseline: a sensor may be wrong, and a board draws more power
-// shortly after it was busy. Therefore, only runs of quiet samples are used, each with its highest
-// power.
+// A single sample is not enough to learn a baseline, because a sensor can report a wrong value, and
+// because a board draws more power shortly after it was busy. Therefore, a baseline is learned only
+// from runs of quiet samples. The highest power in a run is used.
 const (
 	runSamples = 3
 	runTime    = time.Minute
 )
 
-// run is a sequence of quiet samples since the board was last busy, or since the previous run.
+// run describes the sequence of quiet samples since the board was last busy, or since the previous
+// run ended.
 type run struct {
 	layout      Layout
 	first, last int64
@@ -124,28 +127,29 @@ type run struct {
 	highest     float64
 }
 
-// Learner learns the baselines of one board, one per layout, because a partitioned board draws more
-// power. The zero Learner has no baselines.
+// Learner learns the baselines of one board. There is one baseline for each layout, because a
+// partitioned board draws more power. The zero value is a Learner without baselines.
 type Learner struct {
 	Baselines map[Layout]Baseline
 	run       run
 }
 
-// maxLayouts limits the number of layouts per board.
+// maxLayouts is the maximum number of layouts for which baselines are kept per board.
 const maxLayouts = 8
 
-// Busy records that the board was busy. It discards the current run of quiet samples.
+// Busy records that the board was busy, which discards the current run of quiet samples.
 func (l *Learner) Busy() { l.run = run{} }
 
-// AddIdle adds a sample. It reports whether the result of Lookup changed, or whether Baseline.Quiet
-// advanced by more than a tenth of expire since the last report.
+// AddIdle adds a sample of a board that appears to be idle. AddIdle returns true if the learned
+// baseline has changed, or if Baseline.Quiet has advanced by more than a tenth of expire since
+// AddIdle last returned true.
 func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 	if r := &l.run; s.Layout != r.layout || s.Time < r.last {
 		l.run = run{layout: s.Layout}
 	} else if s.Time == r.last {
 		return false
 	}
-	// The new Until may confirm the samples before this one.
+	// The new value of Until can confirm that the board was idle during the earlier samples.
 	changed := l.learnFromRun(s.Until, expire)
 	r := &l.run
 	if r.samples == 0 {
@@ -155,8 +159,9 @@ func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 	return l.learnFromRun(s.Until, expire) || changed
 }
 
-// learnFromRun learns from the run and starts the next one, if the run is long enough and the board
-// was certainly idle during the run. It returns the result of learn, or false if it does not learn.
+// learnFromRun calls learn and starts a new run, if the current run is long enough and the board
+// was known to be idle during the entire run. The result is the result of learn, or false if learn
+// was not called.
 func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	r := l.run
 	if r.samples < runSamples || r.last-r.first < int64(runTime) || r.last > until {
@@ -166,9 +171,9 @@ func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	return l.learn(r.layout, r.last, r.highest, expire)
 }
 
-// learn updates the baseline with the power of a run. If the lowest power is older than expire, it
-// is replaced by the lowest power since then, because drivers and exporters can change the idle
-// power of a board.
+// learn updates the baseline with the power of a run. If the baseline was measured longer ago than
+// expire, learn replaces the baseline with the lowest power since the baseline was measured,
+// because changes to drivers or exporters can change a board's idle power.
 func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	b, ok := l.Baselines[layout]
 	was := b.Watts
@@ -198,8 +203,8 @@ func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Durat
 	return changed
 }
 
-// Lookup returns the learned baseline at time t, in W, or false if the board was not idle within
-// expire.
+// Lookup returns the baseline that was learned for a layout, in W. If the board was not idle during
+// the time expire before t, Lookup returns false.
 func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64, bool) {
 	b, ok := l.Baselines[layout]
 	if !ok || expired(b.Quiet, t, expire) {
@@ -208,8 +213,8 @@ func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64,
 	return b.Watts, true
 }
 
-// expired reports whether the times are more than d apart, in either direction. If the clock was
-// set back by more than d, the value is not trusted.
+// expired reports whether a value from the time then has expired at time t. A value from more than
+// d after t has expired too, because the clock was set back.
 func expired(then, t int64, d time.Duration) bool {
 	return t-then > int64(d) || then-t > int64(d)
 }

@@ -49,7 +49,7 @@ const (
 
 func at(hours int) int64 { return int64(time.Duration(hours) * time.Hour) }
 
-// quiet adds a run that ends at the given time, and reports whether the baseline changed.
+// quiet adds a run of samples that ends at time t, and reports whether the baseline changed.
 func (l *Learner) quiet(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	l.Busy()
 	changed := false
@@ -59,12 +59,12 @@ func (l *Learner) quiet(layout Layout, t int64, watts float64, expire time.Durat
 	return changed
 }
 
-// sample adds one sample. At its time, the board was certainly idle.
+// sample adds one sample. The board is known to be idle at the time of the sample.
 func (l *Learner) sample(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	return l.AddIdle(Sample{Layout: layout, Time: t, Watts: watts, Until: t}, expire)
 }
 
-// known returns the result of Lookup, or -1 if no baseline is known.
+// known returns the learned baseline, or -1 if no baseline has been learned.
 func (l *Learner) known(layout Layout, t int64) float64 {
 	if w, ok := l.Lookup(layout, t, expire); ok {
 		return w
@@ -75,8 +75,8 @@ func (l *Learner) known(layout Layout, t int64) float64 {
 func TestOnlyARunOfQuietSamplesIsLearned(t *testing.T) {
 	type step struct {
 		seconds int64
-		watts   float64 // 0 for a busy board
-		want    float64 // -1 for no baseline
+		watts   float64 // watts is 0 if the board is busy.
+		want    float64 // want is -1 if there must be no baseline.
 	}
 	for name, steps := range map[string][]step{
 		"three samples in a minute": {{0, 50, -1}, {30, 52, -1}, {60, 51, 52}},
@@ -114,7 +114,7 @@ func TestARunIsUsedOnlyAfterItIsCertainlyIdle(t *testing.T) {
 	sample := func(seconds, until int64, watts float64) {
 		l.AddIdle(Sample{Time: at(1) + seconds*second, Watts: watts, Until: at(1) + until*second}, expire)
 	}
-	// The processes were listed only at 0 s, and then a job starts.
+	// The only process list is from second 0. After that, a job starts.
 	for _, s := range []int64{0, 30, 60, 90} {
 		sample(s, 0, 500)
 		require.Equal(t, -1.0, l.known("", at(2)))

@@ -8,20 +8,22 @@ import (
 	"strings"
 )
 
-// DriverDir contains one directory per board. NVIDIA's driver uses the PCI address as the name.
+// DriverDir is the directory in which NVIDIA's driver provides one directory for each board. The
+// name of each directory is the board's PCI address.
 const DriverDir = "/proc/driver/nvidia/gpus"
 
-// Boards maps the UUIDs of boards to their numbers in the names of job files. These numbers are in
-// PCI bus order, as in dcgm-exporter, nvidia-smi, and Slurm with AutoDetect=nvml. In a device name
-// nvidiaN from the exporter, N is this number. In a device name from NVML, N is the driver's minor
-// number. Boards returns nil if both numbers are equal for all boards, or if the numbers are
-// unknown.
+// Boards returns a map from the UUIDs of boards to the boards' numbers in the names of job files.
+// Boards are numbered in PCI bus order, as in dcgm-exporter, nvidia-smi, and Slurm with
+// AutoDetect=nvml. dcgm-exporter also uses the number of a board in the board's device name, such
+// as nvidia0. NVML, however, uses the driver's minor number in the device name. Boards returns nil
+// if the number and the minor number are equal for all boards, or if the numbers are unknown.
 func Boards(dir string) map[string]int {
-	// Glob sorts by name. Names have a fixed width, so the result is in PCI bus order.
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "information")) // this pattern never fails
+	// Glob sorts the files by name. All PCI addresses have the same length, so the files are in PCI
+	// bus order.
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "information")) // The error is always nil, because the pattern is valid.
 	numbers, minors, same := map[string]int{}, []int{}, true
 	for i, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // The driver provides the file.
+		text, err := os.ReadFile(file) //nolint:gosec // NVIDIA's driver provides the file.
 		if err != nil {
 			return nil
 		}
@@ -29,7 +31,7 @@ func Boards(dir string) map[string]int {
 		for line := range strings.Lines(string(text)) {
 			switch key, value, _ := strings.Cut(line, ":"); key {
 			case "GPU UUID":
-				uuid = strings.TrimSpace(value) // contains ? while the board is not in use
+				uuid = strings.TrimSpace(value) // The UUID contains question marks while the board is not in use.
 			case "Device Minor":
 				if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
 					minor = n
@@ -42,8 +44,8 @@ func Boards(dir string) map[string]int {
 	if same {
 		return nil
 	}
-	// If some boards are not visible, for example in a container, the numbers of the other boards
-	// are unknown.
+	// If some boards are not visible, for example inside a container, the numbers of the visible
+	// boards are unknown.
 	slices.Sort(minors)
 	for i, minor := range minors {
 		if minor != i {

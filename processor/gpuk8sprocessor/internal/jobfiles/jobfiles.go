@@ -1,6 +1,6 @@
-// Package jobfiles reads the batch jobs of each GPU from the directory that dcgm-exporter reads
-// with --hpc-job-mapping-dir. The directory contains one file per GPU or MIG instance, with one job
-// ID per line.
+// Package jobfiles reads the batch jobs of each GPU from the directory that is passed to
+// dcgm-exporter in --hpc-job-mapping-dir. The directory contains one file for each GPU or MIG
+// instance. Each file contains one job ID per line.
 package jobfiles
 
 import (
@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// settled is the age from which a file counts as complete. Programs that write a file in
-	// several steps need less time.
+	// settled is the minimum age at which a file counts as complete. A program that writes a file
+	// in several steps takes less time than that.
 	settled = time.Second
-	// maxEntries limits the entries of the directory. maxBytes limits the bytes that are read from
-	// all files together.
+	// maxEntries is the maximum number of directory entries. maxBytes is the maximum number of
+	// bytes that are read from all files together.
 	maxEntries = 10_000
 	maxBytes   = 1 << 20
 )
@@ -32,44 +32,45 @@ const (
 type State uint8
 
 const (
-	// Used files were read and are valid.
+	// Used means that the file was read and is valid.
 	Used State = iota
-	// Unfinished files were changed less than a second ago and may be incomplete.
+	// Unfinished means that the file was modified less than a second ago and may be incomplete.
 	Unfinished
-	// Unreadable files cannot be opened or read, or are not regular files.
+	// Unreadable means that the file cannot be opened or read, or is not a regular file.
 	Unreadable
-	// Invalid files contain a line that is not a job ID.
+	// Invalid means that the file contains a line that is not a job ID.
 	Invalid
-	// TooLarge files exceed the byte limit.
+	// TooLarge means that the file exceeds the byte limit.
 	TooLarge
 	// NumStates is the number of states.
 	NumStates
 )
 
-// String returns the value of the self-metric's attribute.
+// String returns the state as an attribute value of the self-metric.
 func (s State) String() string {
 	return [...]string{"used", "unfinished", "unreadable", "invalid", "too_large"}[s]
 }
 
-// Mapping contains the contents of the files.
+// Mapping contains the contents of all job files in the directory.
 type Mapping struct {
-	// Jobs contains the job IDs by file name. A file name is the number of a GPU or "<gpu>.<GPU
-	// instance>". Unused files have no IDs.
+	// Jobs maps file names to job IDs. A file name has the format "<GPU>" or "<GPU>.<GPU
+	// instance>", where both parts are numbers. Files whose state is not Used have no job IDs.
 	Jobs map[string][]string
-	// Files counts the files by state.
+	// Files contains the number of files in each state.
 	Files [NumStates]int
-	// Bad is the name of a file that is unusable until it is changed, or "". BadState is the state
-	// of that file.
+	// Bad is the name of the first file that cannot be used until the file is changed, or "" if
+	// there is no such file. BadState is the state of the file that Bad names.
 	Bad      string
 	BadState State
 }
 
 var errEntries = fmt.Errorf("the directory has %d or more entries", maxEntries)
 
-// name matches the names of job files.
+// name matches valid names of job files.
 var name = regexp.MustCompile(`^(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4}))?$`)
 
-// Read reads the files of a directory. A missing directory counts as empty.
+// Read reads the job files in a directory. If the directory does not exist, the result contains no
+// jobs.
 func Read(dir string, now time.Time) (*Mapping, error) {
 	m := &Mapping{Jobs: map[string][]string{}}
 	entries, err := list(dir)
@@ -97,7 +98,7 @@ func Read(dir string, now time.Time) (*Mapping, error) {
 }
 
 func list(dir string) ([]fs.DirEntry, error) {
-	d, err := os.Open(dir) //nolint:gosec // The path is a setting.
+	d, err := os.Open(dir) //nolint:gosec // The path comes from the configuration.
 	if err != nil {
 		return nil, err
 	}
@@ -112,10 +113,12 @@ func list(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// read returns the text of a file. It reads at most left bytes.
+// read returns the content of a file and decreases left by the length of the content. If the file
+// has more than left bytes, the state is TooLarge.
 func read(path string, now time.Time, left *int64) (string, State) {
-	// Without O_NONBLOCK, opening a pipe that has no writer would block.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // The directory is a setting.
+	// If the file were a named pipe without a writer, opening the file would block without
+	// O_NONBLOCK.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // The directory comes from the configuration.
 	if err != nil {
 		return "", Unreadable
 	}
@@ -138,8 +141,8 @@ func read(path string, now time.Time, left *int64) (string, State) {
 	return string(text), Used
 }
 
-// parse returns the job IDs in a file's text. If any line is not a job ID, it returns none, and the
-// holders of the GPU are unknown.
+// parse returns the job IDs in the content of a file. If any line is not a job ID, parse returns no
+// job IDs, so that the holders of the GPU are unknown.
 func parse(text string) ([]string, State) {
 	var ids []string
 	for line := range strings.Lines(text) {

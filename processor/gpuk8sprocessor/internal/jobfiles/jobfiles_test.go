@@ -18,7 +18,7 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
-// write writes a file with a modification time in the past.
+// write creates a file whose modification time is before now by the duration ago.
 func write(t testing.TB, dir, file, text string, ago time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, file)
@@ -75,14 +75,15 @@ func TestFilesAreNamedByGPUAndInstance(t *testing.T) {
 	assert.Equal(t, 3, m.Files[Used])
 }
 
-// A program may write "47" and then "11", or one job and then the next. Reading the file too early
-// would return a wrong ID or only some of the jobs.
+// A program may write a job ID in several steps, for example "47" and then "11". A program may also
+// write one job ID after another. If the file were read too early, a job ID would be wrong or
+// missing.
 func TestAFileThatIsBeingWrittenIsNotRead(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "0", "47", 0)
 	write(t, dir, "1", "4711\n", 999*time.Millisecond)
 	write(t, dir, "2", "4711\n", time.Second)
-	write(t, dir, "3", "4711\n", -time.Hour) // the clock of another machine is ahead
+	write(t, dir, "3", "4711\n", -time.Hour) // The clock of the machine that wrote the file is ahead.
 	m, err := Read(dir, now)
 	require.NoError(t, err)
 	assert.Equal(t, map[string][]string{"2": {"4711"}}, m.Jobs)
@@ -132,7 +133,7 @@ func TestTheAmountOfReadDataIsLimited(t *testing.T) {
 	require.ErrorIs(t, err, errEntries)
 }
 
-// For any file contents, every returned id is an entire line of the file.
+// For any file content, each job ID that parse returns is an entire line of the file.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"4711\n4712\n", "4711", "a b\n", "\r\n47\r11", "\x00\xff", "4711_3\n\n4711+0"} {
 		f.Add(seed)

@@ -19,8 +19,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// largeNode returns a batch from a node with 8 boards that have 7 instances each. Each instance is
-// shared by three containers with one process each.
+// largeNode returns a batch from a node with 8 boards that have 7 instances each. Three containers
+// share each instance. Each container runs one process.
 func largeNode(t testing.TB, seconds int) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder
@@ -85,7 +85,7 @@ func setTime(md pmetric.Metrics, seconds int) {
 	}
 }
 
-// The limit is 10% above the value at the time of writing.
+// The limit on allocations is 10% above the value that was measured when this test was written.
 func TestABatchOfANodeStaysWithinItsAllocations(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	idle := 70.0

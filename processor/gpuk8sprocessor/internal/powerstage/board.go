@@ -11,7 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// powerMetrics contains the metrics that provide power, activity, or users.
+// powerMetrics contains the metrics that this section reads. They describe power, activity, and
+// users.
 var powerMetrics = map[*signal.Metric]bool{
 	signal.HwPower:         true,
 	signal.GPUEngineActive: true, signal.GPUSMActive: true, signal.GPUDRAMActive: true, signal.GPUPipeActive: true,
@@ -20,15 +21,15 @@ var powerMetrics = map[*signal.Metric]bool{
 	signal.ProcessGPUUtilization: true, signal.ProcessGPUMemoryUsage: true, signal.GPUProcessCount: true,
 }
 
-// pipeTensor is the value of gpu.pipe for the total of all tensor pipes.
+// pipeTensor is the value of gpu.pipe for all tensor pipes together.
 const pipeTensor = "tensor"
 
-// board is a board whose power was measured in a frame.
+// board is a board for which a frame contains the measured power.
 type board struct {
 	split.Board
 	device
 	instances []*instance
-	unlisted  int // number of instances that the frame does not contain
+	unlisted  int // unlisted is the number of instances that the frame does not contain.
 }
 
 // instance is a MIG instance of a board.
@@ -37,20 +38,20 @@ type instance struct {
 	device
 }
 
-// device contains the common fields of boards and instances.
+// device contains the fields that boards and instances have in common.
 type device struct {
 	frame *gpudata.DeviceFrame
-	// list is the list of the device's processes, or nil if no list applies.
+	// list is the device's process list, or nil if no process list applies to the frame.
 	list  *gpudata.ProcessList
-	codec bool // the encoder or the decoder was in use
+	codec bool // codec is true if the encoder or the decoder was in use.
 }
 
 // id returns the hw.id.
 func (d *device) id() string { return d.frame.Device.ID() }
 
-// boards returns the boards of a frame whose power was measured, with their instances. If the frame
-// contains the board's power several times, for the board or for its instances, boards uses the
-// highest value.
+// boards returns the boards for which the frame contains the measured power, together with their
+// instances. Exporters can repeat a board's power for each instance of the board. If a frame
+// contains several values for the power of a board, boards uses the highest value.
 func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	activity := map[*gpudata.DeviceFrame]split.Activity{}
 	codec := map[*gpudata.DeviceFrame]bool{}
@@ -59,7 +60,7 @@ func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	}
 	var boards []*board
 	byID := map[string]*board{}
-	for _, d := range f.Devices { // excludes boards that only their instances refer to
+	for _, d := range f.Devices { // The devices do not include boards that appear only as parents of instances.
 		watts, ok := d.Samples.Get(signal.HwPower, "")
 		if !ok {
 			continue
@@ -91,8 +92,8 @@ func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	return boards
 }
 
-// findUnlisted adds the instances that the frame does not contain, so that their power is not
-// charged to the instances in the frame.
+// findUnlisted adds placeholders for the instances that the frame does not contain. Otherwise, the
+// power of the missing instances would be charged to the instances in the frame.
 func (b *board) findUnlisted(state *boardState) {
 	listed := len(b.instances)
 	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {
@@ -110,7 +111,8 @@ func (b *board) findUnlisted(state *boardState) {
 	}
 }
 
-// activity returns the activity of a device, and whether its encoder or decoder was in use.
+// activity returns the activity of a device. The result codec is true if the device's encoder or
+// decoder was in use.
 func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec bool) {
 	a = split.Unknown()
 	for _, m := range []struct {
@@ -125,7 +127,7 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 		{signal.HwGPUUtilization, "", &a.Utilization},
 		{signal.HwGPUUtilization, signal.TaskGeneral, &a.Utilization},
 	} {
-		if v, ok := d.Samples.Get(m.metric, m.own); ok && !(*m.into >= v) { // true if *m.into is NaN, which means unknown
+		if v, ok := d.Samples.Get(m.metric, m.own); ok && !(*m.into >= v) { // The negated comparison is true if *m.into is NaN, which means unknown.
 			*m.into = v
 		}
 	}
@@ -136,8 +138,9 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 	return a, codec
 }
 
-// attach copies the users of the device, and its processes at the time of the frame, to the split. It
-// ignores a list that may lack processes, because an unlisted process may also have used the device.
+// attach copies the device's holders, and the device's processes at the time of the frame, to the
+// split.Device. If the process list may be incomplete, attach copies no processes, because a
+// process that is not in the list could also have used the device.
 func (d *device) attach(to *split.Device, at int64, maxAge time.Duration) {
 	for _, u := range d.frame.Users {
 		if u.Holds {
@@ -160,9 +163,10 @@ func (d *device) attach(to *split.Device, at int64, maxAge time.Duration) {
 	}
 }
 
-// coversHolders reports whether a list contains the processes of all holders. If the number of
-// processes is unknown, a holder without a process in the list may still have one. A process that
-// could not be matched to a container may belong to the only holder.
+// coversHolders reports whether the process list contains the processes of all holders. If the
+// number of processes is unknown, the list must contain at least one process of each holder. If
+// there is only one holder, a process whose container is unknown counts as a process of that
+// holder.
 func coversHolders(l *gpudata.ProcessList, holders []split.Holder) bool {
 	if l.Counted {
 		return l.IsComplete()
@@ -177,7 +181,7 @@ func coversHolders(l *gpudata.ProcessList, holders []split.Holder) bool {
 	return true
 }
 
-// powerAttributes returns the attributes that describe how power was split.
+// powerAttributes returns the attributes that describe how the power was divided.
 func powerAttributes(s split.Source, estimated bool) (attrs []gpudata.Attr) {
 	if s != split.None {
 		attrs = append(attrs, gpudata.Attr{Key: signal.PowerSource, Value: s.String()})
@@ -188,7 +192,7 @@ func powerAttributes(s split.Source, estimated bool) (attrs []gpudata.Attr) {
 	return attrs
 }
 
-// addSample adds a value of a metric to the samples of a device, holder, or process.
+// addSample adds a sample of metric m to the samples of a device, a holder, or a process.
 func addSample(to *gpudata.Samples, m *signal.Metric, v float64, attrs []gpudata.Attr) {
 	to.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
 }

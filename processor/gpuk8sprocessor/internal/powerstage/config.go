@@ -20,20 +20,22 @@ const (
 	weightingNone   = "none"
 )
 
-// maxWatts is far above the power of any board.
+// maxWatts is the maximum plausible power, in W. It is far above the power of any board.
 const maxWatts = 100_000
 
-// IdleConfig configures the idle power of boards, in W. The most specific setting is used, in the
-// order by_uuid, by_model, watts. If no setting applies to a board, the lowest power that the board
-// drew while it was idle is used.
+// IdleConfig configures the idle power of boards, in W. The most specific setting that applies to a
+// board is used. by_uuid is more specific than by_model, and by_model is more specific than watts.
+// If no setting applies to a board, the section uses the lowest power that the board drew while it
+// was idle.
 type IdleConfig struct {
 	// Watts is the idle power of every board without a more specific setting.
 	Watts *float64 `mapstructure:"watts"`
 	// ByUUID maps the hw.id of a board, such as GPU-5fd4…, to its idle power.
 	ByUUID map[string]*float64 `mapstructure:"by_uuid"`
-	// ByModel maps the hw.model to the idle power. Case is ignored, and spaces match dashes.
+	// ByModel maps the hw.model of boards to their idle power. When models are compared, case is
+	// ignored and spaces are equal to dashes.
 	ByModel map[string]*float64 `mapstructure:"by_model"`
-	// Expire is how long a learned baseline is used after the board was last idle.
+	// Expire is how long a learned idle power is used after the board was last idle.
 	Expire time.Duration `mapstructure:"expire"`
 }
 
@@ -41,17 +43,19 @@ type IdleConfig struct {
 type Config struct {
 	// Idle configures the idle power of boards.
 	Idle IdleConfig `mapstructure:"idle"`
-	// Weighting selects how the activity of MIG instances is weighted. slices multiplies the
-	// activity by the number of compute slices. none does not change the activity.
+	// Weighting determines how the activity of MIG instances is weighted. With the value slices,
+	// the activity of an instance is multiplied by the instance's number of compute slices. With
+	// the value none, the activity is not weighted.
 	Weighting string `mapstructure:"weighting"`
-	// MaxGap limits how long a power value counts toward energy if the next sample is missing. It
-	// also limits how long a process list is used.
+	// MaxGap is the maximum time for which a power value counts toward energy if the next sample is
+	// missing. MaxGap is also the maximum time for which a process list is used.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// MaxSeries limits the number of boards and energy counters. Boards and counters beyond the
-	// limit are refused and counted.
+	// MaxSeries is the maximum total number of boards and energy counters. Boards and energy
+	// counters beyond the limit are refused, and the refusals are counted.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. Learned baselines are restored from the storage after every
-	// restart. Energy is restored only after a clean shutdown.
+	// Shared contains the settings that gpu_k8s provides. If storage is configured, learned
+	// baselines are restored from storage after every restart. Energy counters are restored only
+	// after a clean shutdown.
 	*section.Shared `mapstructure:"-"`
 }
 
@@ -74,11 +78,11 @@ var Emitted = []*signal.Metric{
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports every field whose value is not allowed.
+// Validate returns an error that describes every invalid field.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	watts := func(field string, w *float64) {
-		if w == nil { // an empty value is not 0
+		if w == nil { // A missing value must not be treated as 0.
 			p.Add(fmt.Errorf("%s is empty: must be between 0 and %d watts", field, maxWatts))
 			return
 		}
@@ -109,7 +113,7 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// table returns the configured baselines. The Config must be valid.
+// table converts the configuration to an idle.Table. The configuration must be valid.
 func (c *IdleConfig) table() idle.Table {
 	t := idle.Table{ByUUID: map[string]float64{}, ByModel: map[string]float64{}, All: c.Watts}
 	for uuid, w := range c.ByUUID {

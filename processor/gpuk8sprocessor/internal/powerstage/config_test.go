@@ -60,7 +60,7 @@ func TestAllWrongSettingsAreReportedTogether(t *testing.T) {
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	for key, want := range map[string]string{
 		"watt":          `unknown key "idle::watt": did you mean "idle::watts"?`,
-		"by_mig_layout": `unknown key "idle::by_mig_layout"`, // a setting of earlier versions
+		"by_mig_layout": `unknown key "idle::by_mig_layout"`, // This setting existed only in earlier versions.
 		"learn":         `unknown key "idle::learn"`,
 	} {
 		conf := confmap.NewFromStringMap(map[string]any{"idle": map[string]any{key: 40}})
@@ -77,7 +77,7 @@ func TestAnEmptyBaselineIsNotZero(t *testing.T) {
 	}
 }
 
-// The section emits all power metrics of the contract.
+// The section must emit all power metrics that the metrics contract defines.
 func TestEveryPowerMetricOfTheContractIsEmitted(t *testing.T) {
 	for _, m := range signal.All() {
 		if m.Stage == signal.StageWorkload && (strings.Contains(m.Name, "power") || strings.Contains(m.Name, "energy")) {

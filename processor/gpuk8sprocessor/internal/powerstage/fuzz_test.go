@@ -13,8 +13,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// For any contents of the storage, the processor starts, emits only finite and non-negative power
-// and energy, and can restore the state that it stores.
+// Whatever the storage contains, the processor must start and must emit only finite, nonnegative
+// values for power and energy. The processor must also be able to restore the state that it has
+// stored.
 func FuzzStoredState(f *testing.F) {
 	f.Add(`{"version":1,"places":["/n1"]}`,
 		`{"version":1,"boards":[{"id":"GPU-1","baselines":{"":{"watts":50,"lowest":1,"quiet":1}}}],

@@ -29,9 +29,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden is a sentence. input.txt contains samples, one
-// point per line, with "---" between batches. output.txt contains the points that the processor
-// must add. config.yaml is the configuration of the processor.
+// Each directory in testdata/golden is one test case. The directory's name is a sentence that
+// describes the expected behavior. The file input.txt contains one point per line, and a line "---"
+// between batches. The file output.txt contains the points that the processor must add. The file
+// config.yaml contains the configuration.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -44,15 +45,15 @@ func TestGolden(t *testing.T) {
 			goldentest.Compare(t, dir, got)
 		})
 	}
-	if played == len(dirs) { // unless -run selected only some directories
+	if played == len(dirs) { // If -run selects only some of the directories, handedOver is not checked.
 		assert.Greater(t, handedOver.Load(), int64(20), "batches that were also processed as frames")
 	}
 }
 
-// handedOver counts the batches that were also processed as frames.
+// handedOver is the number of batches that were processed a second time, as frames.
 var handedOver atomic.Int64
 
-// run sends batches to the processor and returns the rendered points that it adds.
+// run processes the batches in text, and returns the points that the processor adds, as text.
 func run(t *testing.T, dir, text string, backwards bool) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type))
@@ -81,7 +82,7 @@ func config(t *testing.T, dir string) *Config {
 	cfg := createDefaultConfig().(*Config)
 	conf, err := confmaptest.LoadConf(filepath.Join(dir, "config.yaml"))
 	require.NoError(t, err)
-	// gpu_k8s configures the metrics of its sections.
+	// The setting metrics belongs to gpu_k8s, not to the section.
 	metrics, err := conf.Sub("metrics")
 	require.NoError(t, err)
 	require.NoError(t, metrics.Unmarshal(&cfg.Metrics))
@@ -101,7 +102,7 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings) (proces
 	return p, sink
 }
 
-// parse parses points like [goldentest.Points], but allows only metrics of this distribution.
+// parse calls [goldentest.Points] and checks that all metrics are metrics of this distribution.
 func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	md := goldentest.Points(t, text, backwards)
@@ -112,7 +113,8 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	return md
 }
 
-// render returns one sorted line per point: those that the processor added, or those of the input.
+// render returns one line per point, sorted. If added is true, the result contains only the points
+// that the processor added, and otherwise only the points of the input.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {

@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// gpuPower connects the split, idle, and energy packages to pdata.
+// gpuPower applies the packages split, idle, and energy to the frames in each batch.
 type gpuPower struct {
 	cfg       *Config
 	id        component.ID
@@ -31,11 +31,11 @@ type gpuPower struct {
 	disabled  map[*signal.Metric]bool
 
 	nodes  *stage.Nodes[nodeState]
-	series *componenthelper.Series     // boards and energy counters
-	kinds  [idle.NumKinds]atomic.Int64 // number of boards
+	series *componenthelper.Series     // series limits the total number of boards and energy counters.
+	kinds  [idle.NumKinds]atomic.Int64 // kinds contains the number of boards for each kind of baseline.
 
-	state      *componenthelper.State // nil if no storage is configured
-	stopSaving func()                 // nil before start
+	state      *componenthelper.State // state is nil if no storage is configured.
+	stopSaving func()                 // stopSaving is nil before start.
 	ending     componenthelper.Ending
 }
 
@@ -52,7 +52,7 @@ func (p *gpuPower) section() pdatagpu.Section {
 	return pdatagpu.Section{Start: p.start, Shutdown: p.shutdown, Wants: wants, Process: p.process}
 }
 
-// wants reports whether the section uses a metric.
+// wants reports whether the section uses the metric m.
 func wants(m *signal.Metric) bool { return powerMetrics[m] }
 
 func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
@@ -70,8 +70,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 	}, nil
 }
 
-// process adds the power of boards, instances, containers, and processes. It does not modify
-// existing samples.
+// process adds the power of boards, instances, containers, and processes to the batch. Existing
+// samples are not changed.
 func (p *gpuPower) process(ctx context.Context, b *stage.Batch) {
 	now := time.Now()
 	batch := powerBatch{gpuPower: p, ReadCounts: b.Counts(wants), shared: map[string]bool{}}
@@ -86,17 +86,17 @@ func (p *gpuPower) process(ctx context.Context, b *stage.Batch) {
 	batch.report(ctx, now)
 }
 
-// powerBatch is a batch with its counts.
+// powerBatch contains the state of processing one batch.
 type powerBatch struct {
 	*gpuPower
 	stage.ReadCounts
 	frozen [split.NumSources]int64
-	// shared contains the devices of the frame whose power was divided among their holders.
+	// shared contains the devices in the current frame whose power was divided among holders.
 	shared map[string]bool
 }
 
-// frame divides the power of every board that was measured in a frame. pl is nil if the node limit
-// is reached.
+// frame divides the power of every board for which the frame contains the measured power. The
+// parameter pl is nil if the limit on the number of nodes is reached.
 func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
 	clear(p.shared)
 	for _, b := range p.boards(f) {
@@ -107,7 +107,7 @@ func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// sharePower divides the power of a board among its holders.
+// sharePower divides the power of a board among the board's holders.
 func (p *powerBatch) sharePower(pl *nodeState, b *board, t int64, now time.Time) {
 	b.attach(&b.Device, t, p.cfg.MaxGap)
 	for _, i := range b.instances {
@@ -139,14 +139,14 @@ func (p *powerBatch) sharePower(pl *nodeState, b *board, t int64, now time.Time)
 	}
 }
 
-// users adds the power of the users of a device.
+// users adds the power and energy of the device's holders, and the power of the device's processes.
 func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source split.Source, t int64, now time.Time) {
 	for k := range s.Holders {
 		h := &s.Holders[k]
 		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
 		if e, ok := p.addEnergy(pl, d.id(), h, t, now); ok {
-			// The sample has no attributes, because the way in which power is divided may have
-			// changed since e.Start.
+			// Add no attributes that describe how the power was divided, because the way of
+			// dividing the power may have changed since e.Start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
 	}
@@ -158,13 +158,13 @@ func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source spl
 		if math.IsNaN(listed.Power) {
 			continue
 		}
-		process := d.frame.Process(listed.PID) // the process may come from the list of an earlier frame
+		process := d.frame.Process(listed.PID) // The process may come from the process list of another frame.
 		process.ContainerID, process.Holder = listed.ContainerID, listed.Holder
 		addSample(&process.Samples, signal.ProcessGPUPower, listed.Power, powerAttributes(source, listed.Estimated))
 	}
 }
 
-// report adds the results of the batch to the self-metrics.
+// report adds the counts of the batch to the self-metrics.
 func (p *powerBatch) report(ctx context.Context, now time.Time) {
 	componenthelper.CountBy[stage.Drop](ctx, p.telemetry.ProcessorGpuPowerPointsDropped, "reason", p.Dropped[:])
 	if p.Clamped > 0 {

@@ -28,7 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// observed starts a processor and provides its self-metrics.
+// observed starts a processor. The results are a function that sends input to the processor, the
+// sink that receives the output, and the self-metrics.
 func observed(t *testing.T, cfg *Config) (func(text string), *consumertest.MetricsSink, *componenttest.Telemetry) {
 	t.Helper()
 	tel := componenttest.NewTelemetry()
@@ -208,13 +209,13 @@ func TestBatchesAreProcessedConcurrently(t *testing.T) {
 	}
 }
 
-// NewSynthesizerFactory returns the factory of gpu_synthesizer. An external test sets it, because
-// gpu_synthesizer imports this package.
+// NewSynthesizerFactory returns the factory of gpu_synthesizer. Only an external test package can
+// set NewSynthesizerFactory, because gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 
-// Recorded scrapes of boards with instances are first processed by the synthesizer.
+// In this test, gpu_synthesizer processes recorded scrapes of boards that have instances.
 func TestThePowerOfARecordedScrapeIsSplit(t *testing.T) {
-	for name, watts := range map[string]float64{ // power of the board with instances
+	for name, watts := range map[string]float64{ // The values are the power of the board that has instances.
 		"exporter_4_8_3_labels_mig_rows_with_claims": 397.97,
 		"fakegpuop_a100_mig_3gi_active":              116,
 	} {
@@ -258,7 +259,7 @@ func recordedScrape(t *testing.T, file string, watts float64) {
 	assert.Equal(t, 1, cut)
 }
 
-// rows converts exposition text to points with labels.
+// rows converts Prometheus exposition text to points whose attributes are the labels.
 func rows(text string) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()

@@ -22,20 +22,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// node generates the scrapes of a node with up to 8 boards, up to 7 instances per board, and up to
-// 3 containers and processes per instance.
+// node generates scrapes of a node with up to 8 boards. Each board has up to 7 instances, and each
+// instance has up to 3 containers and 3 processes.
 type node struct {
 	t *rapid.T
-	// faults is the number of points, out of 10, that are lost or invalid.
+	// faults determines how many of 10 points are lost or invalid.
 	faults int
 	boards []drawnBoard
-	// measured is the highest input power of each board, by time and hw.id.
+	// measured contains the highest power of each board in the input, by time and hw.id.
 	measured map[string]float64
 }
 
 type drawnBoard struct {
 	id      string
-	devices []drawnDevice // the board itself, or its instances
+	devices []drawnDevice // devices contains either the board itself or the board's instances.
 }
 
 type drawnDevice struct {
@@ -64,7 +64,7 @@ func drawNode(t *rapid.T) *node {
 	return n
 }
 
-// scrape returns the batch of one scrape. Any part of it may be missing.
+// scrape returns the batch of one scrape. Any part of the batch can be missing.
 func (n *node) scrape(seconds int) pmetric.Metrics {
 	t := n.t
 	md := pmetric.NewMetrics()
@@ -120,7 +120,7 @@ func (n *node) scrape(seconds int) pmetric.Metrics {
 			for h := range d.holders {
 				pod := fmt.Sprintf("%s, k8s.namespace.name=ns, k8s.pod.name=p%d, k8s.pod.uid=u%d, k8s.container.name=c", place, h, h)
 				point(pod, signal.GPUDeviceHolder, d.id, d.parent, d.profile, "", 1)
-				point(pod, signal.HwPower, b.id, "", "", "", watts) // gpu_k8s repeats the board's series for each holder
+				point(pod, signal.HwPower, b.id, "", "", "", watts) // gpu_k8s repeats the board's series for each holder.
 			}
 			for p := range d.processes {
 				pod := fmt.Sprintf("%s, k8s.pod.uid=u%d", place, p)
@@ -133,7 +133,8 @@ func (n *node) scrape(seconds int) pmetric.Metrics {
 	return md
 }
 
-// For any input, the output is consistent for every sample of every board.
+// For any input, the power values in the output are consistent for every board at every sample
+// time.
 func TestPowerIsConserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawNode(t)
@@ -170,7 +171,7 @@ func TestPowerIsConserved(t *testing.T) {
 	})
 }
 
-// sums adds up the output for a board at one time.
+// sums contains the sums of the output values for one board at one time.
 type sums struct {
 	idle, active, unattributed, instances, containers, processes float64
 	sources                                                      map[string]bool
@@ -224,7 +225,7 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 	return boards
 }
 
-// This test uses the largest node.
+// This test generates a node of the maximum size.
 func TestAllActivePowerIsAttributedIfEverythingIsObserved(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	idle := 70.0

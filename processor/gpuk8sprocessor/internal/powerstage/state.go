@@ -11,19 +11,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// idleActivity is the highest activity that counts as idle. Idle boards were recorded with a
-// DRAM_ACTIVE of up to 0.00013. The causes are memory refresh and reads by the telemetry.
+// idleActivity is the highest activity that counts as idle. Recordings of idle boards have a
+// DRAM_ACTIVE of up to 0.00013, which is caused by memory refreshes and by the telemetry itself.
 const idleActivity = 0.001
 
 const (
-	// retention is how long the state of a device is kept after its last batch.
+	// retention is how long the state of a device is kept after the last batch that contained the
+	// device.
 	retention = time.Hour
-	// sweepEvery is the shortest time between two sweeps of old state.
+	// sweepEvery is the minimum time between two deletions of expired state.
 	sweepEvery = time.Minute
 )
 
-// nodeState is the state of a node. Fields of type time.Time are the wall clock times at which an
-// object was last seen.
+// nodeState is the state of a node. All fields named lastSeen are wall clock times.
 type nodeState struct {
 	key    string // of the stored state
 	boards map[string]*boardState
@@ -37,9 +37,9 @@ func newNode(key string) *nodeState {
 type boardState struct {
 	idle.Learner
 	kind idle.Kind
-	// counted is true if the board is counted in gpuPower.kinds.
+	// counted is true if the board is included in the counts in gpuPower.kinds.
 	counted      bool
-	maxInstances int // highest number of instances in one frame
+	maxInstances int // maxInstances is the highest number of instances in any frame.
 	lastSeen     time.Time
 }
 
@@ -53,7 +53,8 @@ type energyState struct {
 	lastSeen time.Time
 }
 
-// board returns the state of a board, or nil if the limit of series is reached.
+// board returns the state of a board. If the board has no state yet, board adds one, or returns nil
+// if the series limit is reached.
 func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	if pl == nil {
 		return nil
@@ -70,7 +71,8 @@ func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	return s
 }
 
-// baseline returns the idle power of a board, in W, and whether it is known.
+// baseline returns the idle power of a board, in W. If the idle power is unknown, baseline returns
+// false.
 func (p *gpuPower) baseline(pl *nodeState, state *boardState, b *board, t int64) (float64, bool) {
 	watts, configured := p.idle.Lookup(b.id(), b.frame.Model)
 	if state == nil {
@@ -108,11 +110,12 @@ func (p *gpuPower) uncount(b *boardState) {
 	}
 }
 
-// idleUntil reports whether the board is idle at time t, and until when that is certain. A board
-// with a process or any activity is not idle. If the number of its processes is known to be 0, the
-// board is idle until the time of the list. If no source lists its processes, the board is idle if
-// it has no holder and if all activity is known. A board with a holder is not idle, because a
-// waiting process has no activity but increases the power of the board.
+// idleUntil reports whether the board appears to be idle at time t. The result until is the last
+// time at which the board was known to be idle. A board that has a process or any activity is not
+// idle. If a process list shows that the board has no processes, the board was idle until the time
+// of that list. If no source lists the board's processes, the board counts as idle only if the
+// board has no holder and all activity is known. If the board has a holder, the board does not
+// count as idle, because a waiting process has no activity but still increases the board's power.
 func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 	hasHolder, activityKnown := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
 	if b.inUse(&b.Device) {
@@ -133,13 +136,13 @@ func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 	return 0, false
 }
 
-// inUse reports whether the device had a process or any activity.
+// inUse reports whether the device had at least one process or any activity.
 func (d *device) inUse(s *split.Device) bool {
 	return d.list != nil && (d.list.Count > 0 || len(d.list.Processes) > 0) || d.codec || s.Activity.Busiest() > idleActivity
 }
 
-// addEnergy adds the power of a container to its energy counter. It returns the counter, or false
-// if no counter can be emitted.
+// addEnergy adds the power of a container to the container's energy counter and returns that
+// counter. If the counter cannot be emitted, addEnergy returns false.
 func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t int64, now time.Time) (*energyState, bool) {
 	if pl == nil || p.disabled[signal.K8sContainerGPUEnergy] {
 		return nil, false
@@ -160,9 +163,10 @@ func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t in
 	return e, true
 }
 
-// endFormerHolders sets the power of former holders of the shared devices to 0 at time t. shared
-// contains the devices whose power was divided among their holders. Without this step, the last
-// power of former holders would continue to count, in addition to the power of the new holders.
+// endFormerHolders sets the power of former holders to 0 at time t. The parameter shared contains
+// the devices whose power was divided among the current holders. Without endFormerHolders, the last
+// power of the former holders would continue to count, in addition to the power of the current
+// holders.
 func (p *gpuPower) endFormerHolders(pl *nodeState, shared map[string]bool, t int64, now time.Time) {
 	if len(shared) == 0 {
 		return
@@ -174,7 +178,7 @@ func (p *gpuPower) endFormerHolders(pl *nodeState, shared map[string]bool, t int
 	}
 }
 
-// sweep removes unused state. Learned baselines are kept until they expire.
+// sweep deletes state that is no longer used. Learned baselines are kept until they expire.
 func (p *gpuPower) sweep(now time.Time) {
 	p.nodes.Sweep(now, sweepEvery, func(key string, pl *nodeState, used time.Time) (gone bool) {
 		for k, e := range pl.energy {

@@ -26,7 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// startOn starts a processor that uses the storage.
+// startOn starts a processor that uses the storage extension of the host m.
 func startOn(t *testing.T, m component.Host, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -44,7 +44,7 @@ func feed(t *testing.T, p processor.Metrics, text string) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), parse(t, text, false)))
 }
 
-// rendered returns all points that the processor added.
+// rendered returns all points that the processor added, as text.
 func rendered(sink *consumertest.MetricsSink) string {
 	var b strings.Builder
 	for _, md := range sink.AllMetrics() {
@@ -81,7 +81,7 @@ func TestBaselinesAndEnergySurviveACleanRestart(t *testing.T) {
 	feed(t, after, busyAt500)
 	got := rendered(sink)
 	assert.Contains(t, got, "gpu.power.idle {hw.id=GPU-1} = 50 W")
-	// 100 W for 10 s, then 200 W for max_gap.
+	// The energy is 100 W for 10 s, plus 200 W for the duration of max_gap.
 	assert.Contains(t, got, "k8s.container.gpu.energy {hw.id=GPU-1} = 19000 J since 1m20s")
 	assert.NotContains(t, m.Values()["place//n1"], `"energy"`, "while the processor runs")
 }
@@ -101,8 +101,8 @@ func TestAfterACrashBaselinesContinueAndEnergyRestarts(t *testing.T) {
 		feed(t, second, busyAt500)
 		time.Sleep(saveEvery)
 		synctest.Wait()
-		// After a kill, the next process restores the state that this processor stored while it was
-		// running.
+		// The third processor starts from the state that the second processor stored while it was
+		// running, as if the second processor had been killed.
 		third, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 		feed(t, third, strings.ReplaceAll(busyAt500, "500s", "600s"))
 		feed(t, third, strings.ReplaceAll(strings.ReplaceAll(busyAt500, "500s", "600s"), "GPU-1", "GPU-2"))
@@ -130,7 +130,7 @@ func TestEnergyRestartsIfItCannotBeRemovedFromTheStorage(t *testing.T) {
 	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 8m20s")
 }
 
-// gated is a storage that blocks writes until its gate is closed.
+// gated is a storage extension. All writes to the storage block until the channel gate is closed.
 type gated struct {
 	*storagetest.Memory
 	gate  chan struct{}

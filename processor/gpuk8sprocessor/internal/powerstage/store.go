@@ -34,12 +34,13 @@ type storedEnergy struct {
 	energy.Counter
 }
 
-// saveEvery is the interval in which changed baselines are stored.
+// saveEvery is the interval at which changed baselines are stored.
 const saveEvery = time.Minute
 
-// start restores the state from the storage, if a storage is configured. While the processor runs,
-// the storage contains baselines but no energy. So an energy counter continues only after a clean
-// shutdown. After a crash, it would continue from a lower value than the last sent value.
+// start restores the state from storage, if storage is configured. While the processor is running,
+// the storage contains baselines but no energy counters. Therefore, energy counters continue only
+// after a clean shutdown. After a crash, a stored energy counter would continue at a lower value
+// than the last value that was sent.
 func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 	var err error
 	p.state, err = componenthelper.OpenState(ctx, host, p.cfg.Storage, component.KindProcessor, section.StorageID("power", p.id), componenthelper.StateOptions{
@@ -61,8 +62,8 @@ func (p *gpuPower) start(ctx context.Context, host component.Host) error {
 		return p.restore(name, stored, now)
 	})
 	if err := p.state.Save(ctx, p.baselines); err != nil {
-		// The storage may still contain the energy. After a crash, it would be restored a second
-		// time.
+		// The storage may still contain the energy counters. Restart the energy counters from zero,
+		// because after a crash the same stored counters would be restored again.
 		p.nodes.Each(func(_ string, pl *nodeState) {
 			p.series.Free(len(pl.energy))
 			clear(pl.energy)
@@ -78,7 +79,7 @@ func (p *gpuPower) restore(name string, stored *storedPlace, now time.Time) erro
 	}
 	if !p.nodes.Restore(name, now, func(pl *nodeState) { p.restoreNode(pl, stored, now) }) {
 		p.series.Refuse(1)
-		p.state.Changed(name) // delete the stored state, because the node limit is reached
+		p.state.Changed(name) // Delete the stored state, because the limit on the number of nodes is reached.
 	}
 	return nil
 }
@@ -122,7 +123,8 @@ func (s *storedPlace) valid() error {
 	return nil
 }
 
-// baselines returns the state of a node that is stored while the processor runs, or nil.
+// baselines returns the state of a node to store while the processor is running, or nil if the node
+// has no baselines.
 func (p *gpuPower) baselines(name string) any {
 	return p.nodes.Stored(name, func(pl *nodeState) any {
 		if stored := (storedPlace{Version: storedVersion, Boards: pl.storedBoards()}); len(stored.Boards) > 0 {
@@ -132,7 +134,8 @@ func (p *gpuPower) baselines(name string) any {
 	})
 }
 
-// all returns the state of a node that is stored at a clean shutdown, or nil.
+// all returns the state of a node to store during a clean shutdown, or nil if the node has no
+// state.
 func (p *gpuPower) all(name string) any {
 	return p.nodes.Stored(name, func(pl *nodeState) any {
 		stored := storedPlace{Version: storedVersion, Boards: pl.storedBoards(), Energy: pl.storedEnergy()}
@@ -143,7 +146,7 @@ func (p *gpuPower) all(name string) any {
 	})
 }
 
-// storedBoards and storedEnergy return the state to store, sorted.
+// storedBoards and storedEnergy return sorted copies of the state, in the storage format.
 func (pl *nodeState) storedBoards() (out []storedBoard) {
 	for id, b := range pl.boards {
 		if len(b.Baselines) > 0 {
@@ -164,7 +167,8 @@ func (pl *nodeState) storedEnergy() (out []storedEnergy) {
 	return out
 }
 
-// shutdown stores baselines and energy. If the storage blocks, it waits until ctx is done.
+// shutdown stores baselines and energy counters. If the storage blocks, shutdown waits until ctx is
+// done.
 func (p *gpuPower) shutdown(ctx context.Context) error {
 	return p.ending.Run(ctx, func() error {
 		defer p.telemetry.Shutdown()
@@ -174,7 +178,7 @@ func (p *gpuPower) shutdown(ctx context.Context) error {
 		p.series.Forget()
 		if p.stopSaving != nil {
 			p.nodes.Each(func(name string, _ *nodeState) { p.state.Changed(name) })
-			_ = p.state.Save(ctx, p.all) // Save logs and counts the error
+			_ = p.state.Save(ctx, p.all) // Ignore the error, because Save logs and counts the error.
 		}
 		return p.state.Close(ctx)
 	})

@@ -5,5 +5,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// gpu_synthesizer imports this package for its stages, so only an external test can import it.
+// Only an external test package can import gpu_synthesizer, because gpu_synthesizer imports this
+// package.
 func init() { powerstage.NewSynthesizerFactory = gpusynthesizerprocessor.NewFactory }

@@ -1,4 +1,4 @@
-// Package price reads the prices of boards.
+// Package price reads price lists, which contain the hourly prices of GPU boards.
 package price
 
 import (
@@ -17,22 +17,23 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// maxBytes limits the size of a price list.
+// maxBytes is the maximum size of a price list.
 const maxBytes = 1 << 20
 
 // List is a price list.
 type List struct {
 	// Currency is an ISO 4217 code.
 	Currency string `yaml:"currency"`
-	// Prices are the prices of boards. The first entry that matches is used.
+	// Prices contains the prices of boards. For each board, the first matching entry is used.
 	Prices []Price `yaml:"prices"`
 }
 
 // Price is the hourly price of a board. Exactly one of Model, NodeLabel, and HostType is set.
 type Price struct {
-	// Model is the board's hw.model. Case is ignored, and spaces match dashes.
+	// Model is the board's hw.model. When models are compared, case is ignored and spaces are equal
+	// to dashes.
 	Model string `yaml:"model"`
-	// NodeLabel contains labels. The node must have all of them.
+	// NodeLabel contains node labels. The entry matches only if the node has all of these labels.
 	NodeLabel map[string]string `yaml:"node_label"`
 	// HostType is the node's instance type.
 	HostType string `yaml:"host_type"`
@@ -42,7 +43,7 @@ type Price struct {
 
 var currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
 
-// Parse reads a list. The error names every invalid entry.
+// Parse parses a price list. The returned error describes every invalid entry.
 func Parse(text []byte) (*List, error) {
 	l := &List{}
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -85,16 +86,17 @@ func Parse(text []byte) (*List, error) {
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type price\.(\w+)`)
 	wrongType  = regexp.MustCompile("cannot unmarshal !!\\w+ ?(`.*`)? into (\\S+)")
-	// keys are the allowed keys of each type.
+	// keys contains the allowed keys of each type.
 	keys = map[string]string{"List": "currency, prices", "Price": "model, node_label, host_type, price"}
-	// forms describe the Go types in the decoder's errors.
+	// forms maps the Go types in the decoder's errors to descriptions.
 	forms = map[string]string{
 		"price.List": "a map with the keys currency and prices", "[]price.Price": "a list", "price.Price": "a map with a price",
 		"map[string]string": "a map of labels", "string": "a string", "float64": "a number",
 	}
 )
 
-// explain rewrites the decoder's errors so that they describe the price list instead of Go types.
+// explain rewrites the decoder's errors so that the errors describe the price list instead of Go
+// types.
 func explain(err error) error {
 	wrong, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
@@ -113,8 +115,9 @@ func explain(err error) error {
 	return errors.Join(errs...)
 }
 
-// PriceOf returns the price of a board, or false if the list has none. model is the model name that
-// the exporter reports. label returns the value of a node label.
+// PriceOf returns the hourly price of a board. If the list contains no price for the board, PriceOf
+// returns false. The parameter model is the model name that the exporter reports. The function
+// label returns the value of a node label.
 func (l *List) PriceOf(model, hostType string, label func(key string) string) (float64, bool) {
 	if l == nil {
 		return 0, false
@@ -143,20 +146,21 @@ func (p *Price) matches(model, hostType string, label func(string) string) bool 
 	return true
 }
 
-// File is a price list in a file that may change.
+// File is a price list that is stored in a file. The file can change.
 type File struct {
 	Path string
 
-	text []byte               // of the newest version, which may be invalid
-	err  error                // of the newest version
-	list atomic.Pointer[List] // the last valid list
+	text []byte               // text is the newest version of the price list, which may be invalid.
+	err  error                // err describes why the newest version is invalid.
+	list atomic.Pointer[List] // list is the last valid price list.
 }
 
-// List returns the last valid list, or nil. It may be called during Read.
+// List returns the last valid price list, or nil if there is none. List may be called while Read is
+// running.
 func (f *File) List() *List { return f.list.Load() }
 
-// Read reads the file. If it returns an error, the last valid list is kept. It must not be called
-// concurrently.
+// Read reads the file again. If Read returns an error, the last valid price list stays in use.
+// Concurrent calls of Read are not allowed.
 func (f *File) Read() error {
 	text, err := read(f.Path)
 	if err != nil {
@@ -176,7 +180,7 @@ func (f *File) Read() error {
 }
 
 func read(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // the user configures the path
+	file, err := os.Open(path) //nolint:gosec // The path comes from the configuration.
 	if err != nil {
 		return nil, err
 	}

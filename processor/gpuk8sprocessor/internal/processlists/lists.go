@@ -1,6 +1,6 @@
-// Package processlists keeps the newest process lists of devices, because processes and devices can
-// be sampled at different times and arrive in different batches. The sections power, budget, and
-// usage read the lists from the frames.
+// Package processlists keeps the newest process lists of devices. Processes and devices can be
+// sampled at different times and can arrive in different batches. The power, budget, and usage
+// sections read the process lists from the frames.
 package processlists
 
 import (
@@ -16,26 +16,27 @@ import (
 )
 
 const (
-	// retention is how long the lists of a device are kept after the last list. During that time,
-	// budget reports the device as stale instead of missing.
+	// retention is how long the process lists of a device are kept after the last list arrived.
+	// Until the retention time ends, the budget section reports the device as stale instead of
+	// missing.
 	retention = time.Hour
-	// sweepEvery is the shortest time between two sweeps of old lists.
+	// sweepEvery is the minimum time between two deletions of expired process lists.
 	sweepEvery = time.Minute
-	// kept is the number of lists of a device that are kept between batches. The previous list is
-	// for samples that arrive late.
+	// kept is the number of process lists that are kept for each device between batches. The
+	// second-newest list is used for samples that arrive late.
 	kept = 2
-	// maxLag is the time after which older lists replace newer ones, because the clock of their
-	// source was set back.
+	// maxLag is the time after which lists with an earlier time replace the stored lists, because
+	// the source's clock was set back.
 	maxLag = 2 * time.Minute
 )
 
-// Lists keeps the process lists of the devices of all nodes. It is safe for concurrent use.
+// Lists stores the process lists of all devices on all nodes. Lists is safe for concurrent use.
 type Lists struct {
 	nodes *stage.Nodes[nodeLists]
-	limit *stage.Limit // of processes, where each device counts as one more process
+	limit *stage.Limit // limit applies to the number of processes plus the number of devices.
 }
 
-// New returns a Lists of at most limit processes.
+// New returns an empty Lists that stores at most limit processes.
 func New(limit int) *Lists {
 	return &Lists{
 		nodes: stage.NewNodes(math.MaxInt, func(string) *nodeLists { return &nodeLists{devices: map[gpudata.Device]*deviceLists{}} }),
@@ -43,23 +44,24 @@ func New(limit int) *Lists {
 	}
 }
 
-// nodeLists contains the lists of the devices of one node.
+// nodeLists contains the process lists of all devices on one node.
 type nodeLists struct {
 	devices map[gpudata.Device]*deviceLists
 }
 
-// deviceLists contains the lists of a device, the newest first.
+// deviceLists contains the process lists of one device, newest first.
 type deviceLists struct {
 	lists []*gpudata.ProcessList
-	seen  time.Time // when the newest list arrived, by the local clock
-	// reserved is how much the device counts toward the limit: 1 plus the length of its longest
-	// list. Therefore a list that is not longer is never refused.
+	seen  time.Time // seen is when the newest list arrived, according to the local clock.
+	// reserved is the amount that the device counts toward the limit: 1 plus the length of the
+	// device's longest list so far. Therefore, a list is never refused unless it is longer than all
+	// earlier lists.
 	reserved int
 }
 
-// Section returns a section that stores the process lists of each batch and sets the ProcessList of
-// each device. It calls refused with the number of processes in lists that exceed the limit, which
-// is usually 0.
+// Section returns a section that stores the process lists in each batch and sets the ProcessList of
+// each device. For each batch, the section calls refused with the number of processes in lists that
+// exceed the limit. That number is usually 0.
 func (l *Lists) Section(refused func(ctx context.Context, now time.Time, processes int64)) pdatagpu.Section {
 	return pdatagpu.Section{
 		Wants: func(m *signal.Metric) bool {
@@ -72,8 +74,8 @@ func (l *Lists) Section(refused func(ctx context.Context, now time.Time, process
 	}
 }
 
-// update stores the process lists of frames and sets the ProcessList of each device. It returns the
-// number of processes in refused lists.
+// update stores the process lists in the frames and sets the ProcessList of each device. The result
+// is the number of processes in refused lists.
 func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
 	byPlace := map[gpudata.Place][]*gpudata.Frame{}
 	for _, f := range frames {
@@ -81,8 +83,8 @@ func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
 	}
 	for place, of := range byPlace {
 		l.nodes.With(place, now, func(n *nodeLists) {
-			// A list that arrives in the same batch can apply to an older frame, so all lists are
-			// stored first.
+			// Store all lists before using any list, because a list can also apply to an earlier
+			// frame in the same batch.
 			for _, f := range of {
 				refused += l.store(n, f, now)
 			}
@@ -102,7 +104,7 @@ func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
 	return refused
 }
 
-// store stores the lists of a frame and returns the number of processes in refused lists.
+// store stores the process lists in a frame and returns the number of processes in refused lists.
 func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused int64) {
 	if gpudata.Ahead(f.Time, now) {
 		return 0
@@ -125,11 +127,11 @@ func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused in
 	return refused
 }
 
-// add adds a list. It returns false if the list is longer than all earlier ones and the limit is
-// reached.
+// add adds a process list. If the list is longer than all earlier lists of the device and the limit
+// is reached, add returns false.
 func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Limit) bool {
 	if len(d.lists) > 0 && d.lists[0].Time-l.Time > int64(maxLag) && now.Sub(d.seen) > maxLag {
-		d.lists = nil // the clock of the source was set back
+		d.lists = nil // The source's clock was set back.
 	}
 	i := 0
 	for i < len(d.lists) && d.lists[i].Time > l.Time {
@@ -159,8 +161,7 @@ func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Li
 	return true
 }
 
-// merge returns one list for two lists of the same time, because one list can arrive in several
-// batches.
+// merge combines two lists that have the same time, because one list can arrive in several batches.
 func merge(a, b *gpudata.ProcessList) *gpudata.ProcessList {
 	merged := &gpudata.ProcessList{
 		Time: a.Time, Interval: a.Interval, Counted: a.Counted || b.Counted, Count: max(a.Count, b.Count), Processes: slices.Clone(a.Processes),
@@ -178,7 +179,8 @@ func merge(a, b *gpudata.ProcessList) *gpudata.ProcessList {
 	return merged
 }
 
-// knownValue returns the higher of two values, or the one that is known.
+// knownValue returns the higher of the two values. If only one of the values is known, knownValue
+// returns that value.
 func knownValue(a, b float64) float64 {
 	if math.IsNaN(a) || b > a {
 		return b
@@ -186,8 +188,8 @@ func knownValue(a, b float64) float64 {
 	return a
 }
 
-// closest returns the list whose time is closest to a sample time, or nil. If two lists are equally
-// close, it returns the older one.
+// closest returns the process list whose time is closest to the given sample time, or nil if there
+// is no list. If two lists are equally close, closest returns the older list.
 func (d *deviceLists) closest(at int64) (found *gpudata.ProcessList) {
 	if d == nil {
 		return nil
@@ -201,14 +203,14 @@ func (d *deviceLists) closest(at int64) (found *gpudata.ProcessList) {
 	return found
 }
 
-// trim removes the lists that are no longer needed after a batch.
+// trim deletes the process lists that are no longer needed after a batch has been processed.
 func (d *deviceLists) trim() {
 	if d != nil && len(d.lists) > kept {
 		d.lists = slices.Delete(d.lists, kept, len(d.lists))
 	}
 }
 
-// sweep removes devices without lists for the retention time.
+// sweep deletes the devices for which no list has arrived for the retention time.
 func (l *Lists) sweep(now time.Time) {
 	l.nodes.Sweep(now, sweepEvery, func(_ string, n *nodeLists, _ time.Time) (gone bool) {
 		for id, d := range n.devices {

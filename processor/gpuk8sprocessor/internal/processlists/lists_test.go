@@ -18,17 +18,18 @@ import (
 
 const second = int64(time.Second)
 
-// start is after all sample times in these tests.
+// start is later than all sample times in these tests.
 var start = time.Unix(10_000, 0)
 
-// frame returns a frame of node n1 with the device GPU-1.
+// frame returns a frame from node n1 that contains the device GPU-1.
 func frame(seconds int64) (*gpudata.Frame, *gpudata.DeviceFrame) {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: seconds * second}
 	d := f.Device("GPU-1")
 	return f, d
 }
 
-// listed returns a frame with a list of processes, which use 1 byte each.
+// listed returns a frame that contains a process list. Each process in the list uses 1 byte of
+// memory.
 func listed(seconds int64, pids ...string) *gpudata.Frame {
 	f, d := frame(seconds)
 	for _, pid := range pids {
@@ -37,14 +38,14 @@ func listed(seconds int64, pids ...string) *gpudata.Frame {
 	return f
 }
 
-// counted returns a frame with a number of processes.
+// counted returns a frame that contains only the number of processes.
 func counted(seconds int64, n int) *gpudata.Frame {
 	f, d := frame(seconds)
 	d.Listed, d.Count = true, n
 	return f
 }
 
-// text renders the list of the frame's device.
+// text returns the process list of the frame's only device as text.
 func text(f *gpudata.Frame) string {
 	l := f.Devices[0].ProcessList
 	if l == nil {
@@ -98,7 +99,8 @@ func TestAFrameHasTheListClosestToItsTime(t *testing.T) {
 	}
 }
 
-// The end of a process's series and a power that was computed from an earlier list are not lists.
+// If a frame contains only the end of a process's series, or only a process's power, the frame does
+// not contain a process list.
 func TestOnlyValuesOfASourceAreALists(t *testing.T) {
 	for name, s := range map[string]gpudata.Sample{
 		"an end":  {Metric: signal.ProcessGPUMemoryUsage, Ended: true},
@@ -132,7 +134,8 @@ func TestAListHasTheIntervalOfItsSource(t *testing.T) {
 	}
 }
 
-// After the clock of a source is set back, the old lists appear to be the newest ones for maxLag.
+// For the duration maxLag after a source's clock is set back, the lists from before the clock
+// change appear to be the newest lists.
 func TestListsOfASourceWhoseClockWasSetBackReplaceNewerLists(t *testing.T) {
 	l, now := New(100), start
 	l.update([]*gpudata.Frame{listed(5000, "1")}, now)

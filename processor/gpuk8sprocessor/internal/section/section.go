@@ -9,12 +9,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Shared contains the settings of gpu_k8s that its sections use. They are not part of the
-// configuration of the sections.
+// Shared contains the settings of gpu_k8s that the sections also use. These settings are not part
+// of the sections' own configuration.
 type Shared struct {
 	// Kubernetes configures access to the API server.
 	Kubernetes kube.Config
-	// Storage is the storage extension for the state, or nil.
+	// Storage is the ID of the storage extension for the state, or nil if no storage is configured.
 	Storage *component.ID
 	// Metrics enables or disables individual metrics by name.
 	Metrics componenthelper.Metrics

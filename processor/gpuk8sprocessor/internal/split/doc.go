@@ -1,7 +1,6 @@
-// Package split divides the active power of a board among its MIG instances, containers, and
-// processes. It does not depend on pdata, time, or configuration.
+// Package split divides the active power of a board among the board's MIG instances, containers,
+// and processes. Package split does not depend on pdata, time, or configuration.
 //
-// Power is conserved: for every board, the power of all containers plus the unattributed power
-// equals the active power, even if measurements are missing. A missing measurement is never treated
-// as zero.
+// For every board, the power of all containers plus the unattributed power equals the active power,
+// even if measurements are missing. A missing measurement is never treated as zero.
 package split

@@ -9,7 +9,8 @@ import (
 
 var unknown = math.NaN()
 
-// gi returns a MIG instance with this GR_ENGINE_ACTIVE and one process per utilization.
+// gi returns a MIG instance. The activity is the instance's GR_ENGINE_ACTIVE. For each utilization,
+// the instance has one process.
 func gi(activity float64, utilization ...float64) *Instance {
 	in := &Instance{Slices: 1}
 	in.Activity = Unknown()
@@ -20,17 +21,17 @@ func gi(activity float64, utilization ...float64) *Instance {
 	return in
 }
 
-// The cases are the test vectors of Kepler and use its weighting. If kepler differs from want, why
-// describes the error in Kepler.
+// The test cases are Kepler's test vectors and use the same weighting as Kepler. If Kepler's result
+// differs from the wanted result, the field why describes the error in Kepler.
 func TestKeplersVectors(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		power     float64
 		idle      float64
-		processes []float64 // utilization of each process of the board itself
+		processes []float64 // processes contains the utilization of each process on the board itself.
 		instances []*Instance
-		want      []float64 // W of each process
-		kepler    []float64 // nil if it equals want
+		want      []float64 // want is the power of each process, in W.
+		kepler    []float64 // kepler is Kepler's result, or nil if it equals want.
 		why       string
 	}{
 		{

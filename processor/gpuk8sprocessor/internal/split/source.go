@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Source is the measurement by which a MIG board's active power is divided among its instances.
+// Source is the measurement that determines how a board's active power is divided among the board's
+// MIG instances.
 type Source uint8
 
 // The sources, from best to worst.
@@ -14,14 +15,16 @@ const (
 	None Source = iota
 	// Engine is GR_ENGINE_ACTIVE.
 	Engine
-	// SM is SM_ACTIVE, limited to 1, because values above 1 were recorded on instances.
+	// SM is SM_ACTIVE. Values are limited to 1, because some recordings of instances contain values
+	// above 1.
 	SM
 	// TensorDRAM is the sum of PIPE_TENSOR_ACTIVE and DRAM_ACTIVE.
 	TensorDRAM
-	// Slices is the size of the instances. It does not depend on their activity.
+	// Slices is the number of compute slices of each instance. The instances' activity is not taken
+	// into account.
 	Slices
 
-	// NumSources is the number of sources.
+	// NumSources is the number of values of type Source.
 	NumSources
 )
 
@@ -30,29 +33,30 @@ func (s Source) String() string {
 	return [...]string{"", "gr_engine_active", "sm_active", "tensor_dram", "slices"}[s]
 }
 
-// A source is frozen if all its values are 0, the board draws at least FrozenPower times its idle
-// power, and another measurement of the same device is at least FrozenUtilization. A frozen source
-// is not used. DCGM can report a GR_ENGINE_ACTIVE of 0 for weeks on a busy board.
+// DCGM can report a GR_ENGINE_ACTIVE of 0 for weeks even though the board is busy. Such a source is
+// called frozen, and is not used. A source is frozen if a device has the value 0, the board draws
+// at least FrozenPower times its idle power, and another measurement of the same device is at least
+// FrozenUtilization.
 const (
 	FrozenPower       = 1.5
 	FrozenUtilization = 0.5
 )
 
-// Activity is how busy a board or an instance was. Values are in [0, 1] relative to the device
-// itself, or NaN if unknown.
+// Activity describes how busy a board or an instance was. Each value is a fraction of the capacity
+// of the device itself, in [0, 1], or NaN if unknown.
 type Activity struct {
 	Engine, SM, Tensor, DRAM float64
 	// Utilization is hw.gpu.utilization for the general task.
 	Utilization float64
 }
 
-// Unknown returns an Activity in which all values are unknown.
+// Unknown returns an Activity whose values are all unknown.
 func Unknown() Activity {
 	nan := math.NaN()
 	return Activity{nan, nan, nan, nan, nan}
 }
 
-// of returns the value for a source, or NaN.
+// of returns the activity according to source s, or NaN if unknown.
 func (a *Activity) of(s Source) float64 {
 	switch s {
 	case Engine:
@@ -66,10 +70,10 @@ func (a *Activity) of(s Source) float64 {
 	}
 }
 
-// IsKnown reports whether any value is known.
+// IsKnown reports whether at least one value is known.
 func (a *Activity) IsKnown() bool { return !math.IsNaN(a.Busiest()) }
 
-// Busiest returns the highest known value, or NaN.
+// Busiest returns the highest known value, or NaN if no value is known.
 func (a *Activity) Busiest() float64 {
 	busiest := math.NaN()
 	for _, v := range [...]float64{a.Engine, a.SM, a.Tensor, a.DRAM, a.Utilization} {
@@ -80,11 +84,12 @@ func (a *Activity) Busiest() float64 {
 	return busiest
 }
 
-// clamp limits v to [0, 1] and keeps NaN.
+// clamp limits v to the range [0, 1]. If v is NaN, the result is NaN.
 func clamp(v float64) float64 { return math.Max(0, math.Min(1, v)) }
 
-// choose returns the best source that is not frozen and has values for all instances. It also
-// returns which sources are frozen. All instances of a board use the same source.
+// choose returns the best source that is not frozen and that has values for all instances. The
+// chosen source is used for all instances of the board. The result frozen shows which sources are
+// frozen.
 func (b *Board) choose() (chosen Source, frozen [NumSources]bool) {
 	for s := Engine; s < Slices; s++ {
 		if !b.has(s) {
@@ -116,7 +121,8 @@ func (b *Board) frozen(s Source) bool {
 	return all && b.busy()
 }
 
-// busy reports whether any measurement or process shows that the device was busy.
+// busy reports whether the utilization of the device or of any process shows that the device was
+// busy.
 func (d *Device) busy() bool {
 	return d.Activity.Busiest() >= FrozenUtilization ||
 		slices.ContainsFunc(d.Processes, func(p Process) bool { return p.Utilization >= FrozenUtilization })

@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Holder is a holder of a device.
+// Holder is a container that holds a device.
 type Holder struct {
 	*gpudata.User
 
@@ -15,20 +15,20 @@ type Holder struct {
 	// Estimated is true if the power was divided equally because no measurement was available.
 	Estimated bool
 
-	processes int // number of processes that certainly belong to this container
+	processes int // processes is the number of processes that are known to belong to this container.
 }
 
 // Process is a process that uses a device.
 type Process struct {
 	PID, ContainerID string
-	// Holder is the container of the process. It is zero for a process on the host and for a
-	// process in an unknown container.
+	// Holder is the container of the process. If the process runs on the host, or if its container
+	// is unknown, Holder is the zero value.
 	Holder gpudata.Holder
 	// Utilization is the fraction of time, in [0, 1], during which the process used the device's
-	// multiprocessors. It is NaN if it is unknown.
+	// multiprocessors. Utilization is NaN if unknown.
 	Utilization float64
 
-	// Power is the power that is charged to the process, in W, or NaN if it is unknown.
+	// Power is the power that is charged to the process, in W, or NaN if unknown.
 	Power     float64
 	Estimated bool
 }
@@ -43,42 +43,43 @@ type Device struct {
 // Instance is a MIG instance of a board.
 type Instance struct {
 	Device
-	// Slices is the number of compute slices, or 0 if it is unknown.
+	// Slices is the number of compute slices, or 0 if unknown.
 	Slices int
 
-	// Power is the instance's share of active power, in W.
+	// Power is the instance's share of the board's active power, in W.
 	Power     float64
 	Estimated bool
 }
 
-// Board is a board at one time, and how its power was divided.
+// Board describes a board at one time, and how the board's power was divided.
 type Board struct {
 	// Device is the board itself. If MIG is enabled, no power is charged to the holders and
 	// processes of the board itself, because their instance is unknown.
 	Device
-	// Measured is the power of the board, in W, at least 0.
+	// Measured is the measured power of the board, in W. Measured must not be negative.
 	Measured float64
-	// Idle is the baseline, in W, at least 0. Split lowers it to Measured if it is higher.
+	// Idle is the idle power of the board, in W. Idle must not be negative. If Idle is higher than
+	// Measured, Split sets Idle to Measured.
 	Idle float64
-	// Instances are the MIG instances, if any.
+	// Instances are the board's MIG instances, if there are any.
 	Instances []*Instance
 
-	// Active is Measured - Idle, in W.
+	// Active is the active power, which is Measured minus Idle, in W.
 	Active float64
-	// Unattributed is the power that is charged to no container, in W: Active minus the power of
-	// all holders.
+	// Unattributed is the active power that is not charged to any container, in W.
 	Unattributed float64
-	// Source is the measurement by which power was divided among the instances.
+	// Source is the measurement that determined how the power was divided among the instances.
 	Source Source
-	// Frozen marks the sources that were not used because their zeros were implausible.
+	// Frozen contains true for each source that was not used because the source was frozen.
 	Frozen [NumSources]bool
 }
 
-// Split divides the board's power. It sets the results in the board and its devices.
+// Split divides the board's power, and stores the results in the fields of the board and its
+// devices.
 //
-// weighSlices multiplies the activity of an instance by its number of compute slices. Activity is
-// relative to the instance: the activity of a fully busy instance is 1, regardless of its size.
-// Without weighSlices, only activity counts, as in Kepler.
+// The activity of a fully busy instance is 1, regardless of the instance's size. If weighSlices is
+// true, Split multiplies the activity of each instance by the instance's number of compute slices.
+// If weighSlices is false, only the activity counts, as in Kepler.
 func (b *Board) Split(weighSlices bool) {
 	b.Idle = math.Min(b.Idle, b.Measured)
 	b.Active = b.Measured - b.Idle
@@ -103,8 +104,8 @@ func (b *Board) Split(weighSlices bool) {
 	b.Unattributed = math.Max(0, b.Active-charged)
 }
 
-// weights returns the weight of each instance and their sum. guessed is true if a required
-// measurement is missing.
+// weights returns the weight of each instance, and the sum of all weights. The result guessed is
+// true if a required measurement is missing.
 func (b *Board) weights(weighSlices bool) (weights []float64, sum float64, guessed bool) {
 	sized := true
 	for _, in := range b.Instances {
@@ -143,8 +144,9 @@ func (d *Device) chargeNothing() {
 	}
 }
 
-// charge divides watts among the users of the device by the utilization of its processes. If the
-// utilization is unknown, charge divides watts equally. guessed is true if watts is an estimate.
+// charge divides the power, watts, among the holders and processes of the device in proportion to
+// the utilization of the processes. If any utilization is unknown, the power is divided equally.
+// The parameter guessed is true if the power to divide is already an estimate.
 func (d *Device) charge(watts float64, guessed bool) {
 	for i := range d.Holders {
 		h := &d.Holders[i]
@@ -161,7 +163,7 @@ func (d *Device) charge(watts float64, guessed bool) {
 
 	sum := 0.0
 	for i := range d.Processes {
-		sum += d.Processes[i].Utilization // NaN if any utilization is unknown
+		sum += d.Processes[i].Utilization // The sum is NaN if any utilization is unknown.
 	}
 	measured := sum > 0
 	equal := !measured && len(d.Processes) > 1
@@ -176,8 +178,8 @@ func (d *Device) charge(watts float64, guessed bool) {
 	}
 	for i := range d.Holders {
 		h := &d.Holders[i]
-		// If all processes belong to one container, an equal split between them does not make the
-		// container's power an estimate.
+		// If all processes belong to one container, the container's power is not an estimate, even
+		// if the power was divided equally among the processes.
 		if equal && h.processes != len(d.Processes) {
 			h.Estimated = true
 		}
@@ -185,9 +187,10 @@ func (d *Device) charge(watts float64, guessed bool) {
 	d.passUnplaced()
 }
 
-// passUnplaced charges the power of unmatched processes to the only holder, if this holder has no
-// process. No source could match these processes to a container, for example because their control
-// group is not readable. They may also belong to the host, so the result is an estimate.
+// passUnplaced charges the power of processes whose container is unknown to the only holder of the
+// device, if no process is known to belong to that holder. The container of a process can be
+// unknown, for example, because the process's control group is not readable. Such a process could
+// also run on the host, so the result is an estimate.
 func (d *Device) passUnplaced() {
 	if len(d.Holders) != 1 || d.Holders[0].processes > 0 {
 		return
@@ -201,8 +204,8 @@ func (d *Device) passUnplaced() {
 	}
 }
 
-// pass charges the power of a process to its container. If several containers of its pod are
-// possible, each is charged an equal part.
+// pass charges the power of process p to the container of p. If several containers could be the
+// container of p, each of these containers is charged an equal part.
 func (d *Device) pass(p *Process) {
 	n := 0
 	for i := range d.Holders {

@@ -20,7 +20,7 @@ func held(by ...string) Device {
 	return d
 }
 
-// charges returns the power of each holder.
+// charges returns the power that is charged to each holder of the device.
 func charges(d *Device) map[string]float64 {
 	got := map[string]float64{}
 	for _, h := range d.Holders {

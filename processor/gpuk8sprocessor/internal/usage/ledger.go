@@ -9,14 +9,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Counter is a cumulative sum. The zero Counter has no interval.
+// Counter is a cumulative sum over intervals. The zero value is a Counter without intervals.
 type Counter struct {
 	// Start is the start of the first interval, in nanoseconds since the epoch.
 	Start int64   `json:"start"`
 	Value float64 `json:"value"`
 }
 
-// add adds the value of an interval that starts at from.
+// add adds the value v of an interval. The parameter from is the start of the interval, in
+// nanoseconds since the epoch.
 func (c *Counter) add(from int64, v float64) {
 	c.Start = cmp.Or(c.Start, from)
 	c.Value += v
@@ -26,7 +27,8 @@ func (c *Counter) valid(last int64) bool {
 	return c.Start >= 0 && c.Start <= last && c.Value >= 0 && !math.IsInf(c.Value, 0) && (c.Start > 0 || c.Value == 0)
 }
 
-// Account contains the counters of a holder on a device. Times are in seconds.
+// Account contains the counters of one holder on one device. The counters Allocated, Active, and
+// Idle are in seconds.
 type Account struct {
 	Allocated Counter `json:"allocated"`
 	Active    Counter `json:"active,omitzero"`
@@ -34,11 +36,11 @@ type Account struct {
 	Cost      Counter `json:"cost,omitzero"`
 	IdleCost  Counter `json:"idle_cost,omitzero"`
 
-	// Seen is the wall clock time at which time was last added.
+	// Seen is the wall clock time at which the Account last changed.
 	Seen time.Time `json:"-"`
 }
 
-// Key identifies an account. Estimated time is counted in a separate account, so that the
+// Key identifies an Account. Estimated time is counted in a separate Account, so that the
 // attributes of a counter never change.
 type Key struct {
 	Device string `json:"device"` // hw.id
@@ -49,12 +51,13 @@ type Key struct {
 // Price is the hourly price of a board.
 type Price struct {
 	PerHour  float64
-	Currency string // empty if there is no price
+	Currency string // Currency is empty if there is no price.
 }
 
-// Ledger contains the accounts of a board. The zero Ledger has no frames.
+// Ledger contains the counters of a board and the accounts of the board's holders. The zero value
+// is a Ledger to which no frame has been added.
 type Ledger struct {
-	// Clock tracks the times of the board's frames.
+	// Clock tracks the times of the board's frames and detects clock changes.
 	Clock           gpudata.Clock `json:"last"`
 	Unallocated     Counter       `json:"unallocated,omitzero"`
 	Unobserved      Counter       `json:"unobserved,omitzero"`
@@ -63,32 +66,35 @@ type Ledger struct {
 	Currency string           `json:"currency,omitempty"`
 	Accounts map[Key]*Account `json:"-"`
 
-	// pace detects wrong times of frames. It is not stored.
+	// pace detects frames whose time is wrong. The field pace is not stored.
 	pace pace
 }
 
-// Step is the effect of a frame on a ledger.
+// Step describes the effect of a frame on a Ledger.
 type Step uint8
 
 const (
-	// Charged frames end an interval, which may have been too long to count as observed.
+	// Charged means that the frame ends an interval. An interval that is too long counts as
+	// unobserved.
 	Charged Step = iota
-	// First is the first frame, which starts the first interval.
+	// First means that the frame is the first frame, which starts the first interval.
 	First
-	// Late frames are not newer than the last one. They do not change the ledger.
+	// Late means that the frame is not newer than the last frame. Late frames do not change the
+	// counters.
 	Late
-	// Early frames are ahead of the last one by more than the time that has passed. They do not
-	// change the ledger.
+	// Early means that the frame's time has advanced by more than the time that has passed since
+	// the last frame arrived. Early frames do not change the counters.
 	Early
-	// Anew is the first frame after a clock was set back. The ledger restarts with this frame,
-	// because the points of a counter must not be older than its start.
+	// Anew means that a clock was set back. All counters of the Ledger restart with the frame,
+	// because a point of a counter must not be older than the counter's start.
 	Anew
 )
 
-// Advance moves the ledger to time t and returns the interval (from, t] that ends there. now is the
-// wall clock. An interval longer than maxGap is counted as unobserved, and length is 0. The length
-// of an interval is the difference between the times of the two frames. If one of these times is
-// wrong, the length is the time between the arrivals of the frames.
+// Advance adds a frame with the time t to the Ledger, and returns the start and the length of the
+// interval that ends at t. The parameter now is the current time. If the interval is longer than
+// maxGap, Advance counts the interval as unobserved and returns the length 0. The length of an
+// interval is normally the difference between the times of two frames. If the time of a frame is
+// wrong, the time between the arrivals of the two frames is used instead.
 func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Step, from int64, length time.Duration) {
 	last := l.Clock.Newest
 	length = time.Duration(t - last)
@@ -126,22 +132,23 @@ func (l *Ledger) Advance(t int64, now time.Time, maxGap time.Duration) (step Ste
 	return Charged, t - int64(length), length
 }
 
-// unobserved counts an unobserved interval that ends at t.
+// unobserved counts the entire board as unobserved for an interval that ends at t.
 func (l *Ledger) unobserved(t int64, length time.Duration) {
 	from := t - int64(length)
 	l.Unobserved.add(from, length.Seconds())
 	l.Unallocated.add(from, 0)
 }
 
-// Interval is the time between two frames. A Length of 0 means that it was not observed.
+// Interval is the interval between two frames of a board. If Length is 0, the interval was not
+// observed.
 type Interval struct {
-	From   int64 // start of the interval
+	From   int64 // From is the start of the interval, in nanoseconds since the epoch.
 	Length time.Duration
 	Price  Price
 }
 
-// Use sets the currency of the ledger to the currency of a price. Amounts in different currencies
-// cannot be added, so counters in another currency end.
+// Use sets the currency of the Ledger to the currency of a price. Amounts in different currencies
+// cannot be added. Therefore, if the currency changes, all cost counters restart.
 func (l *Ledger) Use(p Price) {
 	if p.Currency == "" || p.Currency == l.Currency {
 		return
@@ -152,8 +159,8 @@ func (l *Ledger) Use(p Price) {
 	}
 }
 
-// Charge counts the time of the unallocated and unobserved parts of the board in an interval. The
-// parts are in board equivalents.
+// Charge adds the unallocated and unobserved time in an interval to the counters of the board. The
+// parameters unallocated and unobserved are the parts of the board, in board equivalents.
 func (l *Ledger) Charge(i Interval, unallocated, unobserved float64) {
 	if i.Length == 0 {
 		return
@@ -165,10 +172,10 @@ func (l *Ledger) Charge(i Interval, unallocated, unobserved float64) {
 	}
 }
 
-// cost returns the cost of a part of the board for the interval.
+// cost returns the cost of the given part of the board during the interval.
 func (i *Interval) cost(part float64) float64 { return part * i.Length.Hours() * i.Price.PerHour }
 
-// Charge adds the time and cost of a holder for an interval.
+// Charge adds a holder's time and cost in an interval to the counters of the Account.
 func (a *Account) Charge(i Interval, h *Holder) {
 	allocated := h.Share * i.Length.Seconds()
 	a.Allocated.add(i.From, allocated)
@@ -197,7 +204,7 @@ func (l *Ledger) Open(k Key) *Account {
 	return a
 }
 
-// Valid returns an error if frames cannot produce this ledger.
+// Valid returns an error if the Ledger contains impossible values.
 func (l *Ledger) Valid() error {
 	last := l.Clock.Newest
 	ok := last > 0 && l.Unallocated.valid(last) && l.Unobserved.valid(last) && l.UnallocatedCost.valid(last)

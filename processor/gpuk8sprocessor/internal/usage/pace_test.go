@@ -14,14 +14,14 @@ const paceGap = 90 * time.Second
 
 var wrongs = rapid.OneOf(rapid.Int64Range(-7200, -31), rapid.Int64Range(31, 7200))
 
-// accounts adds up the counters of a ledger in the same way as a backend adds up increases.
+// accounts adds up the increases of the counters in a Ledger, as a backend does.
 type accounts struct {
 	Ledger
-	ended float64 // total of counters that have restarted
+	ended float64 // ended is the total of the counters before they restarted.
 	last  float64
 }
 
-// frame adds a frame with an unallocated board at time t.
+// frame adds a frame with the time t. The board in the frame is unallocated.
 func (a *accounts) frame(t int64, now time.Time, maxGap time.Duration) Step {
 	step, from, length := a.Advance(t, now, maxGap)
 	if step == Anew {
@@ -36,7 +36,7 @@ func (a *accounts) frame(t int64, now time.Time, maxGap time.Duration) Step {
 
 func (a *accounts) total() float64 { return a.ended + a.last }
 
-// The counted time equals the time that passes, even if the clock of a node is set.
+// The counted time equals the time that has passed, even if the clock of a node is changed.
 func TestAClockStepDoesNotChangeTheCountedTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
@@ -53,19 +53,19 @@ func TestAClockStepDoesNotChangeTheCountedTime(t *testing.T) {
 			}
 			offset = time.Duration(rapid.OneOf(rapid.Int64Range(-7200, 7200), rapid.Int64Range(-100, 55), rapid.Just(int64(0))).Draw(t, "offset")) * time.Second
 		}
-		// At the end, the clock is correct.
+		// In the last part of the test, the clock is correct.
 		for range 300*time.Second/interval + 1 {
 			a.frame(now.UnixNano(), now, maxGap)
 			now = now.Add(interval)
 		}
 		passed := (now.Sub(began) - interval).Seconds()
-		// Forward steps of up to maxRise cannot be distinguished from delays.
+		// Forward clock steps of up to maxRise cannot be distinguished from delays.
 		tolerance := float64(steps+1) * (maxRise + interval).Seconds()
 		require.InDelta(t, passed, a.total(), tolerance)
 	})
 }
 
-// One batch has a wrong timestamp. All others are correct.
+// One frame has a wrong timestamp. All other timestamps are correct.
 func TestOneWrongTimestampAddsNoTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxGap := rapid.SampledFrom([]time.Duration{15 * time.Second, paceGap}).Draw(t, "max_gap")
@@ -84,15 +84,15 @@ func TestOneWrongTimestampAddsNoTime(t *testing.T) {
 			require.LessOrEqual(t, a.total(), now.Sub(began).Seconds()+1e-9, "frame %d", i)
 		}
 		first := 0.0
-		if at == 0 && wrong > gpudata.MaxAhead { // the first frame is dropped, and the time starts with the second frame
+		if at == 0 && wrong > gpudata.MaxAhead { // The first frame is dropped, so the counted time starts at the second frame.
 			first = interval.Seconds()
 		}
 		require.InDelta(t, (frames-1)*interval.Seconds()-first, a.total(), 1e-6)
 	})
 }
 
-// A backlog or a recording arrives faster than its times advance. Its timestamps count, including
-// the gaps between them.
+// The frames of a backlog or a recording arrive faster than their timestamps advance. The counted
+// time must follow the timestamps, including the gaps between them.
 func TestTheTimestampsOfABacklogCount(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"a backlog": time.Hour, "a recording": 1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -103,14 +103,14 @@ func TestTheTimestampsOfABacklogCount(t *testing.T) {
 				a.frame(stamp.UnixNano(), began.Add(time.Duration(i)*time.Millisecond), paceGap)
 				stamp = stamp.Add(30 * time.Second)
 			}
-			a.frame(began.Add(time.Second).UnixNano(), began.Add(time.Second), paceGap) // all other frames were lost
+			a.frame(began.Add(time.Second).UnixNano(), began.Add(time.Second), paceGap) // All other frames of the backlog were lost.
 			require.InDelta(t, lag.Seconds()+1, a.total(), 1e-6)
 		})
 	}
 }
 
-// During a network outage, the sender queues frames. If some of them are lost, the length of the
-// gap is the difference of the timestamps.
+// During a network outage, the sender queues frames. If some of the queued frames are lost, the
+// length of the gap is the difference between the timestamps before and after the gap.
 func TestABacklogAfterAnOutageIsNotAClockStep(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	var a accounts

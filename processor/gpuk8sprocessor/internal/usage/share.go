@@ -1,5 +1,5 @@
-// Package usage divides the time of GPU boards among their holders: allocated and active time,
-// unallocated time, and unobserved time.
+// Package usage divides the time of GPU boards into allocated, unallocated, and unobserved time.
+// Allocated time is divided among the holders of the board, and into active and idle time.
 package usage
 
 import (
@@ -8,13 +8,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// Unknown returns the value of an unknown ratio or size.
+// Unknown returns the value that represents an unknown ratio or size.
 func Unknown() float64 { return math.NaN() }
 
-// Device is an instance, or a board without instances, at one time. Ratios are in [0, 1].
+// Device describes a MIG instance, or a board without instances, at one time. Ratios are in the
+// range [0, 1].
 type Device struct {
-	// Size is the size of the device in board equivalents: 1 for a board, or Unknown for an
-	// instance whose part of the board is unknown.
+	// Size is the size of the device in board equivalents. The Size of a board is 1. If it is
+	// unknown what part of the board an instance is, Size is Unknown.
 	Size float64
 	// HoldersKnown is true if the list of holders is complete.
 	HoldersKnown bool
@@ -26,38 +27,40 @@ type Device struct {
 // Holder is a holder of a device.
 type Holder struct {
 	gpudata.Holder
-	// Declared is the part of the device's compute that is declared for the holder, or 0 if no part
-	// is declared.
+	// Declared is the fraction of the device's compute capacity that is declared for the holder, or
+	// 0 if nothing is declared.
 	Declared float64
-	// Weight is the number of replicas, at least 1. The undeclared part of the device is divided in
-	// proportion to the weights.
+	// Weight is the holder's number of replicas. The part of the device for which nothing is
+	// declared is divided in proportion to the weights. A Weight below 1 counts as 1.
 	Weight int
-	// Utilization is the utilization of the device by the holder's own processes, or Unknown.
+	// Utilization is the utilization of the device by the holder's processes, or Unknown.
 	Utilization float64
 
-	// Share is the holder's part, in board equivalents. Estimated is true if the share is the
-	// result of a division or of scaling. Used is the part of Share that was used, or Unknown.
+	// Share is the holder's share of the board, in board equivalents. Estimated is true if Share
+	// was calculated by dividing or scaling. Used is the part of Share that was used, or Unknown.
 	Share     float64
 	Estimated bool
 	Used      float64
 }
 
-// Board contains the devices of a board at one time.
+// Board describes a board at one time.
 type Board struct {
 	Devices []Device
-	// Unlisted is true if the rest of the board consists of instances that are not in Devices. The
-	// rest then counts as unobserved, not as unallocated.
+	// Unlisted is true if the board can have instances that are not in Devices. If Unlisted is
+	// true, the part of the board that is not in Devices counts as unobserved rather than
+	// unallocated.
 	Unlisted bool
 
-	// Unallocated is the part without a holder. Unobserved is the part with unknown holders. Both
-	// are in board equivalents. These parts and the shares of all holders add up to 1.
+	// Unallocated is the part of the board that nobody holds. Unobserved is the part of the board
+	// whose holders are unknown. Unallocated and Unobserved are in board equivalents. Unallocated,
+	// Unobserved, and the shares of all holders add up to 1.
 	Unallocated, Unobserved float64
 }
 
 // Divide computes the share of each holder of the board.
 func (b *Board) Divide() {
 	b.Unallocated, b.Unobserved = 0, 0
-	sizes, complete := 0.0, !b.Unlisted // the sum of the known sizes, and whether it covers the entire board
+	sizes, complete := 0.0, !b.Unlisted // sizes is the sum of the known sizes. complete is true if all parts of the board are known.
 	for i := range b.Devices {
 		if size := b.Devices[i].Size; math.IsNaN(size) {
 			complete = false
@@ -65,7 +68,7 @@ func (b *Board) Divide() {
 			sizes += size
 		}
 	}
-	scale := 1 / max(sizes, 1) // so that the sizes of a board's devices add up to at most 1
+	scale := 1 / max(sizes, 1) // After scaling, the sizes of the board's devices add up to at most 1.
 	if rest := max(0, 1-sizes); complete {
 		b.Unallocated += rest
 	} else {
@@ -86,9 +89,10 @@ func (b *Board) Divide() {
 	}
 }
 
-// divide divides a device of this size among its holders and returns the unallocated part.
+// divide divides a device of the given size among the device's holders and returns the unallocated
+// part.
 func (d *Device) divide(size float64) (unallocated float64) {
-	declared, without := 0.0, 0 // sum of the declared parts, and the total weight of the holders without a declaration
+	declared, without := 0.0, 0 // declared is the sum of the declared fractions. without is the total weight of the holders for which nothing is declared.
 	for i := range d.Holders {
 		if c := d.Holders[i].Declared; c > 0 {
 			declared += c
@@ -111,7 +115,7 @@ func (d *Device) divide(size float64) (unallocated float64) {
 		case !math.IsNaN(h.Utilization):
 			h.Used = min(h.Share, h.Utilization*size)
 		default:
-			h.Used = h.Share * d.Utilization // NaN if it is unknown
+			h.Used = h.Share * d.Utilization // The result is NaN if the utilization is unknown.
 		}
 	}
 	if without > 0 {

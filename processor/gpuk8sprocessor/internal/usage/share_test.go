@@ -12,7 +12,7 @@ func TestADeviceIsDividedAmongItsHolders(t *testing.T) {
 	for name, tt := range map[string]struct {
 		declared    []float64
 		want        []float64
-		estimated   bool // of the holders without a declaration, or of all holders if the sum is scaled
+		estimated   bool // estimated applies to the holders without a declaration, or to all holders if the declarations are scaled.
 		unallocated float64
 	}{
 		"a single holder gets the entire device":           {[]float64{0}, []float64{1}, false, 0},
@@ -68,7 +68,7 @@ func TestAHolderUsesNoMoreThanItsShare(t *testing.T) {
 	assert.InDelta(t, 0.05, b.Devices[0].Holders[1].Used, 1e-15)
 }
 
-// For any devices and holders, the parts of a board add up to 1, and none is negative.
+// For any devices and holders, the parts of a board add up to 1, and no part is negative.
 func TestThePartsOfABoardAddUpToOne(t *testing.T) {
 	ratio := rapid.OneOf(rapid.Just(0.0), rapid.Just(1.0), rapid.Float64Range(0, 1))
 	orUnknown := rapid.OneOf(ratio, rapid.Just(math.NaN()))

@@ -2,7 +2,8 @@
 
 package usagestage
 
-// The race detector allocates memory itself, so `make test-long` runs these tests without it.
+// The race detector also allocates memory, so `make test-long` runs these tests without the race
+// detector.
 
 import (
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// The limit is 10% above the value at the time of writing.
+// The limit on allocations is 10% above the value that was measured when this test was written.
 func TestAFrameOfANodeStaysWithinItsAllocations(t *testing.T) {
 	p, err := newWithoutPods(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)

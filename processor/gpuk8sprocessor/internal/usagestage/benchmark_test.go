@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// largeNode returns a frame of 8 boards with 7 instances each. Each instance has a container and
-// six samples.
+// largeNode returns a frame that contains 8 boards with 7 instances each. Each instance is held by
+// one container and has six samples.
 func largeNode(node string) *gpudata.Frame {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: node}, Time: 1e9}
 	for b := range 8 {
@@ -39,7 +39,8 @@ func largeNode(node string) *gpudata.Frame {
 	return f
 }
 
-// step removes the samples that were added to a frame and advances its time by 15 s.
+// step removes the samples that the section added to frame f, and advances the frame's time by 15
+// s.
 func step(f *gpudata.Frame, copies map[*gpudata.DeviceFrame]gpudata.Samples) {
 	f.Time += 15e9
 	for _, d := range f.Devices {
@@ -50,7 +51,8 @@ func step(f *gpudata.Frame, copies map[*gpudata.DeviceFrame]gpudata.Samples) {
 	}
 }
 
-// BenchmarkUsage measures one frame. ns/op divided by 64 is the time per device.
+// BenchmarkUsage measures the processing of one frame with 64 devices. The result ns/device is the
+// time per device.
 func BenchmarkUsage(b *testing.B) {
 	p, err := newWithoutPods(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(b, err)
@@ -67,8 +69,8 @@ func BenchmarkUsage(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(f.Devices)), "ns/device")
 }
 
-// The target is 400 bytes per series. The limit is 10% above the 142 bytes at the time of writing.
-// The race detector adds 7 bytes.
+// The target is at most 400 bytes per series. When this test was written, a series used 142 bytes,
+// and the limit is 10% above that. The race detector adds 7 bytes per series.
 func TestBytesOfASeries(t *testing.T) {
 	p, err := newWithoutPods(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)

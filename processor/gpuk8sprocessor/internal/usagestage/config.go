@@ -14,7 +14,7 @@ const maxIdleTimeout = 7 * 24 * time.Hour
 
 // PricesConfig configures the prices of boards.
 type PricesConfig struct {
-	// File is the path of a price list. The file is read again when it changes.
+	// File is the path of the price list. If the file changes, the price list is read again.
 	File string `mapstructure:"file"`
 
 	_ struct{}
@@ -22,16 +22,19 @@ type PricesConfig struct {
 
 // Config configures the usage section of gpu_k8s.
 type Config struct {
-	// Prices configures the price list of boards. Without a price list, no costs are emitted.
+	// Prices configures the prices of boards. Without a price list, no costs are emitted.
 	Prices PricesConfig `mapstructure:"prices"`
-	// MaxGap is the longest time between two samples of a board that counts as observed.
+	// MaxGap is the maximum time between two samples of a board. A longer time between two samples
+	// counts as unobserved.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// IdleTimeout is how long the counters of a container are kept after time was last added.
+	// IdleTimeout is how long the counters of a container are kept after the counters last
+	// increased.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// MaxSeries limits the number of boards and of containers on devices. The time of containers
-	// beyond the limit counts as unobserved.
+	// MaxSeries is the maximum total number of boards and of containers on devices. The time of
+	// containers beyond the limit counts as unobserved.
 	MaxSeries int `mapstructure:"max_series"`
-	// Shared is set by gpu_k8s. The counters are restored from its storage after a clean restart.
+	// Shared contains the settings that gpu_k8s provides. If storage is configured, the counters
+	// are restored from storage after a clean shutdown.
 	*section.Shared `mapstructure:"-"`
 
 	_ struct{}
@@ -56,7 +59,7 @@ var Emitted = []*signal.Metric{
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate reports every field whose value is not allowed.
+// Validate returns an error that describes every invalid field.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	componenthelper.Between(&p, "max_gap", c.MaxGap, 100*time.Millisecond, 24*time.Hour)

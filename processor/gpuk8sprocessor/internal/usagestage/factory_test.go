@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/sectiontest"
 )
 
-// NewFactory returns a factory that runs the section as a separate processor.
+// NewFactory returns a factory for a processor that runs only this section.
 func NewFactory() processor.Factory {
 	return sectiontest.NewFactory(metadata.Type, createDefaultConfig, metadata.MetricsStability, newWithoutPods,
 		func(p *gpuUsage) (gpudata.Scope, pdatagpu.Functions) {
@@ -31,13 +31,13 @@ func createDefaultConfig() component.Config {
 	return &cfg
 }
 
-// newWithoutPods returns the section without access to the API server.
+// newWithoutPods returns the section. The section does not use the API server.
 func newWithoutPods(cfg *Config, set processor.Settings) (*gpuUsage, error) {
 	return newProcessor(cfg, set, declared.NewReader(declared.Options{}))
 }
 
-// functionsOf returns the functions of the section, together with the process lists that gpu_k8s
-// provides to it.
+// functionsOf returns the functions of a processor that runs the section for process lists and then
+// this section.
 func functionsOf(p *gpuUsage) pdatagpu.Functions {
 	lists := processlists.New(1000).Section(func(context.Context, time.Time, int64) {})
 	return pdatagpu.Sections(lists, p.section())

@@ -11,8 +11,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// usageMetrics contains the metrics that this section reads: holders, utilization, findings about
-// the utilization, and the metric that shows that the time was already counted.
+// usageMetrics contains the metrics that this section reads. They describe holders, utilization,
+// and findings about utilization. gpu.unobserved.time shows that another processor has already
+// counted the time.
 var usageMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
 	signal.HwGPUUtilization: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,
@@ -22,21 +23,21 @@ var usageMetrics = map[*signal.Metric]bool{
 // frameBoard is a board in a frame.
 type frameBoard struct {
 	board       *gpudata.DeviceFrame
-	devices     []frameDevice // the board or its instances
-	partitioned bool          // true if devices contains instances
-	slices      int           // of the board; 0 until the number is computed
+	devices     []frameDevice // devices contains either the board itself or its instances.
+	partitioned bool          // partitioned is true if devices contains instances.
+	slices      int           // slices is the board's number of slices, or 0 if not calculated yet.
 	observed    bool
-	unreadable  bool // true if the driver cannot read the board
+	unreadable  bool // unreadable is true if the driver cannot read the board.
 }
 
-// frameDevice is a device in a frame, with its holders.
+// frameDevice is a device in a frame, together with the device's holders.
 type frameDevice struct {
 	*gpudata.DeviceFrame
 	users        []*gpudata.User
-	holdersKnown bool // true if users is complete
+	holdersKnown bool // holdersKnown is true if users contains all holders.
 }
 
-// countFrame counts the time of every board that has samples in a frame.
+// countFrame counts the time of every board for which the frame contains samples.
 func (p *usageBatch) countFrame(f *gpudata.Frame, now time.Time) {
 	fits := p.nodes.With(f.Place, now, func(n *nodeState) {
 		p.nodeState = n
@@ -64,12 +65,13 @@ func (p *usageBatch) countBoards(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// boardsInFrame returns the boards of a frame. It skips devices that have neither samples nor
-// holders. A frame can contain such a device because of a process or the end of a series.
+// boardsInFrame returns the boards in a frame. Devices that have neither samples nor known holders
+// are skipped. For example, a frame can contain a device only because of a process or because a
+// series has ended.
 func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 	var boards []*frameBoard
 	byDevice := map[*gpudata.DeviceFrame]*frameBoard{}
-	for _, d := range f.Devices { // excludes boards that only their instances refer to
+	for _, d := range f.Devices { // The devices do not include boards that appear only as parents of instances.
 		users, holdersKnown := holders(f, d)
 		if !d.Present() && !holdersKnown {
 			continue
@@ -84,7 +86,7 @@ func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 		b.observed = b.observed || d.Observed
 		b.unreadable = b.unreadable || d.Unread
 		instance := d.Parent != ""
-		if instance && !b.partitioned { // the board's own holders get no time, because its instances get all of it
+		if instance && !b.partitioned { // Ignore the holders of the board itself, because the board's time is divided among its instances.
 			b.partitioned, b.devices = true, nil
 		}
 		if instance == b.partitioned {
@@ -94,8 +96,9 @@ func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 	return boards
 }
 
-// holders returns the holders of a device, and whether they are known. If the frame has an
-// attribution, the holders are known only if the attribution reports that they are.
+// holders returns the holders of a device. The result holdersKnown is false if the holders are
+// unknown. If gpu_k8s has already attributed the devices in the frame, the holders are known only
+// if gpu_k8s reports the holders as known.
 func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, holdersKnown bool) {
 	isNoHolder := func(u *gpudata.User) bool {
 		return !u.Holds || f.Attribution != nil && !d.HoldersKnown
@@ -107,7 +110,8 @@ func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, h
 	return users, d.HoldersKnown || len(users) > 0
 }
 
-// countBoard counts the interval of a board that ends with a frame, and adds the counters to the frame.
+// countBoard counts the time of a board in the interval that ends with frame f, and adds the
+// counters to the frame.
 func (p *usageBatch) countBoard(f *gpudata.Frame, b *frameBoard, now time.Time) {
 	l := p.findOrAddBoard(b.board.Device, now)
 	if l == nil {
@@ -151,7 +155,8 @@ func (p *usageBatch) countBoard(f *gpudata.Frame, b *frameBoard, now time.Time) 
 	p.addBoard(b.board, l)
 }
 
-// charge adds the time of a holder in an interval. It returns false if the series limit is reached.
+// charge adds a holder's time in an interval to the holder's account. If the series limit is
+// reached, charge returns false.
 func (p *usageBatch) charge(l *boardState, device string, h *usage.Holder, i usage.Interval, now time.Time) bool {
 	if h.Share == 0 || i.Length == 0 {
 		return true
@@ -170,7 +175,8 @@ func (p *usageBatch) charge(l *boardState, device string, h *usage.Holder, i usa
 	return true
 }
 
-// divide returns the shares of a board. The holders of each device are in the order of its users.
+// divide divides a board among its holders. In the result, the holders of each device have the same
+// order as the device's users.
 func (p *usageBatch) divide(f *gpudata.Frame, b *frameBoard, l *boardState) *usage.Board {
 	l.maxDevices = max(l.maxDevices, len(b.devices))
 	board := &usage.Board{Devices: make([]usage.Device, len(b.devices)), Unlisted: exporters.EqualParts(b.devices[0].Vendor)}
@@ -180,7 +186,7 @@ func (p *usageBatch) divide(f *gpudata.Frame, b *frameBoard, l *boardState) *usa
 		device.HoldersKnown = d.holdersKnown
 		device.Utilization = utilization(&d.Samples, signal.HwGPUUtilization, signal.TaskGeneral)
 		if v, _ := d.Samples.Get(signal.GPUFinding, signal.FindingLatched); v > 0 {
-			device.Utilization = usage.Unknown() // gpu_findings found that the value is latched
+			device.Utilization = usage.Unknown() // gpu_findings has found that the utilization is latched, which means that the value no longer changes.
 		}
 		device.Holders = make([]usage.Holder, len(d.users))
 		for k, u := range d.users {
@@ -194,7 +200,7 @@ func (p *usageBatch) divide(f *gpudata.Frame, b *frameBoard, l *boardState) *usa
 	return board
 }
 
-// utilization returns a ratio, or Unknown.
+// utilization returns the value of a utilization metric, or Unknown if there is no sample.
 func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
 	if v, ok := s.Get(m, own); ok {
 		return v
@@ -202,8 +208,8 @@ func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
 	return usage.Unknown()
 }
 
-// size returns the size of a device in board equivalents, or Unknown. most is the highest number of
-// instances that the board had in one frame.
+// size returns the size of a device in board equivalents, or Unknown. The parameter most is the
+// highest number of instances that the board had in any frame.
 func (p *gpuUsage) size(b *frameBoard, d *frameDevice, most int) float64 {
 	if !b.partitioned {
 		return 1
@@ -218,7 +224,7 @@ func (p *gpuUsage) size(b *frameBoard, d *frameDevice, most int) float64 {
 	return float64(deviceSlices) / float64(b.slices)
 }
 
-// price returns the price of a board, or the zero Price.
+// price returns the price of a board, or the zero Price if the price is unknown.
 func (p *gpuUsage) price(f *gpudata.Frame, b *frameBoard) usage.Price {
 	if p.prices == nil {
 		return usage.Price{}
@@ -234,7 +240,7 @@ func (p *gpuUsage) price(f *gpudata.Frame, b *frameBoard) usage.Price {
 // maxCounters is the number of counters in an account.
 const maxCounters = 5
 
-// addUser adds the counters of a user of a device to the frame.
+// addUser adds the counters of one user of a device to the user's samples.
 func (p *usageBatch) addUser(u *gpudata.User, l *boardState, device string) {
 	for _, estimated := range [...]bool{false, true} {
 		a := l.Accounts[usage.Key{Device: device, Holder: u.Holder, Estimated: estimated}]
@@ -261,7 +267,7 @@ func (p *usageBatch) addUser(u *gpudata.User, l *boardState, device string) {
 	}
 }
 
-// addBoard adds the counters of a board to the frame.
+// addBoard adds the counters of a board to the board's samples.
 func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *boardState) {
 	for _, c := range [...]struct {
 		metric  *signal.Metric
@@ -278,7 +284,8 @@ func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *boardState) {
 	}
 }
 
-// currency returns the attribute for a currency. All samples of the node share it.
+// currency returns the attributes for a currency. All samples of the node share these attributes to
+// save memory.
 func (n *nodeState) currency(code string) []gpudata.Attr {
 	attrs, ok := n.currencies[code]
 	if !ok {

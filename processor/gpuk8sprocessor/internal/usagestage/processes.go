@@ -7,10 +7,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// setUtilization sets the utilization of each holder to that of its processes, if the list is complete and
-// all of the holder's processes have a utilization. A process in an unknown container may belong to
-// any holder. A process that could not be matched to a container may belong to any holder without
-// processes.
+// setUtilization sets the utilization of each holder to the sum of the utilization of the holder's
+// processes. If the process list is incomplete, no utilization is set. If the utilization of one of
+// the holder's processes is unknown, the holder's utilization is also unknown. If the container of
+// a process has an ID but is unknown, the process could belong to any holder, so no utilization is
+// set. If the container of a process has no ID, the process could belong to any holder without
+// processes, so the utilization of these holders is not set.
 func setUtilization(holders []usage.Holder, l *gpudata.ProcessList) {
 	if !l.IsComplete() {
 		return
@@ -34,7 +36,7 @@ func setUtilization(holders []usage.Holder, l *gpudata.ProcessList) {
 			count++
 			sum += p.Utilization
 			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.Holder.MayBeSame(o.Holder) }) {
-				sum = usage.Unknown() // the process may belong to this holder
+				sum = usage.Unknown() // The process could also belong to the other holder.
 			}
 		}
 		if count > 0 || !unplaced {

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/price"
 )
 
-// skipReason is the reason why a board in a frame is not counted.
+// skipReason is the reason why the time of a board in a frame is not counted.
 type skipReason int
 
 const (
@@ -31,12 +31,12 @@ const (
 	numSkips
 )
 
-// String returns the value of the self-metric's attribute.
+// String returns the reason as an attribute value of the self-metric.
 func (s skipReason) String() string {
 	return [...]string{"late", "early", "future", "clock_set_back", "counted_before"}[s]
 }
 
-// gpuUsage connects the usage and price packages to pdata.
+// gpuUsage applies the packages usage and price to the frames in each batch.
 type gpuUsage struct {
 	cfg       *Config
 	set       component.TelemetrySettings
@@ -53,12 +53,12 @@ type gpuUsage struct {
 	clockTrouble         componenthelper.Trouble
 
 	pods       *declared.Reader
-	reading    sync.Mutex  // locked while the price list is read
-	prices     *price.File // nil if no price list is configured
-	priced     time.Time   // when the list was last read
+	reading    sync.Mutex  // reading is locked while the price list is read.
+	prices     *price.File // prices is nil if no price list is configured.
+	priced     time.Time   // priced is when the price list was last read.
 	priceError componenthelper.Failure
 
-	state *componenthelper.State // nil if no storage is configured
+	state *componenthelper.State // state is nil if no storage is configured.
 }
 
 // New returns the section.
@@ -74,7 +74,7 @@ func (p *gpuUsage) section() pdatagpu.Section {
 	return pdatagpu.Section{Start: p.start, Shutdown: p.shutdown, Wants: wants, Process: p.process}
 }
 
-// wants reports whether the section uses a metric.
+// wants reports whether the section uses the metric m.
 func wants(m *signal.Metric) bool { return usageMetrics[m] }
 
 func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*gpuUsage, error) {
@@ -98,7 +98,7 @@ func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*
 	return p, nil
 }
 
-// process adds the usage of boards and containers. It does not modify existing samples.
+// process adds the usage of boards and containers to the batch. Existing samples are not changed.
 func (p *gpuUsage) process(ctx context.Context, batch *stage.Batch) {
 	now := time.Now()
 	of := &usageBatch{gpuUsage: p}
@@ -106,23 +106,23 @@ func (p *gpuUsage) process(ctx context.Context, batch *stage.Batch) {
 		of.countFrame(f, now)
 	}
 	batch.Settle(p.scope, p.disabled)
-	p.readPrices(ctx, now) // a new price applies from the next interval
+	p.readPrices(ctx, now) // Read the prices last, so that a new price applies only from the next interval.
 	p.sweep(now)
 	of.report(ctx, batch.Counts(wants), now)
 }
 
-// usageBatch contains a batch, its counts, and the node of the current frame. The batch holds the
-// lock of the node.
+// usageBatch contains the state of processing one batch: the batch's counts and the state of the
+// current frame's node. The node is locked while nodeState is set.
 type usageBatch struct {
 	*gpuUsage
 	*nodeState
 	skipped [numSkips]int64
 }
 
-// priceInterval is how often the price list is checked for changes.
+// priceInterval is the minimum time between two checks of the price list for changes.
 const priceInterval = 10 * time.Second
 
-// readPrices reads the price list if it is time to check it.
+// readPrices reads the price list if at least priceInterval has passed since the last check.
 func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 	if p.prices == nil || !p.reading.TryLock() {
 		return
@@ -139,7 +139,7 @@ func (p *gpuUsage) readPrices(ctx context.Context, now time.Time) {
 	p.priceError.Result(err)
 }
 
-// report adds the results of the batch to the self-metrics.
+// report adds the counts of the batch to the self-metrics.
 func (p *usageBatch) report(ctx context.Context, counts stage.ReadCounts, now time.Time) {
 	componenthelper.CountBy[stage.Drop](ctx, p.telemetry.ProcessorGpuUsagePointsDropped, "reason", counts.Dropped[:])
 	componenthelper.CountBy[skipReason](ctx, p.telemetry.ProcessorGpuUsageBoardsSkipped, "reason", p.skipped[:])

@@ -34,7 +34,8 @@ func observed() (processor.Settings, *observer.ObservedLogs) {
 	return set, logs
 }
 
-// priced returns a processor with a price list. The caller runs in a synctest bubble.
+// priced starts a processor that uses the given price list. The caller must run in a synctest
+// bubble.
 func priced(t *testing.T, set processor.Settings, list string) (p processor.Metrics, sink *consumertest.MetricsSink, path string) {
 	t.Helper()
 	cfg := testConfig()
@@ -53,7 +54,7 @@ func dollars(price string) string {
 	return "currency: USD\nprices: [{host_type: a3, price: " + price + "}]\n"
 }
 
-// onA3 returns a board that a pod holds, on a node with an A3 instance type.
+// onA3 returns the samples of a board that a pod holds. The instance type of the node is a3.
 func onA3(seconds ...int) string {
 	return strings.ReplaceAll(held(seconds...), "k8s.node.name=n1", "k8s.node.name=n1, host.type=a3")
 }
@@ -149,7 +150,7 @@ func TestTwoProcessorsInOnePipelineCountOnce(t *testing.T) {
 		require.NoError(t, p.Start(context.Background(), componenttest.NewNopHost()))
 		t.Cleanup(func() { require.NoError(t, p.Shutdown(context.Background())) })
 	}
-	for _, at := range []int{10, 20, 30, 40} { // the first batch as metrics, the others as frames
+	for _, at := range []int{10, 20, 30, 40} { // The first processor receives the first batch as metrics and all other batches as frames.
 		feed(t, first, held(at))
 	}
 	assert.Equal(t, 3, strings.Count(rendered(sink), "k8s.container.gpu.allocated.time"), rendered(sink))
@@ -192,11 +193,12 @@ func TestBoardsThatAreNotCountedHaveAReason(t *testing.T) {
 	require.NoError(t, tel.Shutdown(context.Background()))
 }
 
-// onTheWall returns a board that a pod holds, at the wall clock time plus the given seconds.
+// onTheWall returns the samples of a board that a pod holds. The sample time is the wall clock time
+// plus the given number of seconds.
 func onTheWall(seconds int64) string { return held(int(time.Now().Unix() + seconds)) }
 
-// A wrong timestamp in one batch does not change the time that is counted for the batches before
-// and after it.
+// If one batch has a wrong timestamp, the time that is counted for the other batches does not
+// change.
 func TestAWrongTimestampAddsNoTime(t *testing.T) {
 	for name, wrong := range map[string]int64{"an hour behind": -3600, "91 s behind": -91, "61 s ahead": 61, "a day ahead": 86400} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +219,7 @@ func TestAWrongTimestampAddsNoTime(t *testing.T) {
 	}
 }
 
-// If clocks are wrong, the time counted in a run still equals the time that passed.
+// Even if clocks are wrong, the total counted time equals the time that has passed.
 func TestTheTimeOfARunIsTheTimeThatPassed(t *testing.T) {
 	const frames, seconds = 24, 10
 	right := func(int) int64 { return 0 }
@@ -271,11 +273,11 @@ func TestCountersRestartIfAllSamplesAreBehindForMaxGap(t *testing.T) {
 			feed(t, p, onTheWall(0))
 			time.Sleep(10 * time.Second)
 		}
-		feed(t, p, onTheWall(-3600)) // a clock was set back by one hour
+		feed(t, p, onTheWall(-3600)) // A clock was set back by one hour.
 		time.Sleep(10 * time.Second)
 		require.NoError(t, p.Shutdown(t.Context()))
 		p, sink := startOn(t, storagetest.NewMemory(m.Values()), set)
-		for range 11 { // after the restart, the frames are 0 s to 100 s behind
+		for range 11 { // After the restart, the processor receives frames for 100 s whose timestamps are one hour behind.
 			feed(t, p, onTheWall(-3600))
 			time.Sleep(10 * time.Second)
 		}

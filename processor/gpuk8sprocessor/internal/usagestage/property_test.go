@@ -23,12 +23,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// increases adds up the increases of counters in the same way as a backend.
+// increases adds up the increases of counters, as a backend does.
 type increases struct {
 	last map[string]counterPoint
-	// grown contains the increases since the last call of take, by metric and hw.id.
+	// grown contains the increases in the last batch, by metric and hw.id.
 	grown map[string]map[string]float64
-	total float64 // of allocated, unallocated, and unobserved time
+	total float64 // total is the sum of allocated, unallocated, and unobserved time.
 }
 
 type counterPoint struct {
@@ -63,8 +63,8 @@ func (s *increases) add(t require.TestingT, md pmetric.Metrics) {
 	}
 }
 
-// drawBoard generates the samples of a board in a scrape. It returns the devices that have a
-// utilization.
+// drawBoard generates the samples of a board in one scrape. The result contains the devices for
+// which drawBoard generated a utilization.
 func drawBoard(t *rapid.T, b *strings.Builder, at time.Duration, board string) (utilized map[string]bool) {
 	utilized = map[string]bool{}
 	line := func(resource, metric, attributes string, v float64) {
@@ -103,9 +103,10 @@ func drawBoard(t *rapid.T, b *strings.Builder, at time.Duration, board string) (
 	return utilized
 }
 
-// All time of a board is allocated, unallocated, or unobserved. Allocated time is divided into
-// active and idle time if a utilization is known. The test uses random histories of holders, gaps,
-// clean restarts, layouts, and single batches with a wrong timestamp.
+// The time of a board is always counted as allocated, unallocated, or unobserved. If a utilization
+// is known, the allocated time is divided into active and idle time. The test generates random
+// histories of holders, gaps, clean restarts, and layouts. The histories also contain single
+// batches that have a wrong timestamp.
 func TestTheTimeOfABoardIsConserved(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		m := storagetest.NewMemory(nil)
@@ -127,9 +128,9 @@ func TestTheTimeOfABoardIsConserved(test *testing.T) {
 		boards := rapid.IntRange(1, 3).Draw(t, "boards")
 		for i := range rapid.IntRange(2, 12).Draw(t, "frames") {
 			if i > 0 {
-				// The batches are treated as a backlog, because they arrive much faster than their
-				// times advance. With shorter intervals, a delay on a busy machine could cause them
-				// to be treated as live batches.
+				// The processor treats the batches as a backlog, because the batches arrive much
+				// faster than their times advance. If the intervals were shorter, a delay on a busy
+				// machine could cause the processor to treat the batches as live batches.
 				now += time.Duration(rapid.OneOf(rapid.Int64Range(20e9, 90e9), rapid.Int64Range(90e9, 2000e9)).Draw(t, "nanoseconds"))
 			}
 			if wrong := rapid.SampledFrom([]time.Duration{0, now - time.Hour, time.Duration(time.Now().Add(2 * time.Minute).UnixNano())}).Draw(t, "wrong stamp"); i > 0 && wrong != 0 {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// boardTimeout is how long the state of a board is kept after its last sample.
+	// boardTimeout is how long the state of a board is kept after the board's last sample.
 	boardTimeout = 24 * time.Hour
-	// sweepEvery is the shortest time between two sweeps of old state.
+	// sweepEvery is the minimum time between two deletions of expired state.
 	sweepEvery = time.Minute
 )
 
@@ -19,7 +19,7 @@ const (
 type boardState struct {
 	usage.Ledger
 	lastSeen   time.Time
-	maxDevices int // maximum number of devices in one frame
+	maxDevices int // maxDevices is the highest number of the board's devices in any frame.
 }
 
 // nodeState is the state of a node.
@@ -34,7 +34,8 @@ func newNode(string) *nodeState {
 	}
 }
 
-// findOrAddBoard returns the state of a board, or nil if the series limit is reached.
+// findOrAddBoard returns the state of a board. If the board has no state yet, findOrAddBoard adds
+// one, or returns nil if the series limit is reached.
 func (p *usageBatch) findOrAddBoard(d gpudata.Device, now time.Time) *boardState {
 	b := p.boards[d]
 	if b == nil {
@@ -48,7 +49,8 @@ func (p *usageBatch) findOrAddBoard(d gpudata.Device, now time.Time) *boardState
 	return b
 }
 
-// sweep removes accounts without time and boards without samples.
+// sweep deletes accounts that have not increased for IdleTimeout, and boards that have had no
+// samples for boardTimeout.
 func (p *gpuUsage) sweep(now time.Time) {
 	p.nodes.Sweep(now, sweepEvery, func(_ string, n *nodeState, _ time.Time) (gone bool) {
 		for d, b := range n.boards {

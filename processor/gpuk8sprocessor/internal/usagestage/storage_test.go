@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// startOn starts a processor that uses the storage.
+// startOn starts a processor that uses the storage extension of the host m.
 func startOn(t *testing.T, m component.Host, set processor.Settings) (processor.Metrics, *consumertest.MetricsSink) {
 	t.Helper()
 	cfg := testConfig()
@@ -38,7 +38,7 @@ func startOn(t *testing.T, m component.Host, set processor.Settings) (processor.
 	return p, sink
 }
 
-// readOnly is a storage that cannot be written to.
+// readOnly is a storage extension that returns an error for each write.
 type readOnly struct{ *storagetest.Memory }
 
 func (m readOnly) GetExtensions() map[component.ID]component.Component {
@@ -61,7 +61,7 @@ func feed(t *testing.T, p processor.Metrics, text string) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), parse(t, text, false)))
 }
 
-// rendered returns all points that the processor added.
+// rendered returns all points that the processor added, as text.
 func rendered(sink *consumertest.MetricsSink) string {
 	var b strings.Builder
 	for _, md := range sink.AllMetrics() {
@@ -70,7 +70,8 @@ func rendered(sink *consumertest.MetricsSink) string {
 	return b.String()
 }
 
-// held returns a board that a pod holds at the given seconds, with a utilization of 50%.
+// held returns the samples of a board that a pod holds. The sample times are the given numbers of
+// seconds. The utilization of the board is always 50%.
 func held(seconds ...int) (text string) {
 	for _, s := range seconds {
 		text += fmt.Sprintf(`%[1]ds {k8s.node.name=n1} hw.gpu.utilization {hw.id=GPU-1, hw.gpu.task=general} = 0.5
@@ -122,8 +123,8 @@ func TestCountersRestartAfterACrash(t *testing.T) {
 	m = storagetest.NewMemory(m.Values())
 	second, _ := startOn(t, m, processortest.NewNopSettings(metadata.Type))
 	feed(t, second, held(30, 40))
-	// After a kill, the next process restores the state that this processor stored while it was
-	// running.
+	// The third processor starts from the state that the second processor stored while it was
+	// running, as if the second processor had been killed.
 	third, sink := startOn(t, storagetest.NewMemory(m.Values()), processortest.NewNopSettings(metadata.Type))
 	feed(t, third, held(50, 60))
 	got := rendered(sink)

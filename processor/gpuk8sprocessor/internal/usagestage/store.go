@@ -37,8 +37,8 @@ type storedAccount struct {
 	usage.Account
 }
 
-// start reads the price list and restores the state that a clean shutdown stored. While the
-// processor runs, the storage is empty, so no state is restored after a crash.
+// start reads the price list, and restores the state that was stored during a clean shutdown. While
+// the processor is running, the storage is empty. Therefore, no state is restored after a crash.
 func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 	if p.prices != nil {
 		if err := p.prices.Read(); err != nil {
@@ -64,8 +64,8 @@ func (p *gpuUsage) start(ctx context.Context, host component.Host) error {
 		return p.restore(stored, now)
 	})
 	if err := p.state.Save(ctx, func(string) any { return nil }); err != nil {
-		// The storage could not be cleared. After a crash, its state would be restored a second
-		// time.
+		// The storage could not be cleared. Restart the counters from zero, because after a crash
+		// the same stored state would be restored again.
 		p.nodes.Each(func(_ string, n *nodeState) {
 			for _, b := range n.boards {
 				p.series.Free(1 + len(b.Accounts))
@@ -108,7 +108,8 @@ func (p *gpuUsage) restoreNode(n *nodeState, place gpudata.Place, stored *stored
 	return nil
 }
 
-// stored returns the sorted state of a node to store, or nil if the node has no state.
+// stored returns the state of a node in the storage format, or nil if the node has no state. The
+// returned state is sorted.
 func (p *gpuUsage) stored(key string) any {
 	return p.nodes.Stored(key, func(n *nodeState) any {
 		if len(n.boards) == 0 {
