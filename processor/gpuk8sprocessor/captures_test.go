@@ -46,8 +46,8 @@ func TestRecordedOutputs(t *testing.T) {
 				return
 			}
 			require.NotZero(t, made.DataPointCount())
-			series := map[string]map[string]bool{} // by device
-			named := map[[2]string]string{}        // the board of each device, by host and hw.id
+			series := map[string]map[string]bool{} // series contains the keys of the series of each device.
+			named := map[[2]string]string{}        // named contains the board of each device, by host and hw.id.
 			eachPoint(made, func(resource, attrs pcommon.Map, metric, key string) {
 				id := text(attrs, signal.HardwareID)
 				switch {
@@ -70,7 +70,7 @@ func TestRecordedOutputs(t *testing.T) {
 				if metric == signal.GPUDeviceHolder.Name {
 					holders++
 				}
-				used := strings.HasPrefix(metric, "k8s.container.gpu.") // the usage of the container itself
+				used := strings.HasPrefix(metric, "k8s.container.gpu.") // used is true for the usage of the container itself.
 				if !used && metric != signal.GPUDeviceHolder.Name && text(resource, signal.K8sPodName) != "" {
 					k := [2]string{pointtest.Text(resource, signal.HostName), text(attrs, signal.HardwareID)}
 					if copies[k] == nil {
@@ -95,7 +95,8 @@ func TestRecordedOutputs(t *testing.T) {
 	}
 }
 
-// eachPoint calls f with each number data point and a key that identifies the device's series.
+// eachPoint calls f for each number data point. The argument key of f identifies the series of the
+// device.
 func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, key string)) {
 	own := map[string]bool{}
 	for _, m := range signal.All() {
@@ -114,7 +115,7 @@ func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, k
 	}
 }
 
-// synthesized returns the output of gpu_synthesizer for exposition text.
+// synthesized returns the output of gpu_synthesizer for the given Prometheus exposition text.
 func synthesized(t *testing.T, recorded []byte) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()

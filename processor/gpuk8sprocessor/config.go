@@ -27,9 +27,9 @@ const (
 	defaultMaxJobs = 1000
 	// defaultMaxProcesses is enough for 10,000 devices with 20 processes each.
 	defaultMaxProcesses = 200_000
-	// waitForSources limits how long start waits for the first answers from the sources.
+	// waitForSources is the maximum time that start waits for the first answers from the sources.
 	waitForSources = 10 * time.Second
-	// history is how long past holders are kept for late samples.
+	// history is how long previous holders are kept for samples that arrive late.
 	history = 2 * time.Minute
 )
 
@@ -46,8 +46,9 @@ type Config struct {
 	// suffix. A device ID that has the format of a GPU ID is always used, regardless of the
 	// resource name.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
-	// OtherResourceNames are device plugin resources that do not represent GPUs, in addition to the
-	// predefined ones. The device IDs of these resources can have any format.
+	// OtherResourceNames are additional device plugin resources that do not represent GPUs. Common
+	// resources that do not represent GPUs are predefined. The device IDs of these resources can
+	// have any format.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
 	// Kubernetes configures access to the API server. The processor reads pods, ResourceSlices, and
 	// the node from the API server. If Claims is set, the processor also reads ResourceClaims. If
@@ -207,7 +208,7 @@ func (c *Config) outsideKubernetes() bool {
 }
 
 // grace returns how long a device without holders counts as free after the kubelet's last answer.
-// This grace period is long enough for a few failed calls or a kubelet restart.
+// The grace period is long enough for a few failed calls or a kubelet restart.
 func (c *Config) grace() time.Duration {
 	return max(3*c.Sources.PodResources.Interval, history)
 }

@@ -82,9 +82,9 @@ type step struct {
 	Pods *[]struct {
 		Name, UID, Created string
 		Ended              bool
-		Static             string   // the UID that the kubelet uses for a static pod.
-		Claims             []string // Format: container=claim[/request].
-		Containers         []string // Format: container=id.
+		Static             string   // Static is the UID that the kubelet uses for a static pod.
+		Claims             []string // The format is container=claim[/request].
+		Containers         []string // The format is container=id.
 		Owner              struct {
 			Deployment, Job, Kind, Workload, Kueue string
 			Labels                                 map[string]string
@@ -102,8 +102,8 @@ type step struct {
 			Device, Request, Class, Share string
 			Admin                         bool
 		}
-		For    []string // pod=uid
-		Others bool     // also reserved for unknown pods
+		For    []string // The format is pod=uid.
+		Others bool     // Others is true if the claim is also reserved for unknown pods.
 	}
 	// Instances contains one entry per MIG instance, in the format "MIG-uuid GPU-uuid gi".
 	Instances *[]string
@@ -213,7 +213,7 @@ type answers struct {
 	slices []*resourcev1.ResourceSlice
 }
 
-// apply updates the sources' answers and reports whether any of them changed.
+// apply updates the sources' answers and reports whether any answer has changed.
 func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	t.Helper()
 	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil || s.HostType != ""
@@ -436,7 +436,7 @@ func parse(t testing.TB, lines []string, at time.Duration) pmetric.Metrics {
 	return md
 }
 
-// text returns the string value of an attribute, or "" if it is missing.
+// text returns the string value of an attribute, or "" if the attribute is missing.
 func text(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()

@@ -151,7 +151,7 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 		h, ended := u.Holder, false
 		if isOwn && p.tracker.Reserves(h) || catalogue.IsReservation(h) {
 			// The holders are the pods in the reservation pod's group, but the labels do not
-			// identify that group.
+			// identify the group.
 			observed, reserved = observed || u.Holds, reserved || u.Holds
 			continue
 		}

@@ -48,7 +48,7 @@ type jobMapping struct {
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
-	boards  map[string]int // boards maps board UUIDs to file numbers. It is nil if file names and device names use the same numbers.
+	boards  map[string]int // boards maps board UUIDs to file numbers. If file names and device names use the same numbers, boards is nil.
 }
 
 // newJobMapping returns a jobMapping for the configured directory, or nil if no directory is

@@ -85,8 +85,8 @@ func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
 	a.NodeLabels = choose(n.Labels, wanted)
 }
 
-// choose returns only the labels whose keys are in wanted. It returns nil if there are no such
-// labels.
+// choose returns only the labels whose keys are in wanted. If none of the labels has a key in
+// wanted, choose returns nil.
 func choose(labels map[string]string, wanted []string) (chosen map[string]string) {
 	for _, key := range wanted {
 		if value := labels[key]; value != "" {

@@ -87,7 +87,8 @@ func (p *gpuK8s) newReader(set component.TelemetrySettings) *declared.Reader {
 	return declared.NewReader(o)
 }
 
-// unreadable counts a pod whose annotations cannot be read. Only the first such pod is logged.
+// unreadable counts a pod whose annotations cannot be read. Only the first of several pods is
+// logged.
 func (p *gpuK8s) unreadable(pod *corev1.Pod, err error) {
 	p.telemetry.ProcessorGpuK8sDeclarationsUnreadable.Add(context.Background(), 1)
 	if p.unreadablePods.ShouldLog(time.Now()) {

@@ -97,7 +97,7 @@ func (s *sources) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts reading the sources. It waits for the first answers for at most maxStartWait.
+// run starts reading the sources. For at most maxStartWait, run waits for the first answers.
 func (s *sources) run(ctx context.Context, host component.Host) {
 	s.host = host
 	if s.cache != nil {
@@ -107,7 +107,7 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 		s.kubelet.Start()
 	}
 	// Wait for the first answers before updating the tracker. The tracker's first state also
-	// applies to earlier samples that arrive late, so it should be complete.
+	// applies to earlier samples that arrive late, so the first state should be complete.
 	s.wait(ctx)
 	changed := func() { s.update(time.Now()) }
 	if s.cache != nil {

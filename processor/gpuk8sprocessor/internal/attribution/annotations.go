@@ -37,7 +37,7 @@ func (b *builder) addAssignments() {
 }
 
 // addReservation adds holders to the device that a reservation pod reports. The holders are the
-// pods in the reservation pod's group. These holders are used only if the kubelet lists no holder
+// pods in the reservation pod's group. A reservation is used only if the kubelet lists no holder
 // for the device.
 func (b *builder) addReservation(a *podLife, h Holding) {
 	if !a.Reserved.IsKnown() {

@@ -24,9 +24,10 @@ type Decision struct {
 // Decide selects the source of a device's holders at time t, in this order: the kubelet or claims,
 // schedulers' annotations if at least one annotated pod still exists, the exporter's labels, and
 // the processes on the device. If the entry e shows that no pod holds the device, a job or a
-// container outside Kubernetes can still hold the device. Only labels and processes identify such
-// jobs and containers. The entry e may be nil. The parameter shared is true if the labels identify
-// a replica of a shared device. Decide sorts the slices labels and processes in place.
+// container outside Kubernetes can still hold the device. Only labels and processes identify jobs
+// and containers outside Kubernetes. The entry e may be nil. The parameter shared is true if the
+// labels identify a replica of a shared device. Decide sorts the slices labels and processes in
+// place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {

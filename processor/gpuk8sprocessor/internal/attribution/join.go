@@ -36,11 +36,11 @@ func (r Reason) String() string {
 
 // joiner finds the hw.id of an allocated device. If several devices match, joiner returns no hw.id.
 type joiner struct {
-	// In the maps names, migs, annotated, and labeled, the value of an ambiguous key is "".
-	names     map[string]string    // names maps a name, such as nvidia0, to a board.
-	migs      map[string]string    // migs maps MIG-<uuid> to an instance, according to points' attributes.
-	annotated map[string]string    // annotated maps MIG-<uuid> to an instance, according to schedulers' annotations.
-	labeled   map[DRADevice]string // labeled maps a DRA device to an instance, according to the exporter's labels.
+	// In the following four maps, the value of an ambiguous key is "".
+	names     map[string]string    // names contains the board for each name, such as nvidia0.
+	migs      map[string]string    // migs contains the instance for each MIG-<uuid>, according to points' attributes.
+	annotated map[string]string    // annotated contains the instance for each MIG-<uuid>, according to schedulers' annotations.
+	labeled   map[DRADevice]string // labeled contains the instance for each DRA device, according to the exporter's labels.
 	slices    map[DRADevice]SliceDevice
 	scraped   map[string]gpudata.Description // by hw.id
 	// profiles contains the instances in the telemetry, grouped by board and profile. advertised

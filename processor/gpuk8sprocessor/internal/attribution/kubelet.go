@@ -71,9 +71,9 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 // claimants describes the claims to which a device is allocated, according to the kubelet. Claims
 // that are known to have administrative access are not included. The scheduler allocates a device
 // that cannot be shared to only one claim without administrative access. If the kubelet lists
-// several claims for such a device, all claims except one must have administrative access. If a
-// claim cannot be read, or was deleted while in use, it is unknown whether the claim has
-// administrative access.
+// several claims for a device that cannot be shared, all claims except one must have administrative
+// access. If a claim cannot be read, or was deleted while in use, it is unknown whether the claim
+// has administrative access.
 type claimants struct {
 	first   podKey // first identifies the claim that was added last.
 	several bool   // several is true if more than one claim uses the device without a share.

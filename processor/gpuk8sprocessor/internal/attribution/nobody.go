@@ -40,7 +40,7 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		fromClaims := e.Source == signal.HolderSourceDRA // Claims name holders of the device, but these holders may have ended.
+		fromClaims := e.Source == signal.HolderSourceDRA // Claims name holders of the device, but the holders may have ended.
 		if e.Source != "" && !fromClaims || !isNVIDIA(id, &d) {
 			continue
 		}

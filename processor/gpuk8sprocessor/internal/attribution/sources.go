@@ -52,7 +52,7 @@ type Listing struct {
 	Containers []ContainerResources
 }
 
-// ContainerResources are the devices that the kubelet allocated to one container.
+// ContainerResources contains the devices that the kubelet allocated to one container.
 type ContainerResources struct {
 	Namespace, Pod, Container string
 	// Devices are the devices that a device plugin allocated. An ID with an unknown format can
@@ -102,15 +102,15 @@ type Pod struct {
 	Namespace, Name, UID string
 	// Created is the creation time, in nanoseconds since the epoch.
 	Created int64
-	// Ended is true if all containers have ended and will not restart. A pod holds no device after
-	// it has ended.
+	// Ended is true if all containers have ended and will not restart. After a pod has ended, the
+	// pod holds no devices.
 	Ended bool
 	// Claims are the ResourceClaims of the pod's containers.
 	Claims []kube.ContainerClaim
 	// StaticUID is the UID that the kubelet uses for a static pod. The mirror pod in the API server
 	// has a different UID. For all other pods, StaticUID is empty.
 	StaticUID string
-	// Owner describes the pod's owners, as far as they are known.
+	// Owner describes the pod's owners, as far as the owners are known.
 	Owner gpudata.Owner
 	// Containers are the containers that have started.
 	Containers []PodContainer

@@ -387,8 +387,9 @@ func TestAProcessOfAnUnknownContainerIsNotAttributedToAnotherContainer(t *testin
 	}
 }
 
-// A budget that names no device applies only to the devices that are allocated to the container.
-// Such a budget does not apply to other devices on which the container runs processes.
+// A budget that names no device applies only to the devices that are allocated to the container. A
+// budget that names no device does not apply to other devices on which the container runs
+// processes.
 func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 	c := gpudata.Holder{Namespace: "ns", Pod: "a", Container: "c"}
 	declared := func(b gpushare.Budget) []gpushare.Budget {

@@ -35,7 +35,7 @@ type Device struct {
 	// Name is the operating system's name for the device, such as nvidia0. The Name of an instance
 	// is the name of its board.
 	Name string
-	// Used, Limit, and Free are in bytes. Each of them can be Unknown.
+	// Used, Limit, and Free are in bytes. Any of these three values can be Unknown.
 	Used, Limit, Free int64
 	// HoldersKnown is true if a source reports the device's holders.
 	HoldersKnown bool

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/section"
 )
 
-// maxProcess is the maximum value of tolerance::process, in bytes. It is larger than any CUDA
+// maxProcess is the maximum value of tolerance::process, in bytes, and is larger than any CUDA
 // context.
 const maxProcess = 16 << 30
 

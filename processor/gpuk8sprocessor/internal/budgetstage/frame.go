@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// memoryMetrics contains the metrics that this section reads. They describe memory, holders, and
-// processes.
+// memoryMetrics contains the metrics that this section reads. The metrics describe memory, holders,
+// and processes.
 var memoryMetrics = map[*signal.Metric]bool{
 	signal.HwGPUMemoryUsage: true, signal.HwGPUMemoryLimit: true, signal.HwGPUMemoryUtilization: true,
 	signal.GPUSharingClients: true, signal.GPUDeviceHolder: true, signal.K8sContainerGPUMemoryUsage: true,

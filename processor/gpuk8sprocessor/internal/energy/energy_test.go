@@ -30,8 +30,8 @@ func TestPowerIsHeldUntilTheNextSample(t *testing.T) {
 	assert.Equal(t, s(10), c.Start)
 }
 
-// This is a test vector from Kepler. If a board uses 500 J at 200 W and 150 W of that is active
-// power, the active energy is 375 J.
+// The values come from one of Kepler's test vectors. If a board uses 500 J at 200 W and 150 W of
+// that is active power, the active energy is 375 J.
 func TestKeplersEnergyVector(t *testing.T) {
 	var c Counter
 	c.Add(s(10), at(10), 150, hold)

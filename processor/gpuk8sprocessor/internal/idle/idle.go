@@ -82,7 +82,7 @@ func (t *Table) Lookup(uuid, model string) (float64, bool) {
 	return 0, false
 }
 
-// Baseline is the lowest power that a board drew while it was idle.
+// Baseline is the lowest power that a board drew while the board was idle.
 type Baseline struct {
 	// Watts is the baseline, in W.
 	Watts float64 `json:"watts"`

@@ -102,7 +102,7 @@ func list(dir string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = d.Close() }() // the file was only read
+	defer func() { _ = d.Close() }() // Ignore the error, because the file was only read.
 	entries, err := d.ReadDir(maxEntries)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -122,7 +122,7 @@ func read(path string, now time.Time, left *int64) (string, State) {
 	if err != nil {
 		return "", Unreadable
 	}
-	defer func() { _ = f.Close() }() // the file was only read
+	defer func() { _ = f.Close() }() // Ignore the error, because the file was only read.
 	info, err := f.Stat()
 	switch {
 	case err != nil || !info.Mode().IsRegular():

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// powerMetrics contains the metrics that this section reads. They describe power, activity, and
-// users.
+// powerMetrics contains the metrics that this section reads. The metrics describe power, activity,
+// and users.
 var powerMetrics = map[*signal.Metric]bool{
 	signal.HwPower:         true,
 	signal.GPUEngineActive: true, signal.GPUSMActive: true, signal.GPUDRAMActive: true, signal.GPUPipeActive: true,

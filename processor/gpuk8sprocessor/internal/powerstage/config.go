@@ -20,7 +20,7 @@ const (
 	weightingNone   = "none"
 )
 
-// maxWatts is the maximum plausible power, in W. It is far above the power of any board.
+// maxWatts is the maximum plausible power, in W, and is far above the power of any board.
 const maxWatts = 100_000
 
 // IdleConfig configures the idle power of boards, in W. The most specific setting that applies to a

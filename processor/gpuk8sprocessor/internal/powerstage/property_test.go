@@ -243,7 +243,7 @@ func TestAllActivePowerIsAttributedIfEverythingIsObserved(t *testing.T) {
 	}
 }
 
-// textOf returns the string value of an attribute, or "" if it is missing.
+// textOf returns the string value of an attribute, or "" if the attribute is missing.
 func textOf(m pcommon.Map, key string) string {
 	if v, ok := m.Get(key); ok {
 		return v.AsString()

@@ -33,10 +33,10 @@ func (s Source) String() string {
 	return [...]string{"", "gr_engine_active", "sm_active", "tensor_dram", "slices"}[s]
 }
 
-// DCGM can report a GR_ENGINE_ACTIVE of 0 for weeks even though the board is busy. Such a source is
-// called frozen, and is not used. A source is frozen if a device has the value 0, the board draws
-// at least FrozenPower times its idle power, and another measurement of the same device is at least
-// FrozenUtilization.
+// DCGM can report a GR_ENGINE_ACTIVE of 0 for weeks even though the board is busy. A source that
+// reports 0 even though the device is busy is called frozen, and is not used. A source is frozen if
+// a device has the value 0, the board draws at least FrozenPower times its idle power, and another
+// measurement of the same device is at least FrozenUtilization.
 const (
 	FrozenPower       = 1.5
 	FrozenUtilization = 0.5

@@ -189,8 +189,8 @@ func (d *Device) charge(watts float64, guessed bool) {
 
 // passUnplaced charges the power of processes whose container is unknown to the only holder of the
 // device, if no process is known to belong to that holder. The container of a process can be
-// unknown, for example, because the process's control group is not readable. Such a process could
-// also run on the host, so the result is an estimate.
+// unknown, for example, because the process's control group is not readable. A process whose
+// container is unknown could also run on the host, so the result is an estimate.
 func (d *Device) passUnplaced() {
 	if len(d.Holders) != 1 || d.Holders[0].processes > 0 {
 		return

@@ -92,7 +92,7 @@ func TestOneWrongTimestampAddsNoTime(t *testing.T) {
 }
 
 // The frames of a backlog or a recording arrive faster than their timestamps advance. The counted
-// time must follow the timestamps, including the gaps between them.
+// time must follow the timestamps, including the gaps between timestamps.
 func TestTheTimestampsOfABacklogCount(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"a backlog": time.Hour, "a recording": 1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

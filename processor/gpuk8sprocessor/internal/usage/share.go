@@ -14,8 +14,8 @@ func Unknown() float64 { return math.NaN() }
 // Device describes a MIG instance, or a board without instances, at one time. Ratios are in the
 // range [0, 1].
 type Device struct {
-	// Size is the size of the device in board equivalents. The Size of a board is 1. If it is
-	// unknown what part of the board an instance is, Size is Unknown.
+	// Size is the size of the device in board equivalents. The Size of a board is 1. For an
+	// instance whose part of the board is unknown, Size is Unknown.
 	Size float64
 	// HoldersKnown is true if the list of holders is complete.
 	HoldersKnown bool

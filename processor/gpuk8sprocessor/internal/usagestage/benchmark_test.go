@@ -69,8 +69,8 @@ func BenchmarkUsage(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(f.Devices)), "ns/device")
 }
 
-// The target is at most 400 bytes per series. When this test was written, a series used 142 bytes,
-// and the limit is 10% above that. The race detector adds 7 bytes per series.
+// The target is at most 400 bytes per series. The limit is 10% above 142 bytes, which was the size
+// of a series when this test was written. The race detector adds 7 bytes per series.
 func TestBytesOfASeries(t *testing.T) {
 	p, err := newWithoutPods(testConfig(), processortest.NewNopSettings(metadata.Type))
 	require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/usage"
 )
 
-// usageMetrics contains the metrics that this section reads. They describe holders, utilization,
-// and findings about utilization. gpu.unobserved.time shows that another processor has already
-// counted the time.
+// usageMetrics contains the metrics that this section reads. The metrics describe holders,
+// utilization, and findings about utilization. The metric gpu.unobserved.time shows that another
+// processor has already counted the time.
 var usageMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
 	signal.HwGPUUtilization: true, signal.ProcessGPUUtilization: true, signal.GPUProcessCount: true,

@@ -9,10 +9,10 @@ import (
 
 // setUtilization sets the utilization of each holder to the sum of the utilization of the holder's
 // processes. If the process list is incomplete, no utilization is set. If the utilization of one of
-// the holder's processes is unknown, the holder's utilization is also unknown. If the container of
-// a process has an ID but is unknown, the process could belong to any holder, so no utilization is
-// set. If the container of a process has no ID, the process could belong to any holder without
-// processes, so the utilization of these holders is not set.
+// the holder's processes is unknown, the holder's utilization is also unknown. If only the ID of a
+// process's container is known, the process could belong to any holder, so no utilization is set.
+// If nothing is known about a process's container, the process could belong to any holder without
+// processes, so the utilization of holders without processes is not set.
 func setUtilization(holders []usage.Holder, l *gpudata.ProcessList) {
 	if !l.IsComplete() {
 		return
