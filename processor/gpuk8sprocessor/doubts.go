@@ -17,7 +17,7 @@ const doubtAge = time.Minute
 // doubt is a cause of unknown holders. The cause is logged once if it lasts for doubtAge.
 type doubt struct {
 	componenthelper.Trouble
-	since time.Time // since is zero while the cause is absent.
+	since time.Time // The field since is zero while the cause is absent.
 }
 
 // lasts records whether the cause is currently present, and returns true if the cause must be

@@ -325,8 +325,8 @@ func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	return changed
 }
 
-// allocation parses device, which has the format driver/pool/device, and returns a with the names
-// of that device.
+// allocation returns a copy of the given allocation that names the given device. The parameter
+// device has the format driver/pool/device.
 func allocation(device string, a gpudata.Allocation) gpudata.Allocation {
 	f := strings.Split(device, "/")
 	a.Driver, a.Pool, a.Device = f[0], f[1], f[2]

@@ -107,9 +107,9 @@ func (j *jobMapping) read(now time.Time) {
 	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
 }
 
-// jobsOn returns the jobs that hold a device according to the job mapping files. The sample time,
-// at, is in nanoseconds since the epoch. A file whose name contains no instance applies to the
-// board but not to the board's instances.
+// jobsOn returns the jobs that hold a device according to the job mapping files. The parameter at
+// is the sample time, in nanoseconds since the epoch. A file whose name contains no instance
+// applies to the board but not to the board's instances.
 func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) []string {
 	number, ok := strings.CutPrefix(d.Name, "nvidia")
 	if j == nil || !ok || d.Device.Place().Node != j.node {
@@ -138,7 +138,7 @@ func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) []string {
 	return nil
 }
 
-// observe is the callback of the self-metric job_files.
+// observe is the callback for the self-metric job_files.
 func (j *jobMapping) observe(_ context.Context, o metric.Int64Observer) error {
 	if j == nil {
 		return nil

@@ -78,7 +78,7 @@ func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Hol
 }
 
 // readNode copies the sharing strategy, the instance type, and the wanted labels from the Node
-// object to a.
+// object to the given attribution.Sources.
 func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
 	a.Sharing = sharing(n.Labels[sharingStrategyLabel])
 	a.HostType = n.Labels[corev1.LabelInstanceTypeStable]

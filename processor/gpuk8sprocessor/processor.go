@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// gpuK8s connects the attribution package to the Collector.
+// gpuK8s implements the gpu_k8s processor with the attribution package.
 type gpuK8s struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
@@ -33,7 +33,8 @@ type gpuK8s struct {
 	sources        *sources
 	mapping        *jobMapping // mapping is nil if no job mapping directory is configured.
 	jobs           *jobs
-	// attribution contains the disabled metrics.
+	// attribution contains the settings for emitting container series, including the disabled
+	// metrics.
 	attribution gpudata.Attribution
 	now         func() time.Time
 }

@@ -33,7 +33,7 @@ type sources struct {
 
 	mu           sync.Mutex // mu is locked by update.
 	host         component.Host
-	reportedLost string // reportedLost names the lost sources in the last reported component status.
+	reportedLost string // reportedLost contains the lost sources that the last component status reported.
 	// logged contains the resources for which a device ID with an unknown format was logged.
 	logged map[string]bool
 	doubts doubts
@@ -41,7 +41,7 @@ type sources struct {
 	maxStartWait time.Duration // maxStartWait is the maximum time that start waits for the first answers.
 
 	unsubscribe []func()
-	stop        context.CancelFunc // stop ends the refreshing.
+	stop        context.CancelFunc // stop ends the periodic calls of update.
 	refreshing  sync.WaitGroup
 }
 
@@ -233,7 +233,7 @@ func (s *sources) readCache(a *attribution.Sources) {
 	readObjects(s.cfg, &o, s.findJob, a)
 }
 
-// readObjects copies the data from the API server's objects to a.
+// readObjects copies the data in the API server's objects to the given attribution.Sources.
 func readObjects(cfg *Config, o *objects, job findJob, a *attribution.Sources) {
 	pods := nodePods{uids: map[types.UID]bool{}, byClaim: map[claimKey][]groupedPod{}}
 	if a.PodsState = usablePhase(kube.State{Phase: o.podsState}); a.PodsState != kube.Off {

@@ -74,9 +74,10 @@ func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	return value, ok
 }
 
-// addUsage copies the plausible samples of the user from to the device's user for container h, and
-// reports whether container h uses the device. If the input identifies a container in several ways,
-// addUsage adds all of the container's samples to one user.
+// addUsage copies plausible samples to the device's user for container h, and reports whether
+// container h uses the device. The parameter from is the user whose samples are copied. If the
+// input identifies a container in several ways, addUsage adds all of the container's samples to one
+// user.
 func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {
 	for _, s := range from.Samples.All() {
 		s.More = slices.DeleteFunc(slices.Clone(s.More), func(a gpudata.Attr) bool { return a.Key == signal.SharingStrategy })

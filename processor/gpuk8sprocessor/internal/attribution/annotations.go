@@ -92,8 +92,8 @@ func (b *builder) addAssigned(id string, h Holding) {
 	}
 }
 
-// addDisputed records that a device was assigned to pod a but cannot be identified. While pod a
-// holds the device, no device that could be the unidentified device counts as free.
+// addDisputed records that a device was assigned to a pod but cannot be identified. While the pod
+// holds the unidentified device, no device that could be the unidentified device counts as free.
 func (b *builder) addDisputed(a *podLife, reason Reason, raw string) {
 	if a.heldUntil() == forever {
 		b.unmatched[raw] = reason

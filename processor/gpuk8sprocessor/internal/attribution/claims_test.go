@@ -124,7 +124,8 @@ func TestTwoClaimsOfOneDeviceThatCannotBeReadLeaveItsHolderUnknown(t *testing.T)
 	}
 }
 
-// sharedGPU0 adds the device gpu-0 to s. The device can be allocated to several claims.
+// sharedGPU0 adds the device gpu-0 to the given sources. The device can be allocated to several
+// claims.
 func sharedGPU0(s Sources) Sources {
 	s.Devices[DRADevice{draDriver, "n1", "gpu-0"}] = SliceDevice{Kind: "gpu", UUID: "GPU-1", Shared: true}
 	return s

@@ -75,7 +75,7 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 // access. If a claim cannot be read, or was deleted while in use, it is unknown whether the claim
 // has administrative access.
 type claimants struct {
-	first   podKey // first identifies the claim that was added last.
+	first   podKey // The field first identifies the claim that was added last.
 	several bool   // several is true if more than one claim uses the device without a share.
 	unread  bool   // unread is true if at least one claim cannot be read.
 }
@@ -113,7 +113,8 @@ func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(st
 	}
 }
 
-// with returns a copy of h in which the fields for a device plugin's device are set from d.
+// The method with returns a copy of h in which the fields for a device plugin's device are set from
+// d.
 func (h Holding) with(d *catalogue.PluginID) Holding {
 	h.Replica, h.raw = d.Replica, d.Raw
 	if d.Replica {

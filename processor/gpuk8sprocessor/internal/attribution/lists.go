@@ -109,7 +109,7 @@ func (l *sourceList) compare(o *sourceList) int {
 	return cmp.Compare(l.Processes, o.Processes)
 }
 
-// fresh reports whether the process list l is recent enough for the sample time, at.
+// fresh reports whether the process list l is recent enough to apply at the given sample time.
 func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
 	return gpudata.Applies(l.time, l.interval, at, s.maxAge)
 }

@@ -201,7 +201,7 @@ func (p *Placement) placeableDevices() (placeable []*placedDevice) {
 	return placeable
 }
 
-// matchesName reports whether d could be the device that an exporter identifies in n. An instance
+// matchesName reports whether device d could be the device that an exporter identifies. An instance
 // matches the name of its board.
 func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	switch {

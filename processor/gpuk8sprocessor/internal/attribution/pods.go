@@ -74,8 +74,8 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	return next
 }
 
-// at returns the pod that had the given namespace and name at time t, or nil if there was no such
-// pod.
+// The method at returns the pod that had the given namespace and name at time t, or nil if there
+// was no such pod.
 func (l podLog) at(namespace, name string, t int64) *podLife {
 	lives := l[podKey{namespace, name}]
 	for i := len(lives) - 1; i >= 0; i-- {
@@ -106,7 +106,7 @@ func (l podLog) find(namespace, name, uid string) *podLife {
 type containerUser struct {
 	gpudata.Holder
 	owner gpudata.Owner
-	until int64 // until is the time at which the pod released its devices.
+	until int64 // The field until is the time at which the pod released its devices.
 }
 
 // userIndex finds the container or the pod of a process. A userIndex is immutable.

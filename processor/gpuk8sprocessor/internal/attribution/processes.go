@@ -20,7 +20,7 @@ type ProcessLog struct {
 // ProcessList contains all users of the listed devices at one time. If a user of a device does not
 // appear in the next list for that device, the user has stopped using the device.
 type ProcessList struct {
-	// Time is in nanoseconds since the epoch.
+	// Time is the time of the list, in nanoseconds since the epoch.
 	Time int64
 	// Devices maps the hw.id of each listed device to the device's users.
 	Devices map[string]DeviceUsers
@@ -57,8 +57,8 @@ func (l *ProcessLog) Store(list *ProcessList) {
 	}
 }
 
-// with returns a new list that contains the users in l and in more. The list l is not modified,
-// because other goroutines can be reading l.
+// The method with returns a new list that contains the users in l and in more. The list l is not
+// modified, because other goroutines can be reading l.
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	devices := maps.Clone(l.Devices)
 	for id, on := range more.Devices {
@@ -68,8 +68,8 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 }
 
 // Users returns the last known users of a device at a sample time. The result empty is true if the
-// device had no processes. The sample time, at, is in nanoseconds since the epoch. The caller must
-// not modify the returned users.
+// device had no processes. The parameter at is the sample time, in nanoseconds since the epoch. The
+// caller must not modify the returned users.
 func (l *ProcessLog) Users(id string, at int64) (users []gpudata.Holder, empty bool) {
 	for _, list := range l.lists {
 		if list != nil && list.Time <= at && at-list.Time <= int64(l.maxAge) {

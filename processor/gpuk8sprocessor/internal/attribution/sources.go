@@ -120,10 +120,11 @@ type Pod struct {
 	// not be read.
 	Annotated, Unread bool
 	Assigned          []Assigned
-	// Groups are groups of pods. The pods in a group share the device of a reservation pod. For an
-	// ordinary pod, Groups contains the groups that the pod belongs to, and GroupContainer is the
-	// container that has the pod's shares. For a reservation pod, Groups contains the group that
-	// shares the pod's device, and Reserved is the device that the pod reports.
+	// Groups contains the names of groups of pods. The pods in a group share the device of a
+	// reservation pod. For an ordinary pod, Groups contains the groups that the pod belongs to, and
+	// GroupContainer is the container that has the pod's shares. For a reservation pod, Groups
+	// contains the group that shares the pod's device, and Reserved is the device that the pod
+	// reports.
 	Groups         []string
 	GroupContainer string
 	Reserved       catalogue.PluginID
@@ -161,7 +162,7 @@ type Holding struct {
 	// Replicas is the number of shares that the container has. Each share has a different ID.
 	Replicas int
 
-	// several is true if the container has several allocations of the device.
+	// The field several is true if the container has several allocations of the device.
 	several bool
 	raw     string // raw is the allocated ID.
 	// The pod exists in the interval [from, until), in nanoseconds since the epoch. The fields from

@@ -74,7 +74,7 @@ type builder struct {
 	join    *joiner
 	drivers []string
 	claims  map[podKey][]*ClaimedDevice // The keys are the namespaces and names of claims.
-	until   int64                       // until is the time at which devices without holders stop counting as free.
+	until   int64                       // The field until is the time at which devices without holders stop counting as free.
 
 	t         *Table
 	unmatched map[string]Reason // unmatched contains the device IDs that match no device.
@@ -197,7 +197,7 @@ func (b *builder) addHolder(id, source string, h Holding) {
 	}
 }
 
-// first returns the string that sorts first. Empty strings are ignored.
+// The function first returns whichever string sorts first. Empty strings are ignored.
 func first(a, b string) string {
 	if a == "" {
 		return b

@@ -164,8 +164,8 @@ func (t *Tracker) rebuild() {
 	t.view.Store(v)
 }
 
-// Lookup returns the entry that applies to a device at a sample time, or nil if there is none. The
-// sample time, at, is in nanoseconds since the epoch.
+// Lookup returns the entry that applies to a device at a sample time, or nil if there is no entry.
+// The parameter at is the sample time, in nanoseconds since the epoch.
 func (t *Tracker) Lookup(id string, at int64) *Entry {
 	tables := t.view.Load().tables
 	for _, table := range slices.Backward(tables) {
@@ -177,10 +177,10 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 }
 
 // Pod returns the UID of the pod that had the given namespace and name at a sample time, or "" if
-// the UID is unknown. The sample time, at, is in nanoseconds since the epoch. The result ended is
-// true if the pod no longer holds any device, because its containers have ended or the pod was
-// deleted. The parameter uid is the UID that the exporter reported with the name, or "" if the
-// exporter reported no UID.
+// the UID is unknown. The parameter at is the sample time, in nanoseconds since the epoch. The
+// result ended is true if the pod no longer holds any device, because its containers have ended or
+// the pod was deleted. The parameter uid is the UID that the exporter reported with the name, or ""
+// if the exporter reported no UID.
 func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ended bool) {
 	pods := t.view.Load().pods
 	if uid != "" {
@@ -210,7 +210,7 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 func (t *Tracker) Reserves(h gpudata.Holder) bool { return t.view.Load().pods.reserves(h) }
 
 // HasEnded reports whether a pod had already released its devices at a sample time. For an unknown
-// pod, HasEnded returns false. The sample time, at, is in nanoseconds since the epoch.
+// pod, HasEnded returns false. The parameter at is the sample time, in nanoseconds since the epoch.
 func (t *Tracker) HasEnded(podUID string, at int64) bool {
 	u, ok := t.view.Load().users.byPod[podUID]
 	return ok && u.until <= at

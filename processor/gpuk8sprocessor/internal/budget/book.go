@@ -142,7 +142,8 @@ func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool)
 	return late, next
 }
 
-// addRow counts one more stored value in s. If the limit is reached, addRow returns false.
+// addRow counts one more stored value of the scrape s. If the limit is reached, addRow returns
+// false.
 func (b *Book) addRow(s *scrape) bool {
 	if !b.limits.rows.Take() {
 		return false

@@ -30,15 +30,15 @@ const (
 	// Unexplained means that the device's usage exceeds the sum of its users' usage by more than
 	// the tolerance.
 	Unexplained
-	// FalseZero means that the usage of every user is 0 although the device is in use.
+	// FalseZero means that the usage of every user is 0 even though the device is in use.
 	FalseZero
 	// AboveDevice means that a value exceeds the size of the device.
 	AboveDevice
 	// SumAboveDevice means that the sum of the users' usage exceeds the device's usage by more than
 	// the tolerance.
 	SumAboveDevice
-	// DeadSlots is like SumAboveDevice, but the sum of the holders' usage alone does not exceed the
-	// device's usage.
+	// DeadSlots means that the sum of the users' usage exceeds the device's usage by more than the
+	// tolerance, but the sum of the holders' usage alone does not.
 	DeadSlots
 	// StaleSource means that the usage of the users is too old to be used.
 	StaleSource

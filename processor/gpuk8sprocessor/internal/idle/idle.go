@@ -171,9 +171,9 @@ func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	return l.learn(r.layout, r.last, r.highest, expire)
 }
 
-// learn updates the baseline with the power of a run. If the baseline was measured longer ago than
-// expire, learn replaces the baseline with the lowest power since the baseline was measured,
-// because changes to drivers or exporters can change a board's idle power.
+// learn updates the baseline of a layout with the highest power in a run. If the baseline was
+// measured longer ago than expire, learn replaces the baseline with the lowest power since the
+// baseline was measured, because changes to drivers or exporters can change a board's idle power.
 func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	b, ok := l.Baselines[layout]
 	was := b.Watts

@@ -56,7 +56,7 @@ func Unknown() Activity {
 	return Activity{nan, nan, nan, nan, nan}
 }
 
-// of returns the activity according to source s, or NaN if unknown.
+// The method of returns the activity according to source s, or NaN if unknown.
 func (a *Activity) of(s Source) float64 {
 	switch s {
 	case Engine:

@@ -144,9 +144,9 @@ func (d *Device) chargeNothing() {
 	}
 }
 
-// charge divides the power, watts, among the holders and processes of the device in proportion to
-// the utilization of the processes. If any utilization is unknown, the power is divided equally.
-// The parameter guessed is true if the power to divide is already an estimate.
+// charge divides the given power among the holders and processes of the device in proportion to the
+// utilization of the processes. If any utilization is unknown, the power is divided equally. The
+// parameter guessed is true if the power to divide is already an estimate.
 func (d *Device) charge(watts float64, guessed bool) {
 	for i := range d.Holders {
 		h := &d.Holders[i]
