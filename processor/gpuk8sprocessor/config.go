@@ -64,9 +64,9 @@ type Config struct {
 	// MaxJobs is the maximum number of batch jobs that have series, across all nodes. If a job
 	// beyond the limit holds a device, the device's holders are unknown.
 	MaxJobs int `mapstructure:"max_jobs"`
-	// MaxProcesses is the maximum total number of processes in all stored process lists, across all
-	// nodes. The power, budget, and usage sections read these process lists. Process lists beyond
-	// the limit are dropped and counted.
+	// MaxProcesses is the maximum total number of processes in the process lists of all devices on
+	// all nodes. The power, budget, and usage sections read these process lists. Process lists
+	// beyond the limit are dropped and counted.
 	MaxProcesses int `mapstructure:"max_processes"`
 	// NodeLabels are the keys of the node labels that are added to the node's Resource.
 	NodeLabels []string `mapstructure:"node_labels"`

@@ -42,7 +42,7 @@ type joiner struct {
 	annotated map[string]string    // annotated contains the instance for each MIG-<uuid>, according to schedulers' annotations.
 	labeled   map[DRADevice]string // labeled contains the instance for each DRA device, according to the exporter's labels.
 	slices    map[DRADevice]SliceDevice
-	scraped   map[string]gpudata.Description // by hw.id
+	scraped   map[string]gpudata.Description // scraped contains the devices in the telemetry, by hw.id.
 	// profiles contains the instances in the telemetry, grouped by board and profile. advertised
 	// contains the number of instances that drivers advertise for each board and profile.
 	profiles   map[profile][]string

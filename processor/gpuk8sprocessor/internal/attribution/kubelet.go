@@ -69,11 +69,11 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 }
 
 // claimants describes the claims to which a device is allocated, according to the kubelet. Claims
-// that are known to have administrative access are not included. The scheduler allocates a device
-// that cannot be shared to only one claim without administrative access. If the kubelet lists
-// several claims for a device that cannot be shared, all claims except one must have administrative
-// access. If a claim cannot be read, or was deleted while in use, it is unknown whether the claim
-// has administrative access.
+// that are known to have administrative access are not included. If a device cannot be shared, the
+// scheduler allocates the device to only one claim without administrative access. If the kubelet
+// lists several claims for a device that cannot be shared, all claims except one must have
+// administrative access. If a claim cannot be read, or was deleted while in use, it is unknown
+// whether the claim has administrative access.
 type claimants struct {
 	first   podKey // The field first identifies the claim that was added last.
 	several bool   // several is true if more than one claim uses the device without a share.
@@ -113,8 +113,7 @@ func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(st
 	}
 }
 
-// The method with returns a copy of h in which the fields for a device plugin's device are set from
-// d.
+// This method returns a copy of h in which the fields for a device plugin's device are set from d.
 func (h Holding) with(d *catalogue.PluginID) Holding {
 	h.Replica, h.raw = d.Replica, d.Raw
 	if d.Replica {

@@ -29,7 +29,7 @@ const forever = math.MaxInt64
 
 // podLog contains, for each podKey, all pods that had that podKey. A pod stays in the podLog as
 // long as samples from the pod's lifetime can still arrive. A podLog is immutable.
-type podLog map[podKey][]podLife // oldest first
+type podLog map[podKey][]podLife // The oldest pod comes first.
 
 // update returns a new podLog that contains the current pods, and the earlier pods that still
 // existed at the time horizon.
@@ -74,8 +74,8 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	return next
 }
 
-// The method at returns the pod that had the given namespace and name at time t, or nil if there
-// was no such pod.
+// This method returns the pod that had the given namespace and name at time t, or nil if there was
+// no such pod.
 func (l podLog) at(namespace, name string, t int64) *podLife {
 	lives := l[podKey{namespace, name}]
 	for i := len(lives) - 1; i >= 0; i-- {

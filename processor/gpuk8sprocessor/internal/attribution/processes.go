@@ -57,7 +57,7 @@ func (l *ProcessLog) Store(list *ProcessList) {
 	}
 }
 
-// The method with returns a new list that contains the users in l and in more. The list l is not
+// This method returns a new list that contains the users in l and in more. The list l is not
 // modified, because other goroutines can be reading l.
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	devices := maps.Clone(l.Devices)

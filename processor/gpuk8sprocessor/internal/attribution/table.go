@@ -31,9 +31,9 @@ type Entry struct {
 	// claim holds the device. Only one of the claims can hold the device, and all other claims must
 	// have administrative access.
 	ambiguous bool
-	// released is true if nobody holds the device after all pods in Holders have ended. Only
-	// holders from claims can have released set, because claims are watched. If the holders come
-	// from the kubelet, released is always false, because the kubelet answered before the pods
+	// released is true if nobody holds the device after all pods in Holders have ended. If the
+	// holders come from claims, released can be true, because claims are watched. If the holders
+	// come from the kubelet, released is always false, because the kubelet answered before the pods
 	// ended.
 	released bool
 	sharing  string // sharing is the sharing strategy from the node's label.
@@ -197,7 +197,7 @@ func (b *builder) addHolder(id, source string, h Holding) {
 	}
 }
 
-// The function first returns whichever string sorts first. Empty strings are ignored.
+// This function returns whichever string sorts first. Empty strings are ignored.
 func first(a, b string) string {
 	if a == "" {
 		return b

@@ -13,7 +13,7 @@ import (
 // values are kept, the device is reported as stale.
 const retention = time.Hour
 
-// Limits limits the total number of entries in the Books of all nodes.
+// Limits contains the limits on the total number of entries in the Books of all nodes.
 type Limits struct {
 	// rows limits the number of values that exporters report. stated and memory limit the number of
 	// devices.
@@ -48,10 +48,10 @@ func NewBook(maxAge time.Duration, limits *Limits) *Book {
 
 // scrape describes the last scrape that contained values from a source.
 type scrape struct {
-	time int64 // time is according to the source's clock, in nanoseconds since the epoch.
+	time int64 // The field time is when the scrape was taken, according to the source's clock, in nanoseconds since the epoch.
 	// interval is the time between the last two scrapes, or 0 if unknown.
 	interval int64
-	seen     time.Time // seen is according to the local clock.
+	seen     time.Time // The field seen is when the scrape arrived, according to the local clock.
 	rows     int       // rows is the number of stored values.
 }
 

@@ -111,7 +111,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 	return min(total, maxBytes)
 }
 
-// isNamedBy reports whether b is a budget for device d in particular.
+// isNamedBy reports whether the budget b names device d.
 func (d *Device) isNamedBy(b *gpushare.Budget) bool {
 	if b.UUID != "" {
 		return b.UUID == d.ID || b.UUID == d.MIGUUID

@@ -1,6 +1,6 @@
 // Package budget calculates how much GPU memory containers may use and how much GPU memory
 // containers actually use. Package budget also determines whether the two amounts can be compared.
-// The code does not depend on the format of metrics or on Kubernetes objects.
+// Package budget does not depend on the format of metrics or on Kubernetes objects.
 //
 // A [Place] contains the devices of a node at one time. A [Book] stores the values that container
 // exporters report. [Book.Fill] sets the usage of containers from the stored values and from

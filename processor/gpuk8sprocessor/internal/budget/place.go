@@ -126,8 +126,8 @@ type User struct {
 	// DeclarationsKnown is false if the pod could not be read.
 	Declared          []gpushare.Budget
 	DeclarationsKnown bool
-	// APIServerUnused is true if the API server is not used. In that case, the pod's declarations
-	// are unknown, but other sources can still provide a budget.
+	// APIServerUnused is true if the API server is not used. Without the API server, the pod's
+	// declarations are unknown, but other sources can still provide a budget.
 	APIServerUnused bool
 	// Claims are the amounts of the device's memory that the container's claims consume.
 	Claims []Claim

@@ -45,8 +45,8 @@ type Config struct {
 // SourcesConfig configures the sources of budgets. Sources that need no configuration are always
 // used.
 type SourcesConfig struct {
-	// DRA enables reading consumedCapacity from allocated claims. The permission to list and watch
-	// resourceclaims is required.
+	// DRA enables reading consumedCapacity from allocated claims. DRA requires the permission to
+	// list and watch resourceclaims.
 	DRA SwitchConfig `mapstructure:"dra"`
 	// ExtendedResources are the extended resources whose quantity is an amount of GPU memory.
 	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
@@ -69,7 +69,7 @@ type SwitchConfig struct {
 type ExtendedResourceConfig struct {
 	// Name is the resource's name, such as example.com/gpumem.
 	Name string `mapstructure:"name"`
-	// Unit is the unit of the quantity: MiB or bytes.
+	// Unit is the unit of the quantity, either MiB or bytes.
 	Unit string `mapstructure:"unit"`
 
 	_ struct{}

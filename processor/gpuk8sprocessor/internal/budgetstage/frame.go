@@ -223,8 +223,8 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 	}
 }
 
-// userAt returns the user that corresponds to u in a frame for time t. If there is no such user or
-// frame, userAt adds it.
+// userAt returns the user that corresponds to u in a frame for time t. If the frame or the user
+// does not exist yet, userAt adds the frame or the user.
 func (p *budgetBatch) userAt(f *gpudata.Frame, d *gpudata.DeviceFrame, u *gpudata.User, t int64) *gpudata.User {
 	i := slices.IndexFunc(p.otherFrames, func(o *gpudata.Frame) bool { return o.Place == f.Place && o.Time == t })
 	if i < 0 {

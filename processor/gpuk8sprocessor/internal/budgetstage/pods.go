@@ -44,7 +44,7 @@ func (p *gpuBudget) declare(u *budget.User) {
 		return
 	}
 	pod := p.pods.Pod(u.Holder)
-	if pod == nil || phase != kube.Synced { // If the cache is outdated, a declaration may have changed since.
+	if pod == nil || phase != kube.Synced { // If the cache is outdated, a declaration may have changed since then.
 		return
 	}
 	u.DeclarationsKnown = true

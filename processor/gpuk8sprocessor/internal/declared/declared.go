@@ -63,7 +63,7 @@ func (r *Reader) Section() pdatagpu.Section {
 	return pdatagpu.Section{Start: r.start, Shutdown: r.shutdown}
 }
 
-// start starts watching the API objects. If the kubeconfig is invalid, start returns an error.
+// start begins to watch the API objects. If the kubeconfig is invalid, start returns an error.
 // Failures of the API server can be temporary, so start does not wait for the API server's first
 // answer.
 func (r *Reader) start(context.Context, component.Host) error {

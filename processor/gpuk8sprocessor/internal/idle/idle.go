@@ -160,8 +160,8 @@ func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 }
 
 // learnFromRun calls learn and starts a new run, if the current run is long enough and the board
-// was known to be idle during the entire run. The result is the result of learn, or false if learn
-// was not called.
+// was known to be idle during the entire run. learnFromRun returns the result of learn, or false if
+// learn was not called.
 func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	r := l.run
 	if r.samples < runSamples || r.last-r.first < int64(runTime) || r.last > until {
@@ -203,8 +203,8 @@ func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Durat
 	return changed
 }
 
-// Lookup returns the baseline that was learned for a layout, in W. If the board was not idle during
-// the time expire before t, Lookup returns false.
+// Lookup returns the baseline that was learned for a layout, in W. If the board was last idle
+// longer ago than the duration expire, Lookup returns false.
 func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64, bool) {
 	b, ok := l.Baselines[layout]
 	if !ok || expired(b.Quiet, t, expire) {
@@ -213,8 +213,8 @@ func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64,
 	return b.Watts, true
 }
 
-// expired reports whether a value from the time then has expired at time t. A value from more than
-// d after t has expired too, because the clock was set back.
+// expired reports whether the two times are more than d apart, in either direction. A value whose
+// time is in the future also expires, because the clock was set back.
 func expired(then, t int64, d time.Duration) bool {
 	return t-then > int64(d) || then-t > int64(d)
 }

@@ -15,8 +15,8 @@ const DriverDir = "/proc/driver/nvidia/gpus"
 // Boards returns a map from the UUIDs of boards to the boards' numbers in the names of job files.
 // Boards are numbered in PCI bus order, as in dcgm-exporter, nvidia-smi, and Slurm with
 // AutoDetect=nvml. dcgm-exporter also uses the number of a board in the board's device name, such
-// as nvidia0. NVML, however, uses the driver's minor number in the device name. Boards returns nil
-// if the number and the minor number are equal for all boards, or if the numbers are unknown.
+// as nvidia0. NVML uses the driver's minor number in the device name instead. Boards returns nil if
+// the number and the minor number are equal for all boards, or if the numbers are unknown.
 func Boards(dir string) map[string]int {
 	// Glob sorts the files by name. All PCI addresses have the same length, so the files are in PCI
 	// bus order.

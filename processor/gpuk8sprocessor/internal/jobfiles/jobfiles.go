@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// settled is the minimum age at which a file counts as complete. A program that writes a file
-	// in several steps takes less time than that.
+	// settled is the minimum age at which a file counts as complete. Programs that write a file in
+	// several steps need less than one second.
 	settled = time.Second
 	// maxEntries is the maximum number of directory entries. maxBytes is the maximum number of
 	// bytes that are read from all files together.
@@ -66,7 +66,7 @@ type Mapping struct {
 
 var errEntries = fmt.Errorf("the directory has %d or more entries", maxEntries)
 
-// name matches valid names of job files.
+// The regular expression name matches valid names of job files.
 var name = regexp.MustCompile(`^(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4}))?$`)
 
 // Read reads the job files in a directory. If the directory does not exist, the result contains no

@@ -18,7 +18,7 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
-// write creates a file whose modification time is before now by the duration ago.
+// write creates a file. The parameter ago is how long before now the file was last modified.
 func write(t testing.TB, dir, file, text string, ago time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, file)

@@ -53,8 +53,8 @@ type energyState struct {
 	lastSeen time.Time
 }
 
-// board returns the state of a board. If the board has no state yet, board adds one, or returns nil
-// if the series limit is reached.
+// board returns the state of a board. New boards are added. If a board cannot be added because the
+// series limit is reached, the result is nil.
 func (p *gpuPower) board(pl *nodeState, id string, now time.Time) *boardState {
 	if pl == nil {
 		return nil

@@ -61,7 +61,7 @@ type deviceLists struct {
 
 // Section returns a section that stores the process lists in each batch and sets the ProcessList of
 // each device. For each batch, the section calls refused with the number of processes in lists that
-// exceed the limit. That number is usually 0.
+// exceed the limit. The number of refused processes is usually 0.
 func (l *Lists) Section(refused func(ctx context.Context, now time.Time, processes int64)) pdatagpu.Section {
 	return pdatagpu.Section{
 		Wants: func(m *signal.Metric) bool {

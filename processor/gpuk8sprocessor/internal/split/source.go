@@ -35,8 +35,9 @@ func (s Source) String() string {
 
 // DCGM can report a GR_ENGINE_ACTIVE of 0 for weeks even though the board is busy. A source that
 // reports 0 even though the device is busy is called frozen, and is not used. A source is frozen if
-// a device has the value 0, the board draws at least FrozenPower times its idle power, and another
-// measurement of the same device is at least FrozenUtilization.
+// the board draws at least FrozenPower times its idle power, and the source reports 0 for a busy
+// instance or for all instances of a busy board. A device is busy if another measurement of the
+// device is at least FrozenUtilization.
 const (
 	FrozenPower       = 1.5
 	FrozenUtilization = 0.5
@@ -56,7 +57,7 @@ func Unknown() Activity {
 	return Activity{nan, nan, nan, nan, nan}
 }
 
-// The method of returns the activity according to source s, or NaN if unknown.
+// This method returns the activity according to source s, or NaN if unknown.
 func (a *Activity) of(s Source) float64 {
 	switch s {
 	case Engine:

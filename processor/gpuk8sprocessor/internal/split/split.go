@@ -178,8 +178,8 @@ func (d *Device) charge(watts float64, guessed bool) {
 	}
 	for i := range d.Holders {
 		h := &d.Holders[i]
-		// If all processes belong to one container, the container's power is not an estimate, even
-		// if the power was divided equally among the processes.
+		// If all processes belong to one container, dividing the power equally among the processes
+		// does not make the container's power an estimate.
 		if equal && h.processes != len(d.Processes) {
 			h.Estimated = true
 		}

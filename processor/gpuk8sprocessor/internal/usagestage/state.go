@@ -34,8 +34,8 @@ func newNode(string) *nodeState {
 	}
 }
 
-// findOrAddBoard returns the state of a board. If the board has no state yet, findOrAddBoard adds
-// one, or returns nil if the series limit is reached.
+// findOrAddBoard returns the state of a board. New boards are added. If a board cannot be added
+// because the series limit is reached, the result is nil.
 func (p *usageBatch) findOrAddBoard(d gpudata.Device, now time.Time) *boardState {
 	b := p.boards[d]
 	if b == nil {
