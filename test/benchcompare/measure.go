@@ -21,9 +21,9 @@ import (
 type form string
 
 const (
-	inReceiver      form = ""                           // dcgm: {stages: …}
-	inSynthesizer   form = "stages: of gpu_synthesizer" // gpu_synthesizer receives samples as pdata
-	plainProcessors form = "plain processors"           // all processors exchange pdata
+	inReceiver      form = ""                          // dcgm: {stages: …}
+	inSynthesizer   form = "stages in gpu_synthesizer" // gpu_synthesizer receives samples as pdata
+	plainProcessors form = "plain processors"          // all processors exchange pdata
 )
 
 // A scale is a fleet size with its measurement settings.

@@ -33,7 +33,7 @@ var backendFaults = []struct {
 		},
 	},
 	{
-		fault: "slower than the timeout: accepts data but does not answer", held: "all windows arrive; windows without an answer arrive twice, with equal values",
+		fault: "slower than the timeout: accepts data but does not respond", held: "all windows arrive; windows without a response arrive twice, with the same values",
 		begin: func(_ *testing.T, b *backend) {
 			b.breaks(func(_ http.ResponseWriter, r *http.Request) bool {
 				<-r.Context().Done()

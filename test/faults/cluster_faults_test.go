@@ -152,7 +152,7 @@ var clusterFaults = []struct {
 	{fault: "API server gone", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	}},
-	{fault: "API server accepts requests but does not answer", silent: true, answer: func(*way) http.HandlerFunc {
+	{fault: "API server accepts requests but does not respond", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) {
 			// Read the entire body first. Otherwise, the server does not notice when the client
 			// disconnects.
@@ -160,16 +160,16 @@ var clusterFaults = []struct {
 			<-r.Context().Done()
 		}
 	}},
-	{fault: "API server answers 403", silent: true, answer: func(*way) http.HandlerFunc {
+	{fault: "API server returns 403", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "forbidden", http.StatusForbidden) }
 	}},
-	{fault: "API server answers 429 with Retry-After", silent: true, answer: func(*way) http.HandlerFunc {
+	{fault: "API server returns 429 with Retry-After", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "later", http.StatusTooManyRequests)
 		}
 	}},
-	{fault: "API server slow: each answer takes 300 ms longer", answer: func(api *way) http.HandlerFunc {
+	{fault: "API server slow: each response takes 300 ms longer", answer: func(api *way) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			late := time.NewTimer(300 * time.Millisecond)
 			defer late.Stop()

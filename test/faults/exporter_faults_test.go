@@ -60,7 +60,7 @@ var exporterFaults = []struct {
 			w.(http.Flusher).Flush()
 		}
 	}},
-	{"hang: no answer at all", "timeout", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }},
+	{"hang: no response at all", "timeout", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }},
 	{"500", "http_status", func(w http.ResponseWriter, _ *http.Request, rows string) {
 		http.Error(w, rows, http.StatusInternalServerError)
 	}},
@@ -92,7 +92,7 @@ var exporterFaults = []struct {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body>Please log in</body></html>")
 	}},
-	{"300,000 series in one answer", "too_large", func(w http.ResponseWriter, _ *http.Request, rows string) {
+	{"300,000 series in one response", "too_large", func(w http.ResponseWriter, _ *http.Request, rows string) {
 		_, _ = io.WriteString(w, rows+manySeries())
 	}},
 }

@@ -102,7 +102,7 @@ var kubernetesFaults = []struct {
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.breaks(nil) },
 	},
 	{
-		"API server accepts requests but does not answer", "the known holders are still reported",
+		"API server accepts requests but does not respond", "the known holders are still reported",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		},
@@ -112,7 +112,7 @@ var kubernetesFaults = []struct {
 		},
 	},
 	{
-		"API server answers 403", "the known holders are still reported",
+		"API server returns 403", "the known holders are still reported",
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) {
 			api.breaks(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "forbidden", http.StatusForbidden) })
 		},
@@ -124,17 +124,17 @@ var kubernetesFaults = []struct {
 		func(_ *testing.T, api *way, _ *kubelettest.Kubelet) { api.server.CloseClientConnections() },
 	},
 	{
-		"kubelet gone", "the holders that the kubelet named are still reported",
+		"kubelet gone", "the holders that the kubelet last named are still reported",
 		func(t *testing.T, _ *way, kubelet *kubelettest.Kubelet) { t.Helper(); kubelet.Stop(t) },
 		func(t *testing.T, _ *way, kubelet *kubelettest.Kubelet) { t.Helper(); kubelet.Listen(t) },
 	},
 	{
-		"kubelet does not answer", "the holders that the kubelet named are still reported",
+		"kubelet does not respond", "the holders that the kubelet last named are still reported",
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Hold() },
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Release() },
 	},
 	{
-		"kubelet refuses: PermissionDenied", "the holders that the kubelet named are still reported",
+		"kubelet refuses: PermissionDenied", "the holders that the kubelet last named are still reported",
 		func(_ *testing.T, _ *way, kubelet *kubelettest.Kubelet) { kubelet.Fail(codes.PermissionDenied, "no") },
 		func(*testing.T, *way, *kubelettest.Kubelet) {}, // the fault applies only to one request
 	},
