@@ -1,5 +1,5 @@
-// Command dcgmsim simulates dcgm-exporter without a GPU. It serves scripted scenarios or recorded
-// outputs in the format of any generation of the exporter. README.md in this directory describes
+// Command dcgmsim simulates dcgm-exporter without a GPU. dcgmsim serves scripted scenarios or
+// recorded output, in the format of any exporter generation. README.md in this directory describes
 // the flags and scenarios.
 package main
 
@@ -20,14 +20,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// These are the exit statuses.
+// Exit statuses of the command.
 const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
 )
 
-// shutdownTimeout is the maximum time for responses in progress after a signal.
+// shutdownTimeout is how long responses in progress may continue after a signal.
 const shutdownTimeout = 2 * time.Second
 
 // exporterTimeout is dcgm-exporter's read and write timeout.
@@ -47,7 +47,7 @@ type options struct {
 	replay []string
 }
 
-// run serves until the context is done. The exit status is 0 after a clean stop, 1 if serving
+// run serves metrics until ctx is done. The exit status is 0 after a clean stop, 1 if serving
 // failed, and 2 for invalid flags.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, err := parse(args, stderr)
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// newServer creates the simulation and its server, and reads the recordings.
+// newServer creates the simulation, reads the recordings to replay, and returns the server.
 func newServer(opts *options) (*dcgmsim.Server, error) {
 	var settings dcgmsim.ServerSettings
 	for _, name := range opts.replay {
@@ -82,12 +82,12 @@ func newServer(opts *options) (*dcgmsim.Server, error) {
 	}
 	simulation, err := dcgmsim.New(opts.config)
 	if err != nil {
-		return nil, fmt.Errorf("--%w", err) // The error begins with the name of the setting.
+		return nil, fmt.Errorf("--%w", err) // The error text begins with the name of the setting, which is also the name of the flag.
 	}
 	return dcgmsim.NewServer(simulation, settings), nil
 }
 
-// serve listens and serves until the context is done.
+// serve listens on the configured address and serves metrics until ctx is done.
 func serve(ctx context.Context, opts *options, handler *dcgmsim.Server, stdout io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", opts.listen)
 	if err != nil {
@@ -128,7 +128,7 @@ func describe(opts *options) string {
 	return fmt.Sprintf("scenario %s, %s of %d GPUs", opts.config.Scenario, nodes, opts.config.GPUs)
 }
 
-// parse parses the flags. It returns flag.ErrHelp after it has printed the usage.
+// parse parses the flags. If help is requested, parse prints the usage and returns flag.ErrHelp.
 func parse(args []string, stderr io.Writer) (*options, error) {
 	opts := &options{config: dcgmsim.NewDefaultConfig()}
 	fs := flag.NewFlagSet("dcgmsim", flag.ContinueOnError)

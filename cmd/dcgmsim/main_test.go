@@ -55,7 +55,8 @@ func TestHelpListsTheFlags(t *testing.T) {
 	}
 }
 
-// output is a buffer that another goroutine may write to. It signals each write.
+// output is a buffer that another goroutine may write to. The first write closes the channel in the
+// field written.
 type output struct {
 	mu      sync.Mutex
 	text    strings.Builder
@@ -77,8 +78,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// start runs dcgmsim on a free port. It returns the base URL, and a function that stops dcgmsim and
-// returns its exit status.
+// start runs dcgmsim on a free port. start returns the base URL, and a function that stops dcgmsim
+// and returns the exit status of dcgmsim.
 func start(t *testing.T, args ...string) (url string, stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// A recording must lead to the same diagnosis as the output of the exporter.
+// A recording must lead to the same diagnosis as the exporter output from which it was made.
 func TestACaptureHasTheDiagnosisOfTheExporter(t *testing.T) {
 	identifies := regexp.MustCompile(`(?:UUID|uuid|Hostname|hostname|pod|pod_name|pod_uid|namespace|exported_pod|serial|card_serial)="([^"]{5,})"`)
 	for _, file := range expositiontest.DCGMRecordings(t) {

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
 )
 
-// lint checks the configuration of a collector. It prints pipeline errors, timing errors and notes.
-// right is true if lint finds no errors.
+// lint checks the configuration of a collector and prints pipeline errors, timing errors and notes.
+// The result right is true if lint finds no errors.
 func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (right bool, err error) {
 	conf, err := pipelinelint.Read(ctx, files...)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // dcgmPrefix is the prefix of all field names in dcgm-exporter's CSV file.
 const dcgmPrefix = "DCGM_"
 
-// writeCSV writes a complete CSV file for dcgm-exporter. It contains the lines for the exposed
-// fields and the lines for the missing fields. The file must be complete, because it replaces the
-// exporter's own list.
+// writeCSV writes a complete CSV file for dcgm-exporter. The file has one line for each field that
+// the exporter exposes, and one line for each missing field. The file must be complete, because
+// dcgm-exporter uses the file instead of its own list.
 func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.fetcher.timeout)
 	defer cancel()
@@ -66,8 +66,8 @@ func (o *options) writeCSV(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// exposedLines returns the CSV lines for the metrics in an exposition, with name, type and help. It
-// also returns lines for the fields that are exposed as labels.
+// exposedLines returns a CSV line with name, type and help for each metric in an exposition, and
+// for each field that is exposed as a label.
 func exposedLines(body []byte) (lines [][]string) {
 	at := map[string]int{}
 	line := func(name string) []string {

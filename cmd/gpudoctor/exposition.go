@@ -16,15 +16,15 @@ import (
 // commentForm matches a HELP or TYPE line.
 var commentForm = regexp.MustCompile(`^\s*#\s*(HELP|TYPE)\s+([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(.*?)\s*$`)
 
-// skippedLines counts the parsed and the skipped lines of an exposition.
+// skippedLines contains the numbers of parsed and skipped lines in an exposition.
 type skippedLines struct {
-	first, count int // number of the first unreadable line, starting at 1, and number of unreadable lines
+	first, count int // line number (from 1) of the first unreadable line, and number of unreadable lines
 	samples      int // lines that were parsed
 	hami         int // parsed lines of HAMi's vGPU monitor
 }
 
-// read parses exposition text into e, line by line like the collector. It counts and skips
-// unreadable lines.
+// read parses exposition text into e, line by line like the collector. Unreadable lines are counted
+// and skipped.
 func read(r io.Reader, e *diagnose.Exposition) (skippedLines, error) {
 	var u skippedLines
 	lines := bufio.NewScanner(r)

@@ -28,9 +28,9 @@ const (
 	excerptSize = 200
 )
 
-// source is the source of an exposition.
+// source is a URL, a file, or standard input, from which an exposition is read.
 type source struct {
-	// name is the source as the user entered it, without credentials.
+	// name is the URL or file name that the user entered, without credentials.
 	name string
 	url  *url.URL // nil for a file or standard input
 	path string   // "-" means standard input
@@ -54,26 +54,27 @@ func parseSource(arg string) (source, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return source{}, fmt.Errorf("%q: want http://HOST:9400/metrics or https://", u.Redacted())
 	}
-	// The root path of an exporter is an HTML page.
+	// At the root path, exporters serve an HTML page instead of metrics.
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/metrics"
 	}
 	return source{name: u.Redacted(), url: u}, nil
 }
 
-// fetcher fetches expositions or responses from the API of a page.
+// fetcher fetches either expositions or responses from the API of a gpu_view page.
 type fetcher struct {
 	timeout  time.Duration
 	insecure bool
 	header   http.Header
 	stdin    io.Reader
-	page     bool // whether to fetch from the API of a page
+	page     bool // fetch from the API of a gpu_view page
 }
 
-// newFetcher returns a fetcher for expositions, or for a page's API.
+// newFetcher returns a fetcher. If page is true, the fetcher is for the API of a gpu_view page, and
+// otherwise for expositions.
 func newFetcher(page bool) fetcher { return fetcher{header: http.Header{}, page: page} }
 
-// flags defines the flags for requests.
+// flags defines the command-line flags that configure requests.
 func (f *fetcher) flags(set *flag.FlagSet) {
 	set.BoolVar(&f.insecure, "insecure", false, "do not check the server's certificate")
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit of a request")
@@ -94,7 +95,7 @@ func (f *fetcher) valid() error {
 	return nil
 }
 
-// open returns the text of the exposition. The caller must close it.
+// open returns a reader for the text of the exposition. The caller must close the reader.
 func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 	switch {
 	case s.path == "-":
@@ -102,7 +103,7 @@ func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 	case s.url == nil:
 		file, err := os.Open(s.path)
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
-			return nil, fmt.Errorf("cannot open the file: %w", e.Err) // the caller adds the path
+			return nil, fmt.Errorf("cannot open the file: %w", e.Err) // the caller adds the path to the error
 		}
 		return file, err
 	}
@@ -115,11 +116,11 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	return text, err
 }
 
-// getChanged sends one request. It returns the body of the response and its ETag. If the current
-// ETag is still the given tag, the body is nil. If the given tag is empty, the body is never nil.
-// The transport requests gzip and decompresses the body.
+// getChanged sends one request. getChanged returns the body and the ETag of the response. If the
+// current ETag equals the parameter tag, the returned body is nil. If tag is empty, the returned
+// body is never nil. The HTTP transport requests gzip and decompresses the body.
 func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text io.ReadCloser, newTag string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody) //nolint:gosec // The user names the URL.
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody) //nolint:gosec // The user specifies the URL.
 	if err != nil {
 		return nil, "", errors.New("the URL is invalid")
 	}
@@ -130,7 +131,7 @@ func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text 
 	if host := f.header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()            //nolint:forcetypeassert // documented type
+	transport := http.DefaultTransport.(*http.Transport).Clone()            //nolint:forcetypeassert // the documented type of DefaultTransport
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // requested with -insecure
 	transport.DisableKeepAlives = true
 	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
@@ -149,8 +150,8 @@ func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text 
 	return body{http.MaxBytesReader(nil, resp.Body, maxBody), f}, resp.Header.Get("ETag"), nil
 }
 
-// checkRedirect prevents the client from sending the user's headers to other servers after a
-// redirect.
+// checkRedirect rejects redirects to other hosts, so that the client does not send the user's
+// headers there.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	if len(via) > 5 || req.URL.Hostname() != last.Hostname() || last.Scheme == "https" && req.URL.Scheme != "https" {
@@ -159,7 +160,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// body is a response body. It adds an explanation to read errors.
+// body is a response body that adds explanations to read errors.
 type body struct {
 	io.ReadCloser
 	fetcher *fetcher
@@ -173,8 +174,8 @@ func (b body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check checks the status and the content type. The response must be an exposition or, for a page,
-// an API response.
+// check returns an error if the status or the content type of a response is wrong. The response
+// must be an exposition or, if f.page is set, a response from the API of a gpu_view page.
 func (f *fetcher) check(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch status := resp.StatusCode; {
@@ -194,7 +195,8 @@ func (f *fetcher) check(resp *http.Response) error {
 	return nil
 }
 
-// excerpt returns the start of an error response on one line, to be appended to a message.
+// excerpt returns the beginning of an error response as a single line that can be appended to a
+// message.
 func excerpt(r io.Reader) string {
 	text, _ := io.ReadAll(io.LimitReader(r, excerptSize))
 	if line := top.Printable(strings.Join(strings.Fields(string(text)), " ")); line != "" {
@@ -203,8 +205,8 @@ func excerpt(r io.Reader) string {
 	return ""
 }
 
-// explain returns the reason why a request received no response. It omits the URL, because the URL
-// has already been printed and may contain a password.
+// explain returns an error that explains why a request received no response. The error omits the
+// URL, because the caller prints the URL, and the URL may contain a password.
 func (f *fetcher) explain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

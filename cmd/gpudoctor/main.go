@@ -1,8 +1,9 @@
 // Command gpudoctor reports which signals an exporter provides, why others are missing, and how to
-// enable them. It also checks a collector's configuration, and displays devices in a terminal.
+// enable them. gpudoctor also checks a collector's configuration and displays devices in a
+// terminal.
 //
-// It reads an exposition once, as the collector would. Causes that the exposition cannot prove are
-// reported as likely.
+// gpudoctor reads an exposition once, in the same way as the collector. If the exposition does not
+// prove a cause, gpudoctor reports the cause as likely.
 package main
 
 import (
@@ -25,14 +26,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
-// These are the exit statuses.
+// Exit statuses of the command.
 const (
 	exitComplete = 0
 	exitMissing  = 1
 	exitUnread   = 2
 )
 
-// version is the version of the distribution, as in builder-config.yaml.
+// version is the version of the distribution, which must be the same as in builder-config.yaml.
 const version = "0.1.0"
 
 const defaultTimeout = 15 * time.Second
@@ -86,7 +87,7 @@ type options struct {
 // command runs a command with its arguments and returns the exit status.
 type command func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
-// commands are the commands with flags.
+// commands maps names to the commands that accept flags.
 var commands = map[string]command{
 	"check": runCheck, "lint": runLint, "capture": runCapture,
 	"top": func(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
@@ -97,7 +98,7 @@ var commands = map[string]command{
 	},
 }
 
-// run runs a command and returns the exit status, without exiting the process.
+// run runs the command line in args and returns the exit status instead of exiting.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	first := ""
 	if len(args) > 0 {
@@ -204,7 +205,7 @@ func runLint(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 	return exit(right, err, stderr)
 }
 
-// exit prints the error and returns the exit status.
+// exit prints err, if it is not nil, and returns the exit status.
 func exit(complete bool, err error, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -218,14 +219,15 @@ func exit(complete bool, err error, stderr io.Writer) int {
 	return exitComplete
 }
 
-// newFlags returns a flag set for a command. It prints nothing, because exit prints the errors.
+// newFlags returns a flag set for a command. The flag set prints nothing, because exit prints the
+// errors.
 func newFlags(command string) *flag.FlagSet {
 	fs := flag.NewFlagSet(command, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	return fs
 }
 
-// parse parses a command line. It prints the usage if requested.
+// parse parses a command line, and prints the usage if help is requested.
 func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) error {
 	err := fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -233,7 +235,7 @@ func parse(fs *flag.FlagSet, args []string, usage string, stderr io.Writer) erro
 		fs.SetOutput(stderr)
 		fs.PrintDefaults()
 	}
-	// The flag package's error does not explain that a duration needs a unit.
+	// For a duration without a unit, the flag package returns only "parse error".
 	if err != nil && strings.HasPrefix(err.Error(), "invalid value") {
 		if said, ok := strings.CutSuffix(err.Error(), ": parse error"); ok {
 			return errors.New(said + ": want a duration such as 15s")
@@ -259,13 +261,14 @@ func (o *options) parse(fs *flag.FlagSet, args []string, usage string, stderr io
 	return err
 }
 
-// report is a diagnosis with its source.
+// report is a diagnosis and the source that was diagnosed.
 type report struct {
 	Source string `json:"source"`
 	*diagnose.Report
 }
 
-// examine reads the source once, prints the diagnosis, and reports whether it is complete.
+// examine reads the source once, prints the diagnosis, and reports whether all signals are
+// available.
 func (o *options) examine(ctx context.Context, out io.Writer) (complete bool, err error) {
 	found, err := diagnoseSource(ctx, o)
 	if err != nil {

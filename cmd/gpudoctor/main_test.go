@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write the output of golden tests to the
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// simulated returns what an exporter exposes 47 seconds after its start.
+// simulated returns the exposition of a simulated exporter 47 seconds after its start.
 func simulated(t testing.TB, change func(*dcgmsim.Config)) string {
 	t.Helper()
 	config := dcgmsim.NewDefaultConfig()
@@ -52,7 +52,7 @@ func gpudoctor(t *testing.T, stdin string, args ...string) (status int, stdout, 
 }
 
 // TestGolden compares the output for exporters of every generation with the files in testdata.
-// After an intended change of the output, run it with -update.
+// After an intended change to the output, run this test with -update.
 func TestGolden(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -120,7 +120,7 @@ func golden(t *testing.T, file, got string) {
 	assert.Equal(t, string(want), got)
 }
 
-// The report on each recorded output must contain the strings listed here.
+// For each recorded output, the report must contain the strings that are listed in expected.
 func TestRecordedOutputs(t *testing.T) {
 	const notListed, vendorLacks = "likely not in the exporter's csv", "Never provided by this vendor's exporter |\n- "
 	expected := map[string][]string{
@@ -193,7 +193,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"a_node_of_neuron_devices_shows_cores_by_process":                   {"2 boards, 4 partitions (Trainium), neuron-monitor", "hw.gpu.utilization | - | yes |"},
 		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip":      {"2 GPUs (tpu-v5p-slice), tpu-device-plugin", "hw.gpu.utilization | yes |", "gpu.pipe.active | yes |", "gpu.device.holder | yes |"},
 	})
-	// These recordings contain all signals of a healthy device.
+	// The recordings in complete contain all signals of a healthy device.
 	complete := []string{
 		"exporter_4_5_repeats_help_for_nvlink_rows", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
 		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip", "tpu_v5p_axlearn_busy", "neuron_inf1_datadog",
@@ -244,8 +244,8 @@ func tableCells(out string) string {
 	return b.String()
 }
 
-// boardOfModel changes the model in an exposition and removes the lines that contain one of the
-// strings in without.
+// boardOfModel sets the model in an exposition to the given model and removes each line that
+// contains one of the strings in the parameter without.
 func boardOfModel(body, model string, without ...string) string {
 	body = regexp.MustCompile(`modelName="[^"]*"`).ReplaceAllString(body, `modelName="`+model+`"`)
 	var b strings.Builder
@@ -257,7 +257,7 @@ func boardOfModel(body, model string, without ...string) string {
 	return b.String()
 }
 
-// The exposition contains all signals that the board can have.
+// Each exposition in this test contains all signals that its board model supports.
 func TestExporterWithAllSignalsOfItsBoardsIsComplete(t *testing.T) {
 	const nvlink, profiling = "_NVLINK_", "_PROF_"
 	guest := []string{
@@ -286,7 +286,7 @@ func TestExporterWithAllSignalsOfItsBoardsIsComplete(t *testing.T) {
 	}
 }
 
-// dcgm-exporter rejects a csv with lines in any other format.
+// dcgm-exporter rejects a CSV file if a line does not match the pattern in form.
 func TestEveryAdvisedLineHasAField(t *testing.T) {
 	form := regexp.MustCompile(`^DCGM_[A-Z0-9_]+, (gauge|counter), \S.*$`)
 	failing := regexp.MustCompile(`(?m)^(DCGM_FI_PROF_.*) \S+$`).
@@ -337,7 +337,7 @@ func TestExporterIsReadOverHTTP(t *testing.T) {
 	}
 }
 
-// An error is one line with the source and a solution.
+// gpudoctor prints an error as one line that contains the source and suggests a solution.
 func TestUnreadableSourceIsReportedInOneLine(t *testing.T) {
 	for _, tt := range []struct {
 		fault dcgmsim.Fault

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 )
 
-// kindNames are the kinds of devices in headings. partitionNames are those for vendors other than
-// NVIDIA.
+// kindNames maps kinds of devices to their names in headings. For vendors other than NVIDIA,
+// partitionNames is used instead.
 var (
 	kindNames      = map[string]string{"gpu": "GPU", "mig_board": "MIG board", "mig_instance": "MIG instance"}
 	partitionNames = map[string]string{"gpu": "GPU", "mig_board": "board", "mig_instance": "partition"}
@@ -43,7 +43,7 @@ func (r *report) text() string {
 	return b.String()
 }
 
-// findings explains the rules of gpu_findings, and lists those that lack signals.
+// findings returns a description of each gpu_findings rule, and says which signals a rule lacks.
 func (r *report) findings() []string {
 	var out []string
 	for _, f := range r.Findings {
@@ -56,7 +56,7 @@ func (r *report) findings() []string {
 	return out
 }
 
-// header prints the source and its devices.
+// header writes the source and the devices that it contains.
 func (r *report) header(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n", top.Printable(r.Source))
 	models := []string{}
@@ -89,7 +89,8 @@ func (r *report) header(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n\n", line)
 }
 
-// line is one line of a table: parts of one metric with the same verdicts.
+// line is one line of a table. A line describes those parts of a metric that have the same
+// verdicts.
 type line struct {
 	metric string
 	parts  []string
@@ -102,9 +103,9 @@ type line struct {
 type group int
 
 const (
-	groupMissing    group = iota // can be enabled
-	groupOptional                // can be enabled, but does not count as missing
-	groupImpossible              // changing the exporter does not help
+	groupMissing    group = iota // signals that can be enabled
+	groupOptional                // signals that can be enabled but do not count as missing
+	groupImpossible              // signals that no change to the exporter can enable
 	groupAvailable
 	numGroups
 )
@@ -124,8 +125,8 @@ func groupOf(s *diagnose.SignalReport) group {
 	return groupImpossible
 }
 
-// tables prints which devices provide which signals, starting with the missing signals, grouped by
-// reason.
+// tables writes tables that show which devices provide which signals. Missing signals come first,
+// grouped by reason.
 func (r *report) tables(b *strings.Builder) {
 	var lines [numGroups][]line
 	heading := line{why: "reason"}
@@ -203,10 +204,11 @@ func (r *report) neverProvided(metric string) bool {
 	return true
 }
 
-// nameWidth is the maximum width of a signal's name. Longer names are split by part.
+// nameWidth is the maximum width of a signal's name. A longer name is split into one row per part.
 const nameWidth = 50
 
-// names returns the first column of a line. The parts are omitted if the line is about all parts.
+// names returns the rows of a line's first column. If the line contains all parts of the metric,
+// the names of the parts are omitted.
 func (l *line) names(all map[string]int) []string {
 	if len(l.parts) == all[l.metric] || len(l.parts) == 0 {
 		return []string{l.metric}
@@ -228,7 +230,7 @@ func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[s
 			cells := strings.Join(append(l.cells, l.why), "\t")
 			for _, name := range l.names(all) {
 				fmt.Fprintf(w, "  %s\t%s\n", name, cells)
-				cells = strings.Repeat("\t", len(l.cells)) // further parts have no cells
+				cells = strings.Repeat("\t", len(l.cells)) // rows for further parts have empty cells
 			}
 		}
 	}
@@ -255,8 +257,8 @@ func cell(k diagnose.KindCount) string {
 	return "-"
 }
 
-// why joins the reasons of one signal. It includes the kinds of devices only if their reasons
-// differ.
+// why joins the reasons of one signal. The result includes the kinds of devices only if their
+// reasons differ.
 func (r *report) why(s *diagnose.SignalReport) string {
 	var texts, kinds []string
 	for _, m := range s.Missing {
@@ -315,8 +317,8 @@ func (r *report) advice(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// printCSV prints lines for the exporter's csv under comments that state their
-// purpose.
+// printCSV writes lines for the exporter's CSV file. A comment above each group of lines states the
+// group's purpose.
 func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 	for _, group := range groups {
 		b.WriteString("# " + condition + group.For)
@@ -327,7 +329,7 @@ func printCSV(b *strings.Builder, condition string, groups []diagnose.Lines) {
 	}
 }
 
-// verdict prints a summary in one line.
+// verdict writes a one-line summary.
 func (r *report) verdict(b *strings.Builder) {
 	available, all, optional := 0, 0, 0
 	for i := range r.Signals {
@@ -354,7 +356,7 @@ func (r *report) verdict(b *strings.Builder) {
 	fmt.Fprintf(b, "%s signals that these devices can provide are available%s.\n", total, except)
 }
 
-// section prints texts as a list under a heading. Without texts it prints nothing.
+// section writes texts as a list under a heading. If there are no texts, section writes nothing.
 func section(b *strings.Builder, heading string, texts []string) {
 	if len(texts) > 0 {
 		b.WriteString(heading + "\n")
@@ -363,7 +365,7 @@ func section(b *strings.Builder, heading string, texts []string) {
 	}
 }
 
-// textWidth is the width of running text.
+// textWidth is the maximum line width of paragraphs and lists.
 const textWidth = 100
 
 // bullets prints texts as a list with line breaks.

@@ -25,7 +25,7 @@ import (
 const (
 	defaultPage     = "http://localhost:9411"
 	defaultInterval = 2 * time.Second
-	// defaultWidth is the line width if the terminal's width is unknown.
+	// defaultWidth is the line width that is used if the width of the terminal is unknown.
 	defaultWidth = 120
 )
 
@@ -43,11 +43,12 @@ type topOptions struct {
 	fetcher  fetcher
 	interval time.Duration
 	url      *url.URL
-	// window is the length of the windows for an exporter. scrape is the time between two scrapes.
+	// If the URL is an exporter's, window is the window length, and scrape is the time between two
+	// scrapes.
 	window, scrape time.Duration
 }
 
-// runTop shows windows until ctx is done. It returns the exit status.
+// runTop displays windows until ctx is done, and returns the exit status.
 func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -59,8 +60,8 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
-	// Exporters read their devices every 30s by default. In a shorter window, the increase of a
-	// counter may cover a time that is longer than the window.
+	// Exporters read their devices every 30s by default. In a window shorter than 30s, the increase
+	// of a counter might cover more time than the window.
 	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
 	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)
@@ -90,7 +91,8 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	return o, nil
 }
 
-// run displays a page. For an exporter, it first serves a page.
+// run displays the windows of a gpu_view page. If the URL is an exporter's, run first starts such a
+// page for the exporter.
 func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	name, pageURL, pageFetcher := o.url.Redacted(), o.url, o.fetcher
 	if strings.HasSuffix(o.url.Path, "/metrics") {
@@ -118,11 +120,11 @@ func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// serveAttempts is the number of ports to try, because another program may use a port that was
-// free.
+// serveAttempts is the number of ports to try. Several attempts are needed, because another program
+// may take a free port before serve does.
 const serveAttempts = 5
 
-// serve computes windows from an exporter's samples and serves them on a free port.
+// serve computes windows from an exporter's samples and serves the windows on a free port.
 func (o *topOptions) serve(ctx context.Context, free func(context.Context) (string, error)) (page *url.URL, stop func(), err error) {
 	for range serveAttempts {
 		var address string
@@ -136,7 +138,7 @@ func (o *topOptions) serve(ctx context.Context, free func(context.Context) (stri
 	return page, stop, err
 }
 
-// serveAt works like serve, but on a given address.
+// serveAt is like serve, but uses the given address.
 func (o *topOptions) serveAt(ctx context.Context, address string) (page *url.URL, stop func(), err error) {
 	headers := map[string]any{}
 	for name, values := range o.fetcher.header {
@@ -172,7 +174,7 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// lineWidth parses COLUMNS. Terminals of unknown width set it to 0.
+// lineWidth parses COLUMNS. COLUMNS may be 0 if the width of the terminal is unknown.
 func lineWidth(columns string) int {
 	if n, err := strconv.Atoi(columns); err == nil && n > 0 {
 		return n

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// Components of the Collector compute the windows in this process.
+// The Collector components that compute the windows run in the test's process.
 func TestTopComputesWindowsOfAnExporter(t *testing.T) {
 	config := dcgmsim.NewDefaultConfig()
 	config.Scenario, config.GPUs = dcgmsim.ScenarioHealthy, 2
@@ -72,7 +72,7 @@ func TestTopPrintsWhyAnExporterCannotBeScraped(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(out.text.String(), gone.URL), "the URL is not repeated")
 }
 
-// A port that was free may be in use later.
+// If the first port is already in use, serve must try another port.
 func TestTopTriesAnotherPort(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestTopTriesAnotherPort(t *testing.T) {
 	assert.Equal(t, 2, asked)
 }
 
-// Between two windows, the server sends no body.
+// While there is no new window, the server responds without a body.
 func TestTopRequestsADocumentOnlyIfItHasChanged(t *testing.T) {
 	type exchange struct{ accepted, tag string }
 	var requests []exchange
@@ -124,7 +124,7 @@ func TestTopRequestsADocumentOnlyIfItHasChanged(t *testing.T) {
 	out := &untilLine{of: "nvidia4", cancel: cancel}
 	var errs strings.Builder
 	require.NoError(t, o.run(ctx, out, &errs))
-	server.Close() // waits for a request in progress
+	server.Close() // Close waits for requests in progress.
 	assert.Empty(t, errs.String())
 	assert.Equal(t, 1, strings.Count(out.text.String(), "nvidia1"), "an unchanged window is not written again")
 	want := []exchange{{"gzip", ""}, {"gzip", `W/"first"`}, {"gzip", `W/"first"`}, {"gzip", `W/"first"`}}

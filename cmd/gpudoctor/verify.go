@@ -35,7 +35,7 @@ type verifyOptions struct {
 	library string
 }
 
-// runVerify compares the sources on this machine. It returns the exit status.
+// runVerify compares the sources on this machine and returns the exit status.
 func runVerify(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -94,7 +94,8 @@ func (o *verifyOptions) run(ctx context.Context, stdout, stderr io.Writer) int {
 	return exit(report.Agrees(), cmp.Or(unwritten, err), stderr)
 }
 
-// checkExporter returns the reason why the exporter does not respond, without credentials, or nil.
+// checkExporter returns an error if the exporter does not respond. The error text contains no
+// credentials.
 func (o *verifyOptions) checkExporter(ctx context.Context) error {
 	s, err := parseSource(o.Exporter)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 const board = "GPU-0d7d2e0c-31a1-4a0e-9a3c-0c8f6f3a1b22"
 
-// These scripts make the NVML stub return the same board: first idle, then busy.
+// With these scripts, the NVML stub reports the same board in two states: idle and busy.
 const (
 	idle = "gpu uuid=" + board + " name=NVIDIA_H100_80GB_HBM3 minor=0 total=85899345920 reserved=0 used=1073741824 free=84825604096 " +
 		"util=0 power=72000 limit=700000 temp=31 sm=345 mem=2619 reasons=0\n"
@@ -31,8 +31,9 @@ const (
 		"util=100 power=650000 limit=700000 temp=52 sm=1980 mem=2619 reasons=0\nproc pid=1 mem=1073741824\n"
 )
 
-// onStubs returns a verification with a stub of NVML and a program instead of nvidia-smi. exporter
-// is the body that dcgm-exporter returns; if it is empty, there is no exporter.
+// onStubs returns options for a verification that uses an NVML stub, and runs a shell script with
+// the text of the parameter program instead of nvidia-smi. The parameter exporter is the body that
+// a fake dcgm-exporter returns. If exporter is empty, no fake dcgm-exporter runs.
 func onStubs(t *testing.T, program, exporter string) *verifyOptions {
 	t.Helper()
 	stub := nvmltest.Build(t)
@@ -50,7 +51,7 @@ func onStubs(t *testing.T, program, exporter string) *verifyOptions {
 		t.Cleanup(server.Close)
 		o.Exporter = server.URL
 	}
-	// The stub reads its script when it is initialized.
+	// The stub reads its script when NVML is initialized.
 	o.NVML = map[string]any{"library_path": stub.Path, "sys_root": filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(sys)))), "hold": "never"}
 	o.library = filepath.Join(stub.Dir, "libcuda.so.1")
 	return o
@@ -67,7 +68,7 @@ func dcgmText(watts float64) string {
 	return b.String()
 }
 
-// smi prints the supported properties in the requested order.
+// smi is a shell script that prints the values of the supported properties in the requested order.
 const smi = `case "$1" in
 *clocks_event_reasons_counters*) name=${1##*,}; echo "Field \"$name\" is not a valid field to query."; exit 2;;
 *clocks_event_reasons*|*remapped*|*ecc*|*encoder*|*decoder*|*temperature.memory*)
@@ -94,7 +95,7 @@ func TestSourcesAgree(t *testing.T) {
 func TestDifferingSourceIsReportedWithTheDifference(t *testing.T) {
 	t.Parallel()
 	o := onStubs(t, "echo '[Driver/library version mismatch]'; exit 18", dcgmText(350))
-	delete(o.NVML, "hold") // as on a real machine
+	delete(o.NVML, "hold") // use the default, as on a real machine
 	var out, errs bytes.Buffer
 	assert.Equal(t, exitMissing, o.run(t.Context(), &out, &errs), "%s", &errs)
 	assert.Regexp(t, `\| nvidia0 +\| hw.power +\| W +\| 72 +\| 350 +\| - +\| \*\*differs\*\* by 278 +\|`, out.String())

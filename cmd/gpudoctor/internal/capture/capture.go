@@ -1,5 +1,5 @@
-// Package capture creates a recording of an exporter's output that users can share. It replaces the
-// names of pods, hosts, and jobs, and the ids of devices.
+// Package capture creates a recording of an exporter's output that users can share. In a recording,
+// the names of pods, hosts, and jobs, and the device IDs are replaced.
 package capture
 
 import (
@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// maxLine is the maximum length of a line in bytes. Longer lines are skipped, as in the collector.
+// maxLine is the maximum length of a line in bytes. Longer lines are skipped, as they are in the
+// collector.
 const maxLine = 256 << 10
 
 // publicLabels are labels whose values describe hardware or software and do not identify an owner.
@@ -27,30 +28,31 @@ var publicLabels = map[string]bool{
 	"dra_driver_name": true, "type": true, "modelname": true, "devicetype": true, "deviceidx": true, "vdeviceid": true,
 }
 
-// meaningful contains the values that are not replaced, because the diagnosis depends on them. They
-// are the namespaces of reservation pods, which hold no device.
+// meaningful contains values that are not replaced, because the diagnosis depends on the original
+// values. The values are the namespaces of reservation pods, which hold no device.
 var meaningful = map[string]bool{"kai-resource-reservation": true, "runai-reservation": true}
 
 var (
-	// labelName matches a name that needs no quotes.
+	// labelName matches a label name that does not have to be quoted.
 	labelName = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
-	// number matches a value that is too short to identify anything.
+	// number matches a number that is too short to identify anything.
 	number = regexp.MustCompile(`^\d{0,4}$`)
-	// uuid matches a device id, including the prefix for its kind.
+	// uuid matches a device ID, with or without a prefix for the kind of device.
 	uuid = regexp.MustCompile(`^([A-Z]+-)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 )
 
-// Result has the line counts of a recording.
+// Result contains the line counts of a recording.
 type Result struct {
-	// Samples is the number of lines that were written. Dropped is the number of all other lines.
-	// These lines either do not belong to a known exporter or cannot be parsed.
+	// Samples is the number of sample lines in the recording. Dropped is the number of sample lines
+	// that were omitted, because they cannot be parsed or do not belong to a known exporter.
 	Samples, Dropped int
 }
 
-// Anonymize copies an exposition in the Prometheus text format from in to out. It writes only the
-// samples of exporters in the catalog, with their # HELP and # TYPE lines. It replaces label
-// values, unless they describe hardware or software. Equal values get equal replacements, so that
-// related lines can still be recognized. Numbers, names and the order of lines do not change.
+// Anonymize reads an exposition in the Prometheus text format from in and writes a recording to
+// out. The recording contains only the samples of exporters in the catalog, with their HELP and
+// TYPE lines. Label values are replaced, unless they describe hardware or software. Equal values
+// get equal replacements, so that related lines can still be recognized. Sample values, names, and
+// the order of lines do not change.
 func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	a := anonymizer{texts: map[string]string{}, counts: map[string]int{}}
 	var r Result
@@ -82,19 +84,19 @@ func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	return r, w.Flush()
 }
 
-// known reports whether a metric belongs to an exporter in the catalogue.
+// known reports whether a metric belongs to an exporter in the catalog.
 func known(name string) bool {
 	_, of := exporters.Lookup(name)
 	return of != nil
 }
 
 type anonymizer struct {
-	texts  map[string]string // maps originals to replacements
+	texts  map[string]string // maps original values to replacements
 	counts map[string]int    // number of replacements per prefix
 }
 
-// line returns a sample line with replaced label values. It returns false if the line cannot be
-// parsed or does not belong to a known exporter.
+// line returns a sample line with replaced label values. The Boolean result is false if the line
+// cannot be parsed or does not belong to a known exporter.
 func (a *anonymizer) line(line string) (string, bool) {
 	if _, _, ok := exposition.ReadLine([]byte(strings.TrimSpace(line))); !ok {
 		return "", false
@@ -127,7 +129,7 @@ func (a *anonymizer) line(line string) (string, bool) {
 	}
 }
 
-// label parses one label in the form name="value". The value keeps its escapes.
+// label parses the label name="value" at the start of text. Escape sequences in the value are kept.
 func label(text string) (name, value, after string, ok bool) {
 	name, rest, found := strings.Cut(text, "=")
 	name, rest = strings.TrimSpace(name), strings.TrimLeft(rest, " \t")

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Pipeline is a chain of components. Add the components from the end of the pipeline to its
-// beginning. Start returns the first error that occurred.
+// Pipeline is a chain of components. The caller must add the components in reverse order, from the
+// exporter to the receiver. If adding a component fails, Start returns the error.
 type Pipeline struct {
 	log        *zap.Logger
 	meters     metric.MeterProvider
@@ -32,14 +32,14 @@ type Pipeline struct {
 // New returns a pipeline whose components log to the given logger.
 func New(log *zap.Logger) *Pipeline { return &Pipeline{log: log, meters: noop.NewMeterProvider()} }
 
-// Meter sets the provider for the components' self-metrics.
+// Meter sets the meter provider for the self-metrics of the components that are added later.
 func (p *Pipeline) Meter(meters metric.MeterProvider) { p.meters = meters }
 
-// Into sets the consumer for the output of the component that is added next.
+// Into sets the consumer that receives the output of the component that is added next.
 func (p *Pipeline) Into(next consumer.Metrics) { p.next = next }
 
-// Exporter adds an exporter at the end of the pipeline. The settings are the same as in a
-// configuration file.
+// Exporter adds an exporter at the end of the pipeline. The parameter settings contains the same
+// settings as a configuration file.
 func (p *Pipeline) Exporter(ctx context.Context, f exporter.Factory, settings map[string]any) {
 	p.add(f.Type(), f.CreateDefaultConfig(), settings, func(id component.ID, t component.TelemetrySettings, cfg component.Config) (component.Component, error) {
 		e, err := f.CreateMetrics(ctx, exporter.Settings{ID: id, TelemetrySettings: t}, cfg)
@@ -48,7 +48,7 @@ func (p *Pipeline) Exporter(ctx context.Context, f exporter.Factory, settings ma
 	})
 }
 
-// Receiver adds a receiver in front of the pipeline.
+// Receiver adds a receiver at the beginning of the pipeline.
 func (p *Pipeline) Receiver(ctx context.Context, f receiver.Factory, settings map[string]any) {
 	p.add(f.Type(), f.CreateDefaultConfig(), settings, func(id component.ID, t component.TelemetrySettings, cfg component.Config) (component.Component, error) {
 		return f.CreateMetrics(ctx, receiver.Settings{ID: id, TelemetrySettings: t}, cfg, p.next)
@@ -76,8 +76,8 @@ func (p *Pipeline) add(kind component.Type, cfg component.Config, settings map[s
 	p.components = append(p.components, c)
 }
 
-// Start starts the components from the end of the pipeline to its beginning. If one fails, Start
-// stops those that have already started.
+// Start starts the components from the end of the pipeline to its beginning. If a component fails
+// to start, Start shuts down the components that have already started.
 func (p *Pipeline) Start(ctx context.Context) (stop func(context.Context) error, err error) {
 	if p.err != nil {
 		return nil, p.err
@@ -90,7 +90,7 @@ func (p *Pipeline) Start(ctx context.Context) (stop func(context.Context) error,
 	return func(ctx context.Context) error { return shutdown(ctx, p.components) }, nil
 }
 
-// shutdown stops components in the direction of the data flow.
+// shutdown shuts down components in the direction of the data flow.
 func shutdown(ctx context.Context, started []component.Component) error {
 	var errs error
 	for _, c := range slices.Backward(started) {

@@ -1,7 +1,7 @@
 //go:build linux && !otelcol_gpu_no_nvml
 
-// Package load keeps NVIDIA GPUs busy through libcuda, which is part of the driver. It does not
-// change any settings of the devices.
+// Package load keeps NVIDIA GPUs busy through libcuda, which is part of the driver. The load does
+// not change any device settings.
 package load
 
 import (
@@ -22,22 +22,23 @@ const (
 	Library = "libcuda.so.1"
 
 	blocks, threads = 1024, 256
-	// rounds is the number of iterations of the kernel's loop. Together they take a few
+	// rounds is the number of loop iterations in one run of the kernel. One run takes a few
 	// milliseconds.
 	rounds = 1_000_000
-	// memory is the number of bytes that are allocated on a busy device.
+	// memory is the number of bytes that are allocated on each device.
 	memory = 1 << 30
 )
 
-// kernel multiplies and adds in every thread, and reads and writes one number in memory.
+// kernel is a CUDA kernel in PTX. Each thread multiplies and adds in a loop, and reads and writes
+// one number in device memory.
 //
 //go:embed spin.ptx
 var kernel string
 
-// cuda is libcuda's handle.
+// cuda is the handle of the loaded libcuda library.
 type cuda uintptr
 
-// call calls a function that returns a CUresult.
+// call calls the libcuda function with the given name, which must return a CUresult.
 func (c cuda) call(name string, args ...uintptr) error {
 	function, err := purego.Dlsym(uintptr(c), name)
 	if err != nil {
@@ -57,7 +58,7 @@ func (c cuda) call(name string, args ...uintptr) error {
 	return fmt.Errorf("%s: %s", name, text)
 }
 
-// slots is memory that libcuda reads and writes.
+// slots contains the variables that libcuda reads and writes.
 type slots struct {
 	count, device             int32
 	context, module, function uintptr
@@ -67,8 +68,8 @@ type slots struct {
 	text                      *byte
 }
 
-// newSlots allocates slots on the heap, because Go may move a stack. The result of a function that
-// is not inlined is on the heap.
+// newSlots allocates slots on the heap, because Go may move a stack. The function must not be
+// inlined, so that its result is allocated on the heap.
 //
 //go:noinline
 func newSlots() *slots {
@@ -81,10 +82,10 @@ func address[T any](p *T) uintptr {
 	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C takes addresses.
 }
 
-// Run keeps all devices busy until ctx is done. Its error names the failed library call and the
-// device.
+// Run keeps all devices busy until ctx is done. The returned error contains the failed library call
+// and the device.
 func Run(ctx context.Context, library string) error {
-	// dlerror returns the last error of the calling thread.
+	// Lock the OS thread, because dlerror returns the last error of the calling thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
@@ -105,7 +106,7 @@ func Run(ctx context.Context, library string) error {
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
-			// The current context belongs to the thread.
+			// Lock the OS thread, because each thread has its own current CUDA context.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			if err := c.spin(ctx, uintptr(i)); err != nil {
@@ -132,7 +133,7 @@ func (c cuda) spin(ctx context.Context, ordinal uintptr) error {
 	if err := c.call("cuDevicePrimaryCtxRetain", address(&s.context), uintptr(s.device)); err != nil {
 		return err
 	}
-	defer func() { _ = c.call("cuDevicePrimaryCtxRelease_v2", uintptr(s.device)) }() // The driver also does this when the process exits.
+	defer func() { _ = c.call("cuDevicePrimaryCtxRelease_v2", uintptr(s.device)) }() // The driver also releases the context when the process exits, so errors are ignored.
 	if err := c.call("cuCtxSetCurrent", s.context); err != nil {
 		return err
 	}

@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// Library is the file name of libcuda.
+// Library is empty, because this build cannot load libcuda.
 const Library = ""
 
-// Run returns an error, because this build does not support it.
+// Run returns an error, because this build cannot load libcuda.
 func Run(context.Context, string) error {
 	return errors.New("this program was built without NVML and CUDA")
 }

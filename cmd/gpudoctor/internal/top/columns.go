@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// absent is displayed for a number that the window does not contain.
+// absent is displayed in place of a number that the window does not contain.
 const absent = "-"
 
 // level determines the color of a number.
@@ -24,27 +24,30 @@ const (
 	alarm
 )
 
-// column is a column with a heading and right-aligned cells.
+// column describes a table column with a heading and right-aligned cells.
 type column struct {
 	heading string
 	width   int
-	// dropOrder determines which columns are removed first on a narrow terminal. Columns with the
-	// highest value are removed first. Columns with the value 0 are never removed.
+	// dropOrder determines the order in which columns are removed if the terminal is too narrow.
+	// Columns with the highest dropOrder are removed first. Columns whose dropOrder is 0 are never
+	// removed.
 	dropOrder int
 	// legend explains the heading.
 	legend string
-	// An optional column is only displayed if a device has a value of at least threshold.
+	// If optional is true, the column is displayed only if a device has a value of at least
+	// threshold.
 	optional  bool
 	threshold float64
 	value     func(*device) float64
-	// format formats a number. detail adds information to the formatted number.
+	// The function format formats a number, and the function detail adds information to the
+	// formatted number.
 	format func(float64) string
 	detail func(d *device, number string) string
 	level  func(float64) level
 }
 
-// columns are the columns between the device name and the holders: the columns with special
-// contents, and the columns of the signal table.
+// columns contains the columns between the device name and the holders. Some columns are defined
+// here, and the others come from the signal table.
 var columns = func() []column {
 	of := func(m *signal.Metric, value string) func(*device) float64 {
 		return func(d *device) float64 { return d.number(key(m.Name, value)) }
@@ -99,7 +102,7 @@ func ifPositive(l level) func(float64) level {
 	}
 }
 
-// text returns the device's cell in the column.
+// text returns the text of the device's cell in the column.
 func (c *column) text(d *device) string {
 	v := c.value(d)
 	if math.IsNaN(v) {
@@ -112,10 +115,10 @@ func (c *column) text(d *device) string {
 	return text
 }
 
-// cell returns the text of the device's cell in the column, and its level.
+// cell returns the text and the level of the device's cell in the column.
 func (c *column) cell(d *device, folded bool) (text string, l level) {
 	of, prefix := d, ""
-	// A collapsed board shows the maximum of the values of its instances.
+	// A collapsed board without its own value shows the highest value among its instances.
 	if folded && math.IsNaN(c.value(d)) && !bool(d.Lost) {
 		for _, i := range d.instances {
 			if v := c.value(i); !math.IsNaN(v) && !(c.value(of) >= v) {
@@ -129,7 +132,7 @@ func (c *column) cell(d *device, folded bool) (text string, l level) {
 	return prefix + c.text(of), l
 }
 
-// rank returns the number by which a device is sorted. It is the maximum of the values of the
+// rank returns the number by which a device is sorted. The number is the highest value among the
 // device and its instances.
 func (c *column) rank(d *device) float64 {
 	v := c.value(d)
@@ -141,8 +144,8 @@ func (c *column) rank(d *device) float64 {
 	return v
 }
 
-// fittingColumns returns the columns that fit into width, together with the device names and the
-// minimum width for the holders.
+// fittingColumns returns the columns that fit into the given width, in addition to the device names
+// and minHolder characters for the holders.
 func fittingColumns(all []*device, width, names int) []*column {
 	var out []*column
 	for i := range columns {
@@ -161,10 +164,10 @@ func fittingColumns(all []*device, width, names int) []*column {
 	return out
 }
 
-// minHolder is the minimum width for holders. Columns are removed to preserve it.
+// minHolder is the minimum width for holders. If less space remains, columns are removed.
 const minHolder = 14
 
-// totalWidth returns the width of the columns and of the gap before the holders.
+// totalWidth returns the total width of the columns and of the gap before the holders.
 func totalWidth(columns []*column) int {
 	used := len("  ")
 	for _, c := range columns {
@@ -176,8 +179,8 @@ func totalWidth(columns []*column) int {
 // throttleWidth is the width of the throttled column.
 const throttleWidth = 16
 
-// throttleText adds the reason to the share. If necessary, it shortens the text. A tilde marks a
-// share that was estimated from samples.
+// throttleText appends the reason for throttling to the share, and shortens the text if necessary.
+// A tilde marks a share that was estimated from samples.
 func throttleText(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share
@@ -195,8 +198,8 @@ func healthText(state float64) string {
 	return text
 }
 
-// xidText returns the most urgent XID code in the window and its count. If there is no code, it
-// returns the number of errors.
+// xidText returns the most urgent XID code in the window and the number of times it occurred. If
+// there is no code, xidText returns the number of errors.
 func xidText(d *device, errors string) string {
 	for _, x := range d.XIDs {
 		if x.Count > 0 {
@@ -206,7 +209,8 @@ func xidText(d *device, errors string) string {
 	return errors
 }
 
-// holdersText returns the first holder and the number of the others, in at most width characters.
+// holdersText returns the first holder and the number of other holders, in at most width
+// characters.
 func holdersText(holders []string, width int) string {
 	if len(holders) == 0 {
 		return absent
@@ -218,8 +222,8 @@ func holdersText(holders []string, width int) string {
 	return shorten(holders[0], width-len(others)) + others
 }
 
-// shorten shortens a holder to width characters. It removes the container, then the namespace, and
-// then the end of the name.
+// shorten shortens a holder's name to at most width characters. The container is removed first,
+// then the namespace, and then the end of the name.
 func shorten(holder string, width int) string {
 	if parts := strings.Split(holder, "/"); len(parts) == 3 {
 		if utf8.RuneCountInString(holder) > width {
@@ -232,7 +236,7 @@ func shorten(holder string, width int) string {
 	return truncate(holder, width)
 }
 
-// truncate shortens text to width characters.
+// truncate shortens text to at most width characters.
 func truncate(text string, width int) string {
 	if width <= 0 {
 		return ""

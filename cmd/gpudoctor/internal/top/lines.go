@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// headerEvery is the number of lines after which the header is repeated: about one screen of a
-// small terminal.
+// headerEvery is the number of lines after which the header is repeated. The number of lines is
+// about the height of a small terminal.
 const headerEvery = 20
 
-// lines writes one line per device and window, and a line when an exporter stops responding or
-// responds again.
+// lines writes one line for each window of each device, and a line whenever an exporter stops
+// responding or responds again.
 type lines struct {
 	out   io.Writer
 	zone  *time.Location
@@ -24,13 +24,13 @@ type lines struct {
 	manyNodes   bool
 	names       int // width of the device names
 	columns     []*column
-	ends        map[uint64]float64 // end of each device's last written window
+	ends        map[uint64]float64 // end time of the last window that was written for each device
 	untilHeader int                // number of lines before the next header
 	failing     map[string]bool
 }
 
-// write writes the windows that are new and the changes since the last call. The page was read at
-// the given time.
+// write writes the new windows, and reports exporters that have stopped responding or respond again
+// since the last call. The page was read at the time now.
 func (l *lines) write(p *page, now time.Time) error {
 	var b strings.Builder
 	l.exporters(&b, p, now)
@@ -50,7 +50,7 @@ func (l *lines) write(p *page, now time.Time) error {
 	return err
 }
 
-// exporters writes which exporters have stopped responding or respond again.
+// exporters writes a line for each exporter that has stopped responding or responds again.
 func (l *lines) exporters(b *strings.Builder, p *page, now time.Time) {
 	failing := map[string]bool{}
 	at := now.In(l.zone).Format(time.TimeOnly)
@@ -69,8 +69,9 @@ func (l *lines) exporters(b *strings.Builder, p *page, now time.Time) {
 	l.failing = failing
 }
 
-// windows writes one line per device. It writes a blank line before each window except the first
-// one, and it writes the header when the header is due.
+// windows writes one line for each device with a new window. The first call writes the legend
+// before these lines, and later calls write a blank line. The header is written if it is due or if
+// the columns changed.
 func (l *lines) windows(b *strings.Builder, p *page, newWindows []*device) {
 	changed := l.arrange(p, newWindows)
 	if !l.started {
@@ -93,7 +94,7 @@ func (l *lines) windows(b *strings.Builder, p *page, newWindows []*device) {
 	}
 }
 
-// arrange determines widths and columns, and reports whether they changed.
+// arrange determines the name width and the columns, and reports whether they changed.
 func (l *lines) arrange(p *page, newWindows []*device) bool {
 	for _, d := range p.Devices {
 		l.manyNodes = l.manyNodes || d.Node != newWindows[0].Node
@@ -116,8 +117,8 @@ func (l *lines) name(d *device) string {
 	return d.label()
 }
 
-// legend writes an explanation of the column headings. If device names do not contain the node, it
-// also writes the node.
+// legend writes an explanation of the column headings. If the device names do not contain the node,
+// the legend starts with the node.
 func (l *lines) legend(b *strings.Builder, node string) {
 	var parts []string
 	if node != "" && !l.manyNodes {
@@ -138,7 +139,7 @@ func (l *lines) line(b *strings.Builder, d *device) {
 	for _, c := range l.columns {
 		text := c.text(d)
 		fmt.Fprintf(b, " %*s", c.width, text)
-		// If a cell overflows, the holder column becomes narrower.
+		// If a cell is wider than its column, the holder column becomes narrower.
 		holderWidth -= max(0, utf8.RuneCountInString(text)-c.width)
 	}
 	b.WriteString("  " + holdersText(d.holders(false), holderWidth) + "\n")

@@ -13,16 +13,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// page contains the parts of the response of gpu_view's /api/devices that top shows. Times are in
-// seconds. gpu_view determines which devices are lost or have a problem. It also sorts the devices
-// by cluster, node and name. This order is called the order by place.
+// page contains the parts of a response from gpu_view's /api/devices that gpudoctor top displays.
+// Times are in seconds. gpu_view determines which devices are lost or have a problem, and sorts the
+// devices by cluster, node and name. In this package, that order is called the order by place.
 type page struct {
 	Newest  float64   `json:"newest"`
 	Window  float64   `json:"window"`
 	Fields  []name    `json:"fields"`
 	Gauges  []name    `json:"gauges"`
 	Devices []*device `json:"devices"`
-	// Exporters has the known exporters that do not respond.
+	// Exporters contains the known exporters that do not respond.
 	Exporters struct {
 		Down []exporter `json:"down"`
 	} `json:"exporters"`
@@ -33,10 +33,10 @@ type page struct {
 	} `json:"banners"`
 }
 
-// timedText is a list of strings, and of times in Unix seconds.
+// timedText is a list of strings and Unix times in seconds.
 type timedText []any
 
-// in returns the text with its times in a time zone.
+// in joins the parts of the text and formats the times for the given time zone.
 func (t timedText) in(zone *time.Location) string {
 	var out strings.Builder
 	for _, part := range t {
@@ -48,7 +48,7 @@ func (t timedText) in(zone *time.Location) string {
 	return Printable(out.String())
 }
 
-// name is a metric and the value of its own attribute.
+// name is a metric's name and the value of the metric's own attribute.
 type name struct {
 	Metric string `json:"metric"`
 	Value  string `json:"value"`
@@ -61,8 +61,8 @@ type exporter struct {
 	Cause string `json:"cause"`
 }
 
-// because returns the cause of the failure in a form that can end a sentence, or "" if the cause is
-// unknown.
+// because returns the cause of the failure in a form that can be appended to a message, or "" if
+// the cause is unknown.
 func (e *exporter) because() string {
 	if e.Cause == "" {
 		return ""
@@ -85,13 +85,15 @@ type device struct {
 	End     float64 `json:"end"`
 	// Lost is true if the device has no current data.
 	Lost present `json:"lost"`
-	// Problems are the problems of the device: lost, throttled, pressure, xid, health or finding.
+	// Problems contains the device's problems: lost, throttled, pressure, xid, health or finding.
 	Problems []string `json:"problems"`
-	// Power is in watts. Health is the state of hw.status. nil and "" mean unknown.
+	// Power is in watts. Health is the device's state in hw.status. A nil Power or an empty Health
+	// means that the value is unknown.
 	Power  *float64 `json:"power"`
 	Health string   `json:"health"`
-	// Values are the numbers of the window, indexed like the page's Fields. Gauges are the last
-	// values, indexed like the page's Gauges. nil means absent.
+	// Values contains the numbers of the window, in the order of the page's Fields. Gauges contains
+	// the last gauge values, in the order of the page's Gauges. A nil element means that the value
+	// is absent.
 	Values   []*float64 `json:"v"`
 	Gauges   []*float64 `json:"g"`
 	Throttle *struct {
@@ -109,13 +111,14 @@ type device struct {
 		Container string `json:"container"`
 		Workload  string `json:"workload"`
 	} `json:"holders"`
-	// Reserved are the pods that reserve the device through a claim but do not hold the device.
+	// Reserved contains the pods that reserve the device through a claim but do not hold the
+	// device.
 	Reserved []struct {
 		Namespace string `json:"namespace"`
 		Pod       string `json:"pod"`
 	} `json:"reserved"`
 
-	// numbers maps a [key] to a number if it is present.
+	// numbers maps each [key] whose value is present to that value.
 	numbers map[string]float64
 	// place is the position of the device in the order by place.
 	place     int
@@ -123,7 +126,8 @@ type device struct {
 	instances []*device
 }
 
-// present is true if a field of the response exists.
+// present is the type of a response field for which only its existence matters: the value is true
+// if the field exists and is not null.
 type present bool
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -132,7 +136,7 @@ func (p *present) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// read decodes a response and links related devices.
+// read decodes a response, and links boards and their instances.
 func read(in io.Reader) (*page, error) {
 	p := &page{}
 	if err := json.NewDecoder(in).Decode(p); err != nil {
@@ -159,7 +163,7 @@ func read(in io.Reader) (*page, error) {
 	return p, nil
 }
 
-// clean removes terminal control characters from the names.
+// clean removes terminal control characters from all names of the device.
 func (d *device) clean() {
 	texts := []*string{&d.ID, &d.Parent, &d.Name, &d.Model, &d.Vendor, &d.Cluster, &d.Node, &d.Profile}
 	for i := range d.Holders {
@@ -186,7 +190,7 @@ func (d *device) addNumbers(names []name, values []*float64) {
 	}
 }
 
-// key returns the name of a metric, followed by the value of its own attribute in braces.
+// key returns the name of a metric, followed by the value of the metric's own attribute in braces.
 func key(metric, value string) string {
 	if value == "" {
 		return metric
@@ -194,7 +198,7 @@ func key(metric, value string) string {
 	return metric + "{" + value + "}"
 }
 
-// number returns a number of the device. NaN means absent.
+// number returns the device's number for a key, or NaN if the number is absent.
 func (d *device) number(key string) float64 {
 	if v, ok := d.numbers[key]; ok {
 		return v
@@ -202,8 +206,8 @@ func (d *device) number(key string) float64 {
 	return math.NaN()
 }
 
-// throttled returns the fraction of the window during which the clocks were throttled, for the
-// policy or reason with the largest fraction.
+// throttled returns the fraction of the window during which the clocks were throttled. If there are
+// several policies or reasons, the largest fraction is returned.
 func (d *device) throttled() float64 {
 	if d.Throttle == nil {
 		return math.NaN()
@@ -221,7 +225,7 @@ func (d *device) label() string {
 	return cmp.Or(d.Name, shortID(d.Parent)) + "/" + d.instanceNumber()
 }
 
-// maxID is the maximum length of an id that is displayed in full.
+// maxID is the maximum length of an ID that is displayed in full.
 const maxID = 24
 
 func shortID(id string) string {
@@ -231,11 +235,11 @@ func shortID(id string) string {
 	return id
 }
 
-// instanceNumber returns the last part of an instance's id.
+// instanceNumber returns the last part of an instance's ID.
 func (d *device) instanceNumber() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
 
 // holders returns the distinct containers that hold the device, and the pods that reserve it. If
-// folded is true, it includes the holders of the device's instances.
+// folded is true, the holders of the device's instances are included.
 func (d *device) holders(folded bool) []string {
 	of := []*device{d}
 	if folded {
@@ -260,7 +264,7 @@ func (d *device) holders(folded bool) []string {
 	return all
 }
 
-// searchText returns all names that a search covers.
+// searchText returns all of the device's names, in which a search looks for its words.
 func (d *device) searchText() string {
 	searchText := []string{d.ID, d.Name, d.Model, d.Vendor, d.Cluster, d.Node, d.Profile}
 	for _, h := range d.Holders {
@@ -272,10 +276,10 @@ func (d *device) searchText() string {
 	return strings.ToLower(strings.Join(searchText, " "))
 }
 
-// states are the states of hw.status, with the worst one last.
+// states contains the states of hw.status, with the worst state last.
 var states = signal.Values(signal.HardwareState)
 
-// health returns the index of the device's state in states, or NaN if it is unknown.
+// health returns the index of the device's state in states, or NaN if the state is unknown.
 func (d *device) health() float64 {
 	if i := slices.Index(states, d.Health); i >= 0 {
 		return float64(i)
@@ -283,7 +287,7 @@ func (d *device) health() float64 {
 	return math.NaN()
 }
 
-// power returns the power in watts. NaN means unknown.
+// power returns the power in watts, or NaN if the power is unknown.
 func (d *device) power() float64 {
 	if d.Power == nil {
 		return math.NaN()
@@ -291,7 +295,7 @@ func (d *device) power() float64 {
 	return *d.Power
 }
 
-// has reports whether the device has a problem.
+// has reports whether the device has the given problem.
 func (d *device) has(problem string) bool { return slices.Contains(d.Problems, problem) }
 
 func instant(seconds float64) time.Time {

@@ -13,7 +13,8 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// firstRow is the first row with devices. below is the number of rows below the devices.
+// firstRow is the first screen row that shows a device. The constant below is the number of rows
+// below the devices.
 const (
 	firstRow = 3
 	below    = 1
@@ -21,7 +22,7 @@ const (
 
 const help = "←→ sort  r reverse  / search  m MIG instances  p problems only  ↑↓ scroll  q quit"
 
-// screen is the table in a terminal.
+// screen displays the table of devices in a terminal.
 type screen struct {
 	tty    tcell.Screen
 	source string
@@ -31,9 +32,9 @@ type screen struct {
 	page *page
 	err  error // error of the last request, or nil
 
-	sorted    string // heading of the column by which devices are sorted; empty means by place
+	sorted    string // heading of the column by which devices are sorted; if empty, they are sorted by place
 	ascending bool
-	unfolded  bool // MIG instances have separate lines
+	unfolded  bool // show MIG instances on separate lines
 	problems  bool // show only devices with a problem
 	searching bool
 	search    string
@@ -82,7 +83,7 @@ func (s *screen) run(ctx context.Context, answers <-chan response) {
 	}
 }
 
-// press processes a key. It returns false if the user quits.
+// press processes a key. The result is false if the user quits.
 func (s *screen) press(key tcell.Key, char rune) bool {
 	if key == tcell.KeyCtrlC {
 		return false
@@ -147,7 +148,8 @@ func (s *screen) edit(key tcell.Key, char rune) {
 	s.first = 0
 }
 
-// choose sorts the devices by the next visible column, or by place.
+// choose moves the sort order by step columns. Besides the visible columns, the order by place can
+// be chosen.
 func (s *screen) choose(step int) {
 	order := []string{""}
 	for _, c := range s.layout().columns {
@@ -158,7 +160,7 @@ func (s *screen) choose(step int) {
 	s.ascending, s.first = false, 0
 }
 
-// layout has the columns and their widths.
+// layout contains the size of the screen, the width of the device names, and the visible columns.
 type layout struct {
 	width, height int
 	names         int // width of the device names
@@ -179,8 +181,9 @@ func (s *screen) layout() layout {
 	return l
 }
 
-// name returns the name of a device with its node. If the instances of the device have no separate
-// lines, the name includes the number of instances. The name of an instance is indented.
+// name returns the name of a device, preceded by its node. If the device's instances are not on
+// separate lines, their number follows the name. For an instance, name returns the indented
+// instance number and the profile.
 func (s *screen) name(d *device) string {
 	if d.board != nil {
 		return strings.TrimRight("  "+d.instanceNumber()+" "+d.Profile, " ")
@@ -193,7 +196,7 @@ func (s *screen) name(d *device) string {
 }
 
 // rows returns the sorted devices that match the search. Instances follow their board. A board is
-// included if one of its instances matches.
+// also included if one of its instances matches.
 func (s *screen) rows() []*device {
 	words := strings.Fields(strings.ToLower(s.search))
 	passes := func(d *device) bool {
@@ -232,7 +235,8 @@ func (s *screen) rows() []*device {
 	return out
 }
 
-// compare compares two devices by the selected column and then by place. Absent values come last.
+// compare compares two devices by the selected column and then by place. Devices without a value in
+// the column come last.
 func (s *screen) compare(a, b *device) int {
 	at := slices.IndexFunc(columns, func(c column) bool { return c.heading == s.sorted })
 	if at < 0 {
@@ -306,7 +310,7 @@ func (s *screen) title() string {
 	return "gpudoctor top  " + s.source + "  " + window
 }
 
-// summary returns the banners, and the counts of devices and their problems.
+// summary returns the banners, and the numbers of devices and problems.
 func (s *screen) summary() string {
 	nodes := map[string]bool{}
 	boards, instances, throttled, pressed, errors, lost := 0, 0, 0, 0, 0, 0
@@ -369,7 +373,7 @@ func (s *screen) row(y int, l *layout, d *device) {
 	s.drawText(x+2, y, l.width, held, style)
 }
 
-// drawText writes text from column x to column end.
+// drawText writes text in row y, from column x up to the column before end.
 func (s *screen) drawText(x, y, end int, text string, style tcell.Style) {
 	for _, r := range text {
 		if x >= end {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// terminal returns a screen of the given size without a real terminal.
+// terminal returns a screen of the given size that uses a simulated terminal.
 func terminal(t *testing.T, width, height int) (*screen, tcell.SimulationScreen) {
 	t.Helper()
 	tty := tcell.NewSimulationScreen("UTF-8")
@@ -23,7 +23,7 @@ func terminal(t *testing.T, width, height int) (*screen, tcell.SimulationScreen)
 	return newScreen(tty, "http://page:9411", time.UTC, true), tty
 }
 
-// text returns the content of the screen, without spaces at the ends of lines.
+// text returns the contents of the screen, without trailing spaces.
 func text(tty tcell.SimulationScreen) string {
 	cells, width, _ := tty.GetContents()
 	var b strings.Builder
@@ -40,7 +40,8 @@ func text(tty tcell.SimulationScreen) string {
 	return strings.ReplaceAll(out.String(), "\x00", " ")
 }
 
-// keys presses the given keys: letters, or arrows, Enter, Esc, and paging keys by name.
+// keys simulates key presses. In text, letters stand for themselves, and arrows, Enter, Esc, and
+// paging keys are given by name.
 func (s *screen) keys(text string) bool {
 	named := map[string]tcell.Key{
 		"left": tcell.KeyLeft, "right": tcell.KeyRight, "up": tcell.KeyUp, "down": tcell.KeyDown, "pgdn": tcell.KeyPgDn, "pgup": tcell.KeyPgUp,
@@ -124,7 +125,7 @@ func TestColorsMarkSaturationAndErrors(t *testing.T) {
 	}
 }
 
-// Terminal sizes and responses never cause a panic.
+// No terminal size and no response may cause a panic.
 func TestRandomSizesOfATerminal(t *testing.T) {
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {5, 2}, {20, 3}, {40, 4}, {300, 100}} {
 		s, _ := terminal(t, size[0], size[1])

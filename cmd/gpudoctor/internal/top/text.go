@@ -17,7 +17,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Counted returns a number with a noun, in the plural if necessary.
+// Counted returns n followed by a noun, which is in the plural unless n is 1.
 func Counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -25,8 +25,8 @@ func Counted(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// Wrap breaks words into lines of at most width characters. It indents all lines except the first.
-// A longer word is on a separate line. words must not be empty.
+// Wrap breaks words into lines of at most width characters. All lines except the first start with
+// indent. A word that is longer than width is on a separate line. At least one word is required.
 func Wrap(words []string, width int, indent string) []string {
 	lines := []string{words[0]}
 	for _, word := range words[1:] {

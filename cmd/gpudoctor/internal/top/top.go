@@ -1,5 +1,6 @@
-// Package top displays the newest window of every device. On a terminal, the devices can be sorted
-// and searched. Otherwise, the output is one line per device and window.
+// Package top displays the newest window of every device. On a terminal, the user can sort and
+// search the devices. If the output is not a terminal, the package writes one line per device and
+// window.
 package top
 
 import (
@@ -11,17 +12,17 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// Source is the API of a page.
+// Source is a gpu_view page whose API is read.
 type Source struct {
-	// Name is the source as the user entered it, without credentials.
+	// Name is the URL that the user entered, without credentials.
 	Name string
-	// Fetch requests /api/devices. It returns the response and its ETag. The caller must close the
-	// response. If the document with the given ETag is still the current one, the response is nil.
+	// Fetch requests /api/devices and returns the response body and its ETag. The caller must close
+	// the body. If the document's current ETag equals tag, the returned body is nil.
 	Fetch func(ctx context.Context, tag string) (body io.ReadCloser, newTag string, err error)
 	// Interval is the time between two requests. Timeout is the time limit for one request.
 	Interval, Timeout time.Duration
 
-	// tag and page are the ETag and the page of the last document.
+	// tag is the ETag of the last document, and page is its decoded content.
 	tag  string
 	page *page
 }
@@ -32,7 +33,7 @@ type response struct {
 	err  error
 }
 
-// fetch sends one request. If the document has not changed, it returns the earlier page again.
+// fetch sends one request. If the document has not changed, fetch returns the earlier page again.
 func (s *Source) fetch(ctx context.Context) response {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -52,7 +53,8 @@ func (s *Source) fetch(ctx context.Context) response {
 	return response{page: p}
 }
 
-// poll sends requests until ctx is done.
+// poll sends a request every s.Interval until ctx is done, and sends the responses on the returned
+// channel.
 func (s *Source) poll(ctx context.Context, first response) <-chan response {
 	out := make(chan response)
 	go func() {
@@ -74,8 +76,8 @@ func (s *Source) poll(ctx context.Context, first response) <-chan response {
 	return out
 }
 
-// Screen displays the source in a terminal until the user quits or ctx is done. It returns an error
-// if the first request fails or the terminal cannot be used.
+// Screen displays the source in a terminal until the user quits or ctx is done. Screen returns an
+// error if the first request fails or if the terminal cannot be used.
 func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) error {
 	first := s.fetch(ctx)
 	if first.err != nil {
@@ -95,9 +97,9 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	return nil
 }
 
-// Lines writes one line of at most width characters per device and window, until ctx is done. After
-// the first response, if several consecutive requests fail, it writes only the first failure to
-// errs.
+// Lines writes lines of at most width characters to out until ctx is done, one for each window of
+// each device. If several consecutive requests fail after the first response, only the first
+// failure is written to errs.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
 	first := s.fetch(ctx)
 	if first.err != nil {

@@ -53,7 +53,7 @@ func golden(t *testing.T, file, got string) {
 	assert.Equal(t, string(want), got, file)
 }
 
-// TestLines writes all responses in turn, as without a terminal.
+// TestLines writes all responses one after another, in the format that is used without a terminal.
 func TestLines(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*/answers.jsonl")
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestPodThatReservesADeviceFollowsItsHolders(t *testing.T) {
 	assert.Contains(t, p.Devices[0].searchText(), "starting")
 }
 
-// For any response, reading does not hang or panic.
+// For any response, read returns and does not panic.
 func FuzzRead(f *testing.F) {
 	for _, sentence := range []string{"one_line_per_device_and_window", "an_exporter_that_does_not_answer_makes_its_devices_lost"} {
 		content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
@@ -145,7 +145,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// source returns a Source that returns the steps one after another, and then repeats the last step.
+// source returns a Source whose Fetch returns the steps one after another, and then repeats the
+// last step.
 func source(steps ...any) *Source {
 	i := -1
 	return &Source{Name: "http://page", Interval: time.Second, Timeout: time.Second, Fetch: func(context.Context, string) (io.ReadCloser, string, error) {

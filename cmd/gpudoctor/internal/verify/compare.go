@@ -10,8 +10,8 @@ import (
 // Verdict is the result of a comparison or the answer to a question.
 type Verdict string
 
-// These are the verdicts. Alone means that only one source has the value. Undecided means that the
-// data does not answer the question.
+// Possible verdicts. Alone means that only one source has the value. Undecided means that the data
+// does not answer the question.
 const (
 	Agrees    Verdict = "agrees"
 	Differs   Verdict = "differs"
@@ -27,7 +27,7 @@ type Comparison struct {
 	Unit    string
 	Figures map[string]Figure // keyed by source
 	Verdict Verdict
-	// Apart is the largest difference between two sources, in the unit of the metric.
+	// Apart is the largest difference between the values of two sources, in the metric's unit.
 	Apart float64
 }
 
@@ -35,24 +35,25 @@ type Comparison struct {
 // sources read at different times, and nvidia-smi rounds values.
 type tolerance struct{ absolute, relative float64 }
 
-// tolerances are tolerances by unit. For counters, they apply to the rate.
+// tolerances maps units to tolerances. For a counter, the tolerance applies to the rate.
 var tolerances = map[string]tolerance{
 	"1":       {0.05, 0},
 	"W":       {5, 0.05},
-	"J":       {5, 0.05}, // compares the rate per second, in watts
+	"J":       {5, 0.05}, // the compared value is the rate per second, in watts
 	"Cel":     {3, 0},
 	"By":      {64 << 20, 0.02},
 	"By/s":    {1e6, 0.15},
 	"Hz":      {50e6, 0.05},
-	"s":       {0.05, 0}, // compares the rate per second, a fraction of time
-	"{state}": {0.2, 0},  // compares the mean, a fraction of the samples
+	"s":       {0.05, 0}, // the compared value is the rate per second, a fraction of time
+	"{state}": {0.2, 0},  // the compared value is the mean, a fraction of the samples
 }
 
-// otherwise is the tolerance for counts. It allows only rounding errors.
+// otherwise is the tolerance for units that are not in tolerances, such as counts. Only rounding
+// errors are allowed.
 var otherwise = tolerance{1e-9, 1e-9}
 
-// apart returns the difference between two figures, and whether it is within the tolerance. Half of
-// the larger spread is added to the tolerance.
+// apart returns the difference between two figures, and whether the difference is within the
+// tolerance. To the unit's tolerance, apart adds half of the larger spread.
 func apart(unit string, a, b Figure) (distance float64, within bool) {
 	t, ok := tolerances[unit]
 	if !ok {
@@ -62,7 +63,8 @@ func apart(unit string, a, b Figure) (distance float64, within bool) {
 	return distance, distance <= max(t.absolute, t.relative*max(math.Abs(a.Value), math.Abs(b.Value)))+max(a.Spread, b.Spread)/2
 }
 
-// compare compares all keys of all sources. The result is sorted by device and name.
+// compare compares the values of each key from all sources. The result is sorted by device, metric
+// and attribute.
 func compare(sources map[string]Readings) []Comparison {
 	byKey := map[Key]*Comparison{}
 	for source, readings := range sources {

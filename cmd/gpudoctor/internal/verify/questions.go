@@ -10,22 +10,22 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// These are the names of the sources.
+// Names of the sources.
 const (
 	NVML = "nvml"
 	DCGM = "dcgm-exporter"
 	SMI  = "nvidia-smi"
 )
 
-// Question is a question that only hardware can answer.
+// Question is a question that only a measurement on real hardware can answer.
 type Question struct {
 	Text    string
 	Verdict Verdict
-	// Evidence contains the numbers on which the verdict is based, one sentence each.
+	// Evidence contains one sentence for each observation on which the verdict is based.
 	Evidence []string
 }
 
-// decide records an observation about a question. After a No, the verdict remains No.
+// decide adds an observation to the evidence and updates the verdict. A verdict of No is final.
 func (q *Question) decide(v Verdict, format string, a ...any) {
 	if q.Verdict == "" || q.Verdict == Undecided || v == No {
 		q.Verdict = v
@@ -33,8 +33,8 @@ func (q *Question) decide(v Verdict, format string, a ...any) {
 	q.Evidence = append(q.Evidence, fmt.Sprintf(format, a...))
 }
 
-// otherwise returns the question. If there is no verdict yet, the verdict becomes Undecided with
-// the given reason.
+// otherwise returns the question. If there is no verdict yet, otherwise first sets the verdict to
+// Undecided, with the given reason.
 func (q *Question) otherwise(format string, a ...any) Question {
 	if q.Verdict == "" {
 		q.decide(Undecided, format, a...)
@@ -42,15 +42,17 @@ func (q *Question) otherwise(format string, a ...any) Question {
 	return *q
 }
 
-// minShare is a fraction of time. If a reason was set for a smaller fraction, and its time counter
-// increased by a smaller fraction, the counter has no verdict.
+// minShare is the minimum fraction of time for a verdict on a time counter. If both the time during
+// which the reason was set and the counter's increase are below this fraction, the counter is
+// ignored.
 const minShare = 0.02
 
-// reasons maps policies to their clock event reasons if the names differ.
+// reasons maps throttling policies to clock event reasons. A policy that is not listed has the same
+// name as its reason.
 var reasons = map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal"}
 
-// timeCounters checks whether the counters of a metric, in seconds, increase while their reasons
-// are set.
+// timeCounters answers the question in text: it checks whether the metric's time counters, which
+// are in seconds, increase while their reasons are set.
 func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Question {
 	q := Question{Text: text}
 	for _, source := range []string{NVML, DCGM, SMI} {
@@ -81,8 +83,8 @@ func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Qu
 	return q.otherwise("clocks were not throttled for %.0f%% of the time; -load may cause throttling", 100*minShare)
 }
 
-// activeShare returns the fraction of samples in which a reason was set, from the source with the
-// most samples.
+// activeShare returns the fraction of samples in which a reason was set. Only the source with the
+// most samples is considered.
 func activeShare(sources map[string]Readings, key Key) (share float64, known bool) {
 	most := 0
 	for _, readings := range sources {
@@ -99,8 +101,8 @@ func keys(r Readings, m *signal.Metric) []Key {
 	return slices.DeleteFunc(sorted, func(k Key) bool { return k.Metric != m.Name })
 }
 
-// answerQuestions answers the questions based on the readings. loaded is the start time of the
-// load, or zero if there was no load.
+// answerQuestions answers the questions based on the readings. The parameter loaded is the start
+// time of the load, or zero if there was no load.
 func answerQuestions(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
 	out := []Question{
 		timeCounters("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),
@@ -123,8 +125,8 @@ func collectionCost(costs []*meter) Question {
 	return q.otherwise("no collection took place")
 }
 
-// profilingAgrees compares the values that both NVML's performance counters and DCGM's profiling
-// measure.
+// profilingAgrees checks whether NVML's performance counters and DCGM's profiling report the same
+// values.
 func profilingAgrees(comparisons []Comparison) Question {
 	q := Question{Text: "Do NVML's performance counters (GPM) and DCGM's profiling agree?"}
 	counters := []string{
@@ -147,8 +149,8 @@ func profilingAgrees(comparisons []Comparison) Question {
 	return q.otherwise("no value is available from both")
 }
 
-// loadIsVisible checks whether the values that a load affects have changed, according to the nvml
-// receiver.
+// loadIsVisible checks whether the load changed the nvml receiver's values of the metrics that a
+// load should affect.
 func loadIsVisible(sources map[string]Readings, loaded time.Time) Question {
 	q := Question{Text: "Is a load visible in utilization, power, clocks, memory and processes?"}
 	for _, expected := range []struct {
@@ -165,7 +167,7 @@ func loadIsVisible(sources map[string]Readings, loaded time.Time) Question {
 		for _, key := range keys(sources[NVML], expected.metric) {
 			before, after := since(sources[NVML][key], loaded)
 			if n := len(before); n > 1 {
-				before = before[:n-1] // the last reading may overlap the start of the load
+				before = before[:n-1] // the load may have started during the last reading
 			}
 			idle, ok := figure(expected.metric, before)
 			if !ok || len(after) == 0 || key.Part != expected.part {

@@ -1,5 +1,6 @@
-// Package verify compares the values of NVML, dcgm-exporter, and nvidia-smi for the same GPUs over
-// the same time. It also answers questions that only hardware can answer.
+// Package verify compares the values that NVML, dcgm-exporter, and nvidia-smi report for the same
+// GPUs over the same time. The package also answers questions that only a measurement on real
+// hardware can answer.
 package verify
 
 import (
@@ -16,14 +17,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Key identifies a number of a device by a metric and the value of its own attribute.
+// Key identifies a series by its device, its metric, and the value of the metric's own attribute.
 type Key struct{ Device, Metric, Part string }
 
 func (k Key) compare(o Key) int {
 	return cmp.Or(strings.Compare(k.Device, o.Device), strings.Compare(k.Metric, o.Metric), strings.Compare(k.Part, o.Part))
 }
 
-// name returns the metric with the value of its own attribute in braces.
+// name returns the metric's name, followed by the value of the metric's own attribute in braces.
 func (k Key) name() string {
 	if k.Part == "" {
 		return k.Metric
@@ -37,13 +38,13 @@ type Sample struct {
 	Value float64
 }
 
-// Readings are the samples of a source, oldest first.
+// Readings maps each key to the samples from one source, oldest first.
 type Readings map[Key][]Sample
 
 // Device describes a board or a MIG instance.
 type Device struct{ Name, Model, Driver string }
 
-// metrics maps names to the metrics in the signal table, except process metrics.
+// metrics maps metric names to the metrics in the signal table, except for process metrics.
 var metrics = func() map[string]*signal.Metric {
 	out := map[string]*signal.Metric{}
 	for _, m := range signal.All() {
@@ -54,7 +55,8 @@ var metrics = func() map[string]*signal.Metric {
 	return out
 }()
 
-// add adds the points of devices and the descriptions of the devices.
+// add adds the points in md that belong to devices to r, and adds descriptions of these devices to
+// the map devices.
 func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	for p := range points.All(md) {
 		m := metrics[p.Metric.Name()]
@@ -76,14 +78,15 @@ func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	}
 }
 
-// Figure summarizes the values of a key from one source over the entire time. Value is the mean of
-// a gauge, or the rate per second of a counter. Spread is the maximum of a gauge minus its minimum.
+// Figure summarizes the values of a key from one source over the entire time. For a gauge, Value is
+// the mean, and Spread is the difference between the maximum and the minimum. For a counter, Value
+// is the rate per second.
 type Figure struct {
 	Value, Spread float64
 }
 
-// figure summarizes samples. It returns false if there is no sample, if a counter has only one
-// sample, or if a counter decreased.
+// figure summarizes samples of the metric m. The Boolean result is false if there is no sample, if
+// a counter has only one sample, or if a counter decreased.
 func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	if len(samples) == 0 {
 		return Figure{}, false
@@ -104,12 +107,12 @@ func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	return Figure{sum / float64(len(samples)), high - low}, true
 }
 
-// rises reports whether the samples never decrease.
+// rises reports whether the values of the samples never decrease.
 func rises(samples []Sample) bool {
 	return slices.IsSortedFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 }
 
-// since splits the samples into the samples before t and the samples at or after t.
+// since splits samples into those before t and those at or after t.
 func since(samples []Sample, t time.Time) (before, after []Sample) {
 	i, _ := slices.BinarySearchFunc(samples, t, func(s Sample, t time.Time) int { return s.At.Compare(t) })
 	return samples[:i], samples[i:]

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Text returns the report in Markdown, for example for an issue. It uses the operating system's
-// device names and contains no serial numbers.
+// Text returns the report as Markdown, for example for a GitHub issue. The report contains the
+// operating system's device names and no serial numbers.
 func (r *Report) Text(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", r.title())
@@ -60,7 +60,7 @@ func (r *Report) Text(version string) string {
 	return b.String()
 }
 
-// title returns the models and drivers.
+// title returns a title with the GPU models and driver versions.
 func (r *Report) title() string {
 	models, drivers := map[string]int{}, map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(r.Devices)) {
@@ -86,8 +86,8 @@ func (r *Report) title() string {
 	return title
 }
 
-// device returns a device's name. For an instance, this is the board's name and the instance's
-// number.
+// device returns a device's name. The name of an instance consists of the board's name and the
+// instance's number.
 func (r *Report) device(id string) string {
 	board, instance, isInstance := strings.Cut(id, "/")
 	name := cmp.Or(r.Devices[id].Name, r.Devices[board].Name, board)
@@ -97,10 +97,10 @@ func (r *Report) device(id string) string {
 	return name
 }
 
-// named replaces device ids with names.
+// named replaces device IDs in text with device names.
 func (r *Report) named(text string) string {
 	ids := slices.Sorted(maps.Keys(r.Devices))
-	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the id of an instance begins with the id of its board
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // replace longer IDs first, because the ID of an instance begins with the ID of its board
 	for _, id := range ids {
 		text = strings.ReplaceAll(text, id, r.device(id))
 	}

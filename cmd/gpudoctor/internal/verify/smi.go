@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// property maps a property of nvidia-smi --help-query-gpu to its metric. scale converts the number
-// to the metric's unit.
+// property maps a property of nvidia-smi --help-query-gpu to a metric. Values are multiplied by
+// scale to convert them to the metric's unit.
 type property struct {
 	name   string
 	metric *signal.Metric
@@ -56,7 +56,7 @@ var properties = []property{
 	{"remapped_rows.uncorrectable", signal.HwErrors, "row_remap_uncorrectable", 1},
 }
 
-// smi runs nvidia-smi.
+// smi runs nvidia-smi and parses its output.
 type smi struct {
 	path  string
 	known []property // properties that this nvidia-smi supports
@@ -65,7 +65,8 @@ type smi struct {
 // unknown matches nvidia-smi's message about an unsupported property.
 var unknown = regexp.MustCompile(`Field "([^"]+)" is not a valid field`)
 
-// read runs nvidia-smi once. It does not request unsupported properties again.
+// read adds the current values from nvidia-smi to r. If nvidia-smi rejects a property, read retries
+// without it and never requests it again.
 func (s *smi) read(ctx context.Context, r Readings) error {
 	if s.known == nil {
 		s.known = slices.Clone(properties)
@@ -96,7 +97,7 @@ func (s *smi) read(ctx context.Context, r Readings) error {
 	return errors.New("nvidia-smi supports none of the properties")
 }
 
-// parse parses the csv output. A value that is not a number, such as [N/A], is absent.
+// parse parses nvidia-smi's CSV output. Values that are not numbers, such as [N/A], are skipped.
 func (s *smi) parse(text string, at time.Time, r Readings) error {
 	lines := csv.NewReader(strings.NewReader(text))
 	lines.TrimLeadingSpace = true

@@ -22,27 +22,28 @@ import (
 
 // Options configures what to compare and for how long.
 type Options struct {
-	// NVML contains the settings of the nvml receiver, such as library_path, except its interval.
+	// NVML contains the settings of the nvml receiver, such as library_path, except for the
+	// collection interval.
 	NVML map[string]any
-	// Exporter is the URL of a dcgm-exporter. Program is the path of nvidia-smi. A source whose
-	// string is empty is not used.
+	// Exporter is the URL of a dcgm-exporter. Program is the path of nvidia-smi. If one of these
+	// strings is empty, its source is not used.
 	Exporter, Program string
-	// Duration is the total time. Interval is the time between two readings.
+	// Duration is the total length of the verification. Interval is the time between two readings.
 	Duration, Interval time.Duration
-	// Load keeps the devices busy until its context is done. It starts after a quarter of the
-	// duration. It may be nil.
+	// Load is a function that keeps the devices busy until its context is done. The function is
+	// called after a quarter of Duration. If Load is nil, there is no load.
 	Load func(context.Context) error
-	// Log is the receivers' logger.
+	// Log is the logger of the receivers.
 	Log *zap.Logger
 }
 
-// Report is the result.
+// Report is the result of a verification.
 type Report struct {
 	Begun    time.Time
 	Options  Options
 	Devices  map[string]Device
-	Readings map[string]int // number of readings by source
-	// Problems are sources that failed, or a load that did not run.
+	Readings map[string]int // number of readings from each source
+	// Problems describes the sources that failed, and a load that failed.
 	Problems    []string
 	Comparisons []Comparison
 	Questions   []Question
@@ -54,14 +55,14 @@ func (r *Report) Agrees() bool {
 		!slices.ContainsFunc(r.Questions, func(q Question) bool { return q.Verdict == No })
 }
 
-// problem records a failure unless err is nil.
+// problem adds err to r.Problems, unless err is nil.
 func (r *Report) problem(what string, err error) {
 	if err != nil {
 		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", what, err))
 	}
 }
 
-// ErrNothing is returned if fewer than two sources had values.
+// ErrNothing is returned if no value is available from two or more sources.
 var ErrNothing = errors.New("nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi had GPU values")
 
 var errSilent = errors.New("no GPU values were received; see the log on standard error")
@@ -73,7 +74,7 @@ type run struct {
 	sources map[string]Readings
 }
 
-// sink returns a consumer that adds the batches of a source.
+// sink returns a consumer that adds the received points to the readings of the given source.
 func (r *run) sink(source string) consumer.Metrics {
 	next, _ := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error { // NewMetrics does not fail without options.
 		r.mu.Lock()
@@ -88,8 +89,8 @@ func (r *run) sink(source string) consumer.Metrics {
 	return next
 }
 
-// Run reads all sources for the duration and compares their values. With fewer than two sources, it
-// returns the report and ErrNothing.
+// Run reads all sources for o.Duration and compares their values. If no two sources have a value in
+// common, Run returns the report and ErrNothing.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	report := &Report{Begun: time.Now(), Options: o, Devices: map[string]Device{}, Readings: map[string]int{}}
 	r := &run{Report: report, sources: map[string]Readings{NVML: {}, DCGM: {}, SMI: {}}}
@@ -141,7 +142,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, errors.Join(ErrNothing, ctx.Err())
 }
 
-// startNVML starts an nvml receiver with the meter's hold setting.
+// startNVML starts an nvml receiver with the hold setting of m.
 func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, next consumer.Metrics) (stop func(context.Context) error, err error) {
 	settings := map[string]any{}
 	maps.Copy(settings, r.Options.NVML)
@@ -154,9 +155,9 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 	return p.Start(ctx)
 }
 
-// watch runs nvidia-smi for the duration, with the load in the last three quarters. On a slow
-// machine, the load starts after NVML's second reading, but at the latest after half of the
-// duration. watch returns the start time of the load.
+// watch runs nvidia-smi every o.Interval for o.Duration, with the load in the last three quarters.
+// On a slow machine, the load starts after NVML's second reading, or after half of o.Duration if
+// that is earlier. The result loaded is the start time of the load.
 func (r *run) watch(ctx context.Context) (loaded time.Time) {
 	o := &r.Options
 	ctx, cancel := context.WithTimeout(ctx, o.Duration)
@@ -215,8 +216,8 @@ func (r *run) hasRead(source string, n int) bool {
 	return r.Readings[source] >= n
 }
 
-// measureUnheld runs a receiver for a few collections. The receiver loads the library for each
-// collection.
+// measureUnheld measures a few collections of an nvml receiver that loads the NVML library anew for
+// each collection.
 func (r *run) measureUnheld(ctx context.Context) *meter {
 	m := &meter{hold: nvmlreceiver.HoldNever}
 	nowhere, _ := consumer.NewMetrics(func(context.Context, pmetric.Metrics) error { return nil })
@@ -228,12 +229,12 @@ func (r *run) measureUnheld(ctx context.Context) *meter {
 	case <-time.After(3500 * time.Millisecond):
 	case <-ctx.Done():
 	}
-	_ = stop(context.WithoutCancel(ctx)) // The durations have already been recorded.
+	_ = stop(context.WithoutCancel(ctx)) // Errors do not matter, because the durations have already been recorded.
 	m.read(ctx)
 	return m
 }
 
-// meter reads the duration of collections from the receiver's self-metrics.
+// meter reads the durations of collections from the self-metrics of an nvml receiver.
 type meter struct {
 	hold        string
 	reader      *sdk.ManualReader

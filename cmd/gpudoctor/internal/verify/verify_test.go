@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var startTime = time.Date(2026, time.November, 23, 12, 0, 0, 0, time.UTC)
 
-// series returns samples that are ten seconds apart.
+// series returns samples with the given values, ten seconds apart.
 func series(values ...float64) []Sample {
 	var out []Sample
 	for i, v := range values {
@@ -113,7 +113,7 @@ func TestTheVerdictNoIsFinal(t *testing.T) {
 	assert.False(t, (&Report{Questions: []Question{q}}).Agrees())
 }
 
-// program returns an smi that runs a shell script instead of nvidia-smi.
+// program returns an smi that runs the given shell script instead of nvidia-smi.
 func program(t *testing.T, script string) *smi {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nvidia-smi")
