@@ -14,27 +14,29 @@ import (
 
 // Config configures the gpu_events connector.
 type Config struct {
-	// For is the time span over which shares of throttling and memory pressure are computed.
+	// For is the length of the time span over which the shares of throttling and memory pressure
+	// are computed.
 	For time.Duration `mapstructure:"for"`
-	// LostAfter is the time for which a device must be missing, or an exporter must be down, before
-	// an event is sent.
+	// LostAfter is how long a device must be missing, or an exporter must be down, before an event
+	// is sent.
 	LostAfter time.Duration `mapstructure:"lost_after"`
 	// Interval is the time during which equal events are combined into one record.
 	Interval time.Duration `mapstructure:"interval"`
 	// MaxPerMinute is the maximum number of records per minute.
 	MaxPerMinute int `mapstructure:"max_per_minute"`
-	// MaxGap is the maximum time between two samples of a share. After a longer gap, the
-	// computation of the share restarts.
+	// MaxGap is the maximum time between two samples from which a share is computed. After a longer
+	// gap, the computation of the share starts over.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// Holders enables events about changes of the containers that hold a device.
+	// Holders enables an event whenever the containers that hold a device change.
 	Holders bool `mapstructure:"holders"`
-	// KubernetesEvents configures the API server to which Kubernetes Events are written. With
-	// auth_type none, which is the default, no Kubernetes Events are written.
+	// KubernetesEvents configures access to the API server to which Kubernetes Events are written.
+	// By default, auth_type is none, and no Kubernetes Events are written.
 	KubernetesEvents kube.Config `mapstructure:"kubernetes_events"`
-	// Findings contains the rules of gpu_findings. If this section exists, the connector evaluates
-	// the rules. The section must not be used together with the stage gpu_findings.
+	// Findings contains the rules of gpu_findings. If the findings section exists, the connector
+	// evaluates the rules. The findings section must not be used together with the gpu_findings
+	// stage.
 	Findings configoptional.Optional[FindingsConfig] `mapstructure:"findings"`
-	// Storage is the storage extension that keeps the state across restarts.
+	// Storage is the storage extension in which the state is stored, so that it survives restarts.
 	Storage *component.ID `mapstructure:"storage"`
 
 	// prevent unkeyed literal initialization

@@ -25,8 +25,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// tick is the time between two checks for events that have become due, such as combined events
-// whose interval has passed.
+// tick is the interval at which the connector checks whether events are due, for example because
+// the interval of combined events has passed.
 const tick = time.Second
 
 type gpuEvents struct {
@@ -39,14 +39,14 @@ type gpuEvents struct {
 	order     *misplaced.Check
 	kube      *kubeEvents // nil if no Kubernetes Events are written
 	tracker   *events.Tracker
-	rules     *findings.Tracker       // nil without findings
-	refused   componenthelper.Trouble // more nodes or devices than the limits allow
+	rules     *findings.Tracker       // nil if the findings section is absent
+	refused   componenthelper.Trouble // there are more nodes or devices than the limits allow
 	ahead     componenthelper.Trouble
 	setBack   componenthelper.Trouble
 
-	state *componenthelper.State // nil without a storage
+	state *componenthelper.State // nil if no storage is configured
 
-	sending sync.Mutex              // not held while the next consumer runs
+	sending sync.Mutex              // guards fails; not held while the next consumer runs
 	fails   componenthelper.Failure // failures of the logs pipeline
 
 	stop    context.CancelFunc
@@ -73,7 +73,7 @@ func newConnector(set connector.Settings, cfg *Config, next consumer.Logs) (*gpu
 // Capabilities implements consumer.Metrics.
 func (c *gpuEvents) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
-// Start restores the state from the storage, if there is one.
+// Start restores the state from storage, if storage is configured.
 func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	var err error
 	c.state, err = componenthelper.OpenState(ctx, host, c.cfg.Storage, component.KindConnector, c.id, componenthelper.StateOptions{
@@ -85,7 +85,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	if err != nil {
 		return err
 	}
-	if c.kube, err = startKubeEvents(c.cfg.KubernetesEvents, c.set, c.kubeResult()); err != nil { //nolint:contextcheck // results come after the start
+	if c.kube, err = startKubeEvents(c.cfg.KubernetesEvents, c.set, c.kubeResult()); err != nil { //nolint:contextcheck // requests are sent after Start returns
 		return errors.Join(fmt.Errorf("kubernetes_events: %w", err), c.state.Close(ctx))
 	}
 	componenthelper.Restore(ctx, c.state, func(_ string, stored *events.Stored) error { return c.tracker.Restore(stored) })
@@ -99,15 +99,15 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// ConsumeMetrics implements consumer.Metrics. It never returns an error, because the metrics
-// pipeline would otherwise send the samples again.
+// ConsumeMetrics implements consumer.Metrics. ConsumeMetrics never returns an error, because the
+// metrics pipeline would then send the samples again.
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	c.read(ctx, &pdatagpu.Arrival{Metrics: md})
 	return nil
 }
 
-// NewStage returns gpu_events as a stage. It reads frames and metrics without modifying them, and sends
-// its records to next.
+// NewStage returns gpu_events as a stage. The stage reads frames and metrics without modifying
+// them, and sends log records to the consumer next.
 func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagpu.Processor, error) {
 	c, err := newConnector(set, cfg, next)
 	if err != nil {
@@ -122,7 +122,7 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 	}), nil
 }
 
-// read finds the events in the received data and sends their records.
+// read finds events in the received data and sends their log records.
 func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 	md, now := came.Metrics, time.Now()
 	c.order.Batch(md)
@@ -157,7 +157,7 @@ func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 			}
 			out = append(out, c.tracker.Frame(f, now, batch.Resource)...)
 		}
-		if exporters == 1 && answered != "" { // the batch is one scrape
+		if exporters == 1 && answered != "" { // the batch contains exactly one scrape
 			c.tracker.RecordResponse(answered, batch.Frames)
 		}
 		return out
@@ -168,8 +168,8 @@ func (c *gpuEvents) wants(m *signal.Metric) bool {
 	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
-// run finds events. It stores the resulting state and the deletion of nodes before it sends the
-// events.
+// run calls find and sends the events that find returns. Before run sends the events, it stores the
+// new state of their nodes, and the deletion of the nodes in gone.
 func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() []events.Event) {
 	found := find()
 	changed := gone
@@ -196,8 +196,8 @@ func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() [
 	c.fails.Result(err)
 }
 
-// reportSkips counts the frames and points that were skipped because of their timestamps, and logs
-// the cause.
+// reportSkips adds the frames and points that were skipped because of their timestamps to a metric,
+// and logs the causes.
 func (c *gpuEvents) reportSkips(ctx context.Context) {
 	var skipped [events.NumSkips]int64
 	for s := range skipped {
@@ -220,10 +220,11 @@ func (c *gpuEvents) save(ctx context.Context, changed []gpudata.Place) {
 	for _, p := range changed {
 		keys = append(keys, stage.Key(p))
 	}
-	_ = c.state.Save(ctx, c.tracker.Store, keys...) // the state logs failures
+	_ = c.state.Save(ctx, c.tracker.Store, keys...) // c.state logs failures
 }
 
-// Shutdown stores the state. If there is no storage, it sends the pending events instead.
+// Shutdown stores the state. If no storage is configured, Shutdown sends the pending events
+// instead.
 func (c *gpuEvents) Shutdown(ctx context.Context) error {
 	defer c.telemetry.Shutdown()
 	defer func() { c.kube.stop() }()

@@ -37,7 +37,8 @@ const (
 	after  = "20s {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = 3\n"
 )
 
-// startConnector starts a connector that stores its state in memory and sends its logs to consume.
+// startConnector starts a connector that sends its logs to the function consume. If memory is not
+// nil, the connector stores its state there.
 func startConnector(t *testing.T, memory *storagetest.Memory, consume func(plog.Logs) error) *gpuEvents {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -101,8 +102,8 @@ func TestARecordHasNamePlaceAndSeverity(t *testing.T) {
 	}, r.Attributes().AsRaw())
 }
 
-// The Resource contains all attributes of the holder. The record contains the attributes of the
-// holder's use of the device.
+// The Resource of a log record must contain all attributes of the holder. The record itself must
+// contain the attributes that describe how the holder uses the device.
 func TestARecordNamesTheOneHolder(t *testing.T) {
 	var got, end plog.Logs
 	c := startConnector(t, nil, func(ld plog.Logs) error { got, end = end, ld; return nil })
@@ -127,7 +128,7 @@ func TestARecordNamesTheOneHolder(t *testing.T) {
 	assert.Equal(t, map[string]any{"k8s.node.name": "n1", "host.type": "a3"}, end.ResourceLogs().At(0).Resource().Attributes().AsRaw(), "an incident belongs to the node")
 }
 
-// xidsAt returns n XIDs at a time that is ahead of the wall clock.
+// xidsAt returns a sample of n XID errors whose timestamp is ahead of the current time.
 func xidsAt(t *testing.T, ahead time.Duration, n int) pmetric.Metrics {
 	t.Helper()
 	return batch(t, fmt.Sprintf("%ds {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = %d\n", time.Now().Add(ahead).Unix(), n))
@@ -161,7 +162,7 @@ func TestFutureSamplesAreDroppedCountedAndLoggedOnce(t *testing.T) {
 		}
 		assert.Equal(t, 4, xids())
 		assert.Equal(t, 1, logs.FilterMessageSnippet("more than a minute ahead").Len())
-		for range 3 { // a clock that was set back
+		for range 3 { // the node's clock was set back
 			require.NoError(t, c.ConsumeMetrics(t.Context(), xidsAt(t, -time.Hour, 9)))
 			time.Sleep(50 * time.Second)
 		}
@@ -178,7 +179,7 @@ func TestFutureSamplesAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// An earlier version stored the time of a sample in the future.
+// An earlier version could store sample timestamps that were in the future.
 func TestAStoredFutureTimeSuppressesEventsForAtMostMaxGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tomorrow := time.Now().Add(24 * time.Hour).UnixNano()
@@ -200,7 +201,7 @@ func TestAStoredFutureTimeSuppressesEventsForAtMostMaxGap(t *testing.T) {
 	})
 }
 
-// The Resource of gpu.exporter.up may lack the cluster, node and host.
+// The Resource of gpu.exporter.up might not contain the cluster, node and host.
 func TestAnExporterInAnUnknownPlaceHasEvents(t *testing.T) {
 	var got plog.Logs
 	c := startConnector(t, nil, func(ld plog.Logs) error { got = ld; return nil })
@@ -212,7 +213,7 @@ func TestAnExporterInAnUnknownPlaceHasEvents(t *testing.T) {
 	assert.Equal(t, "gpu.exporter.down", got.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).EventName())
 }
 
-// A process that is killed does not store its state before it ends.
+// When a process is killed, Shutdown does not run and cannot store the state.
 func TestACrashRepeatsNoRecord(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	told := 0
@@ -228,7 +229,7 @@ func TestACrashRepeatsNoRecord(t *testing.T) {
 	require.NoError(t, killed.Shutdown(t.Context()))
 }
 
-// After a crash, repeating a record is better than losing it.
+// Repeating a record after a crash is better than losing the record.
 func TestRecordsAreSentEvenIfTheStorageFails(t *testing.T) {
 	memory := storagetest.NewMemory(nil)
 	told := 0
@@ -251,7 +252,7 @@ func TestTheStateIsStoredBeforeRecordsAreSent(t *testing.T) {
 	assert.Positive(t, stored)
 	require.NoError(t, c.Shutdown(t.Context()))
 
-	// A new process does not repeat the record.
+	// After a restart, the connector must not repeat the record.
 	c = startConnector(t, memory, func(plog.Logs) error { return errors.New("nothing happened") })
 	require.NoError(t, c.ConsumeMetrics(t.Context(), batch(t, after)))
 	require.NoError(t, c.Shutdown(t.Context()))
@@ -265,8 +266,8 @@ func TestInvalidSettingsAreNamedInTheError(t *testing.T) {
 	require.ErrorContains(t, cfg.(*Config).Validate(), "for is 60ns")
 }
 
-// In this test, the connector receives metrics in pdata form and not frames. The limit is 10% above
-// the number of allocations at the time when this test was written.
+// In this test, the connector receives pdata metrics instead of frames. The limit is 10% above the
+// number of allocations that was measured when this test was written.
 func TestAllocationsOfANodesScrapeAreLimited(t *testing.T) {
 	c := startConnector(t, nil, func(plog.Logs) error { return nil })
 	const runs = 10

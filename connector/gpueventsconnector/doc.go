@@ -1,5 +1,6 @@
 //go:generate mdatagen metadata.yaml
 
-// Package gpueventsconnector writes a log record for each change to a GPU. The package
-// internal/events finds the events in frames. This package connects it to the Collector.
+// Package gpueventsconnector writes a log record for each event on a GPU. The package
+// internal/events finds the events, and gpueventsconnector makes internal/events available as a
+// Collector component.
 package gpueventsconnector

@@ -20,14 +20,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// FindingsType is the name of the stage that evaluates the rules of findings.
+// FindingsType is the type name of the stage that evaluates the rules for findings.
 var FindingsType = component.MustNewType("gpu_findings")
 
-// FindingsConfig configures the rules of findings, as a stage and in gpu_events.
+// FindingsConfig configures the rules for findings, both in the gpu_findings stage and in
+// gpu_events.
 type FindingsConfig findings.Settings
 
-// NewDefaultFindings returns an absent section. If the section is configured, its settings have
-// default values.
+// NewDefaultFindings returns an absent findings section. If the configuration contains the section,
+// settings that are not configured have default values.
 func NewDefaultFindings() configoptional.Optional[FindingsConfig] {
 	return configoptional.Default(FindingsConfig(findings.DefaultSettings()))
 }
@@ -37,7 +38,8 @@ func (cfg *FindingsConfig) Unmarshal(conf *confmap.Conf) error {
 	return componenthelper.Unmarshal(conf, cfg)
 }
 
-// Validate implements confmap.Validator. It returns an error for each setting that is out of range.
+// Validate implements confmap.Validator. The returned error lists all settings that are out of
+// range.
 func (cfg *FindingsConfig) Validate() error {
 	var p componenthelper.Problems
 	p.Check(cfg.MaxGap >= time.Second && cfg.MaxGap <= time.Hour, "max_gap is %s: must be 1s to 1h; write the unit, as in 60s", cfg.MaxGap)
@@ -66,18 +68,18 @@ func (cfg *FindingsConfig) Validate() error {
 	return p.Err()
 }
 
-// findingsStage is the stage gpu_findings. It adds samples, and the starts and ends of findings, to
-// the frames. gpu_events must follow this stage and writes the records.
+// findingsStage is the gpu_findings stage. The stage adds samples, and the starts and ends of
+// findings, to the frames. gpu_events, which must follow gpu_findings, writes the log records.
 type findingsStage struct {
 	logger    *zap.Logger
 	scope     gpudata.Scope
 	telemetry *metadata.TelemetryBuilder
 
 	tracker *findings.Tracker
-	refused componenthelper.Trouble // more nodes or devices than the limits allow
+	refused componenthelper.Trouble // there are more nodes or devices than the limits allow
 }
 
-// NewFindings returns gpu_findings as a stage.
+// NewFindings returns the gpu_findings stage.
 func NewFindings(set connector.Settings, cfg *FindingsConfig) (*pdatagpu.Processor, error) {
 	s, err := newFindingsStage(set, cfg)
 	if err != nil {

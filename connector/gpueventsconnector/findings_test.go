@@ -21,7 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 )
 
-// pendingRemap returns a board with a pending row remap at the given second.
+// pendingRemap returns metrics with the given timestamp, in seconds, for a board that has a pending
+// row remap.
 func pendingRemap(t *testing.T, second int64) pmetric.Metrics {
 	t.Helper()
 	return batch(t, fmt.Sprintf("%ds {k8s.node.name=n1} hw.status {hw.id=GPU-1, hw.state=predicted_failure} = 1\n"+

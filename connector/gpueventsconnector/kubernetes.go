@@ -17,10 +17,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// eventSource is the component in Kubernetes Events.
+// eventSource is the source component of the Kubernetes Events.
 const eventSource = "otelcol-gpu"
 
-// maxMessage is the maximum length, in bytes, of an Event message that the API server accepts.
+// maxMessage is the maximum length of an Event message, in bytes. The API server rejects longer
+// messages.
 const maxMessage = 1024
 
 // reasons maps event names to the reasons of Kubernetes Events. All other events are written only
@@ -30,19 +31,20 @@ var reasons = map[string]string{
 	events.StatusChange: "GPUStatusChanged", events.FindingStart: "GPUFinding", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
 }
 
-// kubeEvents writes Kubernetes Events for records whose severity is above INFO. The Events are
-// about the node and about the pod that holds the device. client-go combines equal Events and
-// counts them. For each object, it sends at most 25 Events in a burst, and then one Event every
-// five minutes.
+// kubeEvents writes Kubernetes Events for records whose severity is above INFO. One Event is about
+// the node, and another Event is about the pod that holds the device. client-go combines equal
+// Events and counts them. For each object, client-go sends at most 25 Events in a burst, and then
+// one Event every five minutes.
 type kubeEvents struct {
 	cache       *kube.Cache
 	broadcaster record.EventBroadcaster
 }
 
-// startKubeEvents returns nil if the API server is not used.
+// startKubeEvents returns nil if Kubernetes Events are disabled, or if the collector runs outside a
+// cluster.
 func startKubeEvents(cfg kube.Config, set component.TelemetrySettings, result func(error)) (*kubeEvents, error) {
 	if cfg.AuthType == kube.AuthNone {
-		return nil, nil //nolint:nilnil // disabled is not an error
+		return nil, nil //nolint:nilnil // disabled, which is not an error
 	}
 	cache, err := kube.Acquire(kube.Options{Config: cfg}, set)
 	if err != nil {
@@ -50,20 +52,21 @@ func startKubeEvents(cfg kube.Config, set component.TelemetrySettings, result fu
 	}
 	if cache.Client() == nil {
 		cache.Release()
-		return nil, nil //nolint:nilnil // outside a cluster, which the cache has logged
+		return nil, nil //nolint:nilnil // outside a cluster; the cache has logged this
 	}
 	return newKubeEvents(cache, cache.Client(), result), nil
 }
 
 func newKubeEvents(cache *kube.Cache, client kubernetes.Interface, result func(error)) *kubeEvents {
-	// This package logs a failure once. client-go would log each attempt.
+	// Disable the log of client-go, which would contain every failed attempt. kubeResult logs a
+	// failure once.
 	k := &kubeEvents{cache: cache, broadcaster: record.NewBroadcaster(record.WithContext(klog.NewContext(context.Background(), klog.Logger{})))}
 	k.broadcaster.StartRecordingToSink(&watchedSink{&clientv1.EventSinkImpl{Interface: client.CoreV1().Events("")}, result})
 	return k
 }
 
-// add queues Kubernetes Events without waiting. While the API server is slow, the queue holds up to
-// 1000 Events.
+// add queues Kubernetes Events without blocking. The queue holds up to 1000 Events while the API
+// server is slow.
 func (k *kubeEvents) add(found []events.Event) {
 	if k == nil {
 		return
@@ -98,7 +101,7 @@ func (k *kubeEvents) stop() {
 	}
 }
 
-// watchedSink reports the result of each request.
+// watchedSink passes the result of each request to the function result.
 type watchedSink struct {
 	record.EventSink
 	result func(error)
@@ -118,7 +121,8 @@ func (s *watchedSink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error)
 	return out, err
 }
 
-// kubeResult returns a function that counts failed requests and logs once that the API server accepts no Events.
+// kubeResult returns a function that counts failed requests. When requests start to fail or succeed
+// again, the function logs this once.
 func (c *gpuEvents) kubeResult() func(error) {
 	fails := componenthelper.Failure{Logger: c.logger, Fails: "The API server does not accept Events. They are dropped.", Works: "The API server accepts Events again."}
 	return func(err error) {

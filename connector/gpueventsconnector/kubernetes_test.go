@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// written starts a writer of Events with a fake API server. The returned function returns the
-// Events written so far.
+// written returns a kubeEvents that uses a fake API server, and a function that returns the Events
+// written so far.
 func written(t *testing.T, result func(error)) (*kubeEvents, *fake.Clientset, func() map[string]corev1.Event) {
 	t.Helper()
 	client := kubetest.NewClient()

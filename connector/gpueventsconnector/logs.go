@@ -20,7 +20,7 @@ var severities = [...]struct {
 	events.Err:  {plog.SeverityNumberError, "ERROR"},
 }
 
-// logs writes one record per event, each on a separate Resource.
+// logs converts events to log records. Each record has its own Resource.
 func logs(found []events.Event, observed time.Time) plog.Logs {
 	out := plog.NewLogs()
 	for i := range found {
@@ -28,7 +28,7 @@ func logs(found []events.Event, observed time.Time) plog.Logs {
 		rl := out.ResourceLogs().AppendEmpty()
 		h := e.Holder
 		resource := rl.Resource().Attributes()
-		_ = resource.FromRaw(e.Resource) // cannot fail: the values were attributes
+		_ = resource.FromRaw(e.Resource) // FromRaw cannot fail, because the values come from attributes
 		pdatagpu.PutPlace(resource, e.Place, e.Host)
 		pdatagpu.PutHolder(resource, &h)
 		r := rl.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty()

@@ -15,9 +15,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// Frames from several nodes arrive at the same time, while the connector ticks and stores its
-// state. Each node must have the same events and the same state as it has without the other nodes.
-// `make test-long` runs this test with the race detector.
+// In this test, frames from several nodes arrive concurrently, while the connector checks for due
+// events and stores its state. The events and the state of each node must be the same as they would
+// be without the other nodes. `make test-long` runs this test with the race detector.
 func TestConcurrentNodesHaveTheSameEventsAsSeparateNodes(t *testing.T) {
 	const nodes, frames = 6, 8
 	play := func(together bool) (records []string, stored map[string]string) {

@@ -11,15 +11,16 @@ import (
 )
 
 // These constants describe the layout of a bbolt file, which consists of pages. Pages 0 and 1 are
-// meta pages. If both are valid, the page with the newer transaction is current. It refers to the
-// root of a tree of buckets. A bucket is a tree of branch and leaf pages. A large page continues in
-// the pages that follow it (its overflow pages).
+// meta pages. If both meta pages are valid, the one with the newer transaction is current. The
+// current meta page refers to the root of a tree of buckets. Each bucket is a tree of branch pages
+// and leaf pages. If the content does not fit into one page, it continues in the following pages,
+// which are called overflow pages.
 const (
-	pageHeader    = 16 // id, flags, number of elements, number of overflow pages
-	branchElement = 16 // position and size of the key, id of the child
-	leafElement   = 16 // flags, position, size of the key, size of the value
+	pageHeader    = 16 // ID, flags, number of elements, number of overflow pages
+	branchElement = 16 // position and size of the key, ID of the child page
+	leafElement   = 16 // flags, position of the key, size of the key, size of the value
 	metaSize      = 64
-	bucketHeader  = 16 // id of the root page, sequence
+	bucketHeader  = 16 // ID of the root page, sequence
 
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2
@@ -36,14 +37,14 @@ const (
 
 var order = binary.LittleEndian
 
-// errDamaged is the error for a file that cannot be opened as a database.
+// errDamaged means that the database in a file is damaged and cannot be used.
 var errDamaged = errors.New("the storage file is damaged")
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
-// meta contains the fields of a meta page that the check uses.
+// meta contains those fields of a meta page that check needs.
 type meta struct {
 	pageSize             int64
 	root, freelist, high uint64
@@ -58,8 +59,8 @@ type file struct {
 	seen map[uint64]bool
 }
 
-// check returns an error that wraps errDamaged if the database in the open file cannot be used. An
-// empty file is valid, because bbolt initializes it.
+// check returns an error that wraps errDamaged if the database in f is damaged. An empty file is
+// valid, because bbolt creates a database in an empty file.
 func check(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -77,7 +78,7 @@ func check(f *os.File) error {
 	return d.tree(d.root, nil)
 }
 
-// readMeta finds the current meta page.
+// readMeta finds the current meta page and copies its fields to d.meta.
 func (d *file) readMeta() error {
 	first, ok := d.metaAt(0)
 	if ok {
@@ -93,15 +94,15 @@ func (d *file) readMeta() error {
 	if !ok {
 		return damaged("neither of the two meta pages is valid")
 	}
-	// Free pages must also exist in the file, because the database writes to them and maps only the
-	// existing part of the file.
+	// The file must also contain all free pages, because bbolt maps only the existing part of the
+	// file and writes to free pages.
 	if d.meta = first; uint64(d.size/d.pageSize) < d.high {
 		return damaged("the file has %d bytes, which is less than %d pages", d.size, d.high)
 	}
 	return nil
 }
 
-// metaAt reads a meta page, and reports whether it is valid.
+// metaAt reads the meta page at offset, and reports whether the page is valid.
 func (d *file) metaAt(offset int64) (meta, bool) {
 	b := make([]byte, pageHeader+metaSize)
 	if _, err := d.from.ReadAt(b, offset); err != nil {
@@ -119,8 +120,8 @@ func (d *file) metaAt(offset int64) (meta, bool) {
 	return m, valid
 }
 
-// page reads a page and its overflow pages. It returns an error if the page was already read,
-// because each page may be used only once.
+// page reads a page and its overflow pages. If one of the pages was read before, an error is
+// returned, because each page may be used only once.
 func (d *file) page(id uint64) ([]byte, error) {
 	header := make([]byte, pageHeader)
 	if id < 2 || id >= d.high || int64(id) > d.size/d.pageSize {
@@ -160,7 +161,7 @@ func (d *file) readFreelist() error {
 		return err
 	}
 	count, first := uint64(order.Uint16(b[10:])), uint64(pageHeader)
-	if count == 0xFFFF { // the count is too large for the header and is stored in the first element
+	if count == 0xFFFF { // the count does not fit into the header, so it is stored in the first element
 		count, first = order.Uint64(b[pageHeader:]), pageHeader+8
 	}
 	if order.Uint16(b[8:]) != freelistPage || count > (uint64(len(b))-first)/8 {
@@ -169,7 +170,8 @@ func (d *file) readFreelist() error {
 	return nil
 }
 
-// tree checks a tree. No key may be less than lowest.
+// tree checks the tree whose root is the page with the given ID. No key in the tree may be less
+// than lowest.
 func (d *file) tree(id uint64, lowest []byte) error {
 	b, err := d.page(id)
 	if err != nil {
@@ -178,7 +180,7 @@ func (d *file) tree(id uint64, lowest []byte) error {
 	return d.elements(id, b, lowest)
 }
 
-// elements checks the elements of a page and the subtrees to which they point.
+// elements checks the elements of a page and the subtrees to which the elements point.
 func (d *file) elements(id uint64, b, lowest []byte) error {
 	flags, count := order.Uint16(b[8:]), int(order.Uint16(b[10:]))
 	if flags != branchPage && flags != leafPage {
@@ -220,7 +222,8 @@ func (d *file) elements(id uint64, b, lowest []byte) error {
 	return nil
 }
 
-// bucket checks a bucket, which is either a separate tree or a leaf page inside its own value.
+// bucket checks a bucket, which is either a separate tree, or a single leaf page that is stored
+// inside the bucket's value.
 func (d *file) bucket(id uint64, value []byte) error {
 	if len(value) < bucketHeader {
 		return damaged("a bucket of page %d is cut off", id)

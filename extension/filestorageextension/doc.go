@@ -1,4 +1,5 @@
 // Package filestorageextension is the file_storage extension of opentelemetry-collector-contrib
-// with an additional check of each file before it is opened. The database (bbolt) maps the file
-// into memory and trusts its content, so a damaged page can crash the process at startup or later.
+// with one addition: each database file is checked before it is opened. The check is needed because
+// bbolt maps the file into memory and trusts its contents, so a damaged page could crash the
+// process at startup or later.
 package filestorageextension

@@ -10,7 +10,8 @@ import (
 	"go.opentelemetry.io/collector/extension/xextension/storage"
 )
 
-// NewFactory returns the factory of file_storage. Its settings are the same as in contrib.
+// NewFactory returns the factory of the file_storage extension, which has the same settings as
+// contrib's file_storage.
 func NewFactory() extension.Factory {
 	contrib := filestorage.NewFactory()
 	return extension.NewFactory(contrib.Type(), contrib.CreateDefaultConfig,

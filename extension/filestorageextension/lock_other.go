@@ -4,6 +4,6 @@ package filestorageextension
 
 import "os"
 
-// lock reports whether to check a file. On this system, it is unknown whether another process uses
-// the file.
+// lock always returns false, so that files are not checked on this operating system, where the
+// package cannot find out whether another process uses a file.
 func lock(*os.File) bool { return false }

@@ -21,15 +21,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
-// checkedStorage wraps contrib's extension and checks each file before contrib opens it.
+// checkedStorage wraps contrib's extension and checks each database file before contrib opens the
+// file.
 type checkedStorage struct {
 	storage.Extension
 	config *filestorage.Config
 	logger *zap.Logger
 }
 
-// GetClient checks the file of a component and opens it. If recreate is set, it renames a damaged
-// file and creates an empty file. Errors contain the path of the file.
+// GetClient checks and opens the database file of a component. If recreate is set, GetClient
+// renames a damaged file and creates an empty file. Errors contain the path of the file.
 func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id component.ID, name string) (storage.Client, error) {
 	path := s.path(kind, id, name)
 	if err := s.prepare(path); err != nil {
@@ -50,12 +51,13 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 	}}, nil
 }
 
-// prepare checks a file. With recreate, it renames a damaged file.
+// prepare checks a file. If the file is damaged, prepare renames it if recreate is set, and returns
+// an error otherwise.
 func (s *checkedStorage) prepare(path string) error {
 	err := checkPath(path, s.config.Timeout)
 	switch {
 	case err == nil || !errors.Is(err, errDamaged):
-		return nil // other errors are reported when the file is opened
+		return nil // any other error occurs again when contrib opens the file
 	case !s.config.Recreate:
 		return fmt.Errorf("storage file %s: %w; remove it, or set recreate: true to rename it", path, err)
 	}
@@ -68,10 +70,10 @@ func (s *checkedStorage) prepare(path string) error {
 	return nil
 }
 
-// checkPath checks a file, unless another process uses it. That process may be about to exit.
-// Therefore, checkPath waits for the lock for as long as the database would wait.
+// checkPath checks a file, unless another process uses the file. Because the other process may be
+// about to exit, checkPath waits for the lock for as long as bbolt would wait.
 func checkPath(path string, patience time.Duration) error {
-	f, err := os.Open(path) //nolint:gosec // a file in the directory that the user configured
+	f, err := os.Open(path) //nolint:gosec // the file is in the directory that the user configured
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,8 @@ func checkPath(path string, patience time.Duration) error {
 	return check(f)
 }
 
-// path returns the path of a component's file, which has the same name as in contrib.
+// path returns the path of a component's file. The file has the same name as in contrib's
+// file_storage.
 func (s *checkedStorage) path(kind component.Kind, id component.ID, name string) string {
 	kinds := map[component.Kind]string{
 		component.KindReceiver: "receiver", component.KindProcessor: "processor", component.KindExporter: "exporter",
@@ -114,13 +117,13 @@ func (s *checkedStorage) path(kind component.Kind, id component.ID, name string)
 	return filepath.Join(s.config.Directory, file)
 }
 
-// lockInterval is the time between two attempts to lock a file.
+// lockInterval is the time between attempts to lock a file.
 const lockInterval = 20 * time.Millisecond
 
 // maxName is the longest file name that common file systems allow.
 const maxName = 255
 
-// checkedClient reports if its file was removed, and converts a fault in the database to an error.
+// checkedClient logs that its file was removed, and converts panics in bbolt to errors.
 type checkedClient struct {
 	storage.Client
 	path string
@@ -150,8 +153,8 @@ func (c *checkedClient) Delete(ctx context.Context, key string) error {
 	return c.Batch(ctx, storage.DeleteOperation(key))
 }
 
-// Batch implements storage.Client. Each call checks that the file exists, because writing to a file
-// that was removed succeeds.
+// Batch implements storage.Client. Each call checks that the file still exists, because writes to a
+// removed file succeed although the data is lost.
 func (c *checkedClient) Batch(ctx context.Context, ops ...*storage.Operation) error {
 	_, err := os.Stat(c.path)
 	if !errors.Is(err, os.ErrNotExist) {
@@ -172,8 +175,8 @@ func (c *checkedClient) Walk(ctx context.Context, walk storage.WalkFunc) error {
 	return recovered(c.path, func() error { return walker.Walk(ctx, walk) })
 }
 
-// recovered converts a panic in the database to an error. This includes the fault that occurs if
-// mapped memory is read beyond the end of a truncated file.
+// recovered calls the function use and converts a panic in bbolt to an error. A memory fault, which
+// occurs if bbolt reads mapped memory beyond the end of a truncated file, is also converted.
 func recovered(path string, use func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

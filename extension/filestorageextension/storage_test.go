@@ -26,7 +26,7 @@ import (
 
 var owner = component.MustNewIDWithName("gpu_window", "a b")
 
-// open returns the client of a component in a directory.
+// open returns a client whose file is in the directory dir.
 func open(ctx context.Context, dir string, recreate bool, logger *zap.Logger) (storage.Client, error) {
 	factory := NewFactory()
 	cfg := factory.CreateDefaultConfig().(*filestorage.Config)
@@ -43,7 +43,8 @@ func open(ctx context.Context, dir string, recreate bool, logger *zap.Logger) (s
 	return made.(storage.Extension).GetClient(ctx, component.KindProcessor, owner, "")
 }
 
-// used returns a database with values of all sizes, some of which were deleted.
+// used creates a database that contains values of various sizes, and from which some values were
+// deleted.
 func used(t *testing.T) (path string, content []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,7 +67,7 @@ func used(t *testing.T) (path string, content []byte) {
 
 func zero(b []byte) { clear(b) }
 
-// damages are the kinds of damage that power failures and disks cause.
+// damages contains kinds of damage that power failures and faulty disks cause.
 var damages = map[string]func(b []byte) []byte{
 	"empty":           func([]byte) []byte { return nil },
 	"some bytes":      func(b []byte) []byte { return b[:100] },
@@ -86,7 +87,7 @@ var damages = map[string]func(b []byte) []byte{
 	},
 }
 
-// use calls every method of a client.
+// use calls every method of the storage client c.
 func use(ctx context.Context, t require.TestingT, c storage.Client) {
 	walker, ok := c.(storage.Walker)
 	require.True(t, ok)
@@ -145,7 +146,7 @@ func TestAnUndamagedFileIsKept(t *testing.T) {
 	assert.NotEmpty(t, before)
 }
 
-// The truncated part may consist only of free pages.
+// A truncated file must be detected even if only free pages are missing.
 func TestATruncatedFileIsDamaged(t *testing.T) {
 	path, content := used(t)
 	for _, pages := range []int{1, 2, 3, 5, 8} {
@@ -154,8 +155,8 @@ func TestATruncatedFileIsDamaged(t *testing.T) {
 	}
 }
 
-// With recreate, a component always has a usable file. Without recreate, damage is an error, even
-// if only the database detects it and panics.
+// With recreate, a component must always get a usable file. Without recreate, damage must result in
+// an error, even if check does not detect the damage and bbolt panics.
 func TestAfterAnyDamageTheStorageCanBeUsed(t *testing.T) {
 	path, content := used(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -168,7 +169,8 @@ func TestAfterAnyDamageTheStorageCanBeUsed(t *testing.T) {
 		if rapid.Bool().Draw(rt, "cut") {
 			bad = bad[:rapid.IntRange(0, len(bad)).Draw(rt, "length")]
 		}
-		// A database that panicked keeps its file locked, so each case uses a separate directory.
+		// After a panic in bbolt, the database file remains locked, so each case uses a separate
+		// directory.
 		dir := t.TempDir()
 		require.NoError(rt, os.WriteFile(filepath.Join(dir, filepath.Base(path)), bad, 0o600))
 		recreate := rapid.Bool().Draw(rt, "recreate")
@@ -193,7 +195,7 @@ func TestAFileThatAnotherProcessUsesIsNotTouched(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 }
 
-// A collector that was killed keeps its files locked for a moment.
+// After a collector is killed, its files remain locked for a moment.
 func TestADamagedFileIsDetectedEvenIfItsUserIsExiting(t *testing.T) {
 	path, content := used(t)
 	require.NoError(t, os.WriteFile(path, damages["half"](content), 0o600))

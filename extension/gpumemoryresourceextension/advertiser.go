@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// These are the labels that GPU feature discovery and the GPU operator set on nodes.
+// Node labels that GPU feature discovery and the GPU operator set.
 const (
 	presentLabel = "nvidia.com/gpu.present" // "true" if the node has GPUs
 	memoryLabel  = "nvidia.com/gpu.memory"  // memory of one GPU, in MiB
@@ -35,10 +35,10 @@ const (
 const (
 	mib = 1 << 20
 
-	// callTimeout limits one request to the API server.
+	// callTimeout is the time limit for one request to the API server.
 	callTimeout = 10 * time.Second
-	// patchGap is the minimum time between two requests for a node. It limits the number of
-	// requests if errors occur or if another client sets a different amount.
+	// patchGap is the minimum time between two requests for a node. The gap limits the number of
+	// requests if errors occur, or if another client repeatedly sets a different amount.
 	patchGap = 10 * time.Second
 )
 
@@ -47,13 +47,13 @@ type nodeState int
 const (
 	asWanted nodeState = iota
 	notYet
-	unknown // the number of GPUs or their memory is unknown
+	unknown // the number of GPUs or the memory per GPU is unknown
 	nodeStates
 )
 
 var stateNames = [nodeStates]string{"as_wanted", "not_yet", "unknown"}
 
-// request contains the time and the error of the last request to patch a node.
+// request contains the time and the result of the last request to patch a node.
 type request struct {
 	at  time.Time
 	err error
@@ -62,7 +62,7 @@ type request struct {
 // advertised is a resource that nodes advertise.
 type advertised struct {
 	name corev1.ResourceName
-	// units returns the capacity that a node should have, in units of the resource.
+	// units returns the amount that the node should advertise, in units of the resource.
 	units func(node *corev1.Node) (int64, error)
 }
 
@@ -73,7 +73,8 @@ type advertiser struct {
 	settings  component.TelemetrySettings
 	telemetry *metadata.TelemetryBuilder
 
-	// newCache is kube.Acquire, except in tests, which use a fake client.
+	// newCache is kube.Acquire, except in tests. Tests use a function that returns a cache with a
+	// fake client.
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache       *kube.Cache
@@ -83,7 +84,7 @@ type advertiser struct {
 	running     sync.WaitGroup
 	ending      componenthelper.Ending
 
-	// Only the goroutine of run uses the following fields.
+	// Only the goroutine that calls run uses the following fields.
 	patched map[string]request // the last request for each node
 	status  componenthelper.Status
 
@@ -114,8 +115,8 @@ func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 	return a, nil
 }
 
-// Start implements component.Component. It returns an error if a kubeconfig cannot be read, but not
-// if the API server cannot be reached.
+// Start implements component.Component. Start returns an error if a kubeconfig cannot be read, but
+// no error if the API server cannot be reached.
 func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	cache, err := a.newCache(kube.Options{Config: a.cfg.Kubernetes, NodeName: a.cfg.NodeName}, a.settings)
 	if err != nil {
@@ -135,7 +136,7 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	}
 	a.cache, a.status.Host = cache, host
 	a.unsubscribe = cache.Subscribe(kube.Nodes, a.changed.Notify)
-	cache.Need(kube.Nodes) //nolint:contextcheck // the informers continue after Start
+	cache.Need(kube.Nodes) //nolint:contextcheck // the informers must continue to run after Start returns
 	a.changed.Notify()
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ctx is canceled when Start returns
 	a.cancel = cancel
@@ -143,7 +144,8 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run reconciles the nodes after every change, and repeatedly until all nodes are as configured.
+// run calls reconcile whenever a node changes, and also every patchGap until reconcile returns
+// true.
 func (a *advertiser) run(ctx context.Context) {
 	again := time.NewTimer(0)
 	defer again.Stop()
@@ -160,8 +162,8 @@ func (a *advertiser) run(ctx context.Context) {
 	}
 }
 
-// reconcile patches the nodes that are not as configured. It reports whether all nodes are as
-// configured.
+// reconcile patches the nodes that do not have the configured resources, and reports whether no
+// node had to be patched.
 func (a *advertiser) reconcile(ctx context.Context) bool {
 	var problems componenthelper.Problems
 	state := a.cache.State(kube.Nodes)
@@ -192,8 +194,8 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 	return states[notYet] == 0
 }
 
-// adjust patches a node if its resources are not as configured. If the amount of a resource is
-// unknown, adjust keeps the current value.
+// adjust patches a node that does not have the configured resources. If the amount that the node
+// should advertise is unknown, adjust keeps the current amount.
 func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, error) {
 	var patch []map[string]string
 	var problem error
@@ -208,7 +210,7 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 		}
 		units, err := r.units(node)
 		if err != nil {
-			problem = err // the errors of all resources concern the same labels
+			problem = err // one error is enough, because the errors for all resources are about the same labels
 			continue
 		}
 		wanted := resource.NewQuantity(units, resource.DecimalSI)
@@ -240,7 +242,8 @@ func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, 
 	return notYet, err // the watch will report the new value
 }
 
-// patch changes a node's status. The kubelet computes allocatable from capacity.
+// patch applies a JSON patch to a node's status. Only status.capacity has to be patched, because
+// the kubelet computes status.allocatable from it.
 func (a *advertiser) patch(ctx context.Context, node string, patch any) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
@@ -279,8 +282,8 @@ func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	return memory, nil
 }
 
-// number returns a label's value, which must be positive and less than a million. hint describes
-// another way to solve the problem.
+// number returns a label's value as a number, which must be positive and at most about a million.
+// The error message ends with hint, which suggests another solution.
 func number(node *corev1.Node, label, hint string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -290,8 +293,8 @@ func number(node *corev1.Node, label, hint string) (int64, error) {
 	return n, nil
 }
 
-// Shutdown implements component.Component. The nodes keep their advertised resources. If ctx ends
-// before all goroutines have stopped, Shutdown returns the error of ctx.
+// Shutdown implements component.Component. The nodes continue to advertise their resources. If ctx
+// is done before all goroutines have stopped, Shutdown returns the error of ctx.
 func (a *advertiser) Shutdown(ctx context.Context) error {
 	defer a.telemetry.Shutdown()
 	if a.cache == nil {

@@ -33,7 +33,7 @@ import (
 
 const gpumem = "example.com/gpumem"
 
-// gpuNode returns a node with four GPUs of 15360 MiB.
+// gpuNode returns a node with four GPUs, each with 15360 MiB of memory.
 func gpuNode(name string, advertised ...string) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{presentLabel: "true", memoryLabel: "15360", countLabel: "4"}},
@@ -54,7 +54,7 @@ func newConfig(change ...func(*Config)) *Config {
 	return cfg
 }
 
-// running is a running extension with a fake API server.
+// running is a running extension that uses a fake API server.
 type running struct {
 	*advertiser
 	t         *testing.T
@@ -85,7 +85,8 @@ func (r *running) end() {
 	require.NoError(r.t, r.telemetry.Shutdown(ctx))
 }
 
-// advertised returns the amount of the memory resource that a node advertises, or "".
+// advertised returns the amount of the memory resource that a node advertises, or "" if there is
+// none.
 func (r *running) advertised(name string) string {
 	r.t.Helper()
 	return r.capacity(name, gpumem)
@@ -123,7 +124,7 @@ func (r *running) counted() map[string]int64 {
 	return counts
 }
 
-// pass advances the clock of the synctest bubble.
+// pass advances the fake clock of the synctest bubble by d.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -177,7 +178,7 @@ func TestAdvertisedMemory(t *testing.T) {
 	}
 }
 
-// share also enables koordinator.sh/gpu.shared, with an empty section.
+// share enables the resource koordinator.sh/gpu.shared with default settings.
 func share(c *Config) { c.Shared.GetOrInsertDefault() }
 
 func TestAdvertisedShares(t *testing.T) {
@@ -265,7 +266,7 @@ func TestANodeThatRegistersAgainIsPatchedAgain(t *testing.T) {
 	})
 }
 
-// Two clients that set different amounts must not send requests continuously.
+// If two extensions set different amounts, they must not send requests continuously.
 func TestANodeThatAnotherClientChangesIsNotPatchedContinuously(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
@@ -308,7 +309,7 @@ func TestARejectedPatchIsReportedAndRetried(t *testing.T) {
 	})
 }
 
-// The node was deleted, but the watch has not reported this.
+// In this test, a node was deleted, but the watch has not yet reported the deletion.
 func TestADeletedNodeIsNeitherAProblemNorCountedAsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))
@@ -358,7 +359,8 @@ func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 		`resource is "kubernetes.io/gpumem": must`:            func(c *Config) { c.Resource = "kubernetes.io/gpumem" },
 		`resource is "x.kubernetes.io/gpumem": must`:          func(c *Config) { c.Resource = "x.kubernetes.io/gpumem" },
 		`resource is "example.com/a b": must`:                 func(c *Config) { c.Resource = "example.com/a b" },
-		// The device plugin's resource, and a resource that no pod can request.
+		// The first resource belongs to the device plugin, and no pod can request the second
+		// resource.
 		`resource is "nvidia.com/gpu": must be a name with your own domain`:     func(c *Config) { c.Resource = "nvidia.com/gpu" },
 		`resource is "requests.example.com/gpumem": must`:                       func(c *Config) { c.Resource = "requests.example.com/gpumem" },
 		`unit is "GiB": must be MiB or bytes`:                                   func(c *Config) { c.Unit = "GiB" },

@@ -13,46 +13,51 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// These are the values of unit.
+// Valid values of Config.Unit.
 const (
 	unitMiB   = "MiB"
 	unitBytes = "bytes"
 )
 
-// nativeDomain is the domain of Kubernetes, which extended resources must not use.
+// nativeDomain is the domain of Kubernetes itself, which must not be used in the names of extended
+// resources.
 const nativeDomain = "kubernetes.io"
 
-// sharedResource is the resource of Koordinator's GPU Share API that counts how many pods can share
-// a node's GPUs. The name is fixed, because only Koordinator's scheduler reads it.
+// sharedResource is the resource in Koordinator's GPU Share API whose capacity is the number of
+// pods that can share a node's GPUs. The name cannot be configured, because Koordinator's scheduler
+// reads only this name.
 const sharedResource = "koordinator.sh/gpu.shared"
 
-// maxSharedPerGPU is the highest plausible number of pods per GPU.
+// maxSharedPerGPU is the highest value that SharedConfig.PerGPU may have.
 const maxSharedPerGPU = 10_000
 
-// quotaPrefix precedes extended resources in a ResourceQuota. It is not allowed elsewhere.
+// quotaPrefix is the prefix of extended resource names in a ResourceQuota. Kubernetes does not
+// allow this prefix elsewhere.
 const quotaPrefix = "requests."
 
 // Config configures the gpu_memory_resource extension.
 type Config struct {
-	// Resource is the name of the extended resource, with a domain. It may be empty if Shared is
-	// set.
+	// Resource is the name of the extended resource, including a domain. The name may be empty if
+	// Shared is set.
 	Resource string `mapstructure:"resource"`
 	// Unit is the unit of the resource: MiB or bytes.
 	Unit string `mapstructure:"unit"`
-	// Amount is the memory that each node advertises. If it is 0, AmountPerGPU is used.
+	// Amount is the memory that each node advertises. If Amount is 0, AmountPerGPU is used.
 	Amount kube.Bytes `mapstructure:"amount"`
 	// AmountPerGPU is the memory that a node advertises for each of its GPUs. The number of GPUs is
-	// read from a node label. If Amount and AmountPerGPU are both 0, the memory of each GPU is read
-	// from a node label, and Reserve is subtracted from it.
+	// read from a node label. If Amount and AmountPerGPU are both 0, the memory per GPU is read
+	// from a node label, and Reserve is subtracted.
 	AmountPerGPU kube.Bytes `mapstructure:"amount_per_gpu"`
-	// Reserve is the memory per GPU that is not advertised, for the driver and CUDA contexts. It is
-	// not subtracted from Amount or AmountPerGPU.
+	// Reserve is the memory per GPU that is not advertised because the driver and CUDA contexts
+	// need it. Reserve is not subtracted from Amount or AmountPerGPU.
 	Reserve kube.Bytes `mapstructure:"reserve"`
-	// Shared also advertises koordinator.sh/gpu.shared.
+	// Shared configures the resource koordinator.sh/gpu.shared. If Shared is absent, this resource
+	// is not advertised.
 	Shared configoptional.Optional[SharedConfig] `mapstructure:"shared"`
-	// NodeName limits the extension to one node. If it is empty, all GPU nodes are patched.
+	// NodeName is the name of the only node that is patched. If NodeName is empty, all GPU nodes
+	// are patched.
 	NodeName string `mapstructure:"node_name"`
-	// Remove removes the resources from the nodes instead of advertising them.
+	// If Remove is true, the resources are removed from the nodes instead of being advertised.
 	Remove bool `mapstructure:"remove"`
 	// Kubernetes configures access to the API server.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
@@ -73,21 +78,21 @@ type SharedConfig struct {
 func createDefaultConfig() component.Config {
 	return &Config{
 		Unit: unitMiB, Reserve: 1 << 30, Kubernetes: kube.NewDefaultConfig(),
-		Shared: configoptional.Default(SharedConfig{PerGPU: 100}), // the default in the GPU Share API
+		Shared: configoptional.Default(SharedConfig{PerGPU: 100}), // the default of the GPU Share API
 	}
 }
 
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values.
+// Validate implements confmap.Validator. Error messages contain the field, its value, and the
+// allowed values.
 func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	domain, _, qualified := strings.Cut(cfg.Resource, "/")
 	native := domain == nativeDomain || strings.HasSuffix(domain, "."+nativeDomain)
-	// The extension must not overwrite the resources of other systems. Kubernetes reserves the
-	// prefix for quotas.
+	// The extension must not overwrite resources that belong to other systems. Names that start
+	// with quotaPrefix are reserved for ResourceQuotas.
 	own := !native && !gpushare.IsGPU(cfg.Resource) && !strings.HasPrefix(domain, quotaPrefix)
 	shared := cfg.Shared.Get()
 	p.Check(cfg.Resource == "" && shared != nil || qualified && own && len(validation.IsQualifiedName(cfg.Resource)) == 0,

@@ -17,28 +17,29 @@ import (
 )
 
 const (
-	// defaultEndpoint makes the server listen on all addresses, because the API server calls from
+	// defaultEndpoint makes the server listen on all addresses, because the API server runs on
 	// another host.
 	defaultEndpoint = ":9443"
-	// maxBody is the default limit on the size of a review, in bytes. The API server accepts
-	// objects of up to 3 MiB, and the review of an update contains two.
+	// maxBody is the default maximum size of an AdmissionReview, in bytes. The API server accepts
+	// objects of up to 3 MiB, and the AdmissionReview for an update contains two objects.
 	maxBody = 8 << 20
-	// reloadInterval is the default interval at which the certificate files are read again.
+	// reloadInterval is the default interval at which the certificate files are reloaded.
 	reloadInterval = time.Minute
 )
 
 // Config configures the gpu_share_admission extension.
 type Config struct {
-	// HTTP configures the server of the webhooks. TLS must be set, because the API server calls
-	// webhooks only over HTTPS.
+	// HTTP configures the HTTP server for the webhooks. Its TLS settings are required, because the
+	// API server calls webhooks only over HTTPS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
-	// Enforce rejects pods that break a rule. Otherwise they are accepted with warnings.
+	// If Enforce is true, pods that break a rule are rejected. Otherwise, such pods are accepted
+	// with warnings.
 	Enforce bool `mapstructure:"enforce"`
-	// Resources are additional resource names of vendors' GPUs. Each is a full name or a prefix
-	// that ends in *. They should be the same as in gpu_cluster.
+	// Resources lists additional resource names for vendors' GPUs. Each entry is a full name or a
+	// prefix that ends in *. The list should be the same as in gpu_cluster.
 	Resources []string `mapstructure:"resources"`
-	// DeviceClasses are the device classes whose implicit extended resource is a GPU. They should
-	// be the same as in gpu_cluster.
+	// DeviceClasses lists the device classes whose implicit extended resource is a GPU. The list
+	// should be the same as in gpu_cluster.
 	DeviceClasses []string `mapstructure:"device_classes"`
 
 	// prevent unkeyed literal initialization
@@ -56,8 +57,8 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
-// Validate implements confmap.Validator. Each error contains the field, its value, and the allowed
-// values.
+// Validate implements confmap.Validator. Error messages contain the field, its value, and the
+// allowed values.
 func (cfg *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Check(cfg.HTTP.NetAddr.Transport != confignet.TransportTypeTCP || isAddress(cfg.HTTP.NetAddr.Endpoint),
@@ -74,12 +75,12 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// families returns the resource names that the rules use.
+// families returns the resource names to which the rules apply.
 func (cfg *Config) families() (gpushare.Families, error) {
 	return gpushare.NewFamilies(cfg.Resources, cfg.DeviceClasses)
 }
 
-// isAddress reports whether text is a host and a port. The host may be empty for all addresses.
+// isAddress reports whether text has the form host:port. An empty host stands for all addresses.
 func isAddress(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	if err != nil {

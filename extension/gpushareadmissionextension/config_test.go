@@ -52,7 +52,7 @@ func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	}
 }
 
-// metadata.yaml lists the rules for the documentation.
+// The documentation is generated from the list of rules in metadata.yaml.
 func TestTheDocumentedRulesAreTheCheckedRules(t *testing.T) {
 	content, err := os.ReadFile("metadata.yaml")
 	require.NoError(t, err)

@@ -13,7 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpushareadmissionextension/internal/metadatatest"
 )
 
-// For any request, the response is an error or a review with the request's uid.
+// The response to any request must be either an HTTP error or an AdmissionReview with the request's
+// UID.
 func FuzzReview(f *testing.F) {
 	for _, request := range []string{
 		creation("gpu=200"), creation("gpu-core=50"), creation("nvidia.com/gpu=1 gpu-memory=1e3 gpu.shared=1"),

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podObject contains the fields of a pod that the webhooks read. The other fields are not decoded.
-// They make up most of the bytes and contain more quantities.
+// podObject contains the fields of a pod that the webhooks read. Other fields are not decoded,
+// because they make up most of the pod's size and contain more quantities.
 type podObject struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
@@ -36,11 +36,11 @@ type podResources struct {
 	Requests quantities `json:"requests"`
 }
 
-// quantities is a resource list that can be decoded within milliseconds.
+// quantities is a ResourceList that rejects quantities for which decoding would take too long.
 type quantities corev1.ResourceList
 
-// slowExponent matches an exponent for which resource.ParseQuantity would take seconds to hours.
-// Its run time increases with the size of a negative exponent.
+// slowExponent matches a negative exponent with at least five digits. The larger a negative
+// exponent is, the longer resource.ParseQuantity takes, from seconds to hours.
 var slowExponent = regexp.MustCompile(`[eE]-\d{5}`)
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -57,7 +57,7 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*corev1.ResourceList)(q))
 }
 
-// readPod decodes the fields of a request's object that the webhooks read.
+// readPod decodes the pod in raw, but only the fields that the webhooks read.
 func readPod(name string, raw []byte) (*corev1.Pod, error) {
 	if len(raw) == 0 {
 		return nil, fmt.Errorf("the request has no %s", name)

@@ -15,16 +15,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// outcome is the result of a request, with its name in the self-metrics.
+// outcome is the result of a request. Its value is used in the self-metrics and in logs.
 type outcome string
 
 const (
-	mutated   outcome = "mutated"   // the response has a patch
+	mutated   outcome = "mutated"   // the response contains a patch
 	unchanged outcome = "unchanged" // the pod needs no patch
-	accepted  outcome = "accepted"  // no rule is broken
+	accepted  outcome = "accepted"  // the pod breaks no rule
 	rejected  outcome = "rejected"
-	warned    outcome = "warned"  // a rule is broken, but rules are not enforced
-	ignored   outcome = "ignored" // not an operation on a pod that the webhook handles
+	warned    outcome = "warned"  // the pod breaks a rule, but rules are not enforced
+	ignored   outcome = "ignored" // the webhook does not handle this operation or object
 	invalid   outcome = "invalid" // the request cannot be read
 )
 
@@ -32,7 +32,7 @@ var podResource = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 var reviewKind = metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}
 
-// verdict is the response to a request, with the data for logs and self-metrics.
+// verdict contains the response to a request, and the data for logs and self-metrics.
 type verdict struct {
 	outcome outcome
 	pod     *corev1.Pod // nil if the request contains no readable pod
@@ -40,7 +40,7 @@ type verdict struct {
 	answer  *admissionv1.AdmissionResponse
 }
 
-// readReview returns the request of an AdmissionReview.
+// readReview returns the request in an AdmissionReview.
 func readReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &review); err != nil {
@@ -58,13 +58,13 @@ func readReview(body []byte) (*admissionv1.AdmissionRequest, error) {
 	return review.Request, nil
 }
 
-// isOf reports whether a request is about a pod and has one of the operations.
+// isOf reports whether r is a request for one of the given operations on a pod.
 func isOf(r *admissionv1.AdmissionRequest, operations ...admissionv1.Operation) bool {
 	return r.Resource == podResource && r.SubResource == "" && slices.Contains(operations, r.Operation)
 }
 
-// mutate returns the patch that adds the defaults to a new pod. It rejects a request only if it
-// cannot read the pod.
+// mutate returns a patch that adds the default values to a new pod. A request is rejected only if
+// the pod cannot be read.
 func mutate(r *admissionv1.AdmissionRequest) verdict {
 	if !isOf(r, admissionv1.Create) {
 		return ignore()
@@ -85,9 +85,9 @@ func mutate(r *admissionv1.AdmissionRequest) verdict {
 	return verdict{outcome: mutated, pod: pod, answer: &admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: &kind}}
 }
 
-// validate rejects a pod that breaks a rule. If rules are not enforced, it only returns a warning.
-// For an update, it ignores rules that the stored pod already breaks. Otherwise, the labels and
-// finalizers of a pod that is older than the webhook could not be changed.
+// validate rejects a pod that breaks a rule. If enforce is false, validate accepts the pod and
+// returns a warning. For an update, validate ignores rules that the stored pod already breaks, so
+// that the labels and finalizers of pods that are older than the webhook can still be changed.
 func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enforce bool) verdict {
 	if !isOf(r, admissionv1.Create, admissionv1.Update) {
 		return ignore()
@@ -123,13 +123,13 @@ func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enfor
 	return v
 }
 
-// ignore accepts requests that the webhook does not handle. Rejecting them could stop the cluster
-// if the webhook was registered for other objects by mistake.
+// ignore accepts requests that the webhook does not handle. If the webhook was registered for other
+// objects by mistake, rejecting these requests could stop the cluster from working.
 func ignore() verdict {
 	return verdict{outcome: ignored, answer: &admissionv1.AdmissionResponse{Allowed: true}}
 }
 
-// refuse rejects a request that cannot be read.
+// refuse returns the response to a request that cannot be read.
 func refuse(err error) verdict {
 	return verdict{outcome: invalid, answer: &admissionv1.AdmissionResponse{
 		Result: failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()),

@@ -25,7 +25,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// These are the paths of the webhooks.
+// URL paths of the webhooks.
 const (
 	mutatePath   = "/mutate-v1-pod"
 	validatePath = "/validate-v1-pod"
@@ -54,8 +54,8 @@ func newServer(set extension.Settings, cfg *Config) (*server, error) {
 	return &server{cfg: cfg, families: families, settings: set.TelemetrySettings, telemetry: telemetry}, nil
 }
 
-// Start implements component.Component. It fails if the endpoint is in use, if certificates cannot
-// be read, or if extensions do not exist.
+// Start implements component.Component. Start returns an error if the endpoint is in use, if a
+// certificate cannot be read, or if a configured extension does not exist.
 func (s *server) Start(ctx context.Context, host component.Host) error {
 	listener, err := s.cfg.HTTP.ToListener(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *server) Start(ctx context.Context, host component.Host) error {
 	s.http, s.address = server, listener.Addr()
 	s.running.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			// The fatal error ends the collector, so that it is restarted.
+			// The fatal error makes the collector exit, so that Kubernetes restarts the container.
 			componentstatus.ReportStatus(host, componentstatus.NewFatalErrorEvent(err))
 		}
 	})
@@ -76,7 +76,7 @@ func (s *server) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// Shutdown implements component.Component. Requests in progress are completed unless ctx ends
+// Shutdown implements component.Component. Requests in progress are completed, unless ctx is done
 // first.
 func (s *server) Shutdown(ctx context.Context) error {
 	defer s.telemetry.Shutdown()
@@ -100,7 +100,7 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// webhook returns the HTTP handler for a webhook. judge implements the webhook.
+// webhook returns the HTTP handler for a webhook. The function judge decides on each request.
 func (s *server) webhook(name string, judge func(*admissionv1.AdmissionRequest) verdict) http.HandlerFunc {
 	of := attribute.String("webhook", name)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func (s *server) webhook(name string, judge func(*admissionv1.AdmissionRequest) 
 
 func outcomeOf(o outcome) attribute.KeyValue { return attribute.String("outcome", string(o)) }
 
-// serve responds to a request and returns the outcome.
+// serve responds to an HTTP request and returns the outcome.
 func (s *server) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, judge func(*admissionv1.AdmissionRequest) verdict) outcome {
 	request, code, err := readRequest(r)
 	if err != nil {
@@ -130,13 +130,14 @@ func (s *server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return invalid
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// An error means that the client has disconnected.
+	// Ignore the error, which means that the client has disconnected.
 	_, _ = w.Write(data)
 	s.report(ctx, request, v)
 	return v.outcome
 }
 
-// readRequest returns the request in a body, or an error with its HTTP status.
+// readRequest returns the admission request in the body of an HTTP request. If the body is invalid,
+// readRequest returns an HTTP status and an error.
 func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
 	given := r.Header.Get("Content-Type")
 	if kind, _, err := mime.ParseMediaType(given); err != nil || kind != "application/json" {
@@ -157,7 +158,7 @@ func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
 	return request, http.StatusOK, nil
 }
 
-// report counts each rule that a pod breaks once, and logs the rules.
+// report logs the rules that a pod breaks, and counts each broken rule once per pod.
 func (s *server) report(ctx context.Context, r *admissionv1.AdmissionRequest, v verdict) {
 	if len(v.broken) == 0 {
 		return

@@ -26,12 +26,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/certtest"
 )
 
-// running is an extension that serves on a free port, with a client that trusts it.
+// running is an extension that listens on a free port, with a client that trusts the extension's
+// certificate.
 type running struct {
 	*server
 	t         *testing.T
 	ca        *certtest.Authority
-	dir       string // directory of the certificate
+	dir       string // directory that contains the certificate
 	client    *http.Client
 	telemetry *componenttest.Telemetry
 }
@@ -63,7 +64,7 @@ func start(t *testing.T, change ...func(*Config)) *running {
 	return r
 }
 
-// post returns the status and the body of the response.
+// post sends a POST request and returns the status and the body of the response.
 func (r *running) post(path, contentType, body string) (int, string) {
 	r.t.Helper()
 	answer, err := r.client.Post("https://"+r.address.String()+path, contentType, strings.NewReader(body))
@@ -74,7 +75,7 @@ func (r *running) post(path, contentType, body string) (int, string) {
 	return answer.StatusCode, string(data)
 }
 
-// review returns the response to a request.
+// review sends an AdmissionReview and returns the webhook's response.
 func (r *running) review(path, request string) *admissionv1.AdmissionResponse {
 	r.t.Helper()
 	code, body := r.post(path, "application/json", reviewOf(request))
@@ -87,14 +88,14 @@ func (r *running) review(path, request string) *admissionv1.AdmissionResponse {
 	return review.Response
 }
 
-// reviewOf returns a review of a request. The argument is the request's JSON without the first two
-// fields.
+// reviewOf returns an AdmissionReview as JSON. The argument contains all fields of the request, as
+// JSON, except for uid and resource.
 func reviewOf(request string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1","resource":{"version":"v1","resource":"pods"},` + request + `}}`
 }
 
-// podOf returns a pod with one container that has the given requests and limits. A name without a
-// domain gets the domain koordinator.sh, so "gpu=100" requests koordinator.sh/gpu.
+// podOf returns a pod as JSON. The pod has one container with the given requests and limits. If a
+// name has no domain, the domain koordinator.sh is added, so "gpu=100" requests koordinator.sh/gpu.
 func podOf(requested string) string {
 	list := map[string]string{}
 	for field := range strings.FieldsSeq(requested) {
@@ -297,7 +298,7 @@ func TestAnInvalidRequestIsAnError(t *testing.T) {
 	assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode)
 }
 
-// counted returns the values of a self-metric by the values of its attributes.
+// counted returns the values of a self-metric, keyed by the values of its attributes.
 func (r *running) counted(metric string) map[string]int64 {
 	m, err := r.telemetry.GetMetric("otelcol_extension_gpu_share_admission_" + metric)
 	require.NoError(r.t, err)
@@ -344,8 +345,8 @@ func TestRequestsAndBrokenRulesAreCounted(t *testing.T) {
 	assert.Equal(t, map[string]int64{"core_without_memory warned": 1}, warning.counted("violations"))
 }
 
-// The new certificate has a new authority. A client that trusts only the new authority can connect,
-// and a client that trusts only the old authority cannot.
+// In this test, the new certificate is signed by a new CA. Clients that trust only the new CA must
+// be able to connect, and clients that trust only the old CA must not.
 func TestAReplacedCertificateIsUsedWithoutARestart(t *testing.T) {
 	r := start(t)
 	r.review(mutatePath, creation("gpu=100"))
@@ -366,7 +367,7 @@ func TestAReplacedCertificateIsUsedWithoutARestart(t *testing.T) {
 
 func TestARequestInProgressIsCompletedBeforeTheServerEnds(t *testing.T) {
 	r := start(t)
-	// The client sends the body when the handler reads it.
+	// With Expect: 100-continue, the client does not send the body until the handler reads it.
 	r.client.Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
 	body, write := io.Pipe()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address.String()+mutatePath, body)
@@ -386,7 +387,7 @@ func TestARequestInProgressIsCompletedBeforeTheServerEnds(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- r.http.Shutdown(t.Context()) }()
-	// The port rejects connections once the server has started to shut down.
+	// Once the server has started to shut down, it no longer accepts connections.
 	require.Eventually(t, func() bool {
 		c, err := net.DialTimeout("tcp", r.address.String(), time.Second)
 		if err == nil {
