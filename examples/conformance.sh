@@ -47,7 +47,8 @@ else
 		fail "kubectl cannot list pods in namespace $namespace"
 	[[ -n $pods ]] || fail "no running pod with labels $labels in namespace $namespace: choose others with -n and -l"
 	for pod in $pods; do
-		# The API server forwards the request, so the pods need not be reachable from this machine.
+		# The API server forwards the request, so the pods do not have to be reachable from this
+		# machine.
 		kubectl get --raw "/api/v1/namespaces/$namespace/pods/${pod#pod/}:$port/proxy/metrics" >>"$metrics" ||
 			fail "$pod does not answer on port $port: is prometheus.enabled set?"
 		echo >>"$metrics"
@@ -56,8 +57,8 @@ else
 fi
 
 awk -v from="$from" '
-	# The arguments are the requirement, its level, the metrics, and a pattern for the Prometheus
-	# names of the metrics.
+	# Adds a requirement: its description, its level, the metric names, and a pattern that matches
+	# the Prometheus names of the metrics.
 	function ask(what, level, names, pattern) { n++; asked[n] = what; must[n] = level; named[n] = names; wanted[n] = pattern }
 	BEGIN {
 		ask("utilization", "MUST", "gpu.utilization.avg, hw.gpu.utilization", "^(gpu_utilization_avg_ratio|hw_gpu_utilization_ratio)$")
@@ -70,8 +71,8 @@ awk -v from="$from" '
 	{
 		device = substr($0, RSTART + 7, RLENGTH - 8)
 		name = $0; sub(/[{ ].*/, "", name)
-		# Some metrics belong to a MIG instance and others to its board. All of them count toward
-		# the board.
+		# Some metrics belong to a MIG instance, and others to its board. Metrics of a MIG instance
+		# also count as metrics of its board.
 		if (match($0, /[{,]hw_parent="[^"]*"/)) device = substr($0, RSTART + 12, RLENGTH - 13)
 		if (!(device in devices)) { devices[device]; count++ }
 		for (i = 1; i <= n; i++) if (name ~ wanted[i] && !((i, device) in seen)) { seen[i, device]; found[i]++; if (!(i in example)) example[i] = $0 }
