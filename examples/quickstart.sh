@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Starts simulated GPUs, a collector with quickstart.yaml and its page, and a table of the windows. On a
-# terminal, the table fills the screen. Otherwise it is one line per device and window. Ctrl-C stops all three.
-# `make run` builds the programs and runs this script.
+# Starts simulated GPUs, a collector that uses quickstart.yaml and serves a page, and `gpudoctor top`, which
+# displays a table of the windows. On a terminal, the table fills the screen. If the output is not a terminal,
+# the table has one line per device and window. Press Ctrl-C to stop all programs. `make run` builds the
+# programs and runs this script.
 #
 #   DCGM_ENDPOINT=http://HOST:9400/metrics  scrape this exporter instead of simulated exporters
 #   DCGMSIM_PORT=9400                       loopback port of the simulated exporters
@@ -12,14 +13,16 @@
 #   COLUMNS=100                             length of a line; the default is the terminal's width
 set -euo pipefail
 
-# This must run before other commands. After a command, bash may set COLUMNS without exporting it.
+# Set COLUMNS before any other command runs. After a command, bash may set COLUMNS without exporting
+# it.
 if [[ -z ${COLUMNS:-} && -t 1 ]] && size=$(stty size 2>/dev/null </dev/tty); then
 	export COLUMNS=${size#* }
 fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Ctrl-C interrupts all processes in the terminal's foreground group. The script runs in its own group,
-# so that Ctrl-C does not interrupt `make`, which can then report success.
+# Ctrl-C interrupts all processes in the terminal's foreground process group. The script runs itself
+# again in its own process group, so that Ctrl-C does not interrupt `make`, and `make` can report
+# success.
 if [[ -t 0 && -z ${QUICKSTART_IN_GROUP:-} ]]; then
 	set -m
 	QUICKSTART_IN_GROUP=yes examples/quickstart.sh
@@ -29,10 +32,10 @@ fi
 port=${DCGMSIM_PORT:-9400}
 export VIEW_PORT=${VIEW_PORT:-9411}
 log=bin/quickstart.log
-programs=${OTELCOL_GPU_BIN:-bin} # directory of the built programs
+programs=${OTELCOL_GPU_BIN:-bin} # directory that contains the built programs
 scratch=$(mktemp -d)
 sim='' collector='' view=''
-more=() # arguments of the collector
+more=() # additional arguments of the collector
 
 finish() {
 	trap '' INT TERM HUP
@@ -41,8 +44,8 @@ finish() {
 	stop "$sim"
 	rm -rf "$scratch"
 }
-# Stops a process, and kills it if it still runs after 5 s. Within a trap, only `wait` detects that
-# a process has ended.
+# Terminates a process, and kills the process if it is still running after 5 s. Within a trap, only
+# `wait` can detect that a process has exited.
 stop() {
 	[[ -n $1 ]] || return 0
 	kill -TERM "$1" 2>/dev/null || true
@@ -62,7 +65,8 @@ fail() {
 
 reachable() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 running() { kill -0 "$1" 2>/dev/null; }
-# Waits some seconds without starting a process that could outlive this one.
+# Waits for the given number of seconds, without starting a process such as sleep that could outlive
+# this script.
 mkfifo "$scratch/idle"
 exec 3<>"$scratch/idle"
 pause() { read -r -t "$1" <&3 || true; }
@@ -72,7 +76,7 @@ if reachable "$VIEW_PORT"; then
 fi
 if [[ -n ${DCGM_ENDPOINT:-} ]]; then
 	export WINDOW=${WINDOW:-60s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-15s} MAX_GAP=${MAX_GAP:-90s}
-	# The URL is printed without user and password.
+	# Remove the user and the password from the printed URL.
 	echo "Scraping ${DCGM_ENDPOINT/\/\/*@///} every $SCRAPE_INTERVAL for windows of $WINDOW: dcgm-exporter reads its GPUs every 30s."
 else
 	export WINDOW=${WINDOW:-10s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-1s} MAX_GAP=${MAX_GAP:-5s}
@@ -104,18 +108,20 @@ until reachable "$VIEW_PORT"; do
 done
 echo "Live page: http://localhost:$VIEW_PORT"
 echo "The first window appears after $WINDOW plus 2s. If scrapes fail, $log has the reason. Press Ctrl-C to stop."
-# The table reads the keyboard. Without <&0, bash would disconnect a background program from it.
+# `gpudoctor top` reads keys from standard input. Without <&0, bash would redirect the standard
+# input of a background program from /dev/null.
 "$programs/gpudoctor" top -interval 1s "http://localhost:$VIEW_PORT" <&0 &
 view=$!
 
 while running "$collector" && running "$view"; do
-	# In its own group, the script receives no signal when `make` ends.
+	# Exit if `make` has exited, because the script is in its own process group and receives no
+	# signal when `make` exits.
 	[[ -z ${QUICKSTART_IN_GROUP:-} ]] || running "$PPID" || exit 0
 	pause 1
 done
-# If a signal ends all processes, the collector may end first. The trap of this script then runs
-# during the pause.
+# If a signal terminates all processes, the collector may exit before this script. The pause gives
+# the script time to run its trap.
 pause 0.5
 running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
-# The user closed the table, or the reader of its output.
+# The user has closed the table, or the program that reads the table.
 exit 0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints the release notes of a version from CHANGELOG.md: packaging/notes.sh VERSION
+# Prints the section of CHANGELOG.md for a version, which is used as release notes. Usage:
+# packaging/notes.sh VERSION
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 awk -v heading="## v$1" '

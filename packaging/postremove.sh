@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs after a removal. With dpkg, a purge also deletes the state in /var/lib/otelcol-gpu.
+# The package manager runs this script after a removal. If dpkg purges the package, the script also
+# deletes the state in /var/lib/otelcol-gpu.
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
 	systemctl daemon-reload

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs before a removal. dpkg passes the argument "remove", and rpm passes 0. An upgrade does not stop
-# the service.
+# The package manager runs this script before a removal or an upgrade. For a removal, dpkg passes the
+# argument "remove", and rpm passes 0. For an upgrade, the script does not stop the service.
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
 	case "$1" in

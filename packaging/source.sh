@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the source archive of a release: packaging/source.sh VERSION DIRECTORY. The archive
-# contains the committed tree and, in vendor/, all required modules. So it builds without network access.
+# Builds the source archive of a release. Usage: packaging/source.sh VERSION DIRECTORY. The archive
+# contains the committed tree and, in vendor/, all required modules, so it can be built without network
+# access.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 name=otelcol-gpu_$1_source target=$(realpath "$2")
