@@ -30,7 +30,8 @@ const (
 // shutdownTimeout is how long responses in progress may continue after a signal.
 const shutdownTimeout = 2 * time.Second
 
-// exporterTimeout is dcgm-exporter's read and write timeout.
+// exporterTimeout is the read and write timeout of the HTTP server, which is the same as in
+// dcgm-exporter.
 const exporterTimeout = 10 * time.Second
 
 func main() {
@@ -40,7 +41,7 @@ func main() {
 	os.Exit(status)
 }
 
-// options are the parsed flags.
+// options contains the parsed flags.
 type options struct {
 	listen string
 	config dcgmsim.Config
@@ -170,7 +171,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return opts, nil
 }
 
-// text defines a flag that Config.Validate checks.
+// Defines a string flag whose value Config.Validate checks.
 func text[T ~string](fs *flag.FlagSet, p *T, name, usage string) {
 	fs.Func(name, fmt.Sprintf("%s (default %s)", usage, *p), func(value string) error {
 		*p = T(value)
@@ -178,7 +179,7 @@ func text[T ~string](fs *flag.FlagSet, p *T, name, usage string) {
 	})
 }
 
-// whole defines a flag for an integer whose range Config.Validate checks.
+// Defines an integer flag. Config.Validate checks that the flag's value is in range.
 func whole(fs *flag.FlagSet, p *int, name, usage string) {
 	fs.Func(name, fmt.Sprintf("%s (default %d)", usage, *p), func(value string) error {
 		n, err := strconv.Atoi(value)

@@ -33,7 +33,7 @@ func TestACaptureHasTheDiagnosisOfTheExporter(t *testing.T) {
 	}
 }
 
-// available returns, for each signal, the number of devices of each kind that provide the signal.
+// Returns the number of devices, by kind, that provide each signal.
 func available(t *testing.T, text string) map[string][]diagnose.KindCount {
 	t.Helper()
 	var e diagnose.Exposition

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written writes text to a file and returns its path.
+// Writes text to a file and returns the file's path.
 func written(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "collector.yaml")
@@ -42,8 +42,8 @@ pipeline metrics: dcgm::stages::gpu_window: max_gap is 50s and dcgm is read ever
 	_, out, _ = gpudoctor(t, "", "lint", "-json", sound)
 	assert.Equal(t, "[]\n", out)
 
-	// An unused receiver is not an error, because the overlay of a gateway cannot remove a
-	// receiver.
+	// An unused receiver must not be an error, because the gateway overlay cannot remove a receiver
+	// from agent.yaml.
 	status, out, _ = gpudoctor(t, "", "lint", sound, filepath.Join("..", "..", "examples", "overlays", "gateway.yaml"))
 	assert.Equal(t, exitComplete, status)
 	assert.Equal(t, `note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect.

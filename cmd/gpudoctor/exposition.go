@@ -23,8 +23,8 @@ type skippedLines struct {
 	hami         int // parsed lines of HAMi's vGPU monitor
 }
 
-// read parses exposition text into e, line by line like the collector. Unreadable lines are counted
-// and skipped.
+// read parses exposition text into e, line by line, as the collector does. Unreadable lines are
+// counted and skipped.
 func read(r io.Reader, e *diagnose.Exposition) (skippedLines, error) {
 	var u skippedLines
 	lines := bufio.NewScanner(r)

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// For any output of an exporter, every line is parsed, ignored, or counted, and gpudoctor prints a
+// For any exporter output, gpudoctor must parse, ignore, or count every line, and must print a
 // report.
 func FuzzRead(f *testing.F) {
 	f.Add(simulated(f, func(c *dcgmsim.Config) { c.Scenario = dcgmsim.ScenarioXIDBurst }))

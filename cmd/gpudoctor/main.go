@@ -84,7 +84,8 @@ type options struct {
 	source    source
 }
 
-// command runs a command with its arguments and returns the exit status.
+// command is the type of functions that run a command with its arguments and return the exit
+// status.
 type command func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
 // commands maps names to the commands that accept flags.
@@ -205,7 +206,7 @@ func runLint(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 	return exit(right, err, stderr)
 }
 
-// exit prints err, if it is not nil, and returns the exit status.
+// Prints err, if it is not nil, and returns the exit status.
 func exit(complete bool, err error, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):

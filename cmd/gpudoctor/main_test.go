@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write the output of golden tests to the
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// simulated returns the exposition of a simulated exporter 47 seconds after its start.
+// Returns the exposition of a simulated exporter 47 seconds after the exporter's start.
 func simulated(t testing.TB, change func(*dcgmsim.Config)) string {
 	t.Helper()
 	config := dcgmsim.NewDefaultConfig()

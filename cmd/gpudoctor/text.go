@@ -217,7 +217,7 @@ func (l *line) names(all map[string]int) []string {
 	return top.Wrap(words, nameWidth, strings.Repeat(" ", len(l.metric)+2))
 }
 
-// align prints the tables with the same column widths.
+// Writes all tables with the same column widths.
 func align(b *strings.Builder, heading line, tables [numGroups][]line, all map[string]int) {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -257,8 +257,8 @@ func cell(k diagnose.KindCount) string {
 	return "-"
 }
 
-// why joins the reasons of one signal. The result includes the kinds of devices only if their
-// reasons differ.
+// Joins the reasons why devices lack a signal. If the reasons differ between kinds of devices, the
+// result includes the kinds.
 func (r *report) why(s *diagnose.SignalReport) string {
 	var texts, kinds []string
 	for _, m := range s.Missing {
@@ -297,7 +297,7 @@ func (r *report) xids(b *strings.Builder) {
 	section(b, "XID errors, by NVIDIA's catalogue of "+dcgm.XIDCatalogueDate, texts)
 }
 
-// advice prints what to change to enable missing signals.
+// Writes what to change to enable missing signals.
 func (r *report) advice(b *strings.Builder) {
 	if len(r.TurnOn.CSV)+len(r.TurnOn.Newer)+len(r.TurnOn.Settings) == 0 {
 		return

@@ -32,9 +32,9 @@ type Config struct {
 	// KubernetesEvents configures access to the API server to which Kubernetes Events are written.
 	// By default, auth_type is none, and no Kubernetes Events are written.
 	KubernetesEvents kube.Config `mapstructure:"kubernetes_events"`
-	// Findings contains the rules of gpu_findings. If the findings section exists, the connector
-	// evaluates the rules. The findings section must not be used together with the gpu_findings
-	// stage.
+	// Findings configures the same rules as the gpu_findings stage. If the findings section exists,
+	// the connector evaluates the rules. The findings section must not be used together with the
+	// gpu_findings stage.
 	Findings configoptional.Optional[FindingsConfig] `mapstructure:"findings"`
 	// Storage is the storage extension in which the state is stored, so that it survives restarts.
 	Storage *component.ID `mapstructure:"storage"`

@@ -168,8 +168,9 @@ func (c *gpuEvents) wants(m *signal.Metric) bool {
 	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
-// run calls find and sends the events that find returns. Before run sends the events, it stores the
-// new state of their nodes, and the deletion of the nodes in gone.
+// run calls the function find and sends the events that the function returns. Before the events are
+// sent, run stores the new state of their nodes, and the deletion of the nodes in the parameter
+// gone.
 func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() []events.Event) {
 	found := find()
 	changed := gone

@@ -79,7 +79,7 @@ func (k *kubeEvents) add(found []events.Event) {
 		}
 		recorder := k.broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: eventSource, Host: e.Place.Node})
 		message := e.Body[:min(len(e.Body), maxMessage)]
-		// Like the kubelet, use the node's name as its UID.
+		// Use the node's name as the node's UID, as the kubelet does in its own Events.
 		recorder.Event(&corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Node", Name: e.Place.Node, UID: types.UID(e.Place.Node),
 		}, corev1.EventTypeWarning, reason, message)

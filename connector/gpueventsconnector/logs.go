@@ -20,7 +20,7 @@ var severities = [...]struct {
 	events.Err:  {plog.SeverityNumberError, "ERROR"},
 }
 
-// logs converts events to log records. Each record has its own Resource.
+// Converts events to log records. Each record has its own Resource.
 func logs(found []events.Event, observed time.Time) plog.Logs {
 	out := plog.NewLogs()
 	for i := range found {

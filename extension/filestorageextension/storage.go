@@ -175,8 +175,9 @@ func (c *checkedClient) Walk(ctx context.Context, walk storage.WalkFunc) error {
 	return recovered(c.path, func() error { return walker.Walk(ctx, walk) })
 }
 
-// recovered calls the function use and converts a panic in bbolt to an error. A memory fault, which
-// occurs if bbolt reads mapped memory beyond the end of a truncated file, is also converted.
+// Calls the function in the parameter use, and converts a panic in bbolt to an error. A memory
+// fault, which occurs if bbolt reads mapped memory beyond the end of a truncated file, is also
+// converted.
 func recovered(path string, use func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -43,7 +43,7 @@ func open(ctx context.Context, dir string, recreate bool, logger *zap.Logger) (s
 	return made.(storage.Extension).GetClient(ctx, component.KindProcessor, owner, "")
 }
 
-// used creates a database that contains values of various sizes, and from which some values were
+// Creates a database that contains values of various sizes, and from which some values were
 // deleted.
 func used(t *testing.T) (path string, content []byte) {
 	t.Helper()
@@ -67,7 +67,7 @@ func used(t *testing.T) (path string, content []byte) {
 
 func zero(b []byte) { clear(b) }
 
-// damages contains kinds of damage that power failures and faulty disks cause.
+// Kinds of damage that power failures and faulty disks cause.
 var damages = map[string]func(b []byte) []byte{
 	"empty":           func([]byte) []byte { return nil },
 	"some bytes":      func(b []byte) []byte { return b[:100] },
@@ -87,7 +87,7 @@ var damages = map[string]func(b []byte) []byte{
 	},
 }
 
-// use calls every method of the storage client c.
+// Calls every method of the storage client c.
 func use(ctx context.Context, t require.TestingT, c storage.Client) {
 	walker, ok := c.(storage.Walker)
 	require.True(t, ok)

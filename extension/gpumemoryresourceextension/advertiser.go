@@ -59,7 +59,7 @@ type request struct {
 	err error
 }
 
-// advertised is a resource that nodes advertise.
+// A resource that nodes advertise.
 type advertised struct {
 	name corev1.ResourceName
 	// units returns the amount that the node should advertise, in units of the resource.

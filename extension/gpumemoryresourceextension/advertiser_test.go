@@ -54,7 +54,7 @@ func newConfig(change ...func(*Config)) *Config {
 	return cfg
 }
 
-// running is a running extension that uses a fake API server.
+// An extension that has been started with a fake API server.
 type running struct {
 	*advertiser
 	t         *testing.T
@@ -85,8 +85,7 @@ func (r *running) end() {
 	require.NoError(r.t, r.telemetry.Shutdown(ctx))
 }
 
-// advertised returns the amount of the memory resource that a node advertises, or "" if there is
-// none.
+// Returns the amount of the memory resource that a node advertises, or "" if there is none.
 func (r *running) advertised(name string) string {
 	r.t.Helper()
 	return r.capacity(name, gpumem)
@@ -112,7 +111,7 @@ func (r *running) patches() int {
 	return n
 }
 
-// counted returns the number of nodes in each state.
+// Returns the number of nodes in each state.
 func (r *running) counted() map[string]int64 {
 	m, err := r.telemetry.GetMetric("otelcol_extension_gpu_memory_resource_nodes")
 	require.NoError(r.t, err)
@@ -124,7 +123,7 @@ func (r *running) counted() map[string]int64 {
 	return counts
 }
 
-// pass advances the fake clock of the synctest bubble by d.
+// Advances the fake clock of the synctest bubble by d.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -178,7 +177,7 @@ func TestAdvertisedMemory(t *testing.T) {
 	}
 }
 
-// share enables the resource koordinator.sh/gpu.shared with default settings.
+// Enables the resource koordinator.sh/gpu.shared with default settings.
 func share(c *Config) { c.Shared.GetOrInsertDefault() }
 
 func TestAdvertisedShares(t *testing.T) {

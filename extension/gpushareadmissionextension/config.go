@@ -29,8 +29,8 @@ const (
 
 // Config configures the gpu_share_admission extension.
 type Config struct {
-	// HTTP configures the HTTP server for the webhooks. Its TLS settings are required, because the
-	// API server calls webhooks only over HTTPS.
+	// HTTP configures the HTTP server for the webhooks. TLS settings are required, because the API
+	// server calls webhooks only over HTTPS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
 	// If Enforce is true, pods that break a rule are rejected. Otherwise, such pods are accepted
 	// with warnings.

@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// outcome is the result of a request. Its value is used in the self-metrics and in logs.
+// outcome is the result of a request. The strings are used in self-metrics and logs.
 type outcome string
 
 const (
@@ -123,7 +123,7 @@ func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enfor
 	return v
 }
 
-// ignore accepts requests that the webhook does not handle. If the webhook was registered for other
+// Accepts requests that the webhook does not handle. If the webhook was registered for other
 // objects by mistake, rejecting these requests could stop the cluster from working.
 func ignore() verdict {
 	return verdict{outcome: ignored, answer: &admissionv1.AdmissionResponse{Allowed: true}}

@@ -26,8 +26,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/certtest"
 )
 
-// running is an extension that listens on a free port, with a client that trusts the extension's
-// certificate.
+// An extension that listens on a free port, with a client that trusts the extension's certificate.
 type running struct {
 	*server
 	t         *testing.T
@@ -228,8 +227,8 @@ func TestAnObjectThatIsNotAPodIsRejected(t *testing.T) {
 	}
 }
 
-// resource.ParseQuantity takes a second for an exponent with seven digits, and hours for one with
-// ten.
+// For an exponent with seven digits, resource.ParseQuantity takes a second. For an exponent with
+// ten digits, it takes hours.
 func TestOnlyARequestedQuantityMustHaveAShortExponent(t *testing.T) {
 	r := start(t)
 	const slow = `"1e-9999999999"`
@@ -298,7 +297,7 @@ func TestAnInvalidRequestIsAnError(t *testing.T) {
 	assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode)
 }
 
-// counted returns the values of a self-metric, keyed by the values of its attributes.
+// Returns the values of a self-metric, keyed by the values of the metric's attributes.
 func (r *running) counted(metric string) map[string]int64 {
 	m, err := r.telemetry.GetMetric("otelcol_extension_gpu_share_admission_" + metric)
 	require.NoError(r.t, err)

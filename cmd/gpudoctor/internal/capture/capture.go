@@ -28,8 +28,8 @@ var publicLabels = map[string]bool{
 	"dra_driver_name": true, "type": true, "modelname": true, "devicetype": true, "deviceidx": true, "vdeviceid": true,
 }
 
-// meaningful contains values that are not replaced, because the diagnosis depends on the original
-// values. The values are the namespaces of reservation pods, which hold no device.
+// The namespaces of reservation pods are not replaced, because the diagnosis depends on them:
+// reservation pods hold no device.
 var meaningful = map[string]bool{"kai-resource-reservation": true, "runai-reservation": true}
 
 var (
@@ -48,11 +48,11 @@ type Result struct {
 	Samples, Dropped int
 }
 
-// Anonymize reads an exposition in the Prometheus text format from in and writes a recording to
-// out. The recording contains only the samples of exporters in the catalog, with their HELP and
-// TYPE lines. Label values are replaced, unless they describe hardware or software. Equal values
-// get equal replacements, so that related lines can still be recognized. Sample values, names, and
-// the order of lines do not change.
+// Anonymize reads an exposition in the Prometheus text format from the reader in, and writes a
+// recording to the writer out. The recording contains only the samples of exporters in the catalog,
+// with their HELP and TYPE lines. Label values are replaced, unless they describe hardware or
+// software. Equal values get equal replacements, so that related lines can still be recognized.
+// Sample values, names, and the order of lines do not change.
 func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	a := anonymizer{texts: map[string]string{}, counts: map[string]int{}}
 	var r Result
@@ -84,7 +84,7 @@ func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	return r, w.Flush()
 }
 
-// known reports whether a metric belongs to an exporter in the catalog.
+// Reports whether a metric belongs to an exporter in the catalog.
 func known(name string) bool {
 	_, of := exporters.Lookup(name)
 	return of != nil
@@ -147,7 +147,7 @@ func label(text string) (name, value, after string, ok bool) {
 	return "", "", "", false
 }
 
-// replaced returns the replacement for a label value.
+// Returns the replacement for a label value.
 func (a *anonymizer) replaced(name, value string) string {
 	if publicLabels[name] || number.MatchString(value) || meaningful[value] {
 		return value

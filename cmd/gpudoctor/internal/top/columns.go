@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// absent is displayed in place of a number that the window does not contain.
+// A hyphen is displayed in place of a number that the window does not contain.
 const absent = "-"
 
 // level determines the color of a number.

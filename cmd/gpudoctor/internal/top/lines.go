@@ -29,8 +29,8 @@ type lines struct {
 	failing     map[string]bool
 }
 
-// write writes the new windows, and reports exporters that have stopped responding or respond again
-// since the last call. The page was read at the time now.
+// Writes the new windows, and reports exporters that have stopped responding or respond again since
+// the last call. The page was read at the time now.
 func (l *lines) write(p *page, now time.Time) error {
 	var b strings.Builder
 	l.exporters(&b, p, now)
@@ -50,7 +50,7 @@ func (l *lines) write(p *page, now time.Time) error {
 	return err
 }
 
-// exporters writes a line for each exporter that has stopped responding or responds again.
+// Writes a line for each exporter that has stopped responding or responds again.
 func (l *lines) exporters(b *strings.Builder, p *page, now time.Time) {
 	failing := map[string]bool{}
 	at := now.In(l.zone).Format(time.TimeOnly)
@@ -69,9 +69,9 @@ func (l *lines) exporters(b *strings.Builder, p *page, now time.Time) {
 	l.failing = failing
 }
 
-// windows writes one line for each device with a new window. The first call writes the legend
-// before these lines, and later calls write a blank line. The header is written if it is due or if
-// the columns changed.
+// Writes one line for each device with a new window. The first call writes the legend before these
+// lines, and later calls write a blank line. The header is written if it is due or if the columns
+// changed.
 func (l *lines) windows(b *strings.Builder, p *page, newWindows []*device) {
 	changed := l.arrange(p, newWindows)
 	if !l.started {

@@ -36,7 +36,7 @@ type page struct {
 // timedText is a list of strings and Unix times in seconds.
 type timedText []any
 
-// in joins the parts of the text and formats the times for the given time zone.
+// Joins the parts of the text, and formats the times for the given time zone.
 func (t timedText) in(zone *time.Location) string {
 	var out strings.Builder
 	for _, part := range t {
@@ -54,15 +54,15 @@ type name struct {
 	Value  string `json:"value"`
 }
 
-// exporter is an exporter that does not respond. Cause is the error of the last scrape, or "" if it is
-// unknown.
+// exporter is an exporter that does not respond. Cause is the error from the last scrape, or "" if
+// the error is unknown.
 type exporter struct {
 	URL   string `json:"url"`
 	Cause string `json:"cause"`
 }
 
-// because returns the cause of the failure in a form that can be appended to a message, or "" if
-// the cause is unknown.
+// Returns the cause of the failure in a form that can be appended to a message, or "" if the cause
+// is unknown.
 func (e *exporter) because() string {
 	if e.Cause == "" {
 		return ""
@@ -120,7 +120,7 @@ type device struct {
 
 	// numbers maps each [key] whose value is present to that value.
 	numbers map[string]float64
-	// place is the position of the device in the order by place.
+	// place is the device's position in the order by place, which gpu_view determines.
 	place     int
 	board     *device
 	instances []*device
@@ -206,8 +206,8 @@ func (d *device) number(key string) float64 {
 	return math.NaN()
 }
 
-// throttled returns the fraction of the window during which the clocks were throttled. If there are
-// several policies or reasons, the largest fraction is returned.
+// Returns the fraction of the window during which the clocks were throttled. If there are several
+// policies or reasons, the largest fraction is returned.
 func (d *device) throttled() float64 {
 	if d.Throttle == nil {
 		return math.NaN()
@@ -238,7 +238,7 @@ func shortID(id string) string {
 // instanceNumber returns the last part of an instance's ID.
 func (d *device) instanceNumber() string { return d.ID[strings.LastIndexByte(d.ID, '/')+1:] }
 
-// holders returns the distinct containers that hold the device, and the pods that reserve it. If
+// Returns the distinct containers that hold the device, and the pods that reserve the device. If
 // folded is true, the holders of the device's instances are included.
 func (d *device) holders(folded bool) []string {
 	of := []*device{d}
@@ -295,7 +295,7 @@ func (d *device) power() float64 {
 	return *d.Power
 }
 
-// has reports whether the device has the given problem.
+// Reports whether the device has the given problem.
 func (d *device) has(problem string) bool { return slices.Contains(d.Problems, problem) }
 
 func instant(seconds float64) time.Time {

@@ -148,8 +148,8 @@ func (s *screen) edit(key tcell.Key, char rune) {
 	s.first = 0
 }
 
-// choose moves the sort order by step columns. Besides the visible columns, the order by place can
-// be chosen.
+// choose changes the sort order. The possible orders are the order by place, and the order by each
+// visible column. The new order is step positions after the current order in this list.
 func (s *screen) choose(step int) {
 	order := []string{""}
 	for _, c := range s.layout().columns {

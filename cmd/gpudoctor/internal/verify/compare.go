@@ -31,8 +31,8 @@ type Comparison struct {
 	Apart float64
 }
 
-// tolerance is the allowed difference between two sources. Differences are normal, because the
-// sources read at different times, and nvidia-smi rounds values.
+// tolerance is the allowed difference between two sources. Small differences are normal, because
+// the sources are read at different times, and nvidia-smi rounds values.
 type tolerance struct{ absolute, relative float64 }
 
 // tolerances maps units to tolerances. For a counter, the tolerance applies to the rate.
@@ -48,8 +48,7 @@ var tolerances = map[string]tolerance{
 	"{state}": {0.2, 0},  // the compared value is the mean, a fraction of the samples
 }
 
-// otherwise is the tolerance for units that are not in tolerances, such as counts. Only rounding
-// errors are allowed.
+// For units that are not in tolerances, such as counts, only rounding errors are allowed.
 var otherwise = tolerance{1e-9, 1e-9}
 
 // apart returns the difference between two figures, and whether the difference is within the

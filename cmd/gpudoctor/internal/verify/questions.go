@@ -33,8 +33,8 @@ func (q *Question) decide(v Verdict, format string, a ...any) {
 	q.Evidence = append(q.Evidence, fmt.Sprintf(format, a...))
 }
 
-// otherwise returns the question. If there is no verdict yet, otherwise first sets the verdict to
-// Undecided, with the given reason.
+// If the question has no verdict yet, this method sets the verdict to Undecided, with the given
+// reason. The method returns the question.
 func (q *Question) otherwise(format string, a ...any) Question {
 	if q.Verdict == "" {
 		q.decide(Undecided, format, a...)

@@ -97,7 +97,7 @@ func (r *Report) device(id string) string {
 	return name
 }
 
-// named replaces device IDs in text with device names.
+// Replaces all device IDs in a text with device names.
 func (r *Report) named(text string) string {
 	ids := slices.Sorted(maps.Keys(r.Devices))
 	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // replace longer IDs first, because the ID of an instance begins with the ID of its board
