@@ -29,8 +29,8 @@ type Ending struct {
 	err  error
 }
 
-// The first call to Run calls the function end. Every call to Run returns the error from end. If
-// ctx is done first, Run returns ctx's error, and end continues in the background.
+// Run calls the function end when it is first called. Every call to Run returns the error from end.
+// If ctx is done first, Run returns ctx's error, and end continues in the background.
 func (e *Ending) Run(ctx context.Context, end func() error) error {
 	e.once.Do(func() {
 		e.done = make(chan struct{})

@@ -2,7 +2,7 @@
 //
 // A [Simulation] is a pure function. From a scenario, a node, a device, and the time since the
 // start, the function computes the values that dcgm-exporter would expose. The values for any time
-// are available immediately, so a test can use a fake clock. Each device plays a story. A story is
+// are available immediately, so a test can use a fake clock. Each device follows a story. A story is
 // a loop that consists of piecewise linear values and of intervals in which clock event reasons are
 // active. Counters are exact integrals over the story. Therefore, the true values for any interval
 // are also available from [Simulation.ThrottledTime], [Simulation.MeanOccupancy],

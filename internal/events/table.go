@@ -12,7 +12,7 @@ type Kind struct {
 	Attributes []string
 }
 
-// Table returns all kinds of events.
+// Table returns every event kind.
 func Table() []Kind {
 	return []Kind{
 		{[]string{XID}, "`hw.errors` with an XID code increased", "ERROR if only a reset or a reboot clears the XID, otherwise WARN", []string{"error.type", AttrMeaning, AttrAction, AttrCatalogueDate, AttrCount, AttrSource}},

@@ -181,7 +181,7 @@ func (c *collector) stop(t *testing.T) {
 	c.Stop(t)
 }
 
-// kill sends SIGKILL to the collector and waits for its exit.
+// kill sends SIGKILL to the collector and waits for it to exit.
 func (c *collector) kill(t *testing.T) {
 	t.Helper()
 	c.readPeak(t)

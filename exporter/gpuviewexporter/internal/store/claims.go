@@ -147,7 +147,7 @@ type UnreservedClaims struct {
 	Count   int    `json:"count"`
 }
 
-// UnreservedClaims returns the number of unreserved claims of each DeviceClass, sorted by cluster
+// UnreservedClaims returns the number of unreserved claims for each DeviceClass, sorted by cluster
 // and class name.
 func (v *View) UnreservedClaims() []UnreservedClaims {
 	out := []UnreservedClaims{}

@@ -81,9 +81,9 @@ func (b *Batch) report(place *Place, p *Point) Outcome {
 	return Accepted
 }
 
-// If a point without a value ends the series of an exporter, Ended deletes the state of the
-// exporter. A series ends, for example, if the exporter is replaced by another exporter. Ended
-// ignores device series, because devices expire when their points are too old.
+// Ended deletes the state of an exporter after a point without a value has ended the exporter's
+// series. The series ends, for example, if another exporter replaces the exporter. Ended ignores
+// device series, because devices expire when their points are too old.
 func (b *Batch) Ended(place *Place, m *Metric, attribute string) {
 	key := exporterKey{place.Cluster, place.Node, attribute}
 	if _, known := b.s.exporters[key]; known && m.metricKind == exporterKind {
