@@ -41,8 +41,8 @@ type CooldownConfig struct {
 	Owner time.Duration `mapstructure:"owner"`
 }
 
-// OvershootConfig configures how far a pod must exceed its budget before the pod can be evicted. The overshoot must exceed both
-// Bytes and Ratio.
+// OvershootConfig configures how far a pod must exceed its budget before the pod can be evicted. The
+// overshoot must exceed both Bytes and Ratio.
 type OvershootConfig struct {
 	// Bytes is the minimum overshoot in bytes. The minimum is multiplied by the number of processes
 	// that the pod runs on the device, because the device's memory usage includes a CUDA context

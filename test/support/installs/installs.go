@@ -122,7 +122,7 @@ var All = []Install{
 		},
 		URL: dcgmURL, NodeLabels: label(present, "true"), Taint: taint("nvidia.com/gpu", "present"),
 		Monitors: []catalogue.Holder{monitor("nvidia-dcgm-exporter-7x2kq", "nvidia-dcgm-exporter")},
-		Source:   operator + ", assets/state-dcgm-exporter with its SecurityContextConstraints; the chart's `openshift.enabled` creates the agent's",
+		Source:   operator + ", assets/state-dcgm-exporter with its SecurityContextConstraints; `openshift.enabled` in our chart creates one for the agent",
 	},
 	{
 		Name: "dcgm-exporter's Helm chart",
@@ -163,7 +163,7 @@ var All = []Install{
 		},
 		URL: dcgmURL, NodeLabels: label("karpenter.k8s.aws/instance-gpu-manufacturer", "nvidia"), Taint: taint("nvidia.com/gpu", "true"),
 		Monitors: []catalogue.Holder{monitor("nvidia-dcgm-exporter-7x2kq", "nvidia-dcgm-exporter")},
-		Source:   operator + "; labels of Karpenter",
+		Source:   operator + "; Karpenter's node labels",
 	},
 	{
 		Name: "EKS, CloudWatch Observability add-on",
