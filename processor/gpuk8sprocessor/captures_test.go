@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// NewSynthesizerFactory returns the factory of gpu_synthesizer. Only an external test package can
+// NewSynthesizerFactory returns the factory for gpu_synthesizer. Only an external test package can
 // set NewSynthesizerFactory, because gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 
@@ -46,7 +46,7 @@ func TestRecordedOutputs(t *testing.T) {
 				return
 			}
 			require.NotZero(t, made.DataPointCount())
-			series := map[string]map[string]bool{} // series contains the keys of the series of each device.
+			series := map[string]map[string]bool{} // series contains the keys of each device's series.
 			named := map[[2]string]string{}        // named contains the board of each device, by host and hw.id.
 			eachPoint(made, func(resource, attrs pcommon.Map, metric, key string) {
 				id := text(attrs, signal.HardwareID)
@@ -70,7 +70,7 @@ func TestRecordedOutputs(t *testing.T) {
 				if metric == signal.GPUDeviceHolder.Name {
 					holders++
 				}
-				used := strings.HasPrefix(metric, "k8s.container.gpu.") // used is true for the usage of the container itself.
+				used := strings.HasPrefix(metric, "k8s.container.gpu.") // used is true if the metric measures the container's own usage.
 				if !used && metric != signal.GPUDeviceHolder.Name && text(resource, signal.K8sPodName) != "" {
 					k := [2]string{pointtest.Text(resource, signal.HostName), text(attrs, signal.HardwareID)}
 					if copies[k] == nil {
@@ -95,8 +95,8 @@ func TestRecordedOutputs(t *testing.T) {
 	}
 }
 
-// eachPoint calls f for each number data point. The argument key of f identifies the series of the
-// device.
+// eachPoint calls f for each number data point. The key that eachPoint passes to f identifies a
+// series of the device.
 func eachPoint(md pmetric.Metrics, f func(resource, attrs pcommon.Map, metric, key string)) {
 	own := map[string]bool{}
 	for _, m := range signal.All() {

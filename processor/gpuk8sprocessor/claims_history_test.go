@@ -63,7 +63,7 @@ func telemetry(w *dratest.World, now time.Time) pmetric.Metrics {
 	return md
 }
 
-// sourcesOf returns the answers that the kubelet and the API server would give for the current
+// sourcesOf returns the data that the kubelet and the API server would provide for the current
 // state of the simulated cluster.
 func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sources) {
 	if w.Kubelet {
@@ -94,7 +94,7 @@ func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
 }
 
 func checkHistory(t *rapid.T) {
-	// The samples have timestamps in the past, which the processor must also accept.
+	// The processor must also accept samples whose timestamps are in the past.
 	now, interval := time.Now().Add(-2*time.Hour), 15*time.Second
 	w := dratest.New(t, now)
 	a := startAgent(t, w.Node, &now)
@@ -113,7 +113,7 @@ func checkHistory(t *rapid.T) {
 			starts, first = w.Starts, true
 		}
 		switch {
-		case first: // No interval ends with the first frame.
+		case first: // The first frame starts an interval but does not end an interval.
 			first = false
 		case passed == interval:
 			want.Charge(w.Holders(), w.Boards(), passed)
@@ -126,8 +126,8 @@ func checkHistory(t *rapid.T) {
 	require.NoError(t, a.shutdown(context.Background()))
 }
 
-// agent is the processor that runs on a node. The simulated cluster answers in place of the kubelet
-// and the API server.
+// agent is the processor that runs on a node. The simulated cluster replaces the kubelet and the
+// API server.
 type agent struct {
 	cfg     *Config
 	tracker *attribution.Tracker
@@ -154,7 +154,7 @@ func startAgent(t *rapid.T, node string, now *time.Time) *agent {
 	return &agent{cfg: cfg, tracker: p.tracker, whole: whole, sink: sink}
 }
 
-// scrape updates the sources' answers to the current time, processes one batch of telemetry, and
+// scrape updates the sources' data to the current time, processes one batch of telemetry, and
 // returns the output.
 func (a *agent) scrape(t *rapid.T, w *dratest.World, now time.Time) pmetric.Metrics {
 	a.tracker.Update(now, sourcesOf(w, a.cfg, now))

@@ -22,12 +22,12 @@ import (
 
 const (
 	// defaultMaxJobs is far above the number of jobs that a node runs within ten minutes. A job has
-	// about 60 series per GPU. Even if each job uses 16 GPUs, 1000 jobs have fewer series than the
-	// default limit of gpu_window, which is 2,000,000.
+	// about 60 series per GPU. Even if each job uses 16 GPUs, 1000 jobs stay below the default
+	// series limit of gpu_window, which is 2,000,000.
 	defaultMaxJobs = 1000
 	// defaultMaxProcesses is enough for 10,000 devices with 20 processes each.
 	defaultMaxProcesses = 200_000
-	// waitForSources is the maximum time that start waits for the first answers from the sources.
+	// waitForSources is the maximum time that start waits for the first responses from the sources.
 	waitForSources = 10 * time.Second
 	// history is how long previous holders are kept for samples that arrive late.
 	history = 2 * time.Minute
@@ -35,9 +35,9 @@ const (
 
 // Config configures the gpu_k8s processor.
 type Config struct {
-	// NodeName is the name of the node whose kubelet and API objects the processor reads. The
-	// default value of NodeName comes from the environment variable NODE_NAME. If neither NodeName
-	// nor NODE_NAME is set, the processor treats all devices as devices of other nodes. To find the
+	// NodeName is the name of the node whose kubelet and API objects the processor reads. NodeName
+	// defaults to the value of the NODE_NAME environment variable. If neither NodeName nor
+	// NODE_NAME is set, the processor treats all devices as devices on other nodes. To find the
 	// holders of devices on other nodes, the processor uses only labels and processes.
 	NodeName string `mapstructure:"node_name"`
 	// Sources configures the sources from which the processor reads the holders of devices.
@@ -47,8 +47,8 @@ type Config struct {
 	// resource name.
 	ResourceNames gpushare.Names `mapstructure:"resource_names"`
 	// OtherResourceNames are additional device plugin resources that do not represent GPUs. Common
-	// resources that do not represent GPUs are predefined. The device IDs of these resources can
-	// have any format.
+	// non-GPU resources are predefined. The device IDs of resources in OtherResourceNames can have
+	// any format.
 	OtherResourceNames gpushare.Names `mapstructure:"other_resource_names"`
 	// Kubernetes configures access to the API server. The processor reads pods, ResourceSlices, and
 	// the node from the API server. If Claims is set, the processor also reads ResourceClaims. If
@@ -61,12 +61,12 @@ type Config struct {
 	// Jobs enables reading Jobs, which requires an additional permission. A Job identifies the
 	// object that created it, such as a CronJob.
 	Jobs bool `mapstructure:"jobs"`
-	// MaxJobs is the maximum number of batch jobs that have series, across all nodes. If a job
-	// beyond the limit holds a device, the device's holders are unknown.
+	// MaxJobs is the maximum total number of batch jobs on all nodes for which the processor emits
+	// series. If a job beyond the limit holds a device, the device's holders are unknown.
 	MaxJobs int `mapstructure:"max_jobs"`
 	// MaxProcesses is the maximum total number of processes in the process lists of all devices on
-	// all nodes. The power, budget, and usage sections read these process lists. Process lists
-	// beyond the limit are dropped and counted.
+	// all nodes. The power, budget, and usage sections read the process lists. Process lists beyond
+	// the limit are dropped and counted.
 	MaxProcesses int `mapstructure:"max_processes"`
 	// NodeLabels are the keys of the node labels that are added to the node's Resource.
 	NodeLabels []string `mapstructure:"node_labels"`
@@ -94,21 +94,23 @@ type Config struct {
 }
 
 // SourcesConfig configures the sources from which the processor reads the holders of devices. The
-// processor always reads the exporter's labels, and the containers whose processes use a device.
+// processor also uses the exporter's labels and the processes on each device as sources. Labels and
+// processes are always used and need no configuration.
 type SourcesConfig struct {
 	// PodResources configures access to the kubelet's PodResources service.
 	PodResources kube.PodResourcesConfig `mapstructure:"pod_resources"`
-	// DRA configures reading of dynamic resource allocation (DRA) objects from the API server.
+	// DRA configures whether the processor reads dynamic resource allocation (DRA) objects from the
+	// API server, and for which drivers.
 	DRA DRAConfig `mapstructure:"dra"`
 	// JobMappingDir is the directory that is passed to dcgm-exporter in --hpc-job-mapping-dir. The
-	// files in the directory name the holders of this machine's GPUs. The files are used only if no
-	// label names a holder.
+	// directory contains job mapping files, which list the jobs that hold this machine's GPUs. For
+	// each device, the job mapping file is used only if no label identifies a holder.
 	JobMappingDir string `mapstructure:"hpc_job_mapping_dir"`
 
 	_ struct{}
 }
 
-// DRAConfig configures the source named dra.
+// DRAConfig configures the dra source.
 type DRAConfig struct {
 	Enabled bool `mapstructure:"enabled"`
 	// Drivers are the names of the DRA drivers whose devices are GPUs.
@@ -187,8 +189,8 @@ func (c *Config) shared() *section.Shared {
 	return &section.Shared{Kubernetes: c.Kubernetes, Storage: c.Storage, Metrics: c.Metrics}
 }
 
-// emitted returns the metrics that this processor itself emits, including the metrics that it
-// repeats for containers. The result does not include the metrics of the sections.
+// emitted returns the metrics that the processor emits without its sections, including the metrics
+// that are repeated for containers.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool {
 		sampled := m.Stage == signal.StageSample && m != signal.GPUExporterUp && m != signal.GPUSignalAvailable
@@ -201,13 +203,13 @@ var accelerator = []*signal.Metric{
 	signal.ContainerAcceleratorMemoryTotal, signal.ContainerAcceleratorMemoryUsed, signal.ContainerAcceleratorDutyCycle,
 }
 
-// outsideKubernetes reports whether the processor reads neither the kubelet nor claims. Without the
-// kubelet and claims, only processes show whether a device is in use.
+// outsideKubernetes reports whether the processor uses neither the kubelet nor DRA as a source. If
+// neither source is used, only processes show whether a device is in use.
 func (c *Config) outsideKubernetes() bool {
 	return !c.Sources.PodResources.Enabled && !c.Sources.DRA.Enabled
 }
 
-// grace returns how long a device without holders counts as free after the kubelet's last answer.
+// grace returns how long a device without holders counts as free after the kubelet's last response.
 // The grace period is long enough for a few failed calls or a kubelet restart.
 func (c *Config) grace() time.Duration {
 	return max(3*c.Sources.PodResources.Interval, history)

@@ -144,7 +144,7 @@ func TestASectionExistsIfItIsConfigured(t *testing.T) {
 
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	for key, conf := range map[string]map[string]any{
-		"power::storage":   {"power": map[string]any{"storage": "file_storage"}}, // storage is a setting of gpu_k8s.
+		"power::storage":   {"power": map[string]any{"storage": "file_storage"}}, // The storage setting belongs to gpu_k8s, not to a section.
 		"sources::kubelet": {"sources": map[string]any{"kubelet": nil}},
 		// These settings existed only in earlier versions.
 		"history":          {"history": "5m"},

@@ -14,10 +14,10 @@ import (
 // and a new instance does not appear in the telemetry immediately.
 const doubtAge = time.Minute
 
-// doubt is a cause of unknown holders. The cause is logged once if it lasts for doubtAge.
+// doubt is a cause of unknown holders. A cause that lasts for doubtAge is logged once.
 type doubt struct {
 	componenthelper.Trouble
-	since time.Time // The field since is zero while the cause is absent.
+	since time.Time // The since field is zero while the cause is absent.
 }
 
 // lasts records whether the cause is currently present, and returns true if the cause must be
@@ -40,9 +40,9 @@ type doubts struct {
 	conflict  doubt
 }
 
-// log logs the causes of unknown holders that have lasted for doubtAge. Two causes are never logged
-// here. Unknown IDs are logged by logUnknownIDs, and a device that is not scraped has no series
-// that need a holder.
+// log logs the causes of unknown holders that have lasted for doubtAge. Two causes are not logged
+// here: unknown IDs, because logUnknownIDs logs unknown IDs, and devices that are not scraped,
+// because devices that are not scraped have no series.
 func (d *doubts) log(logger *zap.Logger, now time.Time, stats *attribution.Stats) {
 	for reason := attribution.UnknownMIG; reason < attribution.NotScraped; reason++ {
 		if n := stats.Unattributed[reason]; d.unmatched[reason].lasts(now, n > 0) {

@@ -34,8 +34,8 @@ func createMetrics(_ context.Context, set processor.Settings, config component.C
 
 // NewStages returns gpu_k8s as two processors, called stages. The first stage, holders, adds the
 // holders of devices and runs the power section. The second stage, accounts, runs the budget and
-// usage sections. The returned accounts stage is nil if neither the budget section nor the usage
-// section is configured. gpu_findings runs between the two stages, because gpu_findings reads
+// usage sections. If neither the budget section nor the usage section is configured, the returned
+// accounts stage is nil. gpu_findings runs between the two stages, because gpu_findings reads
 // holders and power, and the second stage uses the results of gpu_findings.
 func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (holders, accounts *pdatagpu.Processor, err error) {
 	p, first, last, err := newParts(cfg, set)
@@ -49,8 +49,8 @@ func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (hold
 	return holders, accounts, err
 }
 
-// newParts returns the processor p and the sections of the two stages, in the order in which the
-// sections run.
+// newParts returns the processor and, for each of the two stages, the sections in the order in
+// which they run.
 func newParts(cfg *Config, set processor.Settings) (p *gpuK8s, holders, accounts []pdatagpu.Section, err error) {
 	if p, err = newProcessor(cfg, set); err != nil {
 		return nil, nil, nil, err

@@ -39,11 +39,11 @@ import (
 )
 
 // Each directory in testdata/golden is one test case. The directory's name is a sentence that
-// describes the expected behavior. The file steps.yaml lists the sources' answers and the scrapes,
-// in order. If a step in steps.yaml omits an answer, the previous answer still applies. The file
-// output.txt contains the expected output, one point per line, followed by the self-metrics. The
-// file config.yaml contains the processor's configuration and is optional. In all files, GPU-1 and
-// MIG-1 stand for full UUIDs.
+// describes the expected behavior. The file steps.yaml lists the sources' responses and the
+// scrapes, in order. If a step in steps.yaml omits the response of a source, the source's previous
+// response still applies. The file output.txt contains the expected output, one point per line,
+// followed by the self-metrics. The file config.yaml contains the processor's configuration and is
+// optional. In all files, GPU-1 and MIG-1 stand for full UUIDs.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -65,15 +65,15 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// framesCompared is the number of batches that play processed a second time, as frames.
+// framesCompared is the number of batches that were processed a second time, as frames.
 var framesCompared atomic.Int64
 
 // step describes one point in time in a test script.
 type step struct {
 	At string
-	// Kubelet contains the devices in the kubelet's PodResources answer, by
-	// namespace/pod/container. A device has the format "[resource=]id" or "claim driver/pool/device
-	// [share]". The default resource is nvidia.com/gpu.
+	// Kubelet contains the devices in the kubelet's PodResources response, by
+	// namespace/pod/container. Each device has the format "[resource=]id" or "claim
+	// driver/pool/device [share]". The default resource is nvidia.com/gpu.
 	Kubelet *struct {
 		State   string
 		Devices map[string][]string
@@ -113,8 +113,8 @@ type step struct {
 	NodeLabels map[string]string `yaml:"node_labels"`
 	// Scrape contains one point per line, in the format "[node=] [host=]
 	// [pod=namespace/pod/container[/uid]] [job=] [container=] hw.id metric=value attribute=value…".
-	// The default node is n1, and the default host is the node's name. The key time= overrides the
-	// step's time. A metric value of stale ends the series.
+	// The default node is n1, and the default host is the node's name. The time= key overrides the
+	// step's time. The metric value "stale" ends the series.
 	Scrape string
 }
 
@@ -130,7 +130,7 @@ func lengthen(s string) string {
 func shorten(s string) string { return long.ReplaceAllString(s, "$1-$2") }
 
 // newTestProcessor returns a processor that does not read any source. The test provides the
-// sources' answers.
+// sources' data.
 func newTestProcessor(t testing.TB, dir string, set processor.Settings) *gpuK8s {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -207,13 +207,13 @@ func shuffle[T any](s []T) { rand.Shuffle(len(s), func(i, j int) { s[i], s[j] = 
 
 var states = map[string]kube.Phase{"": kube.Synced, "current": kube.Synced, "old": kube.Stale, "off": kube.Off}
 
-// answers contains the sources' current answers. The ResourceSlices are stored as API objects.
+// answers contains the sources' current responses. The ResourceSlices are stored as API objects.
 type answers struct {
 	attribution.Sources
 	slices []*resourcev1.ResourceSlice
 }
 
-// apply updates the sources' answers and reports whether any answer has changed.
+// apply updates the sources' responses and reports whether any response has changed.
 func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	t.Helper()
 	changed := s.Sharing != "" || s.Kubelet != nil || s.Pods != nil || s.Slices != nil || s.Claims != nil || s.Instances != nil || s.SlicesHidden != nil || s.HostType != ""
@@ -325,8 +325,8 @@ func (s *step) apply(t *testing.T, current *answers, now time.Time) bool {
 	return changed
 }
 
-// allocation returns a copy of the given allocation that names the given device. The parameter
-// device has the format driver/pool/device.
+// allocation returns a copy of the given allocation with the given device. The device parameter has
+// the format driver/pool/device.
 func allocation(device string, a gpudata.Allocation) gpudata.Allocation {
 	f := strings.Split(device, "/")
 	a.Driver, a.Pool, a.Device = f[0], f[1], f[2]
@@ -444,7 +444,7 @@ func text(m pcommon.Map, key string) string {
 	return ""
 }
 
-// put sets the attribute key to value unless value is empty.
+// put sets the attribute with the given key, unless the given value is empty.
 func put(attrs pcommon.Map, key, value string) {
 	if value != "" {
 		attrs.PutStr(key, value)

@@ -91,9 +91,9 @@ func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 	return p.cfg.NodeName != "" && f.Place.Node == p.cfg.NodeName
 }
 
-// setProcessHolders finds the container of each process on the device. If the device has a list of
-// processes, setProcessHolders also adds the device's users to list. If all processes in the list
-// run outside containers, the device has no users.
+// setProcessHolders finds the container of each process on the device. If the frame contains a
+// process list for the device, setProcessHolders also adds the device's users to the given
+// ProcessList. If all of the device's processes run outside containers, the device has no users.
 func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
@@ -130,7 +130,7 @@ func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.Devic
 	}
 }
 
-// setHolders sets the holders of a device. The parameter partitioned is true if the device is a
+// setHolders sets the holders of a device. The partitioned parameter is true if the device is a
 // board that has MIG instances.
 func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gpudata.DeviceFrame, partitioned bool, c *batchCounts) {
 	isOwn, id := p.isOwnNode(f), d.Device.ID()
@@ -191,8 +191,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
-		// If a job is refused, the holders must be unknown. Otherwise, the other holders would be
-		// charged for the refused job's share.
+		// If a job is refused, all holders of the device must be unknown. Otherwise, the other
+		// holders would be charged for the refused job's share.
 		decision = attribution.Decision{}
 	}
 	holdersKnown := decision.HoldersKnown || empty && p.cfg.outsideKubernetes()

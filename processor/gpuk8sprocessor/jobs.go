@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// jobs counts the batch jobs that have series. A job that runs on several nodes is counted once for
-// each node.
+// jobs counts the batch jobs for which the processor emits series. A job that runs on several nodes
+// is counted once for each node.
 type jobs struct {
 	*stage.Limit
 	limit componenthelper.Limit

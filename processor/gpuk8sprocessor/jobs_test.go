@@ -36,7 +36,7 @@ func jobProcessor(t *testing.T, limit int) (*gpuK8s, *componenttest.Telemetry, *
 	set.Logger = zap.New(core)
 	p := newTestProcessor(t, "", set)
 	p.jobs.limit.Value, p.jobs.Limit = limit, stage.NewLimit(limit)
-	p.cfg.NodeName = "" // Without a node name, the processor reads no source.
+	p.cfg.NodeName = "" // If no node name is set, the processor reads neither the kubelet nor the API server.
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, p.shutdown(context.Background())) })
 	return p, tel, logs

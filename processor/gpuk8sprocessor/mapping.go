@@ -21,10 +21,9 @@ import (
 
 const (
 	mappingInterval = 10 * time.Second
-	// mappingAge is how long a reading of the job mapping files is valid if there is no newer
-	// reading.
+	// mappingAge is the maximum age at which the contents of the job mapping files are used.
 	mappingAge = 3 * mappingInterval
-	// maxReadings is the maximum number of readings to keep. Earlier readings are needed for
+	// maxReadings is the maximum length of jobMapping.readings. Earlier readings are needed for
 	// samples that arrive late.
 	maxReadings = int(history/mappingInterval) + 1
 )
@@ -48,7 +47,7 @@ type jobMapping struct {
 type reading struct {
 	at      time.Time
 	mapping *jobfiles.Mapping
-	boards  map[string]int // boards maps board UUIDs to file numbers. If file names and device names use the same numbers, boards is nil.
+	boards  map[string]int // boards maps board UUIDs to the numbers in the names of the job mapping files. If device names contain the same numbers, boards is nil.
 }
 
 // newJobMapping returns a jobMapping for the configured directory, or nil if no directory is
@@ -107,7 +106,7 @@ func (j *jobMapping) read(now time.Time) {
 	j.readings = j.readings[max(0, len(j.readings)-maxReadings):]
 }
 
-// jobsOn returns the jobs that hold a device according to the job mapping files. The parameter at
+// jobsOn returns the jobs that hold a device according to the job mapping files. The at parameter
 // is the sample time, in nanoseconds since the epoch. A file whose name contains no instance
 // applies to the board but not to the board's instances.
 func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) []string {
@@ -138,7 +137,7 @@ func (j *jobMapping) jobsOn(d *gpudata.DeviceFrame, at int64) []string {
 	return nil
 }
 
-// observe is the callback for the self-metric job_files.
+// observe is the callback for the job_files self-metric.
 func (j *jobMapping) observe(_ context.Context, o metric.Int64Observer) error {
 	if j == nil {
 		return nil

@@ -19,15 +19,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
 )
 
-// nodePods contains the pods on the node. With nodePods, reservedPods finds the pods for which a
-// claim is reserved.
+// nodePods contains the pods on the node. The reservedPods method finds the pods for which a claim
+// is reserved.
 type nodePods struct {
 	podsKnown bool
 	uids      map[types.UID]bool
 	byClaim   map[claimKey][]groupedPod
 }
 
-// groupedPod is a pod with the name of its PodGroup. The name is empty if the pod has no PodGroup.
+// groupedPod is a pod together with the name of the pod's PodGroup. If the pod has no PodGroup, the
+// group name is empty.
 type groupedPod struct {
 	gpudata.Holder
 	group string
@@ -51,8 +52,8 @@ func (n *nodePods) add(p *corev1.Pod) {
 }
 
 // reservedPods returns the pods that a claim is reserved for. If the claim is reserved for a
-// PodGroup, the result contains the pods in the PodGroup that reference the claim. The result
-// others is true if the claim is also reserved for unknown pods. The result onThisNode is true if a
+// PodGroup, the result contains the pods in the PodGroup that reference the claim. The others
+// result is true if the claim is also reserved for unknown pods. The onThisNode result is true if a
 // pod on this node uses the claim, or if it is unknown which pods use the claim. Claims can belong
 // to other nodes, because the processor reads the claims of the entire cluster.
 func (n *nodePods) reservedPods(c *resourcev1.ResourceClaim) (pods []gpudata.Holder, others, onThisNode bool) {
@@ -85,8 +86,8 @@ func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
 	a.NodeLabels = choose(n.Labels, wanted)
 }
 
-// choose returns only the labels whose keys are in wanted. If none of the labels has a key in
-// wanted, choose returns nil.
+// choose returns only the labels that have one of the wanted keys and a nonempty value. If there
+// are no such labels, choose returns nil.
 func choose(labels map[string]string, wanted []string) (chosen map[string]string) {
 	for _, key := range wanted {
 		if value := labels[key]; value != "" {
@@ -114,7 +115,7 @@ func sharing(label string) string {
 	return ""
 }
 
-// readContainers returns the containers in the kubelet's answer, with the device IDs that might
+// readContainers returns the containers in the kubelet's response, with the device IDs that might
 // belong to GPUs. A device ID that has the format of a GPU ID is kept regardless of the resource
 // name.
 func readContainers(all []kube.ContainerResources, cfg *Config) []attribution.ContainerResources {
@@ -156,7 +157,7 @@ func readPod(p *corev1.Pod, labels []string, job findJob) attribution.Pod {
 		Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		Created: p.CreationTimestamp.UnixNano(),
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
-		// For a static pod, the kubelet uses a hash of the pod's file as the UID.
+		// For a static pod, the kubelet uses a hash of the pod's manifest as the UID.
 		StaticUID: p.Annotations[corev1.MirrorPodAnnotationKey],
 		Owner:     readOwner(p, labels, job),
 		Claims:    kube.ContainerClaims(p),
@@ -223,8 +224,8 @@ func readInstances(p *corev1.Pod) []attribution.Instance {
 }
 
 // readSlices returns the devices of all complete pools. For the given drivers, the result contains
-// all devices. For other drivers, the result contains only devices whose UUID is that of a GPU. The
-// result complete is true if all pools of the given drivers are complete.
+// all devices. For other drivers, the result contains only devices that have the UUID of a GPU. The
+// complete result is true if all pools of the given drivers are complete.
 func readSlices(all []*resourcev1.ResourceSlice, drivers []string) (devices map[attribution.DRADevice]attribution.SliceDevice, complete bool) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*resourcev1.ResourceSlice{}

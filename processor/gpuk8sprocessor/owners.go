@@ -16,13 +16,13 @@ import (
 // is false if the Job is unknown.
 type findJob func(namespace, name string) (*metav1.OwnerReference, bool)
 
-// readOwner returns the pod's owner, as far as it is known, and the pod's labels with the given
+// readOwner returns what is known about the pod's owner, and the pod's labels that have the given
 // keys. To find the owner, readOwner uses the pod's controller, the labels that controllers set on
 // pods, and the controller of the pod's Job, if any. If the pod has no controller, the owner is the
 // pod's PodGroup.
 func readOwner(p *corev1.Pod, labels []string, job findJob) gpudata.Owner {
 	o := gpudata.Ownership{
-		KueueWorkload: cmp.Or(p.Annotations[kube.KueueWorkload], p.Labels[kube.KueuePodGroupName]), // The name of the Workload is the name of the pod group.
+		KueueWorkload: cmp.Or(p.Annotations[kube.KueueWorkload], p.Labels[kube.KueuePodGroupName]), // For a pod group, Kueue gives the Workload the name of the pod group.
 		Labels:        gpudata.NewLabels(choose(p.Labels, labels)),
 	}
 	controller := metav1.GetControllerOfNoCopy(p)

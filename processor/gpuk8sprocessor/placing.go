@@ -59,7 +59,7 @@ func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	}
 }
 
-// listedProcesses describes the process list that the frame contains for the device.
+// listedProcesses returns a description of the device's process list in the frame.
 func listedProcesses(d *gpudata.DeviceFrame) attribution.ListedProcesses {
 	l := attribution.ListedProcesses{Complete: d.Listed && len(d.Processes) >= d.Count, Processes: len(d.Processes)}
 	for _, process := range d.Processes {
@@ -82,8 +82,9 @@ type placedProcess struct {
 	unplaced *gpudata.Unplaced
 }
 
-// findDevices returns the processes in the frame whose device was found, grouped by exporter and
-// then by hw.id. Processes whose device was not found are counted in c.
+// findDevices finds the device of each process that an exporter listed without a device. The result
+// contains the processes whose device was found, grouped by exporter and then by hw.id. Processes
+// whose device was not found are counted in c.
 func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map[string]map[string][]placedProcess {
 	if len(f.Unplaced) == 0 {
 		return nil

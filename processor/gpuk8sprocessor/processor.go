@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// gpuK8s implements the gpu_k8s processor with the attribution package.
+// gpuK8s implements the gpu_k8s processor by using the attribution package.
 type gpuK8s struct {
 	cfg       *Config
 	telemetry *metadata.TelemetryBuilder
@@ -33,8 +33,8 @@ type gpuK8s struct {
 	sources        *sources
 	mapping        *jobMapping // mapping is nil if no job mapping directory is configured.
 	jobs           *jobs
-	// attribution contains the settings for emitting container series, including the disabled
-	// metrics.
+	// attribution contains the settings for emitting container series, including which metrics are
+	// disabled.
 	attribution gpudata.Attribution
 	now         func() time.Time
 }

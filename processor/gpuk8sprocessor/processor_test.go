@@ -37,8 +37,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// held sets a kubelet answer in which each device is allocated to a container named ns/<pod>/c. The
-// map ids contains the pod's name for each device ID.
+// held sets a kubelet response in which each device is allocated to a container named ns/<pod>/c.
+// The ids map contains the pod's name for each device ID.
 func held(p *gpuK8s, now time.Time, ids map[string]string) {
 	s := attribution.Sources{Listing: attribution.Listing{State: kube.Synced, Time: now.UnixNano()}}
 	for id, pod := range ids {
@@ -95,8 +95,8 @@ func TestARepeatedPointIsACompleteCopy(t *testing.T) {
 	assert.Equal(t, 2, copies)
 }
 
-// cAdvisor exported these metrics until Kubernetes 1.25. The test compares the names that the
-// metrics have after the translation to Prometheus names.
+// cAdvisor exported these metrics until Kubernetes 1.25. The test translates the metric names to
+// Prometheus names before comparing them with cAdvisor's names.
 func TestAcceleratorMetricsHaveTheNamesOfCAdvisor(t *testing.T) {
 	p := newTestProcessor(t, "testdata/golden/accelerators_are_the_devices_that_a_container_holds", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})
@@ -168,7 +168,7 @@ func TestDroppedUnknownAndUnmatchedDataIsCounted(t *testing.T) {
 	set := processortest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	p := newTestProcessor(t, "", set)
-	p.cfg.NodeName = "" // Without a node name, the processor reads no source.
+	p.cfg.NodeName = "" // If no node name is set, the processor reads neither the kubelet nor the API server.
 	require.NoError(t, p.start(t.Context(), componenttest.NewNopHost()))
 	p.cfg.NodeName = "n1"
 
@@ -333,8 +333,8 @@ func TestASecondProcessorAddsNothing(t *testing.T) {
 	assert.Equal(t, want, render(md))
 }
 
-// nodeBatch returns the output of gpu_synthesizer for one scrape of 8 boards with 7 instances each.
-// The returned map contains the pod that holds each device.
+// nodeBatch returns the output of gpu_synthesizer for one scrape of 8 boards that each have 7
+// instances. The returned map contains the pod that holds each device, by device ID.
 func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]string) {
 	b.Helper()
 	var lines []string
@@ -368,8 +368,8 @@ func nodeBatch(b testing.TB, at time.Duration) (pmetric.Metrics, map[string]stri
 	return parse(b, lines, at), holders
 }
 
-// BenchmarkProcessor processes batches from a node with 8 boards that have 7 instances each. Each
-// instance is held by one container. The results are reported per emitted point.
+// BenchmarkProcessor processes batches from a node with 8 boards that each have 7 instances. Each
+// instance has one holder. The results are reported per emitted point.
 func BenchmarkProcessor(b *testing.B) {
 	p := newTestProcessor(b, "", processortest.NewNopSettings(metadata.Type))
 	template, holders := nodeBatch(b, 10*time.Second)

@@ -15,10 +15,10 @@ import (
 
 // scheduledPod is a shorthand for the annotations and labels that schedulers set on a pod.
 type scheduledPod struct {
-	Assigned []string // The format is "container=id [share]". An entry without a container applies to the pod.
+	Assigned []string // Each entry has the format "container=id [share]". An entry without a container applies to the entire pod.
 	Unread   bool     // Unread is true if part of the annotation cannot be read.
 	Groups   []string // Groups are the groups whose pods share a device.
-	Shares   string   // Shares is the container that has the shares.
+	Shares   string   // Shares is the name of the container that has the pod's shares.
 	Reserved string   // Reserved is the ID of the device that a reservation pod reports.
 	Reserves bool     // Reserves is true if the pod has the labels of a reservation pod.
 }

@@ -21,8 +21,8 @@ import (
 )
 
 // newSections returns the configured sections, in the order in which the sections run. A section
-// can use the results of the sections that run before it. The result power contains the section for
-// process lists and the power section. The result accounts contains all sections that run after the
+// can use the results of the sections that run before it. The power result contains the section for
+// process lists and the power section. The accounts result contains all sections that run after the
 // power section.
 func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu.Section, err error) {
 	add := func(list *[]pdatagpu.Section, name string, build func(processor.Settings) (pdatagpu.Section, error)) {
@@ -87,8 +87,8 @@ func (p *gpuK8s) newReader(set component.TelemetrySettings) *declared.Reader {
 	return declared.NewReader(o)
 }
 
-// unreadable counts a pod whose annotations cannot be read. Only the first of several pods is
-// logged.
+// unreadable counts a pod whose annotations cannot be read. If the annotations of several pods
+// cannot be read, only the first pod is logged.
 func (p *gpuK8s) unreadable(pod *corev1.Pod, err error) {
 	p.telemetry.ProcessorGpuK8sDeclarationsUnreadable.Add(context.Background(), 1)
 	if p.unreadablePods.ShouldLog(time.Now()) {

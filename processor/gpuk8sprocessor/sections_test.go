@@ -29,7 +29,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// finds returns a stage that adds the finding "latched", with the given value, to every device.
+// finds returns a stage that adds a finding named latched, with the given value, to every device.
 func finds(latched float64) *pdatagpu.Processor {
 	everything := func(*signal.Metric) bool { return true }
 	return pdatagpu.NewStage(pdatagpu.Sections(pdatagpu.Section{Wants: everything, Process: func(_ context.Context, batch *stage.Batch) {

@@ -31,17 +31,17 @@ type sources struct {
 	cache   *kube.Cache        // cache is nil if the API server is not read.
 	kinds   []kube.Kind
 
-	mu           sync.Mutex // mu is locked by update.
+	mu           sync.Mutex // The update method locks mu.
 	host         component.Host
-	reportedLost string // reportedLost contains the lost sources that the last component status reported.
+	reportedLost string // reportedLost contains the sources that the last component status reported as lost.
 	// logged contains the resources for which a device ID with an unknown format was logged.
 	logged map[string]bool
 	doubts doubts
 
-	maxStartWait time.Duration // maxStartWait is the maximum time that start waits for the first answers.
+	maxStartWait time.Duration // maxStartWait is the maximum time that start waits for the first responses from the sources.
 
 	unsubscribe []func()
-	stop        context.CancelFunc // stop ends the periodic calls of update.
+	stop        context.CancelFunc // stop ends the periodic calls to update.
 	refreshing  sync.WaitGroup
 }
 
@@ -87,8 +87,8 @@ func (s *sources) open() error {
 }
 
 // start opens the clients and starts reading the sources. If the kubeconfig cannot be used, start
-// returns an error. If a source does not answer, start does not return an error, because the source
-// can answer later.
+// returns an error. If a source does not respond, start does not return an error, because the
+// source can respond later.
 func (s *sources) start(ctx context.Context, host component.Host) error {
 	if err := s.open(); err != nil {
 		return err
@@ -97,7 +97,8 @@ func (s *sources) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts reading the sources. For at most maxStartWait, run waits for the first answers.
+// run starts reading the sources. Before updating the tracker, run waits up to maxStartWait for the
+// first responses from the sources.
 func (s *sources) run(ctx context.Context, host component.Host) {
 	s.host = host
 	if s.cache != nil {
@@ -106,8 +107,9 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 	if s.kubelet != nil {
 		s.kubelet.Start()
 	}
-	// Wait for the first answers before updating the tracker. The tracker's first state also
-	// applies to earlier samples that arrive late, so the first state should be complete.
+	// Wait for the first responses from the sources before updating the tracker. The tracker's
+	// first state also applies to earlier samples that arrive late, so the first state should be
+	// complete.
 	s.wait(ctx)
 	changed := func() { s.update(time.Now()) }
 	if s.cache != nil {
@@ -119,14 +121,14 @@ func (s *sources) run(ctx context.Context, host component.Host) {
 		s.unsubscribe = append(s.unsubscribe, s.kubelet.Subscribe(changed))
 		var running context.Context
 		running, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // Ignore the cancellation of ctx, which is canceled when start returns.
-		// Call update even if the kubelet's answer has not changed, because a pod may have been
+		// Call update even if the kubelet's response has not changed, because a pod may have been
 		// replaced by a new pod with the same name.
 		s.refreshing.Go(func() { componenthelper.EveryTick(running, s.cfg.Sources.PodResources.Interval, s.update) })
 	}
 	changed()
 }
 
-// wait waits for the first answers of the sources, for at most maxStartWait.
+// wait waits up to maxStartWait for the first responses from the sources.
 func (s *sources) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.maxStartWait)
 	defer cancel()
@@ -160,11 +162,11 @@ func (s *sources) shutdown() {
 	}
 }
 
-// update passes the newest answers of all sources to the tracker.
+// update passes the newest data from all sources to the tracker.
 func (s *sources) update(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost, err := s.lostSources() // Read the state before the answers, so that the answers are not older than the state.
+	lost, err := s.lostSources() // Read the state before the data, so that the data is not older than the state.
 	var a attribution.Sources
 	if s.kubelet != nil {
 		resources, at, state := s.kubelet.Snapshot()
@@ -278,8 +280,8 @@ func (s *sources) findJob(namespace, name string) (*metav1.OwnerReference, bool)
 	return metav1.GetControllerOfNoCopy(job), true
 }
 
-// each calls f for every source that is read. The argument current of f is the last time at which
-// the source's data was up to date, or zero if the data was never up to date.
+// each calls f for every source that is read. The last argument of f is the last time at which the
+// source's data was up to date, or zero if the data was never up to date.
 func (s *sources) each(now time.Time, f func(name string, state kube.State, current time.Time)) {
 	if s.kubelet != nil {
 		_, at, state := s.kubelet.Snapshot()
@@ -301,7 +303,7 @@ func (s *sources) each(now time.Time, f func(name string, state kube.State, curr
 	}
 }
 
-// observeStates is the callback for the self-metric source_state.
+// observeStates is the callback for the source_state self-metric.
 func (s *sources) observeStates(_ context.Context, o metric.Int64Observer) error {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		state.Observe(o, attribute.String("source", name))
@@ -309,7 +311,7 @@ func (s *sources) observeStates(_ context.Context, o metric.Int64Observer) error
 	return nil
 }
 
-// observeAges is the callback for the self-metric source_age.
+// observeAges is the callback for the source_age self-metric.
 func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error {
 	now := time.Now()
 	s.each(now, func(name string, _ kube.State, current time.Time) {
@@ -320,8 +322,8 @@ func (s *sources) observeAges(_ context.Context, o metric.Float64Observer) error
 	return nil
 }
 
-// lostSources returns the names and the error of the lost sources. A source is lost if its phase is
-// Stale or Forbidden. The result names is "" if no source is lost.
+// lostSources returns the names of the lost sources and the error of one lost source. A source is
+// lost if its phase is Stale or Forbidden. If no source is lost, the returned names are "".
 func (s *sources) lostSources() (names string, err error) {
 	s.each(time.Now(), func(name string, state kube.State, _ time.Time) {
 		if state.Phase == kube.Stale || state.Phase == kube.Forbidden {

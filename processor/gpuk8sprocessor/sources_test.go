@@ -44,7 +44,7 @@ func newStatusHost() *statusHost {
 func (h *statusHost) Report(e *componentstatus.Event) { h.events <- e }
 
 // asking starts a processor that reads from the given kubelet, and from an API server that contains
-// the given objects. Both kubelet and objects may be nil.
+// the given objects. Both the kubelet and the objects may be nil.
 func asking(t *testing.T, kubelet *kubelettest.Kubelet, host component.Host, set component.TelemetrySettings, claims bool, objects ...runtime.Object) *gpuK8s {
 	t.Helper()
 	settings := processortest.NewNopSettings(metadata.Type)

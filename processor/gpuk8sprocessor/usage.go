@@ -8,9 +8,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// An exporter that cannot find the processes of containers reports that all containers use 0. If
-// the usage of the device itself exceeds falseZeroMemory or falseZeroUtilization, these zeros are
-// treated as false. falseZeroMemory is above the few hundred MiB that the driver and its contexts
+// An exporter that cannot find the processes of containers reports a usage of 0 for all containers.
+// If the device's own usage exceeds falseZeroMemory or falseZeroUtilization, the zeros are
+// considered wrong. falseZeroMemory is above the few hundred MiB that the driver and its contexts
 // use and that belong to no process.
 const (
 	falseZeroMemory      = 512 << 20 // bytes
@@ -23,10 +23,10 @@ type dropReason uint8
 const (
 	dropFalseZero dropReason = iota
 	dropAboveDevice
-	// dropNoDevice is the reason for processes whose device is unknown.
+	// dropNoDevice is the reason for dropping processes whose device is unknown.
 	dropNoDevice
-	// dropSecondSource is the reason for processes on a device for which another source has a
-	// better process list.
+	// dropSecondSource is the reason for dropping processes on a device for which another source
+	// has a better process list.
 	dropSecondSource
 	numDropReasons
 )
@@ -64,7 +64,7 @@ func newUsageCheck(d *gpudata.DeviceFrame) usageCheck {
 	return c
 }
 
-// highest returns the highest value that any of the users has for the metric.
+// highest returns the highest value of the metric among the given users.
 func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 	for _, u := range users {
 		if v, exists := u.Samples.Get(m, ""); exists {
@@ -75,7 +75,7 @@ func highest(users []*gpudata.User, m *signal.Metric) (value float64, ok bool) {
 }
 
 // addUsage copies plausible samples to the device's user for container h, and reports whether
-// container h uses the device. The parameter from is the user whose samples are copied. If the
+// container h uses the device. The from parameter is the user whose samples are copied. If the
 // input identifies a container in several ways, addUsage adds all of the container's samples to one
 // user.
 func (c usageCheck) addUsage(d *gpudata.DeviceFrame, from *gpudata.User, h gpudata.Holder, dropped *[numDropReasons]int64) (uses bool) {

@@ -92,8 +92,9 @@ func (b *builder) addAssigned(id string, h Holding) {
 	}
 }
 
-// addDisputed records that a device was assigned to a pod but cannot be identified. While the pod
-// holds the unidentified device, no device that could be the unidentified device counts as free.
+// addDisputed records that a device was assigned to a pod but cannot be identified. As long as the
+// pod holds the unidentified device, a device does not count as free if it could be the
+// unidentified device.
 func (b *builder) addDisputed(a *podLife, reason Reason, raw string) {
 	if a.heldUntil() == forever {
 		b.unmatched[raw] = reason

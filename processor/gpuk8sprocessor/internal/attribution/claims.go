@@ -11,8 +11,8 @@ import (
 )
 
 // isGPU reports whether an allocated device might be an NVIDIA GPU. A device might be an NVIDIA GPU
-// if its driver is one of the configured drivers, or if the driver's name or the UUID in the
-// device's slice indicates a GPU.
+// if its driver is one of the configured drivers, or if the driver's name indicates a GPU. If the
+// driver's name is inconclusive, the UUID in the device's slice must be the UUID of a GPU.
 func (b *builder) isGPU(a *gpudata.Allocation) bool {
 	uuid := b.join.slices[draDevice(a)].UUID
 	return slices.Contains(b.drivers, a.Driver) || gpushare.NamesGPU(a.Driver) ||
@@ -20,7 +20,7 @@ func (b *builder) isGPU(a *gpudata.Allocation) bool {
 }
 
 // addClaims adds the holders of devices that are allocated to ResourceClaims. Devices that the
-// kubelet lists are skipped. The result unmatched contains the kinds of devices that unmatched
+// kubelet lists are skipped. The unmatched result contains the kinds of devices that unmatched
 // allocations might refer to.
 func (b *builder) addClaims() (unmatched deviceKinds) {
 	if b.sources.ClaimsState == kube.Off {
@@ -80,8 +80,8 @@ func (b *builder) addReservedPod(c *ClaimedDevice, id string, p gpudata.Holder) 
 	}
 }
 
-// isUsedOnNode reports whether a pod on this node uses the claim. Claims that only pods on other
-// nodes use are irrelevant.
+// isUsedOnNode reports whether a pod on this node uses the claim. If only pods on other nodes use a
+// claim, the claim is irrelevant.
 func (b *builder) isUsedOnNode(c *ClaimedDevice) bool {
 	return slices.ContainsFunc(c.ReservedFor, func(p gpudata.Holder) bool { return b.pods.find(p.Namespace, p.Pod, p.UID) != nil })
 }

@@ -14,7 +14,7 @@ type Decision struct {
 	// HoldersKnown is true if an authoritative source lists the device. If HoldersKnown is true and
 	// Holders is empty, nobody holds the device.
 	HoldersKnown bool
-	// Strategy is the value of gpu.sharing.strategy. Strategy is empty if Holders is empty.
+	// Strategy is the value of gpu.sharing.strategy, or empty if Holders is empty.
 	Strategy string
 	// Holders is sorted and contains each container only once. Do not modify Holders, because
 	// several decisions can share the same slice.
@@ -23,11 +23,10 @@ type Decision struct {
 
 // Decide selects the source of a device's holders at time t, in this order: the kubelet or claims,
 // schedulers' annotations if at least one annotated pod still exists, the exporter's labels, and
-// the processes on the device. If the entry e shows that no pod holds the device, a job or a
-// container outside Kubernetes can still hold the device. Only labels and processes identify jobs
-// and containers outside Kubernetes. The entry e may be nil. The parameter shared is true if the
-// labels identify a replica of a shared device. Decide sorts the slices labels and processes in
-// place.
+// the processes on the device. If e shows that no pod holds the device, a job or a container
+// outside Kubernetes can still hold the device. Only labels and processes identify jobs and
+// containers outside Kubernetes. The Entry e may be nil. The shared parameter is true if the labels
+// identify a replica of a shared device. Decide sorts the labels and processes slices in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {
@@ -48,8 +47,8 @@ func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decisio
 			}
 		}
 		// If all pods that the kubelet lists for the device have ended, the holders are unknown.
-		// The kubelet answered before the pods ended, and may have allocated the device again since
-		// then.
+		// The kubelet responded before the pods ended, and may have allocated the device again
+		// since then.
 		d.HoldersKnown = e.Source != "" && (len(e.Holders) == 0 || e.released) && e.after <= t && t < e.until
 	}
 	if d.HoldersKnown {
@@ -82,8 +81,8 @@ func unique(holders []Holding) []Holding {
 	return merge(holders)
 }
 
-// strategy returns how the holders share a device. The result conflict is true if each of several
-// pods was assigned the whole device.
+// strategy returns how the holders share a device. The conflict result is true if the whole device
+// was assigned to more than one pod.
 func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	if len(holders) == 0 {
 		return "", false
@@ -118,7 +117,7 @@ func strategy(holders []Holding, sharing string) (s string, conflict bool) {
 	case alone:
 		return signal.SharingNone, false
 	case distinct(holders):
-		// Each holder has its own compute instance in the same GPU instance.
+		// The holders have different compute instances in the same GPU instance.
 		return signal.SharingMIG, false
 	}
 	return signal.SharingUnknown, pods

@@ -14,7 +14,7 @@ const (
 	Joined Reason = iota
 	// UnknownID means that the device ID has an unknown format.
 	UnknownID
-	// UnknownMIG means that no source provides the GPU instance of the MIG device.
+	// UnknownMIG means that no source identifies the GPU instance of the MIG device.
 	UnknownMIG
 	// UnknownName means that the device name appears in no scrape, or that several boards have that
 	// name.
@@ -38,13 +38,14 @@ func (r Reason) String() string {
 type joiner struct {
 	// In the following four maps, the value of an ambiguous key is "".
 	names     map[string]string    // names contains the board for each name, such as nvidia0.
-	migs      map[string]string    // migs contains the instance for each MIG-<uuid>, according to points' attributes.
+	migs      map[string]string    // migs contains the instance for each MIG-<uuid>, according to the attributes of points.
 	annotated map[string]string    // annotated contains the instance for each MIG-<uuid>, according to schedulers' annotations.
 	labeled   map[DRADevice]string // labeled contains the instance for each DRA device, according to the exporter's labels.
 	slices    map[DRADevice]SliceDevice
 	scraped   map[string]gpudata.Description // scraped contains the devices in the telemetry, by hw.id.
-	// profiles contains the instances in the telemetry, grouped by board and profile. advertised
-	// contains the number of instances that drivers advertise for each board and profile.
+	// profiles contains the instances in the telemetry, grouped by board and profile. The
+	// advertised map contains the number of instances that drivers advertise for each board and
+	// profile.
 	profiles   map[profile][]string
 	advertised map[profile]int
 }
@@ -53,7 +54,7 @@ type profile struct {
 	board, name string
 }
 
-// newJoiner returns a joiner for the devices in the telemetry. The map labeled contains, for each
+// newJoiner returns a joiner for the devices in the telemetry. The labeled map contains, for each
 // DRA device, the instance that the exporter's labels identified most recently.
 func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]string, listed map[DRADevice]SliceDevice, instances []Instance) *joiner {
 	j := &joiner{
@@ -86,8 +87,8 @@ func newJoiner(devices map[string]gpudata.Description, labeled map[DRADevice]str
 	return j
 }
 
-// recordName adds a name and the ID of the name's device to the map m. If m already contains
-// another device with that name, recordName marks the name as ambiguous.
+// recordName sets the device ID of a name in the map m. If m already contains a different ID for
+// the name, recordName marks the name as ambiguous.
 func recordName[K comparable](m map[K]string, name K, id string) {
 	if other, ok := m[name]; ok && other != id {
 		id = ""
@@ -135,9 +136,9 @@ func (j *joiner) migDeviceID(uuid string) (string, Reason) {
 	return "", UnknownMIG
 }
 
-// onlyInstance returns the instance that has the board and profile of s, if the telemetry and the
-// driver each have exactly one such instance. If there are several instances with the same board
-// and profile, their order does not show which instance is which.
+// onlyInstance returns the instance that has the board and profile of s, if both the telemetry and
+// the driver's slices contain exactly one instance with that board and profile. If several
+// instances have the same board and profile, nothing shows which of the instances is s.
 func (j *joiner) onlyInstance(s SliceDevice) string {
 	k := profile{s.Parent, s.Profile}
 	if instances := j.profiles[k]; s.Profile != "" && len(instances) == 1 && j.advertised[k] == 1 {

@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// addListing adds the holders in the kubelet's answer. The result unmatched contains the kinds of
-// devices that unmatched IDs might refer to. The result dynamic is true if the kubelet lists DRA
+// addListing adds the holders in the kubelet's response. The unmatched result contains the kinds of
+// devices that unmatched IDs might refer to. The dynamic result is true if the kubelet lists DRA
 // devices.
 func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 	l := &b.sources.Listing
@@ -75,7 +75,7 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 // administrative access. If a claim cannot be read, or was deleted while in use, it is unknown
 // whether the claim has administrative access.
 type claimants struct {
-	first   podKey // The field first identifies the claim that was added last.
+	first   podKey // The first field identifies the claim that was added most recently.
 	several bool   // several is true if more than one claim uses the device without a share.
 	unread  bool   // unread is true if at least one claim cannot be read.
 }
@@ -113,7 +113,8 @@ func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(st
 	}
 }
 
-// This method returns a copy of h in which the fields for a device plugin's device are set from d.
+// This method returns a copy of h in which the fields that describe a device plugin's device are
+// set from d.
 func (h Holding) with(d *catalogue.PluginID) Holding {
 	h.Replica, h.raw = d.Replica, d.Raw
 	if d.Replica {
@@ -122,9 +123,9 @@ func (h Holding) with(d *catalogue.PluginID) Holding {
 	return h
 }
 
-// allocation returns the allocation of a device that the kubelet lists for a container. The result
-// observes is true if the container only observes the device. The result read is true if the claim
-// could be read. If the claim cannot be read, allocation assumes that monitoring agents only
+// allocation returns the allocation of a device that the kubelet lists for a container. The
+// observes result is true if the container only observes the device. The read result is true if the
+// claim could be read. If the claim cannot be read, allocation assumes that monitoring agents only
 // observe the device, because monitoring agents have administrative access to all devices.
 func (b *builder) allocation(d *ClaimedDevice, container *gpudata.Holder) (a gpudata.Allocation, observes, read bool) {
 	a = d.Allocation

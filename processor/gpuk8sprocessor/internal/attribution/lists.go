@@ -9,17 +9,17 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// ProcessSources selects, for each device of a node, the source whose process list is used. The
-// nvml receiver and process exporters list the same processes, so only one process list per device
-// is used.
+// For each device of a node, ProcessSources selects the source whose process list is used. The nvml
+// receiver and process exporters list the same processes, so only one process list per device is
+// used.
 type ProcessSources struct {
 	maxAge time.Duration
 	// sources contains the newest process lists, grouped by source and then by hw.id.
 	sources map[string]map[string]*sourceList
 }
 
-// NVML is the name of the nvml receiver as a source of processes. The name is empty so that it
-// sorts before the names of exporters.
+// NVML is the source name of the nvml receiver. The source name is empty so that it sorts before
+// the names of exporters.
 const NVML = ""
 
 // sourceList describes the newest process list that a source sent for a device.
@@ -35,8 +35,8 @@ type ListedProcesses struct {
 	Complete bool
 	// Processes is the number of processes in the list.
 	Processes int
-	// Containers maps PIDs to the containers of the processes, as far as the source knows the
-	// containers.
+	// Containers maps the PIDs of processes to containers. Processes whose container is unknown to
+	// the source are not in the map.
 	Containers map[string]ProcessContainer
 }
 
@@ -47,7 +47,7 @@ type ProcessContainer struct {
 	ID string
 }
 
-// NewProcessSources returns a ProcessSources. The parameter maxAge is how long a process list
+// NewProcessSources returns a ProcessSources. The maxAge parameter is how long a process list
 // applies if the interval between the source's lists is unknown.
 func NewProcessSources(maxAge time.Duration) *ProcessSources {
 	return &ProcessSources{maxAge: maxAge, sources: map[string]map[string]*sourceList{}}
@@ -109,7 +109,7 @@ func (l *sourceList) compare(o *sourceList) int {
 	return cmp.Compare(l.Processes, o.Processes)
 }
 
-// fresh reports whether the process list l is recent enough to apply at the given sample time.
+// fresh reports whether the given process list is recent enough to apply at the given sample time.
 func (s *ProcessSources) fresh(l *sourceList, at int64) bool {
 	return gpudata.Applies(l.time, l.interval, at, s.maxAge)
 }

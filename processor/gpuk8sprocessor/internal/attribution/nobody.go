@@ -26,11 +26,10 @@ func (d *deviceKinds) add(r Reason, kind string) {
 	d.boards, d.instances = true, true
 }
 
-// addUnheldDevices marks the devices that have no holder. A device is marked as having no holder
-// only if no unmatched kubelet ID, claim, annotation, or slice could refer to the device. The
-// parameter dynamic is true if the kubelet lists DRA devices. Other vendors' devices are never
-// marked as having no holder, because the processor knows all allocations only for NVIDIA devices.
-// For boards that have instances, see [Entry.Cut].
+// addUnheldDevices marks the devices that have no holder. A device is not marked if an unmatched
+// kubelet ID, claim, annotation, or slice could refer to the device. The dynamic parameter is true
+// if the kubelet lists DRA devices. Other vendors' devices are never marked, because the processor
+// knows all allocations only for NVIDIA devices. For boards that have instances, see [Entry.Cut].
 func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, unmatchedSlices deviceKinds) {
 	inSlice := map[string]bool{}
 	for d := range b.join.slices {
@@ -40,7 +39,7 @@ func (b *builder) addUnheldDevices(dynamic bool, unmatchedIDs, unmatchedClaims, 
 	}
 	for id, d := range b.devices {
 		e := b.entry(id)
-		fromClaims := e.Source == signal.HolderSourceDRA // Claims name holders of the device, but the holders may have ended.
+		fromClaims := e.Source == signal.HolderSourceDRA // Claims identify holders of the device, but the holders may have ended.
 		if e.Source != "" && !fromClaims || !isNVIDIA(id, &d) {
 			continue
 		}

@@ -11,9 +11,10 @@ import (
 )
 
 // Placement finds the device of each process for which the exporter does not identify the device. A
-// Placement stores the devices of one node and the holders of each device. A device stays stored
-// for some time after the device was last in a frame. The device also stays stored while one of its
-// holders holds another device, because a pod holds all of its devices until the pod ends.
+// Placement stores the devices of one node and the holders of each device. A Placement keeps each
+// device for some time after the device was last in a frame. A Placement also keeps a device as
+// long as one of the device's holders holds another device, because a pod holds all of its devices
+// until the pod ends.
 type Placement struct {
 	maxAge  time.Duration
 	devices map[string]*placedDevice // by hw.id
@@ -24,8 +25,8 @@ type placedDevice struct {
 	id          string
 	description gpudata.Description
 	holders     []gpudata.Holder
-	// current is the time at which a frame last contained the device. seen is the time at which a
-	// frame last contained the device, or another device with the same holder.
+	// The current field is the time at which a frame last contained the device. The seen field is
+	// the time at which a frame last contained the device, or another device with the same holder.
 	current, seen time.Time
 }
 
@@ -33,8 +34,8 @@ type placedDevice struct {
 type Placed struct {
 	ID          string
 	Description gpudata.Description
-	// Holder is the process's container. Fields that the exporter does not report are set from the
-	// matching holder of the device.
+	// Holder is the process's container. If the exporter does not report a field, the field is set
+	// from the matching holder of the device.
 	Holder gpudata.Holder
 }
 
@@ -102,8 +103,8 @@ func cloneDescription(d *gpudata.Description) gpudata.Description {
 }
 
 // deleteExpired deletes each device that has not been in a frame for maxAge, unless one of the
-// device's holders still holds another device. If the frame contains a board that has holders but
-// no instances, deleteExpired also deletes the stored instances of that board.
+// device's holders still holds another device. If a board in the frame has holders but no
+// instances, deleteExpired also deletes the stored instances of that board.
 func (p *Placement) deleteExpired(now time.Time, f *gpudata.Frame) {
 	unpartitioned := unpartitionedBoards(f)
 	maps.DeleteFunc(p.devices, func(_ string, d *placedDevice) bool {
@@ -118,7 +119,7 @@ func (p *Placement) deleteExpired(now time.Time, f *gpudata.Frame) {
 	})
 }
 
-// unpartitionedBoards returns the boards that, in the frame, have holders but no instances.
+// unpartitionedBoards returns the boards that have holders but no instances in the given frame.
 func unpartitionedBoards(f *gpudata.Frame) (unpartitioned map[string]bool) {
 	for _, d := range f.Devices {
 		if d.Parent == "" && d.Observed && slices.ContainsFunc(d.Users, holds) {
@@ -156,8 +157,8 @@ func (p *Placement) holdsOther(now time.Time, d *placedDevice) func(gpudata.Hold
 // HasDevices reports whether any device of the node is stored.
 func (p *Placement) HasDevices() bool { return len(p.devices) > 0 }
 
-// FindDevice returns the device of a process, or false if the device is unknown. The first of these
-// rules that applies is used:
+// FindDevice returns the device of a process, or false if the device is unknown. FindDevice uses
+// the first rule that applies:
 //
 //   - If the exporter identifies an instance or a board without instances, the process is on that
 //     device.
@@ -201,7 +202,7 @@ func (p *Placement) placeableDevices() (placeable []*placedDevice) {
 	return placeable
 }
 
-// matchesName reports whether device d could be the device that an exporter identifies. An instance
+// matchesName reports whether d could be the device that an exporter identifies. An instance
 // matches the name of its board.
 func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	switch {
@@ -216,8 +217,8 @@ func (p *Placement) matchesName(d *placedDevice, n *gpudata.NamedDevice) bool {
 	return true
 }
 
-// placed returns the device d together with the container of a process on d. If exactly one holder
-// of d matches the process's container, placed returns that holder as the container.
+// placed returns d together with the container of a process on d. If exactly one holder of d
+// matches the process's container, that holder is returned as the container.
 func (d *placedDevice) placed(u *gpudata.Unplaced) Placed {
 	h, n := u.Holder, 0
 	for _, o := range d.holders {

@@ -17,8 +17,9 @@ type podKey struct {
 // podLife is a pod together with the time span in which the pod existed.
 type podLife struct {
 	Pod
-	// The pod exists in the interval [from, until). At the time ended, all containers have ended
-	// and will not restart. The three times are in nanoseconds since the epoch.
+	// The pod exists in the interval [from, until). The ended field is the time at which all
+	// containers had ended and would not restart. All three times are in nanoseconds since the
+	// epoch.
 	from, until, ended int64
 }
 
@@ -31,8 +32,8 @@ const forever = math.MaxInt64
 // long as samples from the pod's lifetime can still arrive. A podLog is immutable.
 type podLog map[podKey][]podLife // The oldest pod comes first.
 
-// update returns a new podLog that contains the current pods, and the earlier pods that still
-// existed at the time horizon.
+// update returns a new podLog that contains the current pods, and the earlier pods that existed
+// until at least the given horizon.
 func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	next := make(podLog, len(pods))
 	for i := range pods {
@@ -41,8 +42,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 		a := podLife{Pod: *p, from: min(p.Created, now), until: forever, ended: forever}
 		for _, known := range l[k] {
 			if known.UID == p.UID {
-				// If the clock was set back, the start time that is already known may be in the
-				// future.
+				// If the clock was set back, the known start time may be in the future.
 				a.from, a.ended = min(a.from, known.from), known.ended
 			}
 		}
@@ -106,13 +106,13 @@ func (l podLog) find(namespace, name, uid string) *podLife {
 type containerUser struct {
 	gpudata.Holder
 	owner gpudata.Owner
-	until int64 // The field until is the time at which the pod released its devices.
+	until int64 // The until field is the time at which the pod released its devices.
 }
 
 // userIndex finds the container or the pod of a process. A userIndex is immutable.
 type userIndex struct {
 	byContainer map[string]containerUser // The keys are the container runtime's container IDs.
-	byPod       map[string]containerUser // The keys are pod UIDs as the kubelet uses them. The values have no container.
+	byPod       map[string]containerUser // The keys are the pod UIDs that the kubelet uses. The values have no container.
 }
 
 // users returns an index of all pods in the log and of the containers in these pods.

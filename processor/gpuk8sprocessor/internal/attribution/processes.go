@@ -12,8 +12,8 @@ import (
 // at different times.
 type ProcessLog struct {
 	maxAge time.Duration
-	// lists contains the newest list and the previous list. The previous list is used for devices
-	// whose samples are older than the newest list.
+	// lists contains the newest list and the previous list. The previous list is used for samples
+	// that are older than the newest list.
 	lists [2]*ProcessList
 }
 
@@ -57,8 +57,8 @@ func (l *ProcessLog) Store(list *ProcessList) {
 	}
 }
 
-// This method returns a new list that contains the users in l and in more. The list l is not
-// modified, because other goroutines can be reading l.
+// This method returns a new list that contains the users from both lists. The method does not
+// modify l, because other goroutines can be reading l.
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	devices := maps.Clone(l.Devices)
 	for id, on := range more.Devices {
@@ -67,8 +67,8 @@ func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	return &ProcessList{l.Time, devices}
 }
 
-// Users returns the last known users of a device at a sample time. The result empty is true if the
-// device had no processes. The parameter at is the sample time, in nanoseconds since the epoch. The
+// Users returns the last known users of a device at a sample time. The empty result is true if the
+// device had no processes. The at parameter is the sample time, in nanoseconds since the epoch. The
 // caller must not modify the returned users.
 func (l *ProcessLog) Users(id string, at int64) (users []gpudata.Holder, empty bool) {
 	for _, list := range l.lists {

@@ -8,20 +8,20 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Sources contains the answers that all sources other than the telemetry gave at one time. The
-// state of a source is Synced, Stale, or Off. A source is Stale if the source answered earlier but
-// currently fails, and Off if the source does not answer. If a source is Stale, the holders in its
-// last answer stay valid. If the last answer of a Stale source contains no holder for a device, the
-// device counts as free only until the grace period ends, because the device may have been
-// allocated since that answer.
+// Sources contains the data from all sources other than the telemetry at one time. The state of a
+// source is Synced, Stale, or Off. A source is Stale if the source responded earlier but currently
+// fails, and Off if the source does not respond. If a source is Stale, the holders in the source's
+// last response stay valid. If the last response from a Stale source contains no holder for a
+// device, the device counts as free only until the grace period ends, because the device may have
+// been allocated since that response.
 type Sources struct {
-	// Listing is the kubelet's answer.
+	// Listing is the kubelet's response.
 	Listing Listing
 	// Devices are the devices in the node's ResourceSlices. Devices in incomplete pools are
 	// excluded.
 	Devices map[DRADevice]SliceDevice
-	// SlicesHidden is true if incomplete pools, or slices that were not read, could contain more
-	// devices.
+	// SlicesHidden is true if there could be more devices in incomplete pools or in slices that
+	// were not read.
 	SlicesHidden bool
 	// ClaimsState is Off if ResourceClaims cannot be read.
 	ClaimsState kube.Phase
@@ -43,10 +43,10 @@ type Sources struct {
 	Pods []Pod
 }
 
-// Listing is one answer from the PodResources service.
+// Listing is one response from the PodResources service.
 type Listing struct {
 	State kube.Phase
-	// Time is the time at which the answer arrived, in nanoseconds since the epoch.
+	// Time is the time at which the response arrived, in nanoseconds since the epoch.
 	Time int64
 	// Containers are the containers whose devices might be GPUs.
 	Containers []ContainerResources
@@ -110,17 +110,17 @@ type Pod struct {
 	// StaticUID is the UID that the kubelet uses for a static pod. The mirror pod in the API server
 	// has a different UID. For all other pods, StaticUID is empty.
 	StaticUID string
-	// Owner describes the pod's owners, as far as the owners are known.
+	// Owner contains what is known about the pod's owners.
 	Owner gpudata.Owner
 	// Containers are the containers that have started.
 	Containers []PodContainer
 	// Annotated is true if a scheduler's annotation assigns devices to the pod. Assigned contains
-	// the devices in the annotation, which are used instead of the device plugin devices that the
-	// kubelet lists for the pod. Unread is true if the annotation also contains devices that could
-	// not be read.
+	// the devices in the annotation. The devices in the annotation replace the device plugin
+	// devices that the kubelet lists for the pod. Unread is true if the annotation also contains
+	// devices that could not be read.
 	Annotated, Unread bool
 	Assigned          []Assigned
-	// Groups contains the names of groups of pods. The pods in a group share the device of a
+	// Groups contains the names of pod groups. The pods in a group share the device of a
 	// reservation pod. For an ordinary pod, Groups contains the groups that the pod belongs to, and
 	// GroupContainer is the container that has the pod's shares. For a reservation pod, Groups
 	// contains the group that shares the pod's device, and Reserved is the device that the pod
@@ -143,7 +143,8 @@ type Assigned struct {
 // PodContainer is a container of a pod.
 type PodContainer struct {
 	Name string
-	// ID is the container runtime's ID of the container, without the prefix that names the runtime.
+	// ID is the container ID from the container runtime, without the prefix that identifies the
+	// runtime.
 	ID string
 }
 
@@ -152,7 +153,7 @@ type Instance struct {
 	MIGUUID, UUID, GPUInstance string
 }
 
-// Holding is a container that holds a device, with the details of its allocation.
+// Holding is a container that holds a device, with the details of the allocation.
 type Holding struct {
 	gpudata.Holder
 	// Allocation is the zero value if a device plugin allocated the device.
@@ -162,11 +163,11 @@ type Holding struct {
 	// Replicas is the number of shares that the container has. Each share has a different ID.
 	Replicas int
 
-	// The field several is true if the container has several allocations of the device.
+	// The several field is true if the container has several allocations of the device.
 	several bool
-	raw     string // raw is the allocated ID.
-	// The pod exists in the interval [from, until), in nanoseconds since the epoch. The fields from
-	// and until are set only for holdings in a table.
+	raw     string // raw is the device ID that was allocated.
+	// The pod exists in the interval [from, until), in nanoseconds since the epoch. The from and
+	// until fields are set only for holdings in a Table.
 	from, until int64
 }
 

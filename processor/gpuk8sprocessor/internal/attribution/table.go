@@ -15,17 +15,18 @@ type Entry struct {
 	// Facts are attributes of the device that come from slices and schedulers. The processor adds
 	// these attributes to the device's points.
 	Facts gpudata.Description
-	// Source is the value of gpu.holder.source that identifies the source of Holders, which is
-	// either the kubelet or claims. Source is empty if neither the kubelet nor a claim lists the
-	// device. If Source is set and both Holders and Assigned are empty, nobody holds the device.
+	// Source is the value of gpu.holder.source that identifies the source of Holders. The source of
+	// Holders is either the kubelet or claims. If neither the kubelet nor a claim lists the device,
+	// Source is empty. If Source is set and both Holders and Assigned are empty, nobody holds the
+	// device.
 	Source string
 	// Holders are the holders according to Source. The slice is sorted.
 	Holders []Holding
 	// Assigned are the holders according to schedulers' annotations. The slice is sorted.
 	Assigned []Holding
 
-	// partial is true if holders may be missing, because the source lists a reservation pod whose
-	// group is unknown, or a claim that is also reserved for unknown pods.
+	// The partial field is true if holders may be missing, because the source lists a reservation
+	// pod whose group is unknown, or a claim that is also reserved for unknown pods.
 	partial bool
 	// ambiguous is true if the kubelet lists the device for several claims and it is unknown which
 	// claim holds the device. Only one of the claims can hold the device, and all other claims must
@@ -33,8 +34,8 @@ type Entry struct {
 	ambiguous bool
 	// released is true if nobody holds the device after all pods in Holders have ended. If the
 	// holders come from claims, released can be true, because claims are watched. If the holders
-	// come from the kubelet, released is always false, because the kubelet answered before the pods
-	// ended.
+	// come from the kubelet, released is always false, because the kubelet responded before the
+	// pods ended.
 	released bool
 	sharing  string // sharing is the sharing strategy from the node's label.
 	// A device without holders counts as free only in the interval [after, until), in nanoseconds
@@ -42,10 +43,11 @@ type Entry struct {
 	after, until int64
 }
 
-// Cut returns the entry to use for a board that has instances in a frame. If e shows that nobody
-// holds the board, the holders in the returned entry are unknown, because the instances may have
-// holders. Drivers can create and remove instances with each allocation, so only the frame shows
-// whether the board had instances at the time of the frame. The entry e may be nil.
+// Cut returns the Entry to use for a board that has instances in a frame. If e shows that nobody
+// holds the board, the returned Entry does not show that the board is free, because the board's
+// instances may have holders. Drivers can create and remove instances with each allocation, so only
+// the frame shows whether the board had instances at the time of the frame. The receiver e may be
+// nil.
 func (e *Entry) Cut() *Entry {
 	if e == nil || e.Source == "" || len(e.Holders) > 0 && !e.released {
 		return e
@@ -74,22 +76,22 @@ type builder struct {
 	join    *joiner
 	drivers []string
 	claims  map[podKey][]*ClaimedDevice // The keys are the namespaces and names of claims.
-	until   int64                       // The field until is the time at which devices without holders stop counting as free.
+	until   int64                       // The until field is the time at which devices without holders stop counting as free.
 
 	t         *Table
 	unmatched map[string]Reason // unmatched contains the device IDs that match no device.
 	// listed contains the devices that the kubelet lists for containers that do not hold the
 	// device.
 	listed map[string]bool
-	// disputed contains the times until which devices do not count as free, because a pod holds a
-	// device that could not be identified. boards is the time for all boards, and instances is the
-	// time for all instances.
+	// Until the times in disputed, devices do not count as free, because a pod holds a device that
+	// could not be identified. The boards time applies to all boards, and the instances time
+	// applies to all instances.
 	disputed struct{ boards, instances int64 }
 }
 
-// build creates a table from the sources' answers. A holder that the kubelet lists by name is
-// resolved to the pod that had that name when the kubelet answered. The parameter grace is how long
-// a device without holders counts as free after the kubelet stops answering, in nanoseconds.
+// build creates a table from the sources' data. A holder that the kubelet lists by name is resolved
+// to the pod that had that name when the kubelet responded. The grace parameter is how long a
+// device without holders counts as free after the kubelet's last response, in nanoseconds.
 func build(from int64, s *Sources, pods podLog, devices map[string]gpudata.Description, labeled map[DRADevice]string, drivers []string, grace int64) *Table {
 	b := &builder{
 		sources: s, pods: pods, devices: devices, drivers: drivers,
@@ -142,8 +144,9 @@ func (b *builder) entry(id string) *Entry {
 	return e
 }
 
-// addFacts copies device attributes from slices and annotations to the entries. The result
-// unmatched contains the kinds of devices that unmatched devices in slices might be.
+// addFacts copies device attributes from slices and annotations to the entries. The unmatched
+// result contains the possible kinds of the devices in slices that match no device in the
+// telemetry.
 func (b *builder) addFacts() (unmatched deviceKinds) {
 	for _, d := range slices.SortedFunc(maps.Keys(b.join.slices), compareDRA) {
 		id, reason := b.join.draDeviceID(d)
@@ -178,7 +181,7 @@ func (b *builder) addFacts() (unmatched deviceKinds) {
 
 // addHolder adds a holder of a device. If the holder is a reservation pod, addHolder adds the pods
 // in the reservation pod's group instead. If the device is not in the telemetry, addHolder records
-// that the device is not scraped, but only after the first scrape.
+// that the device is not scraped. Before the first scrape, addHolder records nothing.
 func (b *builder) addHolder(id, source string, h Holding) {
 	if h.Pod == "" {
 		return
@@ -216,10 +219,10 @@ func (b *builder) finish(id string, e *Entry) {
 }
 
 // merge combines the holdings of each container into one. The argument must be sorted, and the
-// result is sorted too.
+// result is also sorted.
 func merge(sorted []Holding) []Holding {
 	merged := sorted[:0]
-	raw := "" // raw is the ID in the previous holding.
+	raw := "" // raw is the device ID in the previous holding.
 	for _, h := range sorted {
 		if n := len(merged); n > 0 && merged[n-1].Same(h.Holder) {
 			last := &merged[n-1]

@@ -17,7 +17,7 @@ import (
 const maxObservations = 128
 
 // Tracker stores the current and recent holders of devices. All methods are safe for concurrent
-// use. Methods that only read do not lock the mutex.
+// use. The methods that only read data do not lock the mutex.
 type Tracker struct {
 	history, grace int64
 	drivers        []string
@@ -27,13 +27,13 @@ type Tracker struct {
 	pods         podLog
 	users        userIndex                      // users finds the containers and pods of processes.
 	devices      map[string]gpudata.Description // devices maps hw.ids to descriptions.
-	seen         map[string]int64               // seen contains the time at which each device was last in the telemetry.
+	seen         map[string]int64               // seen contains the last time at which each device was in the telemetry.
 	labeled      map[DRADevice]string           // labeled contains the instance that the labels last identified for each DRA device.
 
 	view atomic.Pointer[trackerView]
 }
 
-// observation contains the sources' answers, and the time from which these answers apply.
+// observation contains the data from the sources, and the time from which the data applies.
 type observation struct {
 	from    int64
 	sources Sources
@@ -49,9 +49,9 @@ type trackerView struct {
 	labels   map[string]string
 }
 
-// New returns an empty Tracker. The parameter history is how long the Tracker keeps previous
-// holders for samples that arrive late. The parameter grace is how long a device without holders
-// counts as free after the kubelet's last answer. The parameter drivers contains the DRA drivers
+// New returns an empty Tracker. The history parameter is how long the Tracker keeps previous
+// holders for samples that arrive late. The grace parameter is how long a device without holders
+// counts as free after the kubelet's last response. The drivers parameter contains the DRA drivers
 // whose devices are GPUs.
 func New(history, grace time.Duration, drivers []string) *Tracker {
 	t := &Tracker{
@@ -62,10 +62,10 @@ func New(history, grace time.Duration, drivers []string) *Tracker {
 	return t
 }
 
-// Update stores the sources' current answers. The answers apply from the current time. If only the
-// kubelet's answer has changed, the answers apply from the time at which the kubelet's answer
-// arrived. The caller must not modify s afterward, because the Tracker keeps references to the data
-// in s.
+// Update stores the current data from the sources. The data applies from the current time. If only
+// the kubelet's response has changed, the data applies from the time at which the kubelet's
+// response arrived. The caller must not modify s afterward, because the Tracker keeps references to
+// the data in s.
 func (t *Tracker) Update(now time.Time, s Sources) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,8 +105,9 @@ func onlyListing(a, b *Sources) bool {
 }
 
 // StoreDevices stores the devices of this node that are currently in the telemetry. The keys of
-// devices are hw.ids. StoreDevices also deletes the devices that have not been in the telemetry for
-// the duration t.history, so that a removed instance does not conflict with a new instance.
+// devices are hw.ids. StoreDevices also deletes the devices that have been missing from the
+// telemetry for longer than t.history, so that a removed instance does not conflict with a new
+// instance.
 func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Description) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,10 +134,10 @@ func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Descrip
 }
 
 // storeLabels stores the instance that the exporter's labels identify for each DRA device. The
-// result changed is true if the instance of any DRA device has changed. The latest labels are used,
+// changed result is true if the instance of any DRA device has changed. The latest labels are used,
 // because a driver can create a different instance each time a DRA device is allocated. If the
-// labels of two instances name the same DRA device at the same time, both labels are ignored. The
-// caller holds mu.
+// labels identify two instances for the same DRA device at the same time, both instances are
+// ignored. The caller holds mu.
 func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed bool) {
 	now := map[DRADevice]string{}
 	for id, d := range devices {
@@ -153,7 +154,7 @@ func (t *Tracker) storeLabels(devices map[string]gpudata.Description) (changed b
 	return changed
 }
 
-// rebuild builds all tables again from the observations. The caller holds mu.
+// rebuild builds all tables from the observations again. The caller holds mu.
 func (t *Tracker) rebuild() {
 	v := &trackerView{pods: t.pods, users: t.users, tables: make([]*Table, len(t.observations))}
 	for i := range t.observations {
@@ -165,7 +166,7 @@ func (t *Tracker) rebuild() {
 }
 
 // Lookup returns the entry that applies to a device at a sample time, or nil if there is no entry.
-// The parameter at is the sample time, in nanoseconds since the epoch.
+// The at parameter is the sample time, in nanoseconds since the epoch.
 func (t *Tracker) Lookup(id string, at int64) *Entry {
 	tables := t.view.Load().tables
 	for _, table := range slices.Backward(tables) {
@@ -177,10 +178,10 @@ func (t *Tracker) Lookup(id string, at int64) *Entry {
 }
 
 // Pod returns the UID of the pod that had the given namespace and name at a sample time, or "" if
-// the UID is unknown. The parameter at is the sample time, in nanoseconds since the epoch. The
-// result ended is true if the pod no longer holds any device, because its containers have ended or
-// the pod was deleted. The parameter uid is the UID that the exporter reported with the name, or ""
-// if the exporter reported no UID.
+// the UID is unknown. The at parameter is the sample time, in nanoseconds since the epoch. The
+// ended result is true if the pod no longer holds any device, because its containers have ended or
+// the pod was deleted. The uid parameter is the UID that the exporter reported together with the
+// pod's name, or "" if the exporter reported no UID.
 func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ended bool) {
 	pods := t.view.Load().pods
 	if uid != "" {
@@ -193,9 +194,9 @@ func (t *Tracker) Pod(namespace, name, uid string, at int64) (known string, ende
 	return "", pods.anyEnded(namespace, name, at)
 }
 
-// Container returns the container of a process. The parameters containerID and podUID come from the
-// process's control group, and are empty if unknown. If only the pod is found, the returned holder
-// has no container name. If neither the container nor the pod is found, Container returns false.
+// Container returns the container of a process. The containerID and podUID parameters come from the
+// process's cgroup, and are empty if unknown. If only the pod is found, the returned holder has no
+// container name. If neither the container nor the pod is found, Container returns false.
 func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 	users := t.view.Load().users
 	u, ok := users.byContainer[containerID]
@@ -210,13 +211,13 @@ func (t *Tracker) Container(podUID, containerID string) (gpudata.Holder, bool) {
 func (t *Tracker) Reserves(h gpudata.Holder) bool { return t.view.Load().pods.reserves(h) }
 
 // HasEnded reports whether a pod had already released its devices at a sample time. For an unknown
-// pod, HasEnded returns false. The parameter at is the sample time, in nanoseconds since the epoch.
+// pod, HasEnded returns false. The at parameter is the sample time, in nanoseconds since the epoch.
 func (t *Tracker) HasEnded(podUID string, at int64) bool {
 	u, ok := t.view.Load().users.byPod[podUID]
 	return ok && u.until <= at
 }
 
-// Owner returns the owner of a pod, as far as the owner is known.
+// Owner returns what is known about the owner of a pod.
 func (t *Tracker) Owner(podUID string) gpudata.Owner { return t.view.Load().users.byPod[podUID].owner }
 
 // Node returns the node's current instance type and labels.
@@ -225,17 +226,19 @@ func (t *Tracker) Node() (hostType string, labels map[string]string) {
 	return v.hostType, v.labels
 }
 
-// Stats describes the allocations in the newest table that cannot be used.
+// Stats describes the allocations that cannot be used.
 type Stats struct {
 	// Unattributed is the number of allocated devices that match no device in the telemetry, by
-	// reason. For each reason, Unmatched contains the first of these devices in alphabetical order.
+	// reason. For each reason, Unmatched contains the alphabetically first allocated device that
+	// matches no device in the telemetry.
 	Unattributed [NumReasons]int
 	Unmatched    [NumReasons]string
 	// Conflicts is the number of devices that are allocated exclusively to several pods or claims.
-	// Conflicting is the first of these devices in alphabetical order.
+	// Conflicting is the alphabetically first device that has a conflict.
 	Conflicts   int
 	Conflicting string
-	// UnknownIDs maps each resource that has device IDs with an unknown format to one of these IDs.
+	// If a resource has device IDs with an unknown format, UnknownIDs contains one of the unknown
+	// IDs as an example.
 	UnknownIDs map[string]string
 }
 

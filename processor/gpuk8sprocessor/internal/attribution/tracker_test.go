@@ -157,7 +157,7 @@ func TestAfterTheClockWasSetBackTheNewestAnswerApplies(t *testing.T) {
 	assert.Equal(t, []string{"after"}, pods(t, tr, "GPU-1", 945))
 	assert.Equal(t, []string{"before"}, pods(t, tr, "GPU-1", 935))
 
-	// The kubelet has not sent a new answer since the clock was set back.
+	// The kubelet has not responded since the clock was set back.
 	tr.Update(at(900), listing(930, container("newest", gpu("GPU-1"))))
 	assert.Equal(t, []string{"newest"}, pods(t, tr, "GPU-1", 901))
 }
@@ -184,7 +184,7 @@ func TestAPodThatIsNotInTheCacheYetIsAHolder(t *testing.T) {
 	s := listing(10, container("web-0", gpu("GPU-1")))
 	s.PodsState, s.Pods = kube.Synced, []Pod{{Namespace: "ns", Name: "web-0", UID: "old", Created: nanos(1)}}
 	tr.Update(at(9), Sources{PodsState: kube.Synced, Pods: s.Pods})
-	s.Pods = nil // The pods are deleted after the kubelet's answer.
+	s.Pods = nil // The pods are deleted after the kubelet's response.
 	tr.Update(at(10), s)
 	e := tr.Lookup("GPU-1", nanos(11))
 	require.Len(t, e.Holders, 1)
@@ -367,8 +367,8 @@ func reordered[T any](r *rand.Rand, s []T) []T {
 	return out
 }
 
-// nodeOf returns a tracker with 8 boards that have 7 instances each. Each instance has one holder.
-// The parameter pods is the number of pods on the node.
+// nodeOf returns a tracker with 8 boards that each have 7 instances. Each instance has one holder.
+// The pods parameter is the number of pods on the node.
 func nodeOf(pods int) (tr *Tracker, s Sources, ids []string) {
 	tr = newTestTracker()
 	devices := map[string]gpudata.Description{}
@@ -414,7 +414,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate measures one call of Update with a new answer from the kubelet.
+// BenchmarkUpdate measures one call to Update with a new response from the kubelet.
 func BenchmarkUpdate(b *testing.B) {
 	for _, pods := range []int{56, 1000} {
 		b.Run(fmt.Sprintf("%d pods", pods), func(b *testing.B) {
