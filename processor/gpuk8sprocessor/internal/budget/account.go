@@ -14,18 +14,18 @@ type account struct {
 	nonHolders []*User // nonHolders are the users that do not hold the device.
 	other      int64
 	processes  int
-	// uncertain contains the containers whose usage is uncertain, because a process in the
-	// container has an unknown memory usage or could belong to several containers.
+	// uncertain contains the containers whose usage is uncertain, because a process has an unknown
+	// memory usage or could belong to several containers.
 	uncertain []gpudata.Holder
-	// complete is true if containers that are missing from the account use no memory.
+	// If complete is true, containers that are missing from the account use no memory.
 	complete   bool
 	impossible bool
-	// time is the time of the usage, according to the origin's clock.
+	// time is when the usage was measured, according to the origin's clock.
 	time int64
 }
 
-// reportsUsage reports whether the account contains the usage of at least one container, or an
-// impossible value.
+// reportsUsage reports whether the account contains the usage of at least one container, or
+// contained an impossible value.
 func (a *account) reportsUsage() bool { return len(a.used) > 0 || a.impossible }
 
 // namesHolder reports whether the account contains the usage of at least one holder of the device.
@@ -38,7 +38,8 @@ func (a *account) namesHolder() bool {
 	return false
 }
 
-// add adds bytes to the usage of the container c. If c is unknown, add adds bytes to a.other.
+// add adds the given number of bytes to the usage of c. If the container is unknown, add adds the
+// bytes to a.other.
 func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 	if !d.Possible(bytes) {
 		a.impossible = true
@@ -96,13 +97,13 @@ func (a *account) dropUncertain() *account {
 	return a
 }
 
-// isUncertain reports whether the usage of u is uncertain.
+// isUncertain reports whether the usage of the user u is uncertain.
 func (a *account) isUncertain(u *User) bool {
 	return slices.ContainsFunc(a.uncertain, func(c gpudata.Holder) bool { return u.MayBeSame(c) })
 }
 
-// accountOfStated creates a device's account from the usage that a container exporter reports for
-// the device's containers.
+// accountOfStated creates an account from the usage that a container exporter reports for the
+// device's containers.
 func (p *Place) accountOfStated(d *Device, source statedSource) *account {
 	a := &account{used: map[*User]int64{}}
 	for h, bytes := range source.used {
@@ -113,7 +114,7 @@ func (p *Place) accountOfStated(d *Device, source statedSource) *account {
 	return a.dropUncertain()
 }
 
-// apply sets the usage of the device's users from the account a. The account may be nil.
+// apply sets the usage of the device's users from the given account. The account may be nil.
 func (d *Device) apply(a *account, stale bool) {
 	onlyHolder := len(d.Users) == 1 && d.Users[0].Exclusive && d.Used >= 0
 	if onlyHolder && (a == nil || len(a.nonHolders) == 0 && a.other == 0) {

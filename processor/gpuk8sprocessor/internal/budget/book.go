@@ -9,32 +9,32 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// retention is how long the Book keeps the values of a source that stopped sending. While the
-// values are kept, the device is reported as stale.
+// retention is how long the Book keeps the values from a source that has stopped sending data.
+// While the Book keeps the values, the device is reported as stale.
 const retention = time.Hour
 
 // Limits contains the limits on the total number of entries in the Books of all nodes.
 type Limits struct {
-	// rows limits the number of values that exporters report. stated and memory limit the number of
-	// devices.
+	// The rows field limits the number of values that exporters report. The stated and memory
+	// fields limit the number of devices.
 	rows, stated, memory *stage.Limit
 }
 
-// NewLimits returns Limits that allow n entries of each kind.
+// NewLimits returns Limits in which each limit is n.
 func NewLimits(n int) *Limits {
 	return &Limits{rows: stage.NewLimit(n), stated: stage.NewLimit(n), memory: stage.NewLimit(n)}
 }
 
-// Book stores the newest memory values of each device of a node. A Book also stores the newest
+// Book stores the newest memory values for each device on a node. A Book also stores the newest
 // values that exporters report about containers in separate frames. A Book is not safe for
 // concurrent use.
 type Book struct {
-	// maxAge is the maximum age at which values are used.
+	// Values older than maxAge are not used.
 	maxAge time.Duration
 	limits *Limits
 
 	stated map[gpudata.Device]*statedValues
-	// memory contains the last memory values that were reported for each device.
+	// memory contains the most recent memory values for each device.
 	memory map[gpudata.Device]deviceMemory
 }
 
@@ -48,25 +48,25 @@ func NewBook(maxAge time.Duration, limits *Limits) *Book {
 
 // scrape describes the last scrape that contained values from a source.
 type scrape struct {
-	time int64 // The field time is when the scrape was taken, according to the source's clock, in nanoseconds since the epoch.
+	time int64 // The time field is when the scrape was taken, according to the source's clock, in nanoseconds since the epoch.
 	// interval is the time between the last two scrapes, or 0 if unknown.
 	interval int64
-	seen     time.Time // The field seen is when the scrape arrived, according to the local clock.
+	seen     time.Time // The seen field is when the scrape arrived, according to the local clock.
 	rows     int       // rows is the number of stored values.
 }
 
-// deviceMemory contains the memory values that were last reported for a device, and the users whose
-// usage was already sent.
+// deviceMemory contains the most recent memory values for a device, and the users whose usage was
+// already sent.
 type deviceMemory struct {
 	time              int64
 	seen              time.Time
 	used, limit, free int64
-	// sent contains the users whose usage at the time usedAt was already sent.
+	// The sent field contains the users whose usage, measured at usedAt, was already sent.
 	usedAt int64
 	sent   []gpudata.Holder
 }
 
-// UpdateMemory stores the memory values of a device in a frame. If the frame has no samples of the
+// UpdateMemory stores the device's memory values from a frame. If the frame has no samples of the
 // device itself, for example because the frame contains only a process list, UpdateMemory sets the
 // device's memory values to the stored values.
 func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
@@ -83,9 +83,10 @@ func (b *Book) UpdateMemory(d *Device, t int64, now time.Time) {
 	}
 }
 
-// MarkSent marks the usage of u at the time d.UsedAt as sent. If that usage was already sent,
-// MarkSent returns false, and the caller must not send the usage again. Without MarkSent, each
-// frame of the device would repeat the same usage until the source reports a new value.
+// MarkSent marks the usage of u that was measured at d.UsedAt as sent. If MarkSent returns false,
+// the caller must not send the usage, because the usage was already sent or the limit is reached.
+// Without MarkSent, each frame of the device would repeat the same usage until the source reports a
+// new value.
 func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	memory, ok := b.memory[d.Frame.Device]
 	if !ok && !b.limits.memory.Take() {
@@ -121,10 +122,10 @@ type statedLimit struct {
 	seen        time.Time
 }
 
-// recordScrape records that a source has reported values for time t. The result next is true if the
-// new values replace the stored values. The result late is true if the stored values are newer than
-// t. If the stored values have not been updated for maxAge, values with an earlier time also
-// replace the stored values, because the source's clock was set back.
+// recordScrape records that a source has reported values for time t. The next result is true if the
+// new values replace the stored values. The late result is true if the stored values are newer than
+// t and are kept. If the stored values have not been updated for maxAge, values with an earlier
+// time also replace the stored values, because the source's clock was set back.
 func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool) {
 	setBack := t < s.time && now.Sub(s.seen) > b.maxAge
 	next = t > s.time || setBack
@@ -142,7 +143,7 @@ func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool)
 	return late, next
 }
 
-// addRow counts one more stored value of the scrape s. If the limit is reached, addRow returns
+// addRow counts one more stored value for the given scrape. If the limit is reached, addRow returns
 // false.
 func (b *Book) addRow(s *scrape) bool {
 	if !b.limits.rows.Take() {
@@ -209,7 +210,7 @@ func (b *Book) addLimit(values *statedValues, t int64, now time.Time, h gpudata.
 }
 
 // Sweep deletes budgets that are older than maxAge, and devices for which no data has arrived for
-// the retention time.
+// longer than retention.
 func (b *Book) Sweep(now time.Time) {
 	isOld := func(seen time.Time) bool { return now.Sub(seen) > retention }
 	for d, values := range b.stated {
@@ -231,9 +232,9 @@ func (b *Book) Sweep(now time.Time) {
 func (b *Book) IsEmpty() bool { return len(b.stated)+len(b.memory) == 0 }
 
 // Fill sets the usage of all users of the devices in p, and the budgets that exporters report. If a
-// container uses a device without holding the device, Fill adds the container as a user. If any
-// user of a device has a usage with the origin Reported, Fill does not change the usage of that
-// device's users.
+// container uses a device without holding the device, Fill adds the container as a user. If the
+// Origin of any user of a device is Reported, Fill does not change the usage of that device's
+// users.
 func (b *Book) Fill(p *Place) {
 	for _, d := range p.Devices {
 		if !slices.ContainsFunc(d.Users, func(u *User) bool { return u.Origin == Reported }) {
@@ -243,8 +244,9 @@ func (b *Book) Fill(p *Place) {
 	b.fillLimits(p)
 }
 
-// fillLimits sets the budgets that exporters report. If an exporter reports a budget for a pod, the
-// budget is divided among the pod's containers on the device that have no budget of their own.
+// fillLimits sets the budgets that exporters report. If an exporter reports a budget for a pod,
+// fillLimits divides the budget among those containers of the pod that use the device and have no
+// reported budget of their own.
 func (b *Book) fillLimits(p *Place) {
 	for _, d := range p.Devices {
 		podLimits := map[gpudata.Holder]int64{}
@@ -300,9 +302,9 @@ func (b *Book) statedSources(p *Place, d *Device) (sources []statedSource) {
 	return sources
 }
 
-// appliesTo reports whether the values that an exporter reports for container h apply to device d.
-// Values for a board apply to an instance only if the container holds no other instance on that
-// board.
+// appliesTo reports whether the values that an exporter reports for the container h apply to the
+// device d. Values for a board apply to an instance only if the container holds no other instance
+// on that board.
 func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool {
 	if !source.isBoard {
 		return true
@@ -315,9 +317,10 @@ func (p *Place) appliesTo(source statedSource, d *Device, h gpudata.Holder) bool
 	return true
 }
 
-// bestAccount returns the account to use for a device. The result is the first account that
-// contains usage, or else the first account that is complete but empty, or else nil. The result
-// stale is true if the account is nil because a holder's account is too old.
+// bestAccount returns the account to use for a device. The returned account is the first account
+// that contains usage. If no account contains usage, the returned account is the first account that
+// is complete but empty, or nil if there is no such account. The stale result is true if the
+// returned account is nil because an account that contains a holder's usage is too old.
 func (b *Book) bestAccount(p *Place, d *Device) (a *account, stale bool) {
 	var empty *account
 	usable := func(t, interval int64, a *account) (found bool) {

@@ -323,7 +323,7 @@ func TestAListAppliesForTwoIntervalsOfItsSource(t *testing.T) {
 }
 
 // HAMi's monitor reports the budget of a container. HAMi's scheduler reports the memory that is
-// reserved for the pod. The two values have different timestamps.
+// reserved for the pod. The reserved memory and the budget have different timestamps.
 func TestExportersStateBudgetsOfContainersAndPods(t *testing.T) {
 	now := time.Unix(1000, 0)
 	holder := func(container string) gpudata.Holder {

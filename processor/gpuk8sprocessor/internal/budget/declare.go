@@ -8,8 +8,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpushare"
 )
 
-// MPSBudget is the memory that each client of an MPS daemon may use. At most one of the fields is
-// set. If neither field is set, sharing through MPS does not imply a budget.
+// MPSBudget is the memory that each client of an MPS daemon may use. At most one of Limit and
+// Replicas is set. If neither Limit nor Replicas is set, sharing through MPS does not imply a
+// budget.
 type MPSBudget struct {
 	// Limit is the pinned memory limit of each client, in bytes.
 	Limit int64 `mapstructure:"limit"`
@@ -41,9 +42,9 @@ func (p *Place) Declare(mps MPSBudget) {
 	}
 }
 
-// budget returns the budget that the source provides for user u on device d. The result is 0 if the
-// source provides no budget. The result is Unknown if the budget is a share of the device and the
-// device's size is unknown.
+// budget returns the budget that the given source provides for the user u on the device d. The
+// result is 0 if the source provides no budget. The result is Unknown if the budget is a share of
+// the device and the device's size is unknown.
 func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u *User) int64 {
 	switch source {
 	case gpushare.BudgetDRA:
@@ -76,7 +77,8 @@ func (p *Place) budget(mps MPSBudget, source gpushare.BudgetSource, d *Device, u
 	return p.declared(source, d, u)
 }
 
-// declared returns the budget that the user's pod declares for the user's container on device d.
+// declared returns the budget that the user's pod declares for the user's container on the device
+// d.
 func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64 {
 	var total int64
 	perDevice, found := false, false
@@ -91,7 +93,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 				continue
 			}
 		} else if perDevice || found || !slices.Contains(p.allocatedDevices(u.Holder, b.Container == ""), d) {
-			continue // KAI repeats the budget for each device.
+			continue // KAI Scheduler repeats the budget for each device.
 		}
 		found = true
 		bytes := gpushare.MemoryOf(b.MemoryBytes, b.MemoryRatio, d.Limit)
@@ -111,7 +113,7 @@ func (p *Place) declared(source gpushare.BudgetSource, d *Device, u *User) int64
 	return min(total, maxBytes)
 }
 
-// isNamedBy reports whether the budget b names device d.
+// isNamedBy reports whether the budget b applies specifically to the device d.
 func (d *Device) isNamedBy(b *gpushare.Budget) bool {
 	if b.UUID != "" {
 		return b.UUID == d.ID || b.UUID == d.MIGUUID
@@ -119,10 +121,10 @@ func (d *Device) isNamedBy(b *gpushare.Budget) bool {
 	return d.Board == "" && d.Name == "nvidia"+strconv.Itoa(b.Minor)
 }
 
-// allocatedDevices returns the devices to which a budget applies if the budget names no device. A
-// budget for a container applies to the devices that are allocated to the container. A budget for a
-// pod applies to the devices that are allocated to any container in the pod. If no device is
-// allocated, allocatedDevices returns all devices.
+// allocatedDevices returns the devices to which a budget applies if the budget does not specify a
+// device. A budget for a container applies to the devices that are allocated to the container. A
+// budget for a pod applies to the devices that are allocated to any container in the pod. If no
+// device is allocated, allocatedDevices returns all devices.
 func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
 	var allocated []*Device
 	for _, d := range p.Devices {
@@ -138,8 +140,8 @@ func (p *Place) allocatedDevices(c gpudata.Holder, ofPod bool) []*Device {
 	return allocated
 }
 
-// countUsers returns the number of users for which match returns true, on all given devices
-// together. The result is at least 1, because callers divide a budget by the result.
+// countUsers returns the total number of users on the given devices for which match returns true.
+// The result is at least 1, because callers divide a budget by the result.
 func countUsers(devices []*Device, match func(*User) bool) int64 {
 	var n int64
 	for _, d := range devices {
@@ -156,9 +158,9 @@ func anyUser(devices []*Device, match func(*User) bool) bool {
 	return slices.ContainsFunc(devices, func(d *Device) bool { return slices.ContainsFunc(d.Users, match) })
 }
 
-// remainingPodBudget returns the user's part of a pod's budget that names no device. The budgets
-// that the same source provides for individual containers are subtracted from the pod's budget. The
-// rest is divided equally among the other containers.
+// If a pod's budget does not specify a device, remainingPodBudget returns the user's part of that
+// budget. The budgets that the same source provides for individual containers are subtracted from
+// the pod's budget. The rest of the pod's budget is divided equally among the other containers.
 func (p *Place) remainingPodBudget(pod *gpushare.Budget, u *User) int64 {
 	bytes, hasOwnBudget, devices := pod.MemoryBytes, map[string]bool{}, p.allocatedDevices(u.Holder, true)
 	for i := range u.Declared {

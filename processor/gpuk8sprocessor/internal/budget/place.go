@@ -24,7 +24,7 @@ type Place struct {
 
 // Device is a board or a MIG instance.
 type Device struct {
-	// Frame is the entry for the device in the frame.
+	// Frame is the device's entry in the frame.
 	Frame *gpudata.DeviceFrame
 	// ID is the device's hw.id.
 	ID string
@@ -35,20 +35,20 @@ type Device struct {
 	// Name is the operating system's name for the device, such as nvidia0. The Name of an instance
 	// is the name of its board.
 	Name string
-	// Used, Limit, and Free are in bytes. Any of these three values can be Unknown.
+	// Used, Limit, and Free are in bytes. Each of Used, Limit, and Free can be Unknown.
 	Used, Limit, Free int64
 	// HoldersKnown is true if a source reports the device's holders.
 	HoldersKnown bool
 	// HoldersFromLabels is true if the holders come from the exporter's labels. Labels do not
-	// always name all holders of a device.
+	// always identify all holders of a device.
 	HoldersFromLabels bool
 	Users             []*User
 	// Listed contains the processes in the frame's ProcessList, each with its container.
 	Listed []Process
 
-	// UsedAt is the sample time of the usage of users whose Origin is Observed or Unlisted.
+	// UsedAt is when the usage of users whose Origin is Observed or Unlisted was sampled.
 	UsedAt int64
-	// Other is the total usage of all processes whose container is unknown, in bytes.
+	// Other is the total usage that cannot be assigned to a container, in bytes.
 	Other int64
 	// Processes is the number of listed processes.
 	Processes int
@@ -62,15 +62,15 @@ type Device struct {
 
 // Process is a process on a device.
 type Process struct {
-	// Holder is the process's container, as far as the container is known. For a process that does
-	// not run in a container, Holder is the zero value.
+	// Holder contains what is known about the process's container. For a process that does not run
+	// in a container, Holder is the zero value.
 	Holder gpudata.Holder
 	// Used is the memory that the process uses, in bytes, or Unknown.
 	Used int64
 }
 
-// matchUser returns the user that matches container c. If several users match, or no user matches,
-// matchUser returns nil.
+// matchUser returns the user that matches the container c. If several users match, or no user
+// matches, matchUser returns nil.
 func (d *Device) matchUser(c gpudata.Holder, holds bool) *User {
 	var found *User
 	for _, u := range d.Users {
@@ -91,15 +91,16 @@ type Origin uint8
 const (
 	// None means that the usage is unknown.
 	None Origin = iota
-	// Reported means that the usage is a sample of the container in the device's frame.
+	// Reported means that the usage comes from a sample of the container in the device's frame.
 	Reported
-	// FromDevice means that the usage is the device's usage, because the container is the only
+	// FromDevice means that the usage equals the device's usage, because the container is the only
 	// holder.
 	FromDevice
 	// Observed means that the usage comes from a process list, or from a separate frame of a
 	// container exporter.
 	Observed
-	// Unlisted means that the usage is 0, because the container does not appear in a complete list.
+	// Unlisted means that the usage is 0, because the container does not appear in a complete
+	// process list.
 	Unlisted
 )
 
@@ -108,7 +109,7 @@ type User struct {
 	// FrameUser is the same user in the device's frame. FrameUser is nil if the user appears only
 	// in another frame or in a process list.
 	FrameUser *gpudata.User
-	// Holder is the container, as far as the frame and the pod identify the container.
+	// Holder contains what the frame and the pod show about the container.
 	gpudata.Holder
 	// Holds is true if the device is allocated to the container. If the container only uses the
 	// device without an allocation, Holds is false.
@@ -129,7 +130,8 @@ type User struct {
 	// APIServerUnused is true if the API server is not used. Without the API server, the pod's
 	// declarations are unknown, but other sources can still provide a budget.
 	APIServerUnused bool
-	// Claims are the amounts of the device's memory that the container's claims consume.
+	// Claims contains the amount of the device's memory that each of the container's claims
+	// consumes.
 	Claims []Claim
 	// Exported is the budget that an exporter reports, or 0 if no exporter reports a budget.
 	Exported int64
@@ -143,8 +145,8 @@ type User struct {
 
 // Claim is the amount of a device's memory that one allocation of a claim consumes.
 type Claim struct {
-	// ID identifies the allocation. Containers that share an allocation each get an equal part of
-	// the memory.
+	// ID identifies the allocation. If several containers share an allocation, each container gets
+	// an equal part of the memory.
 	ID    string
 	Bytes int64
 }

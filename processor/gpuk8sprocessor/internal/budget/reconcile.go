@@ -34,8 +34,8 @@ const (
 	FalseZero
 	// AboveDevice means that a value exceeds the size of the device.
 	AboveDevice
-	// SumAboveDevice means that the sum of the users' usage exceeds the device's usage by more than
-	// the tolerance.
+	// SumAboveDevice means that the sum of the users' usage exceeds the device's size, or exceeds
+	// the device's usage by more than the tolerance.
 	SumAboveDevice
 	// DeadSlots means that the sum of the users' usage exceeds the device's usage by more than the
 	// tolerance, but the sum of the holders' usage alone does not.
@@ -72,8 +72,8 @@ const aboveDevice = 1.05
 // Tolerance is the maximum allowed difference between the sum of the users' usage and the device's
 // usage.
 type Tolerance struct {
-	// Process is the amount of memory, in bytes, that each process can use in addition to its
-	// reported usage, for example for the CUDA context.
+	// Process is the amount of unreported memory, in bytes, that each process can use, for example
+	// for the CUDA context.
 	Process int64 `mapstructure:"process"`
 	// Ratio is an additional tolerance, as a fraction of the device's usage.
 	Ratio float64 `mapstructure:"ratio"`
@@ -91,7 +91,7 @@ type Result struct {
 	Declared int64
 	// Unbudgeted is the total usage of users that have no budget.
 	Unbudgeted int64
-	// Headroom is the free memory.
+	// Headroom is the amount of free memory.
 	Headroom int64
 }
 
@@ -141,7 +141,7 @@ func (d *Device) reason(t Tolerance) Reason {
 	if d.Impossible || d.Used >= 0 && !d.Possible(d.Used) {
 		return AboveDevice
 	}
-	// Outdated usage of the users matters only if the device's usage exceeds the tolerance.
+	// Stale usage matters only if the device's usage is unknown or exceeds the tolerance.
 	if d.Stale && (d.Used < 0 || float64(d.Used) > t.bytes(d, len(d.Users))) {
 		return StaleSource
 	}

@@ -19,8 +19,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// NewSynthesizerFactory and NewK8sFactory return the factories of gpu_synthesizer and gpu_k8s. Only
-// an external test package can set these variables, because both components import this package.
+// NewSynthesizerFactory and NewK8sFactory return the factories for gpu_synthesizer and gpu_k8s.
+// Only an external test package can set NewSynthesizerFactory and NewK8sFactory, because both
+// components import this package.
 var NewSynthesizerFactory, NewK8sFactory func() processor.Factory
 
 // chain returns a pipeline that consists of gpu_synthesizer and gpu_k8s, and the sink that receives
@@ -60,7 +61,7 @@ func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 // scrape returns the metrics of an exporter that reports both the memory of the device, without a
 // pod, and the memory of each pod. All arguments are in MiB.
 func scrape(used, a, b float64) pmetric.Metrics {
-	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s knows the holders only for the time since its start.
+	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s knows the holders only for the time since gpu_k8s started.
 	md := pmetric.NewMetrics()
 	ms := md.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics()
 	add := func(name, pod string, v float64) {

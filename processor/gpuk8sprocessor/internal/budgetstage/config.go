@@ -25,9 +25,8 @@ const maxProcess = 16 << 30
 type Config struct {
 	// Sources configures the sources of budgets.
 	Sources SourcesConfig `mapstructure:"sources"`
-	// MaxAge is the maximum age of a process list and of the values of a container exporter. If
-	// twice the interval of a source is shorter than MaxAge, twice the interval is used as the
-	// maximum age.
+	// MaxAge is the maximum age of a process list and of the values of a container exporter. If a
+	// source's interval is shorter than half of MaxAge, the maximum age is twice the interval.
 	MaxAge time.Duration `mapstructure:"max_age"`
 	// Tolerance is the maximum allowed difference between the sum of the containers' usage and the
 	// device's usage.
@@ -45,8 +44,8 @@ type Config struct {
 // SourcesConfig configures the sources of budgets. Sources that need no configuration are always
 // used.
 type SourcesConfig struct {
-	// DRA enables reading consumedCapacity from allocated claims. DRA requires the permission to
-	// list and watch resourceclaims.
+	// DRA enables reading consumedCapacity from allocated claims. DRA requires permission to list
+	// and watch ResourceClaims.
 	DRA SwitchConfig `mapstructure:"dra"`
 	// ExtendedResources are the extended resources whose quantity is an amount of GPU memory.
 	ExtendedResources []ExtendedResourceConfig `mapstructure:"extended_resources"`
@@ -86,7 +85,7 @@ type AnnotationConfig struct {
 	_ struct{}
 }
 
-// units maps each unit of extended resources to its size in bytes.
+// units maps each allowed value of Unit to a number of bytes.
 var units = map[string]int64{"bytes": 1, "MiB": 1 << 20}
 
 // NewDefaultConfig returns the default settings of the section.
@@ -105,7 +104,7 @@ var Emitted = []*signal.Metric{
 	signal.GPUMemoryUsageUnbudgeted, signal.GPUMemoryAttributionState,
 }
 
-// Budgets returns the configured sources of budgets.
+// Budgets returns the configured options for reading budgets from pods.
 func (c *Config) Budgets() gpushare.BudgetOptions {
 	o := gpushare.BudgetOptions{Resources: map[string]int64{}, Annotation: c.Sources.Annotation.Key}
 	for _, r := range c.Sources.ExtendedResources {
@@ -151,8 +150,8 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// CheckKubernetes returns one error for each configured source that needs the API server if
-// authType is none. For other values of authType, CheckKubernetes returns nil.
+// If authType is none, CheckKubernetes returns one error for each configured source that needs the
+// API server. For other values of authType, CheckKubernetes returns nil.
 func (c *Config) CheckKubernetes(authType string) (errs []error) {
 	if authType != kube.AuthNone {
 		return nil

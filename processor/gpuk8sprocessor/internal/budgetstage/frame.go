@@ -41,7 +41,7 @@ func (p *gpuBudget) listedProcesses(d *gpudata.DeviceFrame) (out []budget.Proces
 			listed.Used = roundBytes(process.Memory)
 		}
 		if listed.Holder.IsZero() {
-			listed.Holder.ID = process.ContainerID // The ID identifies a container outside Kubernetes.
+			listed.Holder.ID = process.ContainerID // For a container outside Kubernetes, the ID identifies the container.
 		}
 		p.completeHolder(&listed.Holder, process.ContainerID)
 		out = append(out, listed)
@@ -50,9 +50,9 @@ func (p *gpuBudget) listedProcesses(d *gpudata.DeviceFrame) (out []budget.Proces
 }
 
 // storeStatedValues stores the values that a container exporter, such as HAMi's monitor, reports
-// about the users of a device. The budgets are always stored. The usage is stored only if withUsage
-// is true. If the frame also contains the device's own samples, withUsage is false, because the
-// usage is read from the frame itself.
+// about the users of a device. Budgets are always stored. Usage is stored only if withUsage is
+// true. If the frame also contains the device's own samples, withUsage is false, because the usage
+// is read from the frame itself.
 func (p *budgetBatch) storeStatedValues(f *gpudata.Frame, d *gpudata.DeviceFrame, now time.Time, withUsage bool) {
 	for _, u := range d.Users {
 		used := int64(budget.Unknown)
@@ -76,7 +76,7 @@ func partitionedBoards(f *gpudata.Frame) map[string]bool {
 	return partitioned
 }
 
-// sampleBytes returns the value of a metric in bytes, or Unknown if s contains no sample of the
+// sampleBytes returns the value of a metric in bytes, or Unknown if the samples do not include the
 // metric.
 func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	v, ok := s.Get(m, "")
@@ -127,7 +127,7 @@ func (p *budgetBatch) evaluateFrame(f *gpudata.Frame, now time.Time) {
 	}
 }
 
-// hasMemoryData reports whether the frame contains memory metrics, holders, or processes of the
+// hasMemoryData reports whether the frame contains memory metrics, holders, or processes for the
 // device.
 func hasMemoryData(d *gpudata.DeviceFrame) bool {
 	isMemoryMetric := func(s gpudata.Sample) bool { return memoryMetrics[s.Metric] }
@@ -144,8 +144,8 @@ func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 		Used: sampleBytes(&f.Samples, signal.HwGPUMemoryUsage), Limit: sampleBytes(&f.Samples, signal.HwGPUMemoryLimit), Free: budget.Unknown,
 	}
 	if ratio, _ := f.Samples.Get(signal.HwGPUMemoryUtilization, ""); d.Used > 0 && ratio > 0 && ratio <= 1 {
-		// The memory utilization is used / (used + free). The free memory is FB_FREE, which does
-		// not include the memory that the driver reserves.
+		// The memory utilization equals used / (used + free). In this formula, free is FB_FREE,
+		// which does not include the memory that the driver reserves.
 		d.Free = int64(math.Round(float64(d.Used)/ratio)) - d.Used
 	}
 	for _, frameUser := range f.Users {
@@ -171,8 +171,8 @@ func newDevice(f *gpudata.DeviceFrame) *budget.Device {
 	return d
 }
 
-// addUser adds the user's usage, budget, and budget utilization to the frame. Values for another
-// time are added to a frame for that time.
+// addUser adds the user's usage, budget, and budget utilization to the frame. If a value has a
+// different time than the frame, addUser adds the value to a frame for that time.
 func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User, now time.Time) {
 	frameUser := u.FrameUser
 	if frameUser == nil {
@@ -210,7 +210,7 @@ func (p *budgetBatch) addUser(f *gpudata.Frame, d *budget.Device, u *budget.User
 			frameUser = p.userAt(f, d.Frame, frameUser, t)
 		}
 	case budget.Reported:
-		// Prevent later frames of the device from repeating the usage.
+		// Prevent later frames from repeating the usage.
 		d.UsedAt = t
 		p.book.MarkSent(d, u, now)
 	case budget.None:
@@ -259,8 +259,8 @@ func addDevice(d *budget.Device) {
 			d.Frame.Samples.Add(gpudata.Sample{Metric: m.metric, Value: float64(m.bytes)})
 		}
 	}
-	// Emit one point for every reason, including the reasons that do not apply. Otherwise, backends
-	// without staleness support would keep showing a reason that no longer applies.
+	// Emit one point for every reason, including the reasons that do not apply. Otherwise, a
+	// backend that does not support staleness would keep showing a reason that no longer applies.
 	for r := range budget.NumReasons {
 		state := gpudata.Sample{Metric: signal.GPUMemoryAttributionState, Own: r.State().String(), More: reasonAttrs[r]}
 		if r == d.Reason {
@@ -270,8 +270,7 @@ func addDevice(d *budget.Device) {
 	}
 }
 
-// sourceAttrs and reasonAttrs contain attributes that many samples share. Sharing the attributes
-// saves memory.
+// To save memory, many samples share the attributes in sourceAttrs and reasonAttrs.
 var (
 	sourceAttrs = map[gpushare.BudgetSource][]gpudata.Attr{}
 	reasonAttrs [budget.NumReasons][]gpudata.Attr

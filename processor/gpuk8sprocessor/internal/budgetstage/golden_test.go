@@ -61,7 +61,8 @@ func TestGolden(t *testing.T) {
 // framesCompared is the number of batches that were processed a second time, as frames.
 var framesCompared atomic.Int64
 
-// run processes the batches in text, and returns the points that the processor adds, as text.
+// run processes the batches that the given text describes, and returns the points that the
+// processor adds, as text.
 func run(t *testing.T, dir, text string, backwards bool) string {
 	t.Helper()
 	var objects []runtime.Object
@@ -89,7 +90,7 @@ func config(t testing.TB, dir string) *Config {
 	if file := filepath.Join(dir, "config.yaml"); exists(file) {
 		conf, err := confmaptest.LoadConf(file)
 		require.NoError(t, err)
-		// The setting metrics belongs to gpu_k8s, not to the section.
+		// The metrics setting belongs to gpu_k8s, not to the section.
 		metrics, err := conf.Sub("metrics")
 		require.NoError(t, err)
 		require.NoError(t, metrics.Unmarshal(&cfg.Metrics))
@@ -100,7 +101,7 @@ func config(t testing.TB, dir string) *Config {
 	return cfg
 }
 
-// feed processes one batch, and returns the points that the processor added, as text.
+// feed processes one batch and returns the points that the processor added, as text.
 func feed(t testing.TB, p *testProcessor, md pmetric.Metrics) string {
 	t.Helper()
 	before := render(md, false)

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 )
 
-// completeHolder completes the pod and the container of a process with data from the API server.
-// The parameter id is the container runtime's ID of the container.
+// completeHolder uses data from the API server to fill in the pod and the container of a process.
+// The id parameter is the container ID from the container runtime.
 func (p *gpuBudget) completeHolder(h *gpudata.Holder, id string) {
 	pod := p.pods.Pod(*h)
 	if pod == nil {
@@ -35,8 +35,8 @@ func (p *gpuBudget) completeHolder(h *gpudata.Holder, id string) {
 	}
 }
 
-// declare copies the budgets that the user's pod declares to the user. If the user's container is
-// unknown and the pod has only one container, declare also sets the user's container.
+// declare copies the budgets from the user's pod to the user. If the user's container is unknown
+// and the pod has only one container, declare also sets the user's container.
 func (p *gpuBudget) declare(u *budget.User) {
 	phase := p.phase()
 	if phase == kube.Off {
@@ -44,7 +44,7 @@ func (p *gpuBudget) declare(u *budget.User) {
 		return
 	}
 	pod := p.pods.Pod(u.Holder)
-	if pod == nil || phase != kube.Synced { // If the cache is outdated, a declaration may have changed since then.
+	if pod == nil || phase != kube.Synced { // If the cache is outdated, the pod's declarations may have changed.
 		return
 	}
 	u.DeclarationsKnown = true
@@ -57,8 +57,8 @@ func (p *gpuBudget) declare(u *budget.User) {
 	}
 }
 
-// consumed returns the amounts of a device's memory that the claims of a container consume. The
-// samples name only one claim for the device, but the container can have several claims.
+// consumed returns the amount of a device's memory that each of a container's claims consumes. The
+// samples identify only one claim for the device, but the container can have several claims.
 func (p *gpuBudget) consumed(pod *corev1.Pod, container string, a *gpudata.Allocation) []budget.Claim {
 	var claims []budget.Claim
 	for _, used := range kube.ContainerClaims(pod) {
@@ -82,8 +82,8 @@ func (p *gpuBudget) consumed(pod *corev1.Pod, container string, a *gpudata.Alloc
 }
 
 // memory returns the amount of device memory that an allocation result consumes, in bytes, or 0 if
-// the allocation result specifies no memory. If the name of a capacity has no domain, the driver's
-// domain is implied.
+// the allocation result specifies no memory. A capacity name without a domain implicitly has the
+// driver's domain.
 func memory(r *resourcev1.DeviceRequestAllocationResult) int64 {
 	for _, name := range []resourcev1.QualifiedName{"memory", resourcev1.QualifiedName(r.Driver + "/memory")} {
 		if q, ok := r.ConsumedCapacity[name]; ok {

@@ -21,8 +21,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// dropMaxSeries is an additional reason for dropping a value. A container's value is dropped for
-// this reason if the max_series limit is reached.
+// dropMaxSeries is the reason for dropping a container's value if the max_series limit is reached.
 const (
 	dropMaxSeries = stage.Drops + iota
 	numDropReasons
@@ -106,7 +105,8 @@ func (p *gpuBudget) shutdown(context.Context) error {
 // sweepEvery is the minimum time between two deletions of expired state.
 const sweepEvery = time.Minute
 
-// process adds budgets, usage, and states to the batch. Existing points are not changed.
+// process adds budgets, usage, and states to the batch. The process method does not change existing
+// points.
 func (p *gpuBudget) process(ctx context.Context, batch *stage.Batch) {
 	now := time.Now()
 	counts := batch.Counts(wants)
@@ -130,15 +130,15 @@ func (p *gpuBudget) process(ctx context.Context, batch *stage.Batch) {
 	of.countResults(ctx)
 }
 
-// budgetBatch contains the state of processing one batch: the batch's counts and the book of the
-// current frame's node. The node is locked while book is in use.
+// budgetBatch contains the state that is needed to process one batch, including the batch's counts
+// and the Book of the current frame's node. The node is locked while book is in use.
 type budgetBatch struct {
 	*gpuBudget
 	book        *budget.Book
 	dropped     [numDropReasons]int64
 	evaluated   [budget.NumReasons]int64
 	clamped     int64
-	otherFrames []*gpudata.Frame // otherFrames contains values whose times differ from the times of the batch's frames.
+	otherFrames []*gpudata.Frame // otherFrames contains frames for values that do not belong to the time of a frame in the batch.
 }
 
 func (p *budgetBatch) withBook(f *gpudata.Frame, now time.Time, do func(*gpudata.Frame, time.Time)) {

@@ -183,7 +183,7 @@ func TestTheOrderOfPointsDoesNotChangeTheOutput(t *testing.T) {
 			}
 			form := rapid.SampledFrom(forms).Draw(rt, "form")
 			if seen[form] {
-				continue // Do not give a series two values, because the order of the two values would matter.
+				continue // Do not generate two values for the same series, because the order of the two values would matter.
 			}
 			seen[form] = true
 			v := value.Draw(rt, "value")

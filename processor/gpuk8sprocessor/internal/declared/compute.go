@@ -11,15 +11,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// compute contains what a pod declares about compute capacity, either for a scheduler or for MPS.
-// Amounts are fractions of a device's compute capacity.
+// compute contains the compute capacity that a pod declares, either for a scheduler or for MPS. All
+// amounts are fractions of a device's compute capacity.
 type compute struct {
 	allocated []gpushare.Allocation
-	demanded  map[string]float64 // demanded maps each container to a fraction of a device.
+	demanded  map[string]float64 // demanded maps each container to the requested fraction of a device.
 	limited   map[string]float64 // limited maps each container to the limit of its MPS clients.
 }
 
-// readCompute reads what a pod declares about compute capacity. Unreadable annotations are ignored,
+// readCompute reads the compute capacity that a pod declares. Unreadable annotations are ignored,
 // because [gpushare.Budgets] reports unreadable annotations.
 func readCompute(pod *corev1.Pod) compute {
 	c := compute{demanded: map[string]float64{}, limited: map[string]float64{}}

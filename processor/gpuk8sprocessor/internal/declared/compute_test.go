@@ -12,8 +12,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// An environment variable limits an MPS client to a percentage of the threads. If the device is not
-// shared through MPS, the environment variable is ignored. An invalid percentage is ignored too.
+// An environment variable limits an MPS client to a percentage of the device's threads. If the
+// device is not shared through MPS, the environment variable is ignored. An invalid percentage is
+// also ignored.
 func TestTheShareOfAnMPSClientIsItsThreadPercentage(t *testing.T) {
 	for _, tt := range []struct {
 		env, strategy string

@@ -22,19 +22,18 @@ import (
 
 // Options configure a Reader.
 type Options struct {
-	// Acquire returns the cache of API objects. If the function Acquire is nil, the API server is
-	// not used.
+	// Acquire returns the cache of API objects. If Acquire is nil, the API server is not used.
 	Acquire func() (*kube.Cache, error)
-	// Budgets are the configured sources of budgets.
+	// Budgets contains the configured options for reading budgets.
 	Budgets gpushare.BudgetOptions
-	// Claims is true if ResourceClaims are also read.
+	// If Claims is true, the Reader also reads ResourceClaims.
 	Claims bool
 	// Unreadable is called once for each pod that has unreadable annotations.
 	Unreadable func(pod *corev1.Pod, err error)
 }
 
-// Reader reads the declarations of the pods on a node or in the entire cluster. After the Reader
-// has started, it is safe for concurrent use.
+// Reader reads the declarations of the pods on a node or in the entire cluster. A Reader is safe
+// for concurrent use after the Reader has started.
 type Reader struct {
 	options     Options
 	cache       *kube.Cache // cache is nil if the API server is not used.
@@ -46,7 +45,7 @@ type Reader struct {
 	changed atomic.Bool // changed is true if pods and byUID are outdated.
 }
 
-// Pod is a pod with its declarations.
+// Pod is a pod together with the pod's declarations.
 type Pod struct {
 	*corev1.Pod
 	// Budgets are the memory budgets.
@@ -63,9 +62,9 @@ func (r *Reader) Section() pdatagpu.Section {
 	return pdatagpu.Section{Start: r.start, Shutdown: r.shutdown}
 }
 
-// start begins to watch the API objects. If the kubeconfig is invalid, start returns an error.
-// Failures of the API server can be temporary, so start does not wait for the API server's first
-// answer.
+// start begins watching the API objects. If the kubeconfig is invalid, start returns an error. API
+// server failures can be temporary, so start does not wait for the first response from the API
+// server.
 func (r *Reader) start(context.Context, component.Host) error {
 	if r.options.Acquire == nil {
 		return nil
@@ -93,7 +92,7 @@ func (r *Reader) shutdown(context.Context) error {
 	return nil
 }
 
-// Kinds returns the kinds of objects that are read.
+// Kinds returns the kinds of API objects that the Reader reads.
 func (r *Reader) Kinds() []kube.Kind {
 	if r.options.Claims {
 		return []kube.Kind{kube.Pods, kube.ResourceClaims}
@@ -101,7 +100,8 @@ func (r *Reader) Kinds() []kube.Kind {
 	return []kube.Kind{kube.Pods}
 }
 
-// State returns the state of a kind of objects. If the API server is not used, the phase is Off.
+// State returns the state of one kind of API object. If the API server is not used, the phase is
+// Off.
 func (r *Reader) State(k kube.Kind) kube.State {
 	if r.cache == nil {
 		return kube.State{Phase: kube.Off, Err: errors.New("the API server is not used")}
@@ -109,8 +109,8 @@ func (r *Reader) State(k kube.Kind) kube.State {
 	return r.cache.State(k)
 }
 
-// Claim returns a ResourceClaim. The second result is false if the claim is unknown or if claims
-// are not read.
+// Claim returns a ResourceClaim. If the claim is unknown or claims are not read, the second result
+// is false.
 func (r *Reader) Claim(namespace, name string) (*resourcev1.ResourceClaim, bool) {
 	if r.cache == nil || !r.options.Claims {
 		return nil, false
@@ -150,8 +150,8 @@ func (r *Reader) refresh() {
 	maps.DeleteFunc(r.pods, func(uid types.UID, _ *Pod) bool { return r.byUID[uid] == nil })
 }
 
-// read returns the pod with its declarations. The declarations are read again only if the pod has
-// changed. The caller holds the lock.
+// read returns the pod together with the pod's declarations. The declarations are read again only
+// if the pod has changed. The caller holds the lock.
 func (r *Reader) read(pod *corev1.Pod) *Pod {
 	p := r.pods[pod.UID]
 	if p != nil && p.ResourceVersion == pod.ResourceVersion {

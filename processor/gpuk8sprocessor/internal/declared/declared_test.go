@@ -36,7 +36,8 @@ func startReader(t *testing.T, unreadable *[]string, pods ...runtime.Object) *Re
 	return r
 }
 
-// newPod returns a pod with KAI's annotation for GPU memory. The parameter memory is in MiB.
+// newPod returns a pod that has KAI Scheduler's annotation for GPU memory. The memory parameter is
+// in MiB.
 func newPod(name, memory string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{"gpu-memory": memory}},

@@ -20,11 +20,11 @@ type Counter struct {
 }
 
 // Add adds a sample with the time t, in nanoseconds since the epoch. The power of the previous
-// sample counts until t, but for at most the duration hold. If the gap is longer than hold, the
-// rest of the gap adds no energy. The parameter now is the current time. If t is too far in the
-// future, or not after the newest sample, Add returns false and ignores the sample. If the sample
-// times stay before the newest sample for longer than hold, a clock was set back. In that case, the
-// counter restarts at zero, with t as the start.
+// sample counts until t, but for no longer than hold. If the gap is longer than hold, the rest of
+// the gap adds no energy. The now parameter is the current time. If t is too far in the future, or
+// not after the newest sample, Add returns false and ignores the sample. If sample times stay
+// before the newest sample for longer than hold, a clock was set back. After a clock was set back,
+// the counter restarts at zero, with t as the start.
 func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration) bool {
 	before := c.Last.Newest
 	switch verdict := c.Last.Observe(t, now, hold); {
@@ -39,8 +39,8 @@ func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration)
 	return true
 }
 
-// Valid reports whether the values in the counter are possible if no sample exceeds the given
-// power. The parameter highest is in watts.
+// Valid reports whether the values in the counter are possible, given the highest possible power.
+// The highest parameter is in watts.
 func (c *Counter) Valid(highest float64) bool {
 	if c.Start <= 0 || c.Last.Newest < c.Start || !(c.Watts >= 0 && c.Watts <= highest) {
 		return false

@@ -14,7 +14,7 @@ const hold = 90 * time.Second
 
 func s(seconds float64) int64 { return int64(seconds * 1e9) }
 
-// at returns the wall clock time that is the given number of seconds after the epoch.
+// at returns the wall-clock time that is the given number of seconds after the epoch.
 func at(seconds float64) time.Time { return time.Unix(0, s(seconds)) }
 
 func clock(seconds float64) gpudata.Clock { return gpudata.Clock{Newest: s(seconds)} }
@@ -30,8 +30,8 @@ func TestPowerIsHeldUntilTheNextSample(t *testing.T) {
 	assert.Equal(t, s(10), c.Start)
 }
 
-// The values come from one of Kepler's test vectors. If a board uses 500 J at 200 W and 150 W of
-// that is active power, the active energy is 375 J.
+// The values come from one of Kepler's test vectors. If a board uses 500 J at 200 W, and 150 W of
+// the power is active power, the active energy is 375 J.
 func TestKeplersEnergyVector(t *testing.T) {
 	var c Counter
 	c.Add(s(10), at(10), 150, hold)
@@ -89,7 +89,7 @@ func TestACounterThatAddCannotProduceIsInvalid(t *testing.T) {
 		{Start: 2, Last: gpudata.Clock{Newest: 1}},
 		{Start: 1, Last: gpudata.Clock{Newest: 1}, Watts: -1},
 		{Start: 1, Last: gpudata.Clock{Newest: 1}, Joules: math.NaN()},
-		// If more energy were added to these counters, they would overflow to infinity.
+		// Adding more energy to one of the following counters would cause an overflow to infinity.
 		{Start: 1, Last: gpudata.Clock{Newest: 1}, Watts: math.MaxFloat64},
 		{Start: s(1), Last: clock(2), Joules: highest + 1},
 		{Start: 1, Last: gpudata.Clock{Newest: 1}, Joules: 1},

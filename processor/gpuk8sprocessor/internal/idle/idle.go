@@ -32,7 +32,7 @@ func (k Kind) String() string {
 }
 
 // Layout describes how a board is partitioned. A Layout is a sorted list of MIG profiles, each with
-// its number of instances, such as "1g.10gb*4,3g.40gb*1". For a board without instances, the Layout
+// its number of instances, such as "1g.10gb*4,3g.40gb*1". The Layout of a board without instances
 // is empty.
 type Layout string
 
@@ -59,14 +59,14 @@ func LayoutOf(profiles []string) Layout {
 // used. ByUUID is more specific than ByModel, and ByModel is more specific than All.
 type Table struct {
 	ByUUID map[string]float64
-	// The keys of ByModel are results of [catalogue.FoldModel].
+	// The keys of ByModel are models in the form that [catalogue.FoldModel] returns.
 	ByModel map[string]float64
 	// All is the baseline of all other boards, or nil if no such baseline is configured.
 	All *float64
 }
 
 // Lookup returns the configured baseline of a board, in W. If no baseline is configured for the
-// board, Lookup returns false. The parameter uuid is the hw.id of the board.
+// board, Lookup returns false. The uuid parameter is the hw.id of the board.
 func (t *Table) Lookup(uuid, model string) (float64, bool) {
 	if w, ok := t.ByUUID[uuid]; ok {
 		return w, true
@@ -90,8 +90,8 @@ type Baseline struct {
 	// known to be idle. Lowest and Quiet are in nanoseconds since the epoch.
 	Lowest int64 `json:"lowest"`
 	Quiet  int64 `json:"quiet"`
-	// Next is the lowest power since Lowest, and was measured at NextTime. When Watts expires, Next
-	// replaces Watts. If Next is not set, NextTime is 0.
+	// Next is the lowest power that was measured after Lowest, and NextTime is when Next was
+	// measured. When Watts expires, Next replaces Watts. If Next is not set, NextTime is 0.
 	Next     float64 `json:"next,omitempty"`
 	NextTime int64   `json:"next_time,omitempty"`
 
@@ -105,8 +105,8 @@ type Sample struct {
 	Time  int64
 	Watts float64
 	// Until is the last time at which the board was known to be idle. After Until, the board may
-	// have been busy. Therefore, a sample after Until counts as quiet only when a later sample has
-	// an Until that is not before the time of the sample.
+	// have been busy. Therefore, a sample whose Time is after Until counts as quiet only after a
+	// later sample confirms that the board was still idle at Time.
 	Until int64
 }
 
@@ -137,19 +137,20 @@ type Learner struct {
 // maxLayouts is the maximum number of layouts for which baselines are kept per board.
 const maxLayouts = 8
 
-// Busy records that the board was busy, which discards the current run of quiet samples.
+// Busy records that the board was busy, and discards the current run of quiet samples.
 func (l *Learner) Busy() { l.run = run{} }
 
 // AddIdle adds a sample of a board that appears to be idle. AddIdle returns true if the learned
-// baseline has changed, or if Baseline.Quiet has advanced by more than a tenth of expire since
-// AddIdle last returned true.
+// baseline has changed, or if Baseline.Quiet has advanced by more than expire/10 since AddIdle last
+// returned true.
 func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 	if r := &l.run; s.Layout != r.layout || s.Time < r.last {
 		l.run = run{layout: s.Layout}
 	} else if s.Time == r.last {
 		return false
 	}
-	// The new value of Until can confirm that the board was idle during the earlier samples.
+	// The Until time of the new sample can confirm that the board was idle during the earlier
+	// samples.
 	changed := l.learnFromRun(s.Until, expire)
 	r := &l.run
 	if r.samples == 0 {
@@ -159,9 +160,9 @@ func (l *Learner) AddIdle(s Sample, expire time.Duration) bool {
 	return l.learnFromRun(s.Until, expire) || changed
 }
 
-// learnFromRun calls learn and starts a new run, if the current run is long enough and the board
-// was known to be idle during the entire run. learnFromRun returns the result of learn, or false if
-// learn was not called.
+// If the current run is long enough and the board was known to be idle during the entire run,
+// learnFromRun calls learn, starts a new run, and returns the result of learn. Otherwise,
+// learnFromRun returns false.
 func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	r := l.run
 	if r.samples < runSamples || r.last-r.first < int64(runTime) || r.last > until {
@@ -171,9 +172,9 @@ func (l *Learner) learnFromRun(until int64, expire time.Duration) bool {
 	return l.learn(r.layout, r.last, r.highest, expire)
 }
 
-// learn updates the baseline of a layout with the highest power in a run. If the baseline was
-// measured longer ago than expire, learn replaces the baseline with the lowest power since the
-// baseline was measured, because changes to drivers or exporters can change a board's idle power.
+// learn updates the baseline of a layout with the highest power in a run. If the baseline is older
+// than expire, learn replaces the baseline with the lowest power that was measured since then,
+// because changes to drivers or exporters can change a board's idle power.
 func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Duration) bool {
 	b, ok := l.Baselines[layout]
 	was := b.Watts
@@ -203,8 +204,8 @@ func (l *Learner) learn(layout Layout, t int64, watts float64, expire time.Durat
 	return changed
 }
 
-// Lookup returns the baseline that was learned for a layout, in W. If the board was last idle
-// longer ago than the duration expire, Lookup returns false.
+// Lookup returns the baseline that was learned for a layout, in W. If more time than expire has
+// passed since the board was last idle, Lookup returns false.
 func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64, bool) {
 	b, ok := l.Baselines[layout]
 	if !ok || expired(b.Quiet, t, expire) {
@@ -213,8 +214,8 @@ func (l *Learner) Lookup(layout Layout, t int64, expire time.Duration) (float64,
 	return b.Watts, true
 }
 
-// expired reports whether the two times are more than d apart, in either direction. A value whose
-// time is in the future also expires, because the clock was set back.
+// expired reports whether the two times are more than d apart, in either direction. A time in the
+// future can also expire, because a future time shows that the clock was set back.
 func expired(then, t int64, d time.Duration) bool {
 	return t-then > int64(d) || then-t > int64(d)
 }

@@ -12,11 +12,12 @@ import (
 // name of each directory is the board's PCI address.
 const DriverDir = "/proc/driver/nvidia/gpus"
 
-// Boards returns a map from the UUIDs of boards to the boards' numbers in the names of job files.
-// Boards are numbered in PCI bus order, as in dcgm-exporter, nvidia-smi, and Slurm with
-// AutoDetect=nvml. dcgm-exporter also uses the number of a board in the board's device name, such
-// as nvidia0. NVML uses the driver's minor number in the device name instead. Boards returns nil if
-// the number and the minor number are equal for all boards, or if the numbers are unknown.
+// Boards returns a map from the UUID of each board to the number that identifies the board in the
+// names of job files. Boards are numbered in PCI bus order, as in dcgm-exporter, nvidia-smi, and
+// Slurm with AutoDetect=nvml. dcgm-exporter also uses the number in the board's device name, such
+// as nvidia0. In NVML's device name, the number is the driver's minor number instead. If every
+// board's number equals the board's minor number, or if the numbers are unknown, Boards returns
+// nil.
 func Boards(dir string) map[string]int {
 	// Glob sorts the files by name. All PCI addresses have the same length, so the files are in PCI
 	// bus order.
@@ -31,7 +32,7 @@ func Boards(dir string) map[string]int {
 		for line := range strings.Lines(string(text)) {
 			switch key, value, _ := strings.Cut(line, ":"); key {
 			case "GPU UUID":
-				uuid = strings.TrimSpace(value) // The UUID contains question marks while the board is not in use.
+				uuid = strings.TrimSpace(value) // While the board is not in use, the UUID contains question marks.
 			case "Device Minor":
 				if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
 					minor = n

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// settled is the minimum age at which a file counts as complete. Programs that write a file in
-	// several steps need less than one second.
+	// settled is the minimum age at which a file counts as complete. A program that writes a file
+	// in several steps takes less than one second.
 	settled = time.Second
 	// maxEntries is the maximum number of directory entries. maxBytes is the maximum number of
 	// bytes that are read from all files together.
@@ -59,14 +59,14 @@ type Mapping struct {
 	// Files contains the number of files in each state.
 	Files [NumStates]int
 	// Bad is the name of the first file that cannot be used until the file is changed, or "" if
-	// there is no such file. BadState is the state of the file that Bad names.
+	// there is no such file. BadState is the state of the Bad file.
 	Bad      string
 	BadState State
 }
 
 var errEntries = fmt.Errorf("the directory has %d or more entries", maxEntries)
 
-// The regular expression name matches valid names of job files.
+// name is a regular expression that matches valid names of job files.
 var name = regexp.MustCompile(`^(0|[1-9]\d{0,4})(\.(0|[1-9]\d{0,4}))?$`)
 
 // Read reads the job files in a directory. If the directory does not exist, the result contains no
@@ -102,7 +102,7 @@ func list(dir string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = d.Close() }() // Ignore the error, because the file was only read.
+	defer func() { _ = d.Close() }() // Ignore the error, because nothing was written.
 	entries, err := d.ReadDir(maxEntries)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -113,8 +113,8 @@ func list(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// read returns the content of a file and decreases left by the length of the content. If the file
-// has more than left bytes, the state is TooLarge.
+// read returns the contents of a file and subtracts the file's length from *left. If the file is
+// longer than *left, the state is TooLarge.
 func read(path string, now time.Time, left *int64) (string, State) {
 	// If the file were a named pipe without a writer, opening the file would block without
 	// O_NONBLOCK.
@@ -122,7 +122,7 @@ func read(path string, now time.Time, left *int64) (string, State) {
 	if err != nil {
 		return "", Unreadable
 	}
-	defer func() { _ = f.Close() }() // Ignore the error, because the file was only read.
+	defer func() { _ = f.Close() }() // Ignore the error, because nothing was written.
 	info, err := f.Stat()
 	switch {
 	case err != nil || !info.Mode().IsRegular():
@@ -141,8 +141,8 @@ func read(path string, now time.Time, left *int64) (string, State) {
 	return string(text), Used
 }
 
-// parse returns the job IDs in the content of a file. If any line is not a job ID, parse returns no
-// job IDs, so that the holders of the GPU are unknown.
+// parse returns the job IDs in the contents of a file. If any line is not a job ID, parse returns
+// no job IDs, so that the holders of the GPU are unknown.
 func parse(text string) ([]string, State) {
 	var ids []string
 	for line := range strings.Lines(text) {

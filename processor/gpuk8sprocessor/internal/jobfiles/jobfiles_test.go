@@ -18,7 +18,7 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
-// write creates a file. The parameter ago is how long before now the file was last modified.
+// write creates a file. The ago parameter is how long before now the file was last modified.
 func write(t testing.TB, dir, file, text string, ago time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, file)
@@ -133,7 +133,7 @@ func TestTheAmountOfReadDataIsLimited(t *testing.T) {
 	require.ErrorIs(t, err, errEntries)
 }
 
-// For any file content, each job ID that parse returns is an entire line of the file.
+// For any file contents, each job ID that parse returns is an entire line of the file.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"4711\n4712\n", "4711", "a b\n", "\r\n47\r11", "\x00\xff", "4711_3\n\n4711+0"} {
 		f.Add(seed)
