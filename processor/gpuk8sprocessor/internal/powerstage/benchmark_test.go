@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pdatatest"
 )
 
-// largeNode returns a batch from a node with 8 boards that have 7 instances each. Three containers
+// largeNode returns a batch from a node with 8 boards that each have 7 instances. Three containers
 // share each instance. Each container runs one process.
 func largeNode(t testing.TB, seconds int) pmetric.Metrics {
 	t.Helper()

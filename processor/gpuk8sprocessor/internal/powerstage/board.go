@@ -21,10 +21,10 @@ var powerMetrics = map[*signal.Metric]bool{
 	signal.ProcessGPUUtilization: true, signal.ProcessGPUMemoryUsage: true, signal.GPUProcessCount: true,
 }
 
-// pipeTensor is the value of gpu.pipe for all tensor pipes together.
+// pipeTensor is the value of gpu.pipe for all tensor pipes combined.
 const pipeTensor = "tensor"
 
-// board is a board for which a frame contains the measured power.
+// board is a board whose measured power is in a frame.
 type board struct {
 	split.Board
 	device
@@ -49,7 +49,7 @@ type device struct {
 // id returns the hw.id.
 func (d *device) id() string { return d.frame.Device.ID() }
 
-// boards returns the boards for which the frame contains the measured power, together with their
+// boards returns the boards whose measured power is in the frame, together with the boards'
 // instances. Exporters can repeat a board's power for each instance of the board. If a frame
 // contains several values for the power of a board, boards uses the highest value.
 func (p *powerBatch) boards(f *gpudata.Frame) []*board {
@@ -60,7 +60,7 @@ func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	}
 	var boards []*board
 	byID := map[string]*board{}
-	for _, d := range f.Devices { // The devices do not include boards that appear only as parents of instances.
+	for _, d := range f.Devices { // f.Devices does not include boards that appear only as the parents of instances.
 		watts, ok := d.Samples.Get(signal.HwPower, "")
 		if !ok {
 			continue
@@ -92,8 +92,8 @@ func (p *powerBatch) boards(f *gpudata.Frame) []*board {
 	return boards
 }
 
-// findUnlisted adds placeholders for the instances that the frame does not contain. Otherwise, the
-// power of the missing instances would be charged to the instances in the frame.
+// findUnlisted adds placeholders for the instances that the frame does not contain. Without
+// placeholders, the power of the missing instances would be charged to the instances in the frame.
 func (b *board) findUnlisted(state *boardState) {
 	listed := len(b.instances)
 	if listed == 0 || !exporters.EqualParts(b.instances[0].frame.Vendor) {
@@ -111,7 +111,7 @@ func (b *board) findUnlisted(state *boardState) {
 	}
 }
 
-// activity returns the activity of a device. The result codec is true if the device's encoder or
+// activity returns the activity of a device. The codec result is true if the device's encoder or
 // decoder was in use.
 func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec bool) {
 	a = split.Unknown()
@@ -127,7 +127,7 @@ func (p *gpuPower) activity(d *gpudata.DeviceFrame) (a split.Activity, codec boo
 		{signal.HwGPUUtilization, "", &a.Utilization},
 		{signal.HwGPUUtilization, signal.TaskGeneral, &a.Utilization},
 	} {
-		if v, ok := d.Samples.Get(m.metric, m.own); ok && !(*m.into >= v) { // The negated comparison is true if *m.into is NaN, which means unknown.
+		if v, ok := d.Samples.Get(m.metric, m.own); ok && !(*m.into >= v) { // The negated comparison is true if *m.into is NaN, which means that the value is unknown.
 			*m.into = v
 		}
 	}
@@ -192,7 +192,7 @@ func powerAttributes(s split.Source, estimated bool) (attrs []gpudata.Attr) {
 	return attrs
 }
 
-// addSample adds a sample of metric m to the samples of a device, a holder, or a process.
+// addSample adds a sample of the metric m to the samples of a device, a holder, or a process.
 func addSample(to *gpudata.Samples, m *signal.Metric, v float64, attrs []gpudata.Attr) {
 	to.Add(gpudata.Sample{Metric: m, Value: v, More: attrs})
 }

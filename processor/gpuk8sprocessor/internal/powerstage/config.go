@@ -32,8 +32,8 @@ type IdleConfig struct {
 	Watts *float64 `mapstructure:"watts"`
 	// ByUUID maps the hw.id of a board, such as GPU-5fd4…, to its idle power.
 	ByUUID map[string]*float64 `mapstructure:"by_uuid"`
-	// ByModel maps the hw.model of boards to their idle power. When models are compared, case is
-	// ignored and spaces are equal to dashes.
+	// ByModel maps the hw.model of boards to their idle power. Model comparison ignores case and
+	// treats spaces as dashes.
 	ByModel map[string]*float64 `mapstructure:"by_model"`
 	// Expire is how long a learned idle power is used after the board was last idle.
 	Expire time.Duration `mapstructure:"expire"`
@@ -43,9 +43,9 @@ type IdleConfig struct {
 type Config struct {
 	// Idle configures the idle power of boards.
 	Idle IdleConfig `mapstructure:"idle"`
-	// Weighting determines how the activity of MIG instances is weighted. With the value slices,
-	// the activity of an instance is multiplied by the instance's number of compute slices. With
-	// the value none, the activity is not weighted.
+	// Weighting determines how the activity of MIG instances is weighted. If Weighting is "slices",
+	// the activity of an instance is multiplied by the instance's number of compute slices. If
+	// Weighting is "none", the activity is not weighted.
 	Weighting string `mapstructure:"weighting"`
 	// MaxGap is the maximum time for which a power value counts toward energy if the next sample is
 	// missing. MaxGap is also the maximum time for which a process list is used.

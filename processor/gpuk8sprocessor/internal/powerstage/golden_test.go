@@ -53,7 +53,8 @@ func TestGolden(t *testing.T) {
 // handedOver is the number of batches that were processed a second time, as frames.
 var handedOver atomic.Int64
 
-// run processes the batches in text, and returns the points that the processor adds, as text.
+// run processes the batches that the given text describes, and returns the points that the
+// processor adds, as text.
 func run(t *testing.T, dir, text string, backwards bool) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, config(t, dir), processortest.NewNopSettings(metadata.Type))
@@ -82,7 +83,7 @@ func config(t *testing.T, dir string) *Config {
 	cfg := createDefaultConfig().(*Config)
 	conf, err := confmaptest.LoadConf(filepath.Join(dir, "config.yaml"))
 	require.NoError(t, err)
-	// The setting metrics belongs to gpu_k8s, not to the section.
+	// The metrics setting belongs to gpu_k8s, not to the section.
 	metrics, err := conf.Sub("metrics")
 	require.NoError(t, err)
 	require.NoError(t, metrics.Unmarshal(&cfg.Metrics))

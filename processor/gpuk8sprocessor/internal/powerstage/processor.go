@@ -20,7 +20,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
 )
 
-// gpuPower applies the packages split, idle, and energy to the frames in each batch.
+// gpuPower applies the split, idle, and energy packages to the frames in each batch.
 type gpuPower struct {
 	cfg       *Config
 	id        component.ID
@@ -35,7 +35,7 @@ type gpuPower struct {
 	kinds  [idle.NumKinds]atomic.Int64 // kinds contains the number of boards for each kind of baseline.
 
 	state      *componenthelper.State // state is nil if no storage is configured.
-	stopSaving func()                 // stopSaving is nil before start.
+	stopSaving func()                 // stopSaving is nil until start is called.
 	ending     componenthelper.Ending
 }
 
@@ -70,8 +70,8 @@ func newProcessor(cfg *Config, set processor.Settings) (*gpuPower, error) {
 	}, nil
 }
 
-// process adds the power of boards, instances, containers, and processes to the batch. Existing
-// samples are not changed.
+// process adds the power of boards, instances, containers, and processes to the batch. The process
+// method does not change existing samples.
 func (p *gpuPower) process(ctx context.Context, b *stage.Batch) {
 	now := time.Now()
 	batch := powerBatch{gpuPower: p, ReadCounts: b.Counts(wants), shared: map[string]bool{}}
@@ -86,7 +86,7 @@ func (p *gpuPower) process(ctx context.Context, b *stage.Batch) {
 	batch.report(ctx, now)
 }
 
-// powerBatch contains the state of processing one batch.
+// powerBatch contains the state that is needed to process one batch.
 type powerBatch struct {
 	*gpuPower
 	stage.ReadCounts
@@ -95,8 +95,8 @@ type powerBatch struct {
 	shared map[string]bool
 }
 
-// frame divides the power of every board for which the frame contains the measured power. The
-// parameter pl is nil if the limit on the number of nodes is reached.
+// frame divides the power of every board whose measured power is in the given frame. If the limit
+// on the number of nodes is reached, pl is nil.
 func (p *powerBatch) frame(pl *nodeState, f *gpudata.Frame, now time.Time) {
 	clear(p.shared)
 	for _, b := range p.boards(f) {
@@ -145,8 +145,8 @@ func (p *powerBatch) users(pl *nodeState, d *device, s *split.Device, source spl
 		h := &s.Holders[k]
 		addSample(&h.Samples, signal.K8sContainerGPUPower, h.Power, powerAttributes(source, h.Estimated))
 		if e, ok := p.addEnergy(pl, d.id(), h, t, now); ok {
-			// Add no attributes that describe how the power was divided, because the way of
-			// dividing the power may have changed since e.Start.
+			// Do not add attributes that describe how the power was divided, because the method of
+			// division may have changed since e.Start.
 			h.Samples.Add(gpudata.Sample{Metric: signal.K8sContainerGPUEnergy, Start: e.Start, Value: e.Joules})
 		}
 	}

@@ -215,7 +215,7 @@ var NewSynthesizerFactory func() processor.Factory
 
 // In this test, gpu_synthesizer processes recorded scrapes of boards that have instances.
 func TestThePowerOfARecordedScrapeIsSplit(t *testing.T) {
-	for name, watts := range map[string]float64{ // The values are the power of the board that has instances.
+	for name, watts := range map[string]float64{ // Each value is the power of the board that has instances.
 		"exporter_4_8_3_labels_mig_rows_with_claims": 397.97,
 		"fakegpuop_a100_mig_3gi_active":              116,
 	} {

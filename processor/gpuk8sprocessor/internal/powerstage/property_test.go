@@ -225,7 +225,7 @@ func collect(t require.TestingT, md pmetric.Metrics, energies map[string]float64
 	return boards
 }
 
-// This test generates a node of the maximum size.
+// The node in this test has the maximum size.
 func TestAllActivePowerIsAttributedIfEverythingIsObserved(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	idle := 70.0

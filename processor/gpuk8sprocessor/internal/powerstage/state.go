@@ -23,7 +23,7 @@ const (
 	sweepEvery = time.Minute
 )
 
-// nodeState is the state of a node. All fields named lastSeen are wall clock times.
+// nodeState is the state of a node. All fields named lastSeen are wall-clock times.
 type nodeState struct {
 	key    string // of the stored state
 	boards map[string]*boardState
@@ -110,7 +110,7 @@ func (p *gpuPower) uncount(b *boardState) {
 	}
 }
 
-// idleUntil reports whether the board appears to be idle at time t. The result until is the last
+// idleUntil reports whether the board appears to be idle at time t. The until result is the last
 // time at which the board was known to be idle. A board that has a process or any activity is not
 // idle. If a process list shows that the board has no processes, the board was idle until the time
 // of that list. If no source lists the board's processes, the board counts as idle only if the
@@ -163,9 +163,9 @@ func (p *gpuPower) addEnergy(pl *nodeState, device string, h *split.Holder, t in
 	return e, true
 }
 
-// endFormerHolders sets the power of former holders to 0 at time t. The parameter shared contains
-// the devices whose power was divided among the current holders. Without endFormerHolders, the last
-// power of the former holders would continue to count, in addition to the power of the current
+// endFormerHolders sets the power of former holders to 0 at time t. The shared parameter contains
+// the devices whose power was divided among the current holders. Without endFormerHolders, the
+// former holders' last power would continue to count, in addition to the power of the current
 // holders.
 func (p *gpuPower) endFormerHolders(pl *nodeState, shared map[string]bool, t int64, now time.Time) {
 	if len(shared) == 0 {

@@ -130,7 +130,7 @@ func TestEnergyRestartsIfItCannotBeRemovedFromTheStorage(t *testing.T) {
 	assert.Contains(t, rendered(sink), "k8s.container.gpu.energy {hw.id=GPU-1} = 0 J since 8m20s")
 }
 
-// gated is a storage extension. Writing to the storage blocks until the channel gate is closed.
+// gated is a storage extension. Writing to the storage blocks until the gate channel is closed.
 type gated struct {
 	*storagetest.Memory
 	gate  chan struct{}

@@ -167,8 +167,8 @@ func (pl *nodeState) storedEnergy() (out []storedEnergy) {
 	return out
 }
 
-// shutdown stores baselines and energy counters. If the storage blocks, shutdown waits until ctx is
-// done.
+// shutdown stores baselines and energy counters. If writing to storage blocks, shutdown waits until
+// ctx is done.
 func (p *gpuPower) shutdown(ctx context.Context) error {
 	return p.ending.Run(ctx, func() error {
 		defer p.telemetry.Shutdown()

@@ -30,8 +30,7 @@ type List struct {
 
 // Price is the hourly price of a board. Exactly one of Model, NodeLabel, and HostType is set.
 type Price struct {
-	// Model is the board's hw.model. When models are compared, case is ignored and spaces are equal
-	// to dashes.
+	// Model is the board's hw.model. Model comparison ignores case and treats spaces as dashes.
 	Model string `yaml:"model"`
 	// NodeLabel contains node labels. The entry matches only if the node has all of these labels.
 	NodeLabel map[string]string `yaml:"node_label"`
@@ -86,7 +85,7 @@ func Parse(text []byte) (*List, error) {
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type price\.(\w+)`)
 	wrongType  = regexp.MustCompile("cannot unmarshal !!\\w+ ?(`.*`)? into (\\S+)")
-	// keys contains the allowed keys of each type.
+	// keys contains the allowed YAML keys for each type.
 	keys = map[string]string{"List": "currency, prices", "Price": "model, node_label, host_type, price"}
 	// forms maps the Go types in the decoder's errors to descriptions.
 	forms = map[string]string{
@@ -116,8 +115,8 @@ func explain(err error) error {
 }
 
 // PriceOf returns the hourly price of a board. If the list contains no price for the board, PriceOf
-// returns false. The parameter model is the model name that the exporter reports. The function
-// label returns the value of a node label.
+// returns false. The model parameter is the model name that the exporter reports. The label
+// function returns the value of a node label.
 func (l *List) PriceOf(model, hostType string, label func(key string) string) (float64, bool) {
 	if l == nil {
 		return 0, false
@@ -159,8 +158,8 @@ type File struct {
 // running.
 func (f *File) List() *List { return f.list.Load() }
 
-// Read reads the file again. If Read returns an error, the last valid price list stays in use.
-// Concurrent calls of Read are not allowed.
+// Read reads the file again. If Read returns an error, the last valid price list stays in use. Read
+// must not be called concurrently.
 func (f *File) Read() error {
 	text, err := read(f.Path)
 	if err != nil {

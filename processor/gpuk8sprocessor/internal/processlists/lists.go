@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// retention is how long the process lists of a device are kept after the last list arrived.
-	// Until the retention time ends, the budget section reports the device as stale instead of
+	// retention is how long the process lists of a device are kept after the last list arrived. As
+	// long as the process lists are kept, the budget section reports the device as stale instead of
 	// missing.
 	retention = time.Hour
 	// sweepEvery is the minimum time between two deletions of expired process lists.
@@ -25,8 +25,8 @@ const (
 	// kept is the number of process lists that are kept for each device between batches. The
 	// second-newest list is used for samples that arrive late.
 	kept = 2
-	// maxLag is the time after which lists with an earlier time replace the stored lists, because
-	// the source's clock was set back.
+	// If a list's time is more than maxLag before the time of the newest stored list, and the
+	// newest stored list arrived more than maxLag ago, the source's clock was set back.
 	maxLag = 2 * time.Minute
 )
 
@@ -54,14 +54,14 @@ type deviceLists struct {
 	lists []*gpudata.ProcessList
 	seen  time.Time // seen is when the newest list arrived, according to the local clock.
 	// reserved is the amount that the device counts toward the limit: 1 plus the length of the
-	// device's longest list so far. Therefore, a list is never refused unless it is longer than all
-	// earlier lists.
+	// device's longest list so far. Therefore, a list is never refused unless the list is longer
+	// than all earlier lists.
 	reserved int
 }
 
 // Section returns a section that stores the process lists in each batch and sets the ProcessList of
-// each device. For each batch, the section calls refused with the number of processes in lists that
-// exceed the limit. The number of refused processes is usually 0.
+// each device. After each batch, the section passes the number of processes in refused lists to the
+// refused function, even if that number is 0.
 func (l *Lists) Section(refused func(ctx context.Context, now time.Time, processes int64)) pdatagpu.Section {
 	return pdatagpu.Section{
 		Wants: func(m *signal.Metric) bool {
@@ -210,7 +210,7 @@ func (d *deviceLists) trim() {
 	}
 }
 
-// sweep deletes the devices for which no list has arrived for the retention time.
+// sweep deletes the devices for which no list has arrived for longer than retention.
 func (l *Lists) sweep(now time.Time) {
 	l.nodes.Sweep(now, sweepEvery, func(_ string, n *nodeLists, _ time.Time) (gone bool) {
 		for id, d := range n.devices {

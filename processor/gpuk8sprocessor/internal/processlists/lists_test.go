@@ -134,8 +134,8 @@ func TestAListHasTheIntervalOfItsSource(t *testing.T) {
 	}
 }
 
-// For the duration maxLag after a source's clock is set back, the lists from before the clock
-// change appear to be the newest lists.
+// For up to maxLag after a source's clock is set back, the lists from before the clock change
+// appear to be the newest lists.
 func TestListsOfASourceWhoseClockWasSetBackReplaceNewerLists(t *testing.T) {
 	l, now := New(100), start
 	l.update([]*gpudata.Frame{listed(5000, "1")}, now)

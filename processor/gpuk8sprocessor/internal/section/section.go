@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Shared contains the settings of gpu_k8s that the sections also use. These settings are not part
-// of the sections' own configuration.
+// Shared contains the settings of gpu_k8s that the sections also use. The settings in Shared are
+// not part of the sections' own configuration.
 type Shared struct {
 	// Kubernetes configures access to the API server.
 	Kubernetes kube.Config

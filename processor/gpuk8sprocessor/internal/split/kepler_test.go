@@ -22,7 +22,7 @@ func gi(activity float64, utilization ...float64) *Instance {
 }
 
 // The test cases are Kepler's test vectors and use the same weighting as Kepler. If Kepler's result
-// differs from the wanted result, the field why describes the error in Kepler.
+// differs from the wanted result, the why field describes the error in Kepler.
 func TestKeplersVectors(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

@@ -24,7 +24,7 @@ const (
 	// into account.
 	Slices
 
-	// NumSources is the number of values of type Source.
+	// NumSources is the number of sources.
 	NumSources
 )
 
@@ -57,7 +57,7 @@ func Unknown() Activity {
 	return Activity{nan, nan, nan, nan, nan}
 }
 
-// This method returns the activity according to source s, or NaN if unknown.
+// This method returns the activity that the source s reports, or NaN if unknown.
 func (a *Activity) of(s Source) float64 {
 	switch s {
 	case Engine:
@@ -89,7 +89,7 @@ func (a *Activity) Busiest() float64 {
 func clamp(v float64) float64 { return math.Max(0, math.Min(1, v)) }
 
 // choose returns the best source that is not frozen and that has values for all instances. The
-// chosen source is used for all instances of the board. The result frozen shows which sources are
+// chosen source is used for all instances of the board. The frozen result shows which sources are
 // frozen.
 func (b *Board) choose() (chosen Source, frozen [NumSources]bool) {
 	for s := Engine; s < Slices; s++ {

@@ -104,7 +104,7 @@ func (b *Board) Split(weighSlices bool) {
 	b.Unattributed = math.Max(0, b.Active-charged)
 }
 
-// weights returns the weight of each instance, and the sum of all weights. The result guessed is
+// weights returns the weight of each instance, and the sum of all weights. The guessed result is
 // true if a required measurement is missing.
 func (b *Board) weights(weighSlices bool) (weights []float64, sum float64, guessed bool) {
 	sized := true
@@ -146,7 +146,7 @@ func (d *Device) chargeNothing() {
 
 // charge divides the given power among the holders and processes of the device in proportion to the
 // utilization of the processes. If any utilization is unknown, the power is divided equally. The
-// parameter guessed is true if the power to divide is already an estimate.
+// guessed parameter is true if the given power is already an estimate.
 func (d *Device) charge(watts float64, guessed bool) {
 	for i := range d.Holders {
 		h := &d.Holders[i]
@@ -189,8 +189,8 @@ func (d *Device) charge(watts float64, guessed bool) {
 
 // passUnplaced charges the power of processes whose container is unknown to the only holder of the
 // device, if no process is known to belong to that holder. The container of a process can be
-// unknown, for example, because the process's control group is not readable. A process whose
-// container is unknown could also run on the host, so the result is an estimate.
+// unknown, for example, because the process's cgroup is not readable. A process whose container is
+// unknown could also run on the host, so the result is an estimate.
 func (d *Device) passUnplaced() {
 	if len(d.Holders) != 1 || d.Holders[0].processes > 0 {
 		return
@@ -204,8 +204,8 @@ func (d *Device) passUnplaced() {
 	}
 }
 
-// pass charges the power of process p to the container of p. If several containers could be the
-// container of p, each of these containers is charged an equal part.
+// pass charges the power of a process to the process's container. If several containers could be
+// the process's container, each of those containers is charged an equal part.
 func (d *Device) pass(p *Process) {
 	n := 0
 	for i := range d.Holders {

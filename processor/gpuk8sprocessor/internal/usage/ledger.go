@@ -16,7 +16,7 @@ type Counter struct {
 	Value float64 `json:"value"`
 }
 
-// add adds the value v of an interval. The parameter from is the start of the interval, in
+// add adds the value v for one interval. The from parameter is the start of the interval, in
 // nanoseconds since the epoch.
 func (c *Counter) add(from int64, v float64) {
 	c.Start = cmp.Or(c.Start, from)
@@ -27,8 +27,8 @@ func (c *Counter) valid(last int64) bool {
 	return c.Start >= 0 && c.Start <= last && c.Value >= 0 && !math.IsInf(c.Value, 0) && (c.Start > 0 || c.Value == 0)
 }
 
-// Account contains the counters of one holder on one device. The counters Allocated, Active, and
-// Idle are in seconds.
+// Account contains the counters of one holder on one device. The Allocated, Active, and Idle
+// counters are in seconds.
 type Account struct {
 	Allocated Counter `json:"allocated"`
 	Active    Counter `json:"active,omitzero"`
@@ -36,7 +36,7 @@ type Account struct {
 	Cost      Counter `json:"cost,omitzero"`
 	IdleCost  Counter `json:"idle_cost,omitzero"`
 
-	// Seen is the wall clock time at which the Account last changed.
+	// Seen is the wall-clock time at which the Account last changed.
 	Seen time.Time `json:"-"`
 }
 
@@ -62,11 +62,11 @@ type Ledger struct {
 	Unallocated     Counter       `json:"unallocated,omitzero"`
 	Unobserved      Counter       `json:"unobserved,omitzero"`
 	UnallocatedCost Counter       `json:"unallocated_cost,omitzero"`
-	// Currency is the currency of all costs of the board.
+	// Currency is the currency of all of the board's costs.
 	Currency string           `json:"currency,omitempty"`
 	Accounts map[Key]*Account `json:"-"`
 
-	// pace detects frames whose time is wrong. The field pace is not stored.
+	// pace detects frames whose time is wrong. The pace field is not stored.
 	pace pace
 }
 
@@ -86,12 +86,12 @@ const (
 	// the last frame arrived. Early frames do not change the counters.
 	Early
 	// Anew means that a clock was set back. All counters of the Ledger restart with the frame,
-	// because a point of a counter must not be older than the counter's start.
+	// because a counter's point must not be older than the counter's start time.
 	Anew
 )
 
 // Advance adds a frame with the time t to the Ledger, and returns the start and the length of the
-// interval that ends at t. The parameter now is the current time. If the interval is longer than
+// interval that ends at t. The now parameter is the current time. If the interval is longer than
 // maxGap, Advance counts the interval as unobserved and returns the length 0. The length of an
 // interval is normally the difference between the times of two frames. If the time of a frame is
 // wrong, the time between the arrivals of the two frames is used instead.
@@ -147,8 +147,8 @@ type Interval struct {
 	Price  Price
 }
 
-// Use sets the currency of the Ledger to the currency of a price. Amounts in different currencies
-// cannot be added. Therefore, if the currency changes, all cost counters restart.
+// Use sets the currency of the Ledger to the currency of the given price. Amounts in different
+// currencies cannot be added. Therefore, if the currency changes, all cost counters restart.
 func (l *Ledger) Use(p Price) {
 	if p.Currency == "" || p.Currency == l.Currency {
 		return
@@ -160,7 +160,7 @@ func (l *Ledger) Use(p Price) {
 }
 
 // Charge adds the unallocated and unobserved time in an interval to the counters of the board. The
-// parameters unallocated and unobserved are the parts of the board, in board equivalents.
+// unallocated and unobserved parameters are parts of the board, in board equivalents.
 func (l *Ledger) Charge(i Interval, unallocated, unobserved float64) {
 	if i.Length == 0 {
 		return

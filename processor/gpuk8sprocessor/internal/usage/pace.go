@@ -6,14 +6,15 @@ import "time"
 // the arrivals of the frames. Differences occur if the frames are delivered with different delays.
 const maxRise = 30 * time.Second
 
-// If older frames have arrived, a difference of more than minSetBack is treated as a backward clock
-// step. A smaller difference is treated as a delay.
+// If frames arrived out of order, and the time between the arrivals of two frames exceeds the time
+// between the frames by more than minSetBack, a clock was set back. A smaller difference is treated
+// as a delay.
 const minSetBack = 5 * time.Second
 
 // pace compares the time between two frames of a board with the time between the arrivals of the
-// two frames. Arrival times are measured with the monotonic clock, so they do not depend on the
-// wall clock of this machine. The zero value is a pace without any frames, for example after a
-// restart. The time of the first frame is always trusted.
+// two frames. Arrival times are measured with the monotonic clock, so arrival times do not depend
+// on the wall clock of this machine. The zero value is a pace without any frames, for example after
+// a restart. The time of the first frame is always trusted.
 //
 // If frames come from a backlog or a recording, the frames arrive faster than their times advance,
 // but the times are correct. Therefore, a difference indicates a wrong time only if the previous
@@ -25,22 +26,23 @@ type pace struct {
 	// rise is the time between the two newest frames minus the time between the arrivals of these
 	// frames.
 	rise time.Duration
-	// backlog is true if less time passed between the arrivals of the two newest frames than
-	// between the times of the frames.
+	// backlog is true if the two newest frames arrived more than twice as fast as their times
+	// advance.
 	backlog bool
-	// intervals is true if at least two frames have arrived.
+	// The intervals field is true if at least two frames have arrived.
 	intervals bool
-	// late is true if older frames arrived after the newest frame.
+	// The late field is true if older frames arrived after the newest frame.
 	late bool
 	// earlySince is when the first frame in the current sequence of early frames arrived.
 	earlySince time.Time
 }
 
 // interval returns the corrected length of the interval between the newest frame and the next
-// frame. The parameter t is the time of the next frame, and the parameter length is the difference
-// between the times of the two frames. The result early is true if t is ahead of the wall clock and
-// length exceeds the time between the arrivals of the two frames. If all frames are early for
-// longer than maxGap, a clock was set forward, and the frames are no longer treated as early.
+// frame. The t parameter is the time of the next frame, and the length parameter is the difference
+// between the times of the two frames. The early result is true if two amounts exceed the smaller
+// of maxRise and maxGap: how far t is ahead of the wall clock, and how much length exceeds the time
+// between the arrivals of the two frames. If all frames are early for longer than maxGap, a clock
+// was set forward, and the frames are no longer treated as early.
 func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap time.Duration) (_ time.Duration, early bool) {
 	if p.arrived.IsZero() {
 		*p = pace{arrived: now}
@@ -74,7 +76,8 @@ func (p *pace) interval(length time.Duration, t int64, now time.Time, maxGap tim
 	return length, false
 }
 
-// uncounted returns the time since the newest frame that has not been counted in any interval.
+// uncounted returns how much of the time since the newest frame has not been counted in any
+// interval.
 func (p *pace) uncounted(now time.Time) time.Duration {
 	if p.arrived.IsZero() {
 		return 0

@@ -14,10 +14,10 @@ const paceGap = 90 * time.Second
 
 var wrongs = rapid.OneOf(rapid.Int64Range(-7200, -31), rapid.Int64Range(31, 7200))
 
-// accounts adds up the increases of the counters in a Ledger, as a backend does.
+// accounts adds up the increases in the counters of a Ledger, as a backend does.
 type accounts struct {
 	Ledger
-	ended float64 // ended is the total of the counters before they restarted.
+	ended float64 // ended is the total of all counters before the counters restarted.
 	last  float64
 }
 

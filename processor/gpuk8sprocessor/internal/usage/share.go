@@ -1,5 +1,6 @@
 // Package usage divides the time of GPU boards into allocated, unallocated, and unobserved time.
-// Allocated time is divided among the holders of the board, and into active and idle time.
+// Allocated time is divided among the holders of the board. Each holder's allocated time is divided
+// into active and idle time.
 package usage
 
 import (
@@ -33,7 +34,7 @@ type Holder struct {
 	// Weight is the holder's number of replicas. The part of the device for which nothing is
 	// declared is divided in proportion to the weights. A Weight below 1 counts as 1.
 	Weight int
-	// Utilization is the utilization of the device by the holder's processes, or Unknown.
+	// Utilization is how much the holder's processes use the device, or Unknown.
 	Utilization float64
 
 	// Share is the holder's share of the board, in board equivalents. Estimated is true if Share
@@ -92,7 +93,7 @@ func (b *Board) Divide() {
 // divide divides a device of the given size among the device's holders and returns the unallocated
 // part.
 func (d *Device) divide(size float64) (unallocated float64) {
-	declared, without := 0.0, 0 // declared is the sum of the declared fractions. without is the total weight of the holders for which nothing is declared.
+	declared, without := 0.0, 0 // The declared variable is the sum of the declared fractions. The without variable is the total weight of the holders for which nothing is declared.
 	for i := range d.Holders {
 		if c := d.Holders[i].Declared; c > 0 {
 			declared += c

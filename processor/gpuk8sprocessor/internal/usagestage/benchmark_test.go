@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 )
 
-// largeNode returns a frame that contains 8 boards with 7 instances each. Each instance is held by
-// one container and has six samples.
+// largeNode returns a frame that contains 8 boards that each have 7 instances. Each instance has
+// one holder and six samples.
 func largeNode(node string) *gpudata.Frame {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: node}, Time: 1e9}
 	for b := range 8 {
@@ -51,7 +51,7 @@ func step(f *gpudata.Frame, copies map[*gpudata.DeviceFrame]gpudata.Samples) {
 	}
 }
 
-// BenchmarkUsage measures the processing of one frame with 64 devices. The result ns/device is the
+// BenchmarkUsage measures the processing of one frame with 64 devices. The ns/device result is the
 // time per device.
 func BenchmarkUsage(b *testing.B) {
 	p, err := newWithoutPods(testConfig(), processortest.NewNopSettings(metadata.Type))

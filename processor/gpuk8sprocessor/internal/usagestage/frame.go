@@ -12,7 +12,7 @@ import (
 )
 
 // usageMetrics contains the metrics that this section reads. The metrics describe holders,
-// utilization, and findings about utilization. The metric gpu.unobserved.time shows that another
+// utilization, and findings about utilization. The gpu.unobserved.time metric shows that another
 // processor has already counted the time.
 var usageMetrics = map[*signal.Metric]bool{
 	signal.GPUDeviceHolder: true, signal.GPUSharingClients: true,
@@ -24,8 +24,8 @@ var usageMetrics = map[*signal.Metric]bool{
 type frameBoard struct {
 	board       *gpudata.DeviceFrame
 	devices     []frameDevice // devices contains either the board itself or its instances.
-	partitioned bool          // partitioned is true if devices contains instances.
-	slices      int           // slices is the board's number of slices, or 0 if not calculated yet.
+	partitioned bool          // partitioned is true if the devices are instances.
+	slices      int           // slices is the number of the board's slices, or 0 if the number has not been calculated yet.
 	observed    bool
 	unreadable  bool // unreadable is true if the driver cannot read the board.
 }
@@ -34,7 +34,7 @@ type frameBoard struct {
 type frameDevice struct {
 	*gpudata.DeviceFrame
 	users        []*gpudata.User
-	holdersKnown bool // holdersKnown is true if users contains all holders.
+	holdersKnown bool // holdersKnown is true if the list of holders is complete.
 }
 
 // countFrame counts the time of every board for which the frame contains samples.
@@ -71,7 +71,7 @@ func (p *usageBatch) countBoards(f *gpudata.Frame, now time.Time) {
 func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 	var boards []*frameBoard
 	byDevice := map[*gpudata.DeviceFrame]*frameBoard{}
-	for _, d := range f.Devices { // The devices do not include boards that appear only as parents of instances.
+	for _, d := range f.Devices { // f.Devices does not include boards that appear only as the parents of instances.
 		users, holdersKnown := holders(f, d)
 		if !d.Present() && !holdersKnown {
 			continue
@@ -96,9 +96,9 @@ func boardsInFrame(f *gpudata.Frame) []*frameBoard {
 	return boards
 }
 
-// holders returns the holders of a device. The result holdersKnown is false if the holders are
-// unknown. If gpu_k8s has already attributed the devices in the frame, the holders are known only
-// if gpu_k8s reports the holders as known.
+// holders returns the holders of a device. If the holders are unknown, the holdersKnown result is
+// false. If gpu_k8s has already attributed the devices in the frame, the holders are known only if
+// gpu_k8s reports the holders as known.
 func holders(f *gpudata.Frame, d *gpudata.DeviceFrame) (users []*gpudata.User, holdersKnown bool) {
 	isNoHolder := func(u *gpudata.User) bool {
 		return !u.Holds || f.Attribution != nil && !d.HoldersKnown
@@ -208,8 +208,8 @@ func utilization(s *gpudata.Samples, m *signal.Metric, own string) float64 {
 	return usage.Unknown()
 }
 
-// size returns the size of a device in board equivalents, or Unknown. The parameter most is the
-// highest number of instances that the board had in any frame.
+// size returns the size of a device in board equivalents, or Unknown. The parameter named most is
+// the highest number of instances that the board had in any frame.
 func (p *gpuUsage) size(b *frameBoard, d *frameDevice, most int) float64 {
 	if !b.partitioned {
 		return 1
@@ -240,7 +240,7 @@ func (p *gpuUsage) price(f *gpudata.Frame, b *frameBoard) usage.Price {
 // maxCounters is the number of counters in an account.
 const maxCounters = 5
 
-// addUser adds the counters of one user of a device to the user's samples.
+// addUser adds the counters of a device's user to the user's samples.
 func (p *usageBatch) addUser(u *gpudata.User, l *boardState, device string) {
 	for _, estimated := range [...]bool{false, true} {
 		a := l.Accounts[usage.Key{Device: device, Holder: u.Holder, Estimated: estimated}]
@@ -284,8 +284,8 @@ func (p *gpuUsage) addBoard(d *gpudata.DeviceFrame, l *boardState) {
 	}
 }
 
-// currency returns the attributes for a currency. All samples of the node share these attributes to
-// save memory.
+// currency returns the attributes for a currency. To save memory, all samples of the node share the
+// returned attributes.
 func (n *nodeState) currency(code string) []gpudata.Attr {
 	attrs, ok := n.currencies[code]
 	if !ok {

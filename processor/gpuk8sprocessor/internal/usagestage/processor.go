@@ -36,7 +36,7 @@ func (s skipReason) String() string {
 	return [...]string{"late", "early", "future", "clock_set_back", "counted_before"}[s]
 }
 
-// gpuUsage applies the packages usage and price to the frames in each batch.
+// gpuUsage applies the usage and price packages to the frames in each batch.
 type gpuUsage struct {
 	cfg       *Config
 	set       component.TelemetrySettings
@@ -53,9 +53,9 @@ type gpuUsage struct {
 	clockTrouble         componenthelper.Trouble
 
 	pods       *declared.Reader
-	reading    sync.Mutex  // reading is locked while the price list is read.
+	reading    sync.Mutex  // The reading mutex is locked while the price list is read.
 	prices     *price.File // prices is nil if no price list is configured.
-	priced     time.Time   // priced is when the price list was last read.
+	priced     time.Time   // The priced field is when the price list was last read.
 	priceError componenthelper.Failure
 
 	state *componenthelper.State // state is nil if no storage is configured.
@@ -98,7 +98,8 @@ func newProcessor(cfg *Config, set processor.Settings, pods *declared.Reader) (*
 	return p, nil
 }
 
-// process adds the usage of boards and containers to the batch. Existing samples are not changed.
+// process adds the usage of boards and containers to the batch. The process method does not change
+// existing samples.
 func (p *gpuUsage) process(ctx context.Context, batch *stage.Batch) {
 	now := time.Now()
 	of := &usageBatch{gpuUsage: p}
@@ -111,8 +112,8 @@ func (p *gpuUsage) process(ctx context.Context, batch *stage.Batch) {
 	of.report(ctx, batch.Counts(wants), now)
 }
 
-// usageBatch contains the state of processing one batch: the batch's counts and the state of the
-// current frame's node. The node is locked while nodeState is set.
+// usageBatch contains the state that is needed to process one batch, including the batch's counts
+// and the state of the current frame's node. The node is locked while nodeState is set.
 type usageBatch struct {
 	*gpuUsage
 	*nodeState

@@ -193,7 +193,7 @@ func TestBoardsThatAreNotCountedHaveAReason(t *testing.T) {
 	require.NoError(t, tel.Shutdown(context.Background()))
 }
 
-// onTheWall returns the samples of a board that a pod holds. The sample time is the wall clock time
+// onTheWall returns the samples of a board that a pod holds. The sample time is the wall-clock time
 // plus the given number of seconds.
 func onTheWall(seconds int64) string { return held(int(time.Now().Unix() + seconds)) }
 
@@ -277,7 +277,7 @@ func TestCountersRestartIfAllSamplesAreBehindForMaxGap(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.NoError(t, p.Shutdown(t.Context()))
 		p, sink := startOn(t, storagetest.NewMemory(m.Values()), set)
-		for range 11 { // After the restart, the processor receives frames for 100 s whose timestamps are one hour behind.
+		for range 11 { // For 100 s after the restart, the processor receives frames whose timestamps are one hour behind the wall clock.
 			feed(t, p, onTheWall(-3600))
 			time.Sleep(10 * time.Second)
 		}

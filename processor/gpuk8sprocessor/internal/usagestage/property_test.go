@@ -23,7 +23,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// increases adds up the increases of counters, as a backend does.
+// increases adds up the increases in counters, as a backend does.
 type increases struct {
 	last map[string]counterPoint
 	// grown contains the increases in the last batch, by metric and hw.id.
