@@ -31,7 +31,7 @@ import (
 // set NewSynthesizerFactory, because gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 
-// If labels are the only source, every container that the labels name gets each series of its
+// If labels are the only source, every container that the labels identify gets each series of its
 // device exactly once.
 func TestRecordedOutputs(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")

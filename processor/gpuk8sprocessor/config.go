@@ -139,8 +139,8 @@ func createDefaultConfig() component.Config {
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
 func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
 
-// Validate returns an error that describes every invalid field, except the fields of kubernetes and
-// sources::pod_resources, which have their own Validate methods.
+// Validate returns an error that describes every invalid field. Validate does not check the
+// kubernetes and sources::pod_resources fields, because both have their own Validate methods.
 func (c *Config) Validate() error {
 	var p componenthelper.Problems
 	p.Add(componenthelper.CheckNodeName(c.NodeName))

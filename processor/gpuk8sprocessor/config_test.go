@@ -128,7 +128,7 @@ func TestAnInvalidSettingIsAnErrorWithFieldValueAndAllowedValues(t *testing.T) {
 	}
 }
 
-// A section is enabled if its key exists, even if the section is empty.
+// A section is enabled if the section's key exists, even if the key has no value.
 func TestASectionExistsIfItIsConfigured(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.NewFromStringMap(map[string]any{
@@ -146,7 +146,7 @@ func TestAnUnknownSettingIsAnError(t *testing.T) {
 	for key, conf := range map[string]map[string]any{
 		"power::storage":   {"power": map[string]any{"storage": "file_storage"}}, // The storage setting belongs to gpu_k8s, not to a section.
 		"sources::kubelet": {"sources": map[string]any{"kubelet": nil}},
-		// These settings existed only in earlier versions.
+		// The following settings existed only in earlier versions.
 		"history":          {"history": "5m"},
 		"wait_for_sources": {"wait_for_sources": "0s"},
 		"sources::labels":  {"sources": map[string]any{"labels": map[string]any{"enabled": false}}},

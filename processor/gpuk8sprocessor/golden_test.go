@@ -39,7 +39,7 @@ import (
 )
 
 // Each directory in testdata/golden is one test case. The directory's name is a sentence that
-// describes the expected behavior. The file steps.yaml lists the sources' responses and the
+// describes the expected behavior. The steps.yaml file lists the sources' responses and the
 // scrapes, in order. If a step in steps.yaml omits the response of a source, the source's previous
 // response still applies. The file output.txt contains the expected output, one point per line,
 // followed by the self-metrics. The file config.yaml contains the processor's configuration and is
@@ -452,7 +452,7 @@ func put(attrs pcommon.Map, key, value string) {
 }
 
 // render returns one line per point, sorted. Each line contains the time, Resource, metric,
-// attributes, and value of the point. The attribute host.name is omitted.
+// attributes, and value of the point. The host.name attribute is omitted.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for p := range points.All(md) {

@@ -191,8 +191,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
-		// If a job is refused, all holders of the device must be unknown. Otherwise, the other
-		// holders would be charged for the refused job's share.
+		// If a job is refused, all holders of the device must be unknown. If the holders were not
+		// unknown, the other holders would be charged for the refused job's share.
 		decision = attribution.Decision{}
 	}
 	holdersKnown := decision.HoldersKnown || empty && p.cfg.outsideKubernetes()
@@ -213,8 +213,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 }
 
 // shareAsHolders sets the sharing strategy of users that are not holders. If a user and a holder
-// are the same container, the user gets the holder's strategy. Otherwise, the user's strategy is
-// unknown.
+// are the same container, the user gets the holder's strategy. If no holder is the same container
+// as the user, the user's strategy is unknown.
 func shareAsHolders(d *gpudata.DeviceFrame) {
 	for _, u := range d.Users {
 		if u.Holds {

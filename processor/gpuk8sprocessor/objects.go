@@ -86,8 +86,8 @@ func readNode(n *corev1.Node, wanted []string, a *attribution.Sources) {
 	a.NodeLabels = choose(n.Labels, wanted)
 }
 
-// choose returns only the labels that have one of the wanted keys and a nonempty value. If there
-// are no such labels, choose returns nil.
+// choose returns only the labels that have one of the wanted keys and a nonempty value. If no label
+// qualifies, choose returns nil.
 func choose(labels map[string]string, wanted []string) (chosen map[string]string) {
 	for _, key := range wanted {
 		if value := labels[key]; value != "" {
@@ -100,8 +100,8 @@ func choose(labels map[string]string, wanted []string) (chosen map[string]string
 	return chosen
 }
 
-// sharingStrategyLabel is a node label that gpu-feature-discovery sets. Its value is none, mps, or
-// time-slicing.
+// sharingStrategyLabel is a node label that gpu-feature-discovery sets. The label's value is none,
+// mps, or time-slicing.
 const sharingStrategyLabel = "nvidia.com/gpu.sharing-strategy"
 
 // sharing converts a value of sharingStrategyLabel to a value of gpu.sharing.strategy.
@@ -205,8 +205,8 @@ func readAssigned(a *gpushare.Allocation) attribution.Assigned {
 }
 
 // readInstances returns the MIG devices that a scheduler recorded in the pod's annotations.
-// Unreadable annotations are ignored, because the reader that the budget and usage sections share
-// reports them.
+// readInstances ignores unreadable annotations, because the reader that the budget and usage
+// sections share reports unreadable annotations.
 func readInstances(p *corev1.Pod) []attribution.Instance {
 	if len(p.Annotations) == 0 {
 		return nil

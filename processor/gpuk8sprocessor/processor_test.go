@@ -95,8 +95,8 @@ func TestARepeatedPointIsACompleteCopy(t *testing.T) {
 	assert.Equal(t, 2, copies)
 }
 
-// cAdvisor exported these metrics until Kubernetes 1.25. The test translates the metric names to
-// Prometheus names before comparing them with cAdvisor's names.
+// cAdvisor exported accelerator metrics until Kubernetes 1.25. The test translates the metric names
+// to Prometheus names before comparing them with cAdvisor's names.
 func TestAcceleratorMetricsHaveTheNamesOfCAdvisor(t *testing.T) {
 	p := newTestProcessor(t, "testdata/golden/accelerators_are_the_devices_that_a_container_holds", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})

@@ -10,8 +10,8 @@ import (
 
 // An exporter that cannot find the processes of containers reports a usage of 0 for all containers.
 // If the device's own usage exceeds falseZeroMemory or falseZeroUtilization, the zeros are
-// considered wrong. falseZeroMemory is above the few hundred MiB that the driver and its contexts
-// use and that belong to no process.
+// considered wrong. falseZeroMemory is larger than the few hundred MiB that the driver and its
+// contexts use and that belong to no process.
 const (
 	falseZeroMemory      = 512 << 20 // bytes
 	falseZeroUtilization = 0.05

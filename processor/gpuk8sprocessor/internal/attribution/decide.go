@@ -21,12 +21,13 @@ type Decision struct {
 	Holders []Holding
 }
 
-// Decide selects the source of a device's holders at time t, in this order: the kubelet or claims,
-// schedulers' annotations if at least one annotated pod still exists, the exporter's labels, and
-// the processes on the device. If e shows that no pod holds the device, a job or a container
-// outside Kubernetes can still hold the device. Only labels and processes identify jobs and
-// containers outside Kubernetes. The Entry e may be nil. The shared parameter is true if the labels
-// identify a replica of a shared device. Decide sorts the labels and processes slices in place.
+// Decide uses the first source that identifies the holders of a device at time t. The sources are
+// tried in this order: the kubelet or claims, schedulers' annotations if at least one annotated pod
+// still exists, the exporter's labels, and the processes on the device. If e shows that no pod
+// holds the device, a job or a container outside Kubernetes can still hold the device. Only labels
+// and processes identify jobs and containers outside Kubernetes. The Entry e may be nil. The shared
+// parameter is true if the labels identify a replica of a shared device. Decide sorts the labels
+// and processes slices in place.
 func Decide(e *Entry, t int64, labels, processes []Holding, shared bool) Decision {
 	var d Decision
 	if e == nil {

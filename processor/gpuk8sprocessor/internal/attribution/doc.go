@@ -2,6 +2,6 @@
 //
 // Package attribution does not depend on telemetry formats or on API objects. Callers pass the
 // responses from the kubelet and the API server, and the devices in the scrapes, as plain structs.
-// A Tracker builds immutable tables from this data. Decide selects the source that determines the
-// holders of a device.
+// From the responses and the devices, a Tracker builds immutable tables. Decide selects the source
+// that determines the holders of a device.
 package attribution

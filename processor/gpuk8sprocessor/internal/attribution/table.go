@@ -13,7 +13,7 @@ import (
 // Entry contains the holders and attributes of one device in a Table. It is immutable.
 type Entry struct {
 	// Facts are attributes of the device that come from slices and schedulers. The processor adds
-	// these attributes to the device's points.
+	// the Facts to the device's points.
 	Facts gpudata.Description
 	// Source is the value of gpu.holder.source that identifies the source of Holders. The source of
 	// Holders is either the kubelet or claims. If neither the kubelet nor a claim lists the device,

@@ -37,10 +37,11 @@ import (
 )
 
 // Each directory in testdata/golden is one test case. The directory's name is a sentence that
-// describes the expected behavior. The file input.txt contains one point per line, and a line "---"
-// between batches. The file objects.yaml contains the objects in the API server, if the API server
-// is used. The file output.txt contains the points that the processor must add, except states whose
-// value is 0. The file config.yaml contains the configuration.
+// describes the expected behavior. The input.txt file contains one point per line. Lines that
+// contain only "---" separate the batches. If the API server is used, the objects.yaml file
+// contains the objects in the API server. The output.txt file contains the points that the
+// processor must add, except for states whose value is 0. The config.yaml file contains the
+// configuration.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -173,7 +174,8 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 }
 
 // render returns one line per point, sorted. If added is true, the result contains only the points
-// that this processor added, and otherwise only the other points. Amounts of memory are in MiB.
+// that this processor added. Otherwise, the result contains only the other points. Amounts of
+// memory are in MiB.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {

@@ -61,7 +61,8 @@ type Table struct {
 	ByUUID map[string]float64
 	// The keys of ByModel are models in the form that [catalogue.FoldModel] returns.
 	ByModel map[string]float64
-	// All is the baseline of all other boards, or nil if no such baseline is configured.
+	// All is the baseline for boards that match neither ByUUID nor ByModel, or nil if no such
+	// baseline is configured.
 	All *float64
 }
 
@@ -111,8 +112,8 @@ type Sample struct {
 }
 
 // A single sample is not enough to learn a baseline, because a sensor can report a wrong value, and
-// because a board draws more power shortly after it was busy. Therefore, a baseline is learned only
-// from runs of quiet samples. The highest power in a run is used.
+// because a board draws more power for a short time after the board was busy. Therefore, a baseline
+// is learned only from runs of quiet samples. The highest power in a run is used.
 const (
 	runSamples = 3
 	runTime    = time.Minute

@@ -32,7 +32,8 @@ type List struct {
 type Price struct {
 	// Model is the board's hw.model. Model comparison ignores case and treats spaces as dashes.
 	Model string `yaml:"model"`
-	// NodeLabel contains node labels. The entry matches only if the node has all of these labels.
+	// NodeLabel contains node labels. The entry matches only if the node has all labels in
+	// NodeLabel.
 	NodeLabel map[string]string `yaml:"node_label"`
 	// HostType is the node's instance type.
 	HostType string `yaml:"host_type"`
@@ -154,8 +155,8 @@ type File struct {
 	list atomic.Pointer[List] // list is the last valid price list.
 }
 
-// List returns the last valid price list, or nil if there is none. List may be called while Read is
-// running.
+// List returns the last valid price list, or nil if no valid price list has been read. List may be
+// called while Read is running.
 func (f *File) List() *List { return f.list.Load() }
 
 // Read reads the file again. If Read returns an error, the last valid price list stays in use. Read

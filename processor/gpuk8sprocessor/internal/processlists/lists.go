@@ -36,7 +36,8 @@ type Lists struct {
 	limit *stage.Limit // limit applies to the number of processes plus the number of devices.
 }
 
-// New returns an empty Lists that stores at most limit processes.
+// New returns an empty Lists. The limit parameter applies to the total number of processes and
+// devices.
 func New(limit int) *Lists {
 	return &Lists{
 		nodes: stage.NewNodes(math.MaxInt, func(string) *nodeLists { return &nodeLists{devices: map[gpudata.Device]*deviceLists{}} }),

@@ -15,7 +15,7 @@ type Holder struct {
 	// Estimated is true if the power was divided equally because no measurement was available.
 	Estimated bool
 
-	processes int // processes is the number of processes that are known to belong to this container.
+	processes int // processes is the number of processes that are known to belong to the container.
 }
 
 // Process is a process that uses a device.
@@ -61,7 +61,7 @@ type Board struct {
 	// Idle is the idle power of the board, in W. Idle must not be negative. If Idle is higher than
 	// Measured, Split sets Idle to Measured.
 	Idle float64
-	// Instances are the board's MIG instances, if there are any.
+	// Instances are the board's MIG instances, if any.
 	Instances []*Instance
 
 	// Active is the active power, which is Measured minus Idle, in W.

@@ -74,8 +74,8 @@ type Ledger struct {
 type Step uint8
 
 const (
-	// Charged means that the frame ends an interval. An interval that is too long counts as
-	// unobserved.
+	// Charged means that the frame ends an interval. An interval that is longer than the maximum
+	// gap counts as unobserved.
 	Charged Step = iota
 	// First means that the frame is the first frame, which starts the first interval.
 	First

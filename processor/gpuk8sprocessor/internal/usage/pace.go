@@ -17,8 +17,8 @@ const minSetBack = 5 * time.Second
 // a restart. The time of the first frame is always trusted.
 //
 // If frames come from a backlog or a recording, the frames arrive faster than their times advance,
-// but the times are correct. Therefore, a difference indicates a wrong time only if the previous
-// frames did not arrive faster than their times advanced.
+// but the times are correct. Therefore, a difference between the two durations indicates a wrong
+// time only if the previous frames did not arrive faster than their times advanced.
 type pace struct {
 	arrived time.Time // arrived is when the newest frame arrived.
 	// lag is the delay of the newest frame, compared with the frame that had the smallest delay.

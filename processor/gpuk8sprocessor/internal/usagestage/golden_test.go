@@ -31,9 +31,9 @@ import (
 )
 
 // Each directory in testdata/golden is one test case. The directory's name is a sentence that
-// describes the expected behavior. The file input.txt contains one point per line, and a line "---"
-// between batches. The file output.txt contains the points that the processor must add. The file
-// config.yaml contains the configuration.
+// describes the expected behavior. The input.txt file contains one point per line. Lines that
+// contain only "---" separate the batches. The output.txt file contains the points that the
+// processor must add. The config.yaml file contains the configuration.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {
@@ -123,7 +123,7 @@ func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 }
 
 // render returns one line per point, sorted. If added is true, the result contains only the points
-// that the processor added, and otherwise only the points of the input.
+// that the processor added. Otherwise, the result contains only the points from the input.
 func render(md pmetric.Metrics, added bool) string {
 	var lines []string
 	for p := range points.All(md) {
