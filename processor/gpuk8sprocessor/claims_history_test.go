@@ -79,10 +79,10 @@ func sourcesOf(w *dratest.World, cfg *Config, now time.Time) (a attribution.Sour
 	return a
 }
 
-// The test generates random histories of claims, pods, pools, partitions, taints, and restarts.
-// Every second of a device's time must be charged to exactly the holders of the device's claims, or
-// counted as unallocated. If the sources cannot determine the holders, the time must be counted as
-// unobserved.
+// The test generates random histories of claims, pods, pools, partitions, taints, and restarts. For
+// each device, every second must be charged to the holders of the device's claims and to nobody
+// else, or counted as unallocated. If the sources cannot determine the holders, the time must be
+// counted as unobserved.
 func TestEverySecondOfAnAllocatedDeviceIsItsHolders(test *testing.T) {
 	rounds := 20 // Each round tests 100 histories, or 20 with -short.
 	if testing.Short() {

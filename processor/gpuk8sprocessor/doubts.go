@@ -20,8 +20,8 @@ type doubt struct {
 	since time.Time // The since field is zero while the cause is absent.
 }
 
-// lasts records whether the cause is currently present, and returns true if the cause must be
-// logged.
+// The lasts method records whether the cause is currently present, and returns true if the cause
+// must be logged.
 func (d *doubt) lasts(now time.Time, present bool) bool {
 	switch {
 	case !present:

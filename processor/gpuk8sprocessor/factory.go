@@ -32,11 +32,11 @@ func createMetrics(_ context.Context, set processor.Settings, config component.C
 	return pdatagpu.NewProcessor(set, p.attribution.Scope, next, f)
 }
 
-// NewStages returns gpu_k8s as two processors, called stages. The first stage, holders, adds the
-// holders of devices and runs the power section. The second stage, accounts, runs the budget and
-// usage sections. If neither the budget section nor the usage section is configured, the returned
-// accounts stage is nil. gpu_findings runs between the two stages, because gpu_findings reads
-// holders and power, and the second stage uses the results of gpu_findings.
+// NewStages returns gpu_k8s as two processors, called stages. The first stage is named holders,
+// adds the holders of devices, and runs the power section. The second stage is named accounts, and
+// runs the budget and usage sections. If neither the budget section nor the usage section is
+// configured, the returned accounts stage is nil. gpu_findings runs between the two stages, because
+// gpu_findings reads holders and power, and the second stage uses the results of gpu_findings.
 func NewStages(set processor.Settings, cfg *Config, next consumer.Metrics) (holders, accounts *pdatagpu.Processor, err error) {
 	p, first, last, err := newParts(cfg, set)
 	if err != nil {

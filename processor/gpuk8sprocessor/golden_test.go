@@ -41,9 +41,9 @@ import (
 // Each directory in testdata/golden is one test case. The directory's name is a sentence that
 // describes the expected behavior. The steps.yaml file lists the sources' responses and the
 // scrapes, in order. If a step in steps.yaml omits the response of a source, the source's previous
-// response still applies. The file output.txt contains the expected output, one point per line,
-// followed by the self-metrics. The file config.yaml contains the processor's configuration and is
-// optional. In all files, GPU-1 and MIG-1 stand for full UUIDs.
+// response still applies. The output.txt file contains the expected output, one point per line,
+// followed by the self-metrics. The optional config.yaml file contains the processor's
+// configuration. In all files, GPU-1 and MIG-1 stand for full UUIDs.
 func TestGolden(t *testing.T) {
 	dirs, played := goldentest.Dirs(t), 0
 	for _, dir := range dirs {

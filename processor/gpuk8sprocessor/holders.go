@@ -191,8 +191,8 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 	}
 	decision := attribution.Decide(entry, f.Time, labels, users, replicas)
 	if slices.ContainsFunc(decision.Holders, func(h attribution.Holding) bool { return !p.jobs.admit(n, now, h.Holder) }) {
-		// If a job is refused, all holders of the device must be unknown. If the holders were not
-		// unknown, the other holders would be charged for the refused job's share.
+		// If a job is refused, all holders of the device must be unknown. If the other holders were
+		// reported as known, they would be charged for the refused job's share.
 		decision = attribution.Decision{}
 	}
 	holdersKnown := decision.HoldersKnown || empty && p.cfg.outsideKubernetes()

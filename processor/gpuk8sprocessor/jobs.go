@@ -25,8 +25,8 @@ func (j *jobs) deleteExpired(n *nodeState, now time.Time) {
 	j.Free(before - len(n.jobs))
 }
 
-// admit reports whether a holder on a node may have series. Only new jobs are refused, and only
-// after the limit is reached.
+// admit reports whether series may be emitted for a holder on a node. Only new jobs are refused,
+// and only after the limit is reached.
 func (j *jobs) admit(n *nodeState, now time.Time, h gpudata.Holder) bool {
 	if h.Job == "" {
 		return true

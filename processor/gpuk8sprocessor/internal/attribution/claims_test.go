@@ -30,7 +30,7 @@ func claimed(pod string, devices ...ClaimedDevice) ContainerResources {
 	return ContainerResources{Namespace: "ns", Pod: pod, Container: "c", Claimed: devices}
 }
 
-// withClaims returns sources in which claims and pods can be read but the kubelet cannot.
+// withClaims returns sources in which claims and pods can be read, but the kubelet cannot be read.
 func withClaims(claims []ClaimedDevice, running ...string) Sources {
 	s := Sources{ClaimsState: kube.Synced, Claims: claims, PodsState: kube.Synced, Devices: map[DRADevice]SliceDevice{
 		{draDriver, "n1", "gpu-0"}:                {Kind: "gpu", UUID: "GPU-1"},

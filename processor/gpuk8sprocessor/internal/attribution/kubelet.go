@@ -75,7 +75,7 @@ func (b *builder) addListing() (unmatched deviceKinds, dynamic bool) {
 // administrative access. If a claim cannot be read, or was deleted while in use, it is unknown
 // whether the claim has administrative access.
 type claimants struct {
-	first   podKey // The first field identifies the claim that was added most recently.
+	first   podKey // The field named first identifies the claim that was added most recently.
 	several bool   // several is true if more than one claim uses the device without a share.
 	unread  bool   // unread is true if at least one claim cannot be read.
 }

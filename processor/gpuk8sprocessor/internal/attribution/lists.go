@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// For each device of a node, ProcessSources selects the source whose process list is used. The nvml
+// For each device on a node, ProcessSources selects the source whose process list is used. The nvml
 // receiver and process exporters list the same processes, so only one process list per device is
 // used.
 type ProcessSources struct {
@@ -53,9 +53,9 @@ func NewProcessSources(maxAge time.Duration) *ProcessSources {
 	return &ProcessSources{maxAge: maxAge, sources: map[string]map[string]*sourceList{}}
 }
 
-// Add stores the process lists that a source sent for one sample time. The keys of lists are
-// hw.ids. An exporter sends the process lists of all its devices together. The nvml receiver can
-// send the process list of each device separately.
+// Add stores the process lists that a source sent for one sample time. The keys of the lists map
+// are hw.ids. An exporter sends the process lists of all its devices together. The nvml receiver
+// can send the process list of each device separately.
 func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedProcesses) {
 	stored := s.sources[source]
 	if stored == nil {
@@ -80,9 +80,9 @@ func (s *ProcessSources) Add(source string, at int64, lists map[string]ListedPro
 }
 
 // BestSource returns the source that has the best process list for a device at a sample time. If no
-// source has a list that applies at that time, BestSource returns false. A complete list is better
-// than an incomplete list. If both lists are complete or both are incomplete, the longer list is
-// better.
+// source has a list that applies at the sample time, BestSource returns false. A complete list is
+// better than an incomplete list. If both lists are complete or both are incomplete, the longer
+// list is better.
 func (s *ProcessSources) BestSource(id string, at int64) (source string, ok bool) {
 	var best *sourceList
 	for name, lists := range s.sources {

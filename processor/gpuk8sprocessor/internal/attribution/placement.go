@@ -182,7 +182,7 @@ func (p *Placement) FindDevice(u *gpudata.Unplaced) (Placed, bool) {
 	case len(held) == 0 && len(candidates) == 1:
 		return candidates[0].placed(u), true
 	case len(candidates) == 0 && u.Named.Board != "" && p.devices[u.Named.Board] == nil:
-		return Placed{ID: u.Named.Board, Holder: u.Holder}, true // The board that the exporter names is not in any frame.
+		return Placed{ID: u.Named.Board, Holder: u.Holder}, true // The board that the exporter identifies is not in any frame.
 	}
 	return Placed{}, false
 }

@@ -17,9 +17,9 @@ type podKey struct {
 // podLife is a pod together with the time span in which the pod existed.
 type podLife struct {
 	Pod
-	// The pod exists in the interval [from, until). The ended field is the time at which all
-	// containers had ended and would not restart. All three times are in nanoseconds since the
-	// epoch.
+	// The pod exists in the interval [from, until). The ended field is the time by which all
+	// containers had ended and no container would restart. All three times are in nanoseconds since
+	// the epoch.
 	from, until, ended int64
 }
 

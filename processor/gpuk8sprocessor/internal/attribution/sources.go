@@ -8,12 +8,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Sources contains the data from all sources other than the telemetry at one time. The state of a
-// source is Synced, Stale, or Off. A source is Stale if the source responded earlier but currently
-// fails, and Off if the source does not respond. If a source is Stale, the holders in the source's
-// last response stay valid. If the last response from a Stale source contains no holder for a
-// device, the device counts as free only until the grace period ends, because the device may have
-// been allocated since that response.
+// Sources contains the data that all sources except the telemetry provide at one time. The state of
+// a source is Synced, Stale, or Off. A source is Stale if the source responded earlier but
+// currently fails, and Off if the source does not respond. If a source is Stale, the holders in the
+// source's last response stay valid. If the last response from a Stale source contains no holder
+// for a device, the device counts as free only until the grace period ends, because the device may
+// have been allocated since that response.
 type Sources struct {
 	// Listing is the kubelet's response.
 	Listing Listing

@@ -83,9 +83,9 @@ type builder struct {
 	// listed contains the devices that the kubelet lists for containers that do not hold the
 	// device.
 	listed map[string]bool
-	// Until the times in disputed, devices do not count as free, because a pod holds a device that
-	// could not be identified. The boards time applies to all boards, and the instances time
-	// applies to all instances.
+	// disputed contains the times before which devices do not count as free, because a pod holds a
+	// device that could not be identified. The boards time applies to all boards, and the instances
+	// time applies to all instances.
 	disputed struct{ boards, instances int64 }
 }
 

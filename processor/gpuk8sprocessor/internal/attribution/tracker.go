@@ -104,8 +104,8 @@ func onlyListing(a, b *Sources) bool {
 	return reflect.DeepEqual(x, *b)
 }
 
-// StoreDevices stores the devices of this node that are currently in the telemetry. The keys of
-// devices are hw.ids. StoreDevices also deletes the devices that have been missing from the
+// StoreDevices stores the devices on this node that are currently in the telemetry. The keys of the
+// devices map are hw.ids. StoreDevices also deletes the devices that have been missing from the
 // telemetry for longer than t.history, so that a removed instance does not conflict with a new
 // instance.
 func (t *Tracker) StoreDevices(now time.Time, devices map[string]gpudata.Description) {

@@ -24,8 +24,8 @@ type account struct {
 	time int64
 }
 
-// reportsUsage reports whether the account contains the usage of at least one container, or
-// contained an impossible value.
+// reportsUsage returns true if the account contains the usage of at least one container, or if an
+// impossible value was dropped.
 func (a *account) reportsUsage() bool { return len(a.used) > 0 || a.impossible }
 
 // namesHolder reports whether the account contains the usage of at least one holder of the device.
@@ -70,9 +70,9 @@ func (a *account) add(d *Device, c gpudata.Holder, bytes int64) {
 }
 
 // accountOfProcesses calculates the account of a device from a process list. The account is
-// complete only if the number of processes on the device is known and all of these processes are in
-// the list. If the number of processes is unknown, a container without a process in the list could
-// still use the device.
+// complete only if the number of processes on the device is known and all of the device's processes
+// are in the list. If the number of processes is unknown, a container without a process in the list
+// could still use the device.
 func (d *Device) accountOfProcesses(l *gpudata.ProcessList) *account {
 	a := &account{used: map[*User]int64{}, complete: true}
 	for _, pr := range d.Listed {
@@ -91,7 +91,7 @@ func (d *Device) accountOfProcesses(l *gpudata.ProcessList) *account {
 }
 
 // dropUncertain removes the usage of each container that could use more memory than the account
-// contains.
+// shows.
 func (a *account) dropUncertain() *account {
 	maps.DeleteFunc(a.used, func(u *User, _ int64) bool { return a.isUncertain(u) })
 	return a

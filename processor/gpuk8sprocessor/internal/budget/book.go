@@ -122,10 +122,10 @@ type statedLimit struct {
 	seen        time.Time
 }
 
-// recordScrape records that a source has reported values for time t. The next result is true if the
-// new values replace the stored values. The late result is true if the stored values are newer than
-// t and are kept. If the stored values have not been updated for maxAge, values with an earlier
-// time also replace the stored values, because the source's clock was set back.
+// recordScrape records that a source has reported values for time t. If the new values replace the
+// stored values, next is true. If the stored values are newer than t and are kept, late is true. If
+// the stored values have not been updated for maxAge, values with an earlier time also replace the
+// stored values, because the source's clock was set back.
 func (b *Book) recordScrape(s *scrape, t int64, now time.Time) (late, next bool) {
 	setBack := t < s.time && now.Sub(s.seen) > b.maxAge
 	next = t > s.time || setBack

@@ -186,8 +186,8 @@ func TestContainersWithoutABudgetShareTheRestOfThePodsBudget(t *testing.T) {
 	}
 }
 
-// For any input, the values of a device are consistent with each other, and an impossible sum never
-// has the state Valid.
+// For any input, the values of a device are consistent with each other, and a device with an
+// impossible sum never has the Valid state.
 func TestTheNumbersOfADeviceAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytes := rapid.OneOf(rapid.Int64Range(0, 20*gi), rapid.SampledFrom([]int64{0, gi, 16 * gi, 17 * 1024 * gi}))

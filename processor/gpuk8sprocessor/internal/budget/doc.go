@@ -21,6 +21,6 @@
 //
 // The usage is valid if all holders of the device are known and the sum of their usage equals the
 // device's usage. The usage is partial if a value is missing. The usage is invalid if values
-// contradict each other, or if a value is impossible for the hardware. The constants of type
-// [Reason] describe all reasons.
+// contradict each other, or if a value is impossible for the hardware. The [Reason] constants
+// describe all possible reasons.
 package budget

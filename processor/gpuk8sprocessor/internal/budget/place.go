@@ -109,7 +109,7 @@ type User struct {
 	// FrameUser is the same user in the device's frame. FrameUser is nil if the user appears only
 	// in another frame or in a process list.
 	FrameUser *gpudata.User
-	// Holder contains what the frame and the pod show about the container.
+	// Holder identifies the container as precisely as the frame and the pod allow.
 	gpudata.Holder
 	// Holds is true if the device is allocated to the container. If the container only uses the
 	// device without an allocation, Holds is false.

@@ -58,8 +58,8 @@ func chain(t *testing.T) (processor.Metrics, *consumertest.MetricsSink) {
 	return synthesizer, sink
 }
 
-// scrape returns the metrics of an exporter that reports both the memory of the device, without a
-// pod, and the memory of each pod. All arguments are in MiB.
+// scrape returns the metrics of an exporter that reports the memory of each pod and, without a pod
+// label, the memory of the device. All arguments are in MiB.
 func scrape(used, a, b float64) pmetric.Metrics {
 	stamp := pcommon.NewTimestampFromTime(time.Now()) // gpu_k8s knows the holders only for the time since gpu_k8s started.
 	md := pmetric.NewMetrics()

@@ -259,8 +259,9 @@ func addDevice(d *budget.Device) {
 			d.Frame.Samples.Add(gpudata.Sample{Metric: m.metric, Value: float64(m.bytes)})
 		}
 	}
-	// Emit one point for every reason, including the reasons that do not apply. Otherwise, a
-	// backend that does not support staleness would keep showing a reason that no longer applies.
+	// Emit one point for every reason, including the reasons that do not apply. If only the current
+	// reason were emitted, a backend that does not support staleness would keep showing previous
+	// reasons.
 	for r := range budget.NumReasons {
 		state := gpudata.Sample{Metric: signal.GPUMemoryAttributionState, Own: r.State().String(), More: reasonAttrs[r]}
 		if r == d.Reason {

@@ -167,7 +167,7 @@ func newTestProcessor(t testing.TB, cfg *Config, set processor.Settings, host co
 // {@<pod>} stands for the Resource of the container named main in the pod ns/<pod>.
 var short = strings.NewReplacer("{@", "{k8s.node.name=n1, k8s.namespace.name=ns, k8s.container.name=main, k8s.pod.name=", "{n1}", "{k8s.node.name=n1}")
 
-// parse expands the abbreviations in text and then calls [goldentest.Points].
+// parse expands the abbreviations in the given text and then calls [goldentest.Points].
 func parse(t testing.TB, text string, backwards bool) pmetric.Metrics {
 	t.Helper()
 	return goldentest.Points(t, short.Replace(text), backwards)

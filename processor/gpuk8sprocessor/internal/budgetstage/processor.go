@@ -131,7 +131,7 @@ func (p *gpuBudget) process(ctx context.Context, batch *stage.Batch) {
 }
 
 // budgetBatch contains the state that is needed to process one batch, including the batch's counts
-// and the Book of the current frame's node. The node is locked while book is in use.
+// and the Book of the current frame's node. The node is locked while the Book is in use.
 type budgetBatch struct {
 	*gpuBudget
 	book        *budget.Book

@@ -19,7 +19,7 @@ import (
 )
 
 // startReader starts and returns a Reader that uses an API server that contains the given pods. The
-// names of pods that have unreadable annotations are appended to unreadable.
+// names of pods that have unreadable annotations are appended to the unreadable slice.
 func startReader(t *testing.T, unreadable *[]string, pods ...runtime.Object) *Reader {
 	t.Helper()
 	r := NewReader(Options{

@@ -39,8 +39,8 @@ func (c *Counter) Add(t int64, now time.Time, watts float64, hold time.Duration)
 	return true
 }
 
-// Valid reports whether the values in the counter are possible, given the highest possible power.
-// The highest parameter is in watts.
+// Valid reports whether the values in the counter are possible if the power never exceeds the given
+// number of watts.
 func (c *Counter) Valid(highest float64) bool {
 	if c.Start <= 0 || c.Last.Newest < c.Start || !(c.Watts >= 0 && c.Watts <= highest) {
 		return false

@@ -113,7 +113,7 @@ type Sample struct {
 
 // A single sample is not enough to learn a baseline, because a sensor can report a wrong value, and
 // because a board draws more power for a short time after the board was busy. Therefore, a baseline
-// is learned only from runs of quiet samples. The highest power in a run is used.
+// is learned only from runs of quiet samples. From each run, the highest power is used.
 const (
 	runSamples = 3
 	runTime    = time.Minute

@@ -114,7 +114,7 @@ func TestARunIsUsedOnlyAfterItIsCertainlyIdle(t *testing.T) {
 	sample := func(seconds, until int64, watts float64) {
 		l.AddIdle(Sample{Time: at(1) + seconds*second, Watts: watts, Until: at(1) + until*second}, expire)
 	}
-	// The process list is from second 0. Later, a job starts.
+	// The board's only process list is from second 0. Later, a job starts.
 	for _, s := range []int64{0, 30, 60, 90} {
 		sample(s, 0, 500)
 		require.Equal(t, -1.0, l.known("", at(2)))

@@ -51,7 +51,7 @@ type Config struct {
 	// missing. MaxGap is also the maximum time for which a process list is used.
 	MaxGap time.Duration `mapstructure:"max_gap"`
 	// MaxSeries is the maximum total number of boards and energy counters. Boards and energy
-	// counters beyond the limit are refused, and the refusals are counted.
+	// counters beyond the limit are refused and counted.
 	MaxSeries int `mapstructure:"max_series"`
 	// Shared contains the settings that gpu_k8s provides. If storage is configured, learned
 	// baselines are restored from storage after every restart. Energy counters are restored only

@@ -209,7 +209,7 @@ func TestBatchesAreProcessedConcurrently(t *testing.T) {
 	}
 }
 
-// NewSynthesizerFactory returns the factory of gpu_synthesizer. Only an external test package can
+// NewSynthesizerFactory returns the factory for gpu_synthesizer. Only an external test package can
 // set NewSynthesizerFactory, because gpu_synthesizer imports this package.
 var NewSynthesizerFactory func() processor.Factory
 

@@ -26,7 +26,7 @@ import (
 // instance has up to 3 containers and 3 processes.
 type node struct {
 	t *rapid.T
-	// faults determines how many of 10 points are lost or invalid.
+	// faults is the average number of points, out of 10, that are lost or invalid.
 	faults int
 	boards []drawnBoard
 	// measured contains the highest power of each board in the input, by time and hw.id.

@@ -123,8 +123,8 @@ func (s *storedPlace) valid() error {
 	return nil
 }
 
-// baselines returns the state of a node to store while the processor is running, or nil if the node
-// has no baselines.
+// baselines returns the state that is stored for a node while the processor is running, or nil if
+// the node has no baselines.
 func (p *gpuPower) baselines(name string) any {
 	return p.nodes.Stored(name, func(pl *nodeState) any {
 		if stored := (storedPlace{Version: storedVersion, Boards: pl.storedBoards()}); len(stored.Boards) > 0 {
@@ -134,8 +134,8 @@ func (p *gpuPower) baselines(name string) any {
 	})
 }
 
-// all returns the state of a node to store during a clean shutdown, or nil if the node has no
-// state.
+// all returns the state that is stored for a node during a clean shutdown, or nil if the node has
+// no state.
 func (p *gpuPower) all(name string) any {
 	return p.nodes.Stored(name, func(pl *nodeState) any {
 		stored := storedPlace{Version: storedVersion, Boards: pl.storedBoards(), Energy: pl.storedEnergy()}

@@ -12,7 +12,7 @@ type Holder struct {
 
 	// Power is the power that is charged to the container, in W.
 	Power float64
-	// Estimated is true if the power was divided equally because no measurement was available.
+	// Estimated is true if Power is an estimate, because a measurement was missing.
 	Estimated bool
 
 	processes int // processes is the number of processes that are known to belong to the container.

@@ -36,7 +36,7 @@ func setUtilization(holders []usage.Holder, l *gpudata.ProcessList) {
 			count++
 			sum += p.Utilization
 			if slices.ContainsFunc(holders, func(o usage.Holder) bool { return o.Holder != holders[i].Holder && p.Holder.MayBeSame(o.Holder) }) {
-				sum = usage.Unknown() // The process could also belong to the other holder.
+				sum = usage.Unknown() // The process could also belong to another holder.
 			}
 		}
 		if count > 0 || !unplaced {
