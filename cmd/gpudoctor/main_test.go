@@ -58,39 +58,39 @@ func TestGolden(t *testing.T) {
 		status int
 		change func(*dcgmsim.Config)
 	}{
-		"exporter_2_says_neither_model_nor_host": {exitMissing, func(c *dcgmsim.Config) {
+		"exporter_2_reports_neither_model_nor_host": {exitMissing, func(c *dcgmsim.Config) {
 			c.Style, c.Fields, c.GPUs = dcgmsim.Style2, dcgmsim.FieldsDefault, 2
 		}},
 		"exporter_2_with_all_fields_lacks_exact_times": {exitMissing, func(c *dcgmsim.Config) { c.Style = dcgmsim.Style2 }},
-		"exporter_3_lists_no_profiling": {exitMissing, func(c *dcgmsim.Config) {
+		"exporter_3_has_no_profiling_metrics": {exitMissing, func(c *dcgmsim.Config) {
 			c.Style, c.Fields, c.Scenario = dcgmsim.Style3, dcgmsim.FieldsDefault, dcgmsim.ScenarioIdle
 		}},
-		"exporter_3_calls_nanoseconds_microseconds": {exitMissing, func(c *dcgmsim.Config) { c.Style = dcgmsim.Style3 }},
-		"exporter_4_5_with_its_own_list_lacks_throttling": {exitMissing, func(c *dcgmsim.Config) {
+		"exporter_3_labels_nanoseconds_as_microseconds": {exitMissing, func(c *dcgmsim.Config) { c.Style = dcgmsim.Style3 }},
+		"exporter_4_5_with_its_default_fields_lacks_throttling_metrics": {exitMissing, func(c *dcgmsim.Config) {
 			c.Style, c.Fields = dcgmsim.Style45, dcgmsim.FieldsDefault
 		}},
-		"exporter_4_5_with_all_fields_has_everything": {exitComplete, func(c *dcgmsim.Config) {
+		"exporter_4_5_with_all_fields_has_all_metrics": {exitComplete, func(c *dcgmsim.Config) {
 			c.Style, c.Links = dcgmsim.Style45, 2
 		}},
-		"exporter_4_8_3_with_its_own_list_knows_exact_xid_counts": {exitMissing, func(c *dcgmsim.Config) {
+		"exporter_4_8_3_with_its_default_fields_has_exact_xid_counts": {exitMissing, func(c *dcgmsim.Config) {
 			c.Fields = dcgmsim.FieldsDefault
 		}},
-		"exporter_4_8_3_shows_a_node_of_everything": {exitComplete, func(c *dcgmsim.Config) {
+		"exporter_4_8_3_reports_a_node_with_mixed_devices": {exitComplete, func(c *dcgmsim.Config) {
 			c.Scenario, c.GPUs = dcgmsim.ScenarioMixed, 8
 		}},
-		"exporter_4_8_3_shows_instances_and_their_board": {exitMissing, func(c *dcgmsim.Config) {
+		"exporter_4_8_3_reports_instances_and_their_board": {exitMissing, func(c *dcgmsim.Config) {
 			c.Scenario, c.Fields = dcgmsim.ScenarioMIG, dcgmsim.FieldsDefault
 		}},
 		"exporter_4_8_3_repeats_a_shared_gpu_for_each_pod": {exitComplete, func(c *dcgmsim.Config) {
 			c.Scenario, c.SharedRows = dcgmsim.ScenarioTimeSliced, dcgmsim.SharedRowsCopies
 		}},
-		"exporter_4_8_3_with_claims": {exitComplete, func(c *dcgmsim.Config) {
+		"exporter_4_8_3_reports_claims": {exitComplete, func(c *dcgmsim.Config) {
 			c.Scenario, c.GPUs = dcgmsim.ScenarioDRA, 4
 		}},
-		"exporter_4_9_with_its_own_list": {exitMissing, func(c *dcgmsim.Config) {
+		"exporter_4_9_with_its_default_fields": {exitMissing, func(c *dcgmsim.Config) {
 			c.Style, c.Fields = dcgmsim.Style49, dcgmsim.FieldsDefault
 		}},
-		"exporter_4_9_with_all_fields_has_everything": {exitComplete, func(c *dcgmsim.Config) { c.Style = dcgmsim.Style49 }},
+		"exporter_4_9_with_all_fields_has_all_metrics": {exitComplete, func(c *dcgmsim.Config) { c.Style = dcgmsim.Style49 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out, errs := gpudoctor(t, simulated(t, tt.change), "-")
@@ -107,7 +107,7 @@ func TestGoldenJSON(t *testing.T) {
 	assert.Equal(t, exitMissing, status)
 	assert.Empty(t, errs)
 	assert.True(t, json.Valid([]byte(out)))
-	golden(t, filepath.Join("testdata", "exporter_3_for_a_script.json"), out)
+	golden(t, filepath.Join("testdata", "exporter_3_as_json.json"), out)
 }
 
 func golden(t *testing.T, file, got string) {
@@ -179,24 +179,24 @@ func TestRecordedOutputs(t *testing.T) {
 		},
 	})
 	maps.Copy(expected, map[string][]string{ // outputs of the simulator
-		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {"2 GPUs, probably dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
-		"exporter_3_has_no_pci_bus_id_and_calls_violations_us":              {"1 GPU (NVIDIA A100-SXM4-80GB), driver 525.60.13", "gpu.clock.throttle.time | yes |"},
-		"exporter_3_prints_empty_pod_labels_for_a_free_device":              {"gpu.device.holder | no | likely the device has no holder"},
-		"exporter_4_5_prints_default_counters":                              {"2 GPUs (NVIDIA H100 80GB HBM3)", "gpu.sm.active | no | " + notListed},
-		"exporter_4_5_repeats_help_for_nvlink_rows":                         {"gpu.sm.active | yes |", "gpu.clock.throttle.time | yes |"},
-		"exporter_4_5_with_old_namespace_renames_labels":                    {"gpu.device.holder | yes |", "DCGM_EXP_XID_ERRORS_COUNT, gauge,"},
-		"exporter_4_5_with_time_slicing_adds_rows_per_process":              {"gpu.device.holder | yes |", "hw.gpu.memory.utilization | yes |"},
-		"exporter_4_8_3_labels_mig_rows_with_claims":                        {"2 GPUs, 1 MIG board, 2 MIG instances (NVIDIA H100 80GB HBM3)", "gpu.device.holder | yes | - | 1 of 2 | likely the device has no holder"},
-		"exporter_4_8_3_sorts_families_and_labels":                          {"gpu.clock.throttle.time | yes |", "- XID 48, double-bit ECC error"},
-		"exporter_4_9_prints_base_units":                                    {"4.7.0-4.9.0 or later", "gpu.clock.throttle.time | yes |"},
-		"a_node_of_amd_shows_residencies_and_their_clock":                   {"4 GPUs (102-G30211-0C), device-metrics-exporter", "gpu.clock.throttle.time | yes |", "gpu.device.holder | 3 of 4 |"},
-		"a_node_of_neuron_devices_shows_cores_by_process":                   {"2 boards, 4 partitions (Trainium), neuron-monitor", "hw.gpu.utilization | - | yes |"},
-		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip":      {"2 GPUs (tpu-v5p-slice), tpu-device-plugin", "hw.gpu.utilization | yes |", "gpu.pipe.active | yes |", "gpu.device.holder | yes |"},
+		"exporter_2_prints_all_help_lines_before_the_samples_and_exposes_blank_values": {"2 GPUs, probably dcgm-exporter before 3.3.7-3.5.0", "- XID 94, contained memory error"},
+		"exporter_3_has_no_pci_bus_id_and_labels_violations_as_microseconds":           {"1 GPU (NVIDIA A100-SXM4-80GB), driver 525.60.13", "gpu.clock.throttle.time | yes |"},
+		"exporter_3_prints_empty_pod_labels_for_a_free_device":                         {"gpu.device.holder | no | likely the device has no holder"},
+		"exporter_4_5_prints_default_counters":                                         {"2 GPUs (NVIDIA H100 80GB HBM3)", "gpu.sm.active | no | " + notListed},
+		"exporter_4_5_repeats_help_for_nvlink_rows":                                    {"gpu.sm.active | yes |", "gpu.clock.throttle.time | yes |"},
+		"exporter_4_5_with_old_namespace_renames_labels":                               {"gpu.device.holder | yes |", "DCGM_EXP_XID_ERRORS_COUNT, gauge,"},
+		"exporter_4_5_with_time_slicing_adds_rows_per_process":                         {"gpu.device.holder | yes |", "hw.gpu.memory.utilization | yes |"},
+		"exporter_4_8_3_labels_mig_rows_with_claims":                                   {"2 GPUs, 1 MIG board, 2 MIG instances (NVIDIA H100 80GB HBM3)", "gpu.device.holder | yes | - | 1 of 2 | likely the device has no holder"},
+		"exporter_4_8_3_sorts_families_and_labels":                                     {"gpu.clock.throttle.time | yes |", "- XID 48, double-bit ECC error"},
+		"exporter_4_9_prints_base_units":                                               {"4.7.0-4.9.0 or later", "gpu.clock.throttle.time | yes |"},
+		"a_node_with_amd_gpus_exposes_residencies_and_their_clock":                     {"4 GPUs (102-G30211-0C), device-metrics-exporter", "gpu.clock.throttle.time | yes |", "gpu.device.holder | 3 of 4 |"},
+		"a_node_with_neuron_devices_exposes_cores_by_process":                          {"2 boards, 4 partitions (Trainium), neuron-monitor", "hw.gpu.utilization | - | yes |"},
+		"a_node_with_tpus_exposes_each_value_for_the_pod_and_for_the_chip":             {"2 GPUs (tpu-v5p-slice), tpu-device-plugin", "hw.gpu.utilization | yes |", "gpu.pipe.active | yes |", "gpu.device.holder | yes |"},
 	})
 	// The recordings in complete contain all signals of a healthy device.
 	complete := []string{
 		"exporter_4_5_repeats_help_for_nvlink_rows", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
-		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip", "tpu_v5p_axlearn_busy", "neuron_inf1_datadog",
+		"a_node_with_tpus_exposes_each_value_for_the_pod_and_for_the_chip", "tpu_v5p_axlearn_busy", "neuron_inf1_datadog",
 	}
 	for _, file := range expositiontest.Recordings(t) {
 		name := strings.TrimSuffix(filepath.Base(file), ".prom")

@@ -49,31 +49,31 @@ func TestGolden(t *testing.T) {
 		aggregate string
 	}{
 		{
-			"windows of a container combine by observed time", []*batch{
+			"windows of a container are weighted by observed time", []*batch{
 				minutesBefore(1).onNode("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.2, 0.5, 0.4).addPoint(signal.WindowCoverage, 0.25).addPoint(signal.XIDErrors, 2),
 				minutesBefore(0).onNode("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.6, 0.95, 0).addPoint(signal.WindowCoverage, 0.75).addPoint(signal.XIDErrors, 1),
 			}, "container",
 		},
 		{
-			"what was not observed is absent and what was is 0", []*batch{
+			"unobserved signals are absent and observed zeros are 0", []*batch{
 				minutesBefore(0).onNode("node-1", "ml", "train-0", "main").device(boardA, h100...).
 					addPoint(signal.WindowCoverage, 1).addPoint(signal.XIDErrors, 0).addPoint(signal.ThrottleReasonRatio, 0, "hw_thermal"),
 			}, "container",
 		},
 		{
-			"a container without any signal of saturation has none", []*batch{
+			"a container without saturation signals has no saturation", []*batch{
 				minutesBefore(0).onNode("node-1", "ml", "train-0", "main").device(boardA).addPoint(signal.WindowCoverage, 0.5).addPoint(signal.UtilizationAvg, 0.5),
 			}, "container",
 		},
 		{
-			"a container with two devices is one allocation of both", []*batch{
+			"a container with two devices is one allocation", []*batch{
 				minutesBefore(0).onNode("node-1", "ml", "train-0", "main").
 					device(boardA, exclusive(h100)...).load(0.9, 0.5, 0.3).addPoint(signal.XIDErrors, 1).
 					device(boardB, exclusive(second)...).load(0.3, 0.7, 0).addPoint(signal.XIDErrors, 2).addPoint(signal.WindowCoverage, 0.5),
 			}, "container",
 		},
 		{
-			"a container on a MIG instance has the board's signals too", []*batch{
+			"a container on a mig instance also has the signals of the board", []*batch{
 				minutesBefore(0).onNode("node-1", "ml", "infer-0", "server").
 					device(boardA, append([]string{signal.SharingStrategy, signal.SharingMIG}, h100...)...).board(0.5, 0.3).addPoint(signal.WindowCoverage, 1).
 					device(boardA+"/gi3", append([]string{
@@ -82,35 +82,35 @@ func TestGolden(t *testing.T) {
 			}, "container",
 		},
 		{
-			"a device that two containers of a pod share counts once", []*batch{
+			"a device shared by two containers of a pod counts once", []*batch{
 				minutesBefore(0).
 					onNode("node-1", "ml", "pair", "one").device(boardA, signal.SharingStrategy, signal.SharingTimeSlicing).load(0.5, 0.5, 0).addPoint(signal.XIDErrors, 3).
 					onNode("node-1", "ml", "pair", "two").device(boardA, signal.SharingStrategy, signal.SharingTimeSlicing).load(0.5, 0.5, 0).addPoint(signal.XIDErrors, 3),
 			}, "pod",
 		},
 		{
-			"a namespace has what its pods have in common", []*batch{
+			"a namespace has the properties that its pods have in common", []*batch{
 				minutesBefore(1).onNode("node-1", "ml", "train-0", "main").device(boardA, exclusive(h100)...).load(0.9, 0.5, 0.3),
 				minutesBefore(0).onNode("node-2", "ml", "train-1", "main").device(boardB, exclusive(second)...).load(0.3, 0.7, 0),
 				minutesBefore(0).onNode("node-2", "other", "web", "main").device(boardB, exclusive(second)...).load(0.3, 0.7, 0),
 			}, "namespace",
 		},
 		{
-			"nodes are made of device series alone", []*batch{
+			"nodes use only device series", []*batch{
 				minutesBefore(0).
 					onNode("node-1").device(boardA, h100...).load(0.5, 0.5, 0).addPoint(signal.GPUSharingClients, 2).
 					onNode("node-1", "ml", "pair", "one").device(boardA, h100...).load(1, 1, 1),
 			}, "node",
 		},
 		{
-			"windows before the span do not count", []*batch{
+			"windows before the time range do not count", []*batch{
 				minutesBefore(10).onNode("node-1").device(boardA, h100...).load(1, 1, 1),
 				minutesBefore(9).onNode("node-1").device(boardA, h100...).load(0.5, 0.5, 0),
 				minutesBefore(0).onNode("node-1").device(boardB, second...).load(0.25, 0.5, 0),
 			}, "device",
 		},
 		{
-			"a workload has the hours and the costs of its containers", []*batch{
+			"a workload includes the hours and costs of its containers", []*batch{
 				minutesBefore(1).ownedBy("Deployment", "train").onNode("node-1", "ml", "train-0", "main").device(boardA, h100...).load(0.5, 0.5, 0).
 					addPoint(signal.K8sContainerGPUAllocatedTime, 1000, "false").addPoint(signal.K8sContainerGPUIdleTime, 100, "false").addPoint(signal.K8sContainerGPUCost, 5, "false", "USD"),
 				minutesBefore(0).ownedBy("Deployment", "train").onNode("node-1", "ml", "train-0", "main").device(boardA, h100...).load(0.5, 0.5, 0).
@@ -121,7 +121,7 @@ func TestGolden(t *testing.T) {
 			}, "workload",
 		},
 		{
-			"a claim has the hours of the containers that share its device", []*batch{
+			"a claim includes the hours of the containers that share its device", []*batch{
 				minutesBefore(1).
 					onNode("node-1", "ml", "train-0", "main").device(boardA, append([]string{signal.ResourceClaimName, "shared"}, h100...)...).load(0.5, 0.5, 0).
 					addPoint(signal.K8sContainerGPUAllocatedTime, 1000, "false").addPoint(signal.K8sContainerGPUIdleTime, 100, "false").
@@ -135,7 +135,7 @@ func TestGolden(t *testing.T) {
 					onNode("node-2", "ml", "alone", "main").device(boardB, second...).load(0.5, 0.5, 0),
 			}, "claim",
 		},
-		{"nothing is an empty set", nil, "container"},
+		{"an empty store returns an empty set", nil, "container"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			answer := func(layout func(pmetric.Metrics) pmetric.Metrics) []byte {

@@ -196,7 +196,7 @@ func (r *Row) Set(name, value string) {
 	switch {
 	case NoText(value), r.of.BlankText != nil && r.of.BlankText(spelled.role, value):
 		return
-	case spelled.role == RoleVGPU && !IsWhole(value):
+	case spelled.role == RoleVGPU && !IsUnsignedInteger(value):
 		return // a pod label
 	}
 	l, have := rowLabel{name, value, spelled.order}, &r.labels[spelled.role]
@@ -208,8 +208,8 @@ func (r *Row) Set(name, value string) {
 	}
 }
 
-// IsWhole reports whether text is an integer without a sign.
-func IsWhole(text string) bool {
+// IsUnsignedInteger reports whether text consists only of decimal digits.
+func IsUnsignedInteger(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
 

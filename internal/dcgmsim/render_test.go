@@ -20,10 +20,10 @@ func TestGolden(t *testing.T) {
 		at     time.Duration
 		change func(*Config)
 	}{
-		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks": {50 * time.Second, func(c *Config) {
+		"exporter_2_prints_all_help_lines_before_the_samples_and_exposes_blank_values": {50 * time.Second, func(c *Config) {
 			c.Style, c.Fields, c.Scenario, c.GPUs = Style2, FieldsDefault, ScenarioXIDBurst, 2
 		}},
-		"exporter_3_has_no_pci_bus_id_and_calls_violations_us": {50 * time.Second, func(c *Config) {
+		"exporter_3_has_no_pci_bus_id_and_labels_violations_as_microseconds": {50 * time.Second, func(c *Config) {
 			c.Style, c.Scenario, c.GPUs = Style3, ScenarioMixed, 1
 		}},
 		"exporter_3_prints_empty_pod_labels_for_a_free_device": {50 * time.Second, func(c *Config) {
@@ -47,13 +47,13 @@ func TestGolden(t *testing.T) {
 		"exporter_4_9_prints_base_units": {50 * time.Second, func(c *Config) {
 			c.Style, c.Scenario, c.GPUs = Style49, ScenarioThermal, 1
 		}},
-		"a_node_of_amd_shows_residencies_and_their_clock": {50 * time.Second, func(c *Config) {
+		"a_node_with_amd_gpus_exposes_residencies_and_their_clock": {50 * time.Second, func(c *Config) {
 			c.Scenario, c.Nodes, c.GPUs = ScenarioVendors, 2, 4
 		}},
-		"a_node_of_tpus_shows_each_value_for_the_pod_and_for_the_chip": {50 * time.Second, func(c *Config) {
+		"a_node_with_tpus_exposes_each_value_for_the_pod_and_for_the_chip": {50 * time.Second, func(c *Config) {
 			c.Scenario, c.Nodes, c.GPUs = ScenarioVendors, 3, 2
 		}},
-		"a_node_of_neuron_devices_shows_cores_by_process": {50 * time.Second, func(c *Config) {
+		"a_node_with_neuron_devices_exposes_cores_by_process": {50 * time.Second, func(c *Config) {
 			c.Scenario, c.Nodes, c.GPUs = ScenarioVendors, 4, 2
 		}},
 	} {

@@ -18,7 +18,7 @@ import (
 // and a pod that is not transformed. The time per operation is the time that it takes to decode and
 // transform all pods.
 func BenchmarkCachedPods(b *testing.B) {
-	input, err := os.ReadFile("testdata/transform/a_pod_keeps_what_says_which_devices_it_wants_and_has/input.yaml")
+	input, err := os.ReadFile("testdata/transform/a_pod_keeps_its_device_requests_and_allocations/input.yaml")
 	require.NoError(b, err)
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(input, nil, nil)
 	require.NoError(b, err)

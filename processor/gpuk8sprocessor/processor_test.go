@@ -98,7 +98,7 @@ func TestARepeatedPointIsACompleteCopy(t *testing.T) {
 // cAdvisor exported accelerator metrics until Kubernetes 1.25. The test translates the metric names
 // to Prometheus names before comparing them with cAdvisor's names.
 func TestAcceleratorMetricsHaveTheNamesOfCAdvisor(t *testing.T) {
-	p := newTestProcessor(t, "testdata/golden/accelerators_are_the_devices_that_a_container_holds", processortest.NewNopSettings(metadata.Type))
+	p := newTestProcessor(t, "testdata/golden/accelerator_metrics_cover_the_devices_that_a_container_holds", processortest.NewNopSettings(metadata.Type))
 	held(p, time.Unix(5, 0), map[string]string{"GPU-1": "a"})
 	describe := " hw.vendor=NVIDIA hw.model=NVIDIA-H100-80GB-HBM3"
 	md := process(t, p, "GPU-1 hw.gpu.memory.limit=85899345920"+describe, "GPU-1 hw.gpu.memory.usage=1073741824"+describe,

@@ -59,11 +59,11 @@ func TestRecordedOutputs(t *testing.T) {
 		},
 		"dra_gh200_mig.prom": {mustNot: []string{"gpu.mig.uuid"}},
 		// Recorded from the simulator.
-		"exporter_2_prints_all_help_first_then_gpu_by_gpu_and_leaks_blanks.prom": {
+		"exporter_2_prints_all_help_lines_before_the_samples_and_exposes_blank_values.prom": {
 			must: []string{"gauge hw.gpu.memory.utilization"}, mustNot: []string{"9.223372", "hw.model"},
 		},
-		"exporter_3_has_no_pci_bus_id_and_calls_violations_us.prom": {must: []string{" gpu.clock.throttle.time "}},
-		"exporter_3_prints_empty_pod_labels_for_a_free_device.prom": {mustNot: []string{"gpu.device.holder", "k8s.pod.name"}},
+		"exporter_3_has_no_pci_bus_id_and_labels_violations_as_microseconds.prom": {must: []string{" gpu.clock.throttle.time "}},
+		"exporter_3_prints_empty_pod_labels_for_a_free_device.prom":               {mustNot: []string{"gpu.device.holder", "k8s.pod.name"}},
 		"exporter_4_5_prints_default_counters.prom": {
 			must: []string{"gpu.device.holder", " hw.errors "}, mustNot: []string{"gpu.sm.active", "gpu.clock.throttle.time"},
 		},

@@ -72,7 +72,7 @@ func TestResourceAttributesMayBeOnPoints(t *testing.T) {
 }
 
 func TestADeviceHasOneResourceInABatch(t *testing.T) {
-	cfg, input := goldenCase(t, filepath.Join("testdata", "golden", "a_window_of_device_and_container_series"))
+	cfg, input := goldenCase(t, filepath.Join("testdata", "golden", "windows_contain_device_and_container_series"))
 	cfg.DeviceAttributes = onResources
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[string]bool{}

@@ -20,7 +20,7 @@ import (
 )
 
 func TestTheGatewayHasTheChartsConfigurationWithScaledTimes(t *testing.T) {
-	manifest, err := os.ReadFile(filepath.Join("..", "charts", "testdata", "gateways_make_the_windows_and_a_page_shows_them", "manifests.yaml"))
+	manifest, err := os.ReadFile(filepath.Join("..", "charts", "testdata", "gateways_compute_windows_and_a_page_shows_them", "manifests.yaml"))
 	require.NoError(t, err)
 	text, err := gatewayConfig(manifest, tier{interval: time.Minute}, "/some/where", "http://backend")
 	require.NoError(t, err)

@@ -53,7 +53,7 @@ func (f *fleetFlags) declare() {
 	flag.StringVar(&f.sizes, "fleet", "", "instead of -scales: numbers of nodes, such as 1000,10000, whose agents are replaced by what one sends, before a tier of gateways")
 	flag.IntVar(&f.run, "fleet-run", gateways, "how many of the tier's gateways run, with their share of the agents")
 	flag.Float64Var(&f.rate, "fleet-rate", 50, "scrapes a second that the machine bears; with more agents times are longer than production's")
-	flag.StringVar(&f.manifest, "fleet-chart", "test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", "what the chart renders, with a gateway's configuration")
+	flag.StringVar(&f.manifest, "fleet-chart", "test/charts/testdata/gateways_compute_windows_and_a_page_shows_them/manifests.yaml", "what the chart renders, with a gateway's configuration")
 }
 
 // numbers parses the list of fleet sizes and validates all flags.

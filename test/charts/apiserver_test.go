@@ -95,12 +95,12 @@ func TestThePodsRequestOnlyWhatTheyNeed(t *testing.T) {
 			"agent":   `restricted volume types (volumes "state", "pod-resources" use restricted volume type "hostPath"), ` + root,
 			"cluster": "",
 		},
-		"nothing_needs_root_or_the_host": {"agent": "", "cluster": "", "gateway": "", "view": ""},
-		"pods_that_share_gpus_are_completed_and_checked": {
+		"no_component_needs_root_or_host_access": {"agent": "", "cluster": "", "gateway": "", "view": ""},
+		"webhooks_complete_and_validate_pods_that_share_gpus": {
 			"agent":   `restricted volume types (volumes "state", "pod-resources" use restricted volume type "hostPath"), ` + root,
 			"cluster": "", "view": "", "admission": "",
 		},
-		"nvml_stands_in_for_an_exporter": {
+		"nvml_replaces_an_exporter": {
 			"agent": `host namespaces (hostPID=true), restricted volume types (volume "state" uses restricted volume type "hostPath"), ` + root,
 		},
 	} {
@@ -269,7 +269,7 @@ func granted(t *testing.T, objects []*unstructured.Unstructured, account string)
 func TestTwoReleasesShareNoObject(t *testing.T) {
 	objects := func(name string) []string {
 		output, err := helm(t, "template", name, chartDir, "--namespace", namespace, "--values",
-			"testdata/gateways_make_the_windows_and_a_page_shows_them/values.yaml")
+			"testdata/gateways_compute_windows_and_a_page_shows_them/values.yaml")
 		require.NoError(t, err, "%s", output)
 		var names []string
 		for _, obj := range decode(t, output) {

@@ -32,7 +32,7 @@ func variables(config string) []string {
 // The test runs the rendered commands of the Helm test's pod with the contents of the mounted
 // ConfigMaps.
 func TestTheHelmTestPassesOnlyForValidConfigurations(t *testing.T) {
-	dir := filepath.Join("testdata", "pods_that_share_gpus_are_completed_and_checked")
+	dir := filepath.Join("testdata", "webhooks_complete_and_validate_pods_that_share_gpus")
 	objects := decode(t, renderVariant(t, dir))
 	broken := decode(t, renderVariant(t, dir))
 	for _, obj := range broken {

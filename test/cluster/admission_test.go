@@ -31,7 +31,7 @@ import (
 )
 
 // chartManifests is the path of rendered chart manifests, which contain the webhook configurations.
-const chartManifests = "../charts/testdata/pods_that_share_gpus_are_completed_and_checked/manifests.yaml"
+const chartManifests = "../charts/testdata/webhooks_complete_and_validate_pods_that_share_gpus/manifests.yaml"
 
 // webhooks is a running admission extension and the API server that calls it.
 type webhooks struct {

@@ -18,7 +18,7 @@ import (
 )
 
 // rendered is the path of a file with rendered manifests from the chart's test data.
-const rendered = "../charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml"
+const rendered = "../charts/testdata/gateways_compute_windows_and_a_page_shows_them/manifests.yaml"
 
 // tree is a nested map in a configuration.
 type tree = map[string]any

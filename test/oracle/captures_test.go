@@ -28,7 +28,7 @@ func TestRecordedOutputsEqualPrometheus(t *testing.T) {
 	// these recordings of the simulator are excluded. The definitions also do not support links
 	// whose capacity changes with the link's generation and width.
 	unread := []string{
-		"exporter_3_has_no_pci_bus_id_and_calls_violations_us", "exporter_4_5_repeats_help_for_nvlink_rows",
+		"exporter_3_has_no_pci_bus_id_and_labels_violations_as_microseconds", "exporter_4_5_repeats_help_for_nvlink_rows",
 		"exporter_4_5_with_old_namespace_renames_labels", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
 	}
 	files := slices.DeleteFunc(expositiontest.DCGMRecordings(t), func(file string) bool {

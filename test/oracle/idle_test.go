@@ -29,7 +29,7 @@ func TestAReservedButIdleGPUIsOneQueryAway(t *testing.T) {
 	require.True(t, found)
 	query, _, _ := strings.Cut(rest, "```")
 	cluster, err := os.ReadFile(filepath.Join(receiver, "testdata", "golden",
-		"a_gpu_that_is_reserved_and_idle_is_found_by_the_first_query_of_the_readme", "output.txt"))
+		"the_first_query_of_the_readme_finds_a_reserved_but_idle_gpu", "output.txt"))
 	require.NoError(t, err)
 	const telemetry = `
 {k8s.node.name=a} gpu.utilization.max {hw.id=GPU-busy} = 0.7

@@ -182,7 +182,7 @@ var examples = []example{
 		want: windows{at(signal.ThrottleViolationRatio, "power", 13): 0.1},
 	},
 	{
-		name: "a counter that falls starts anew from zero",
+		name: "a counter that decreases restarts from zero",
 		load: power + `50e9 52e9 54e9 1e9 2e9 2e9 2e9`,
 		want: windows{at(signal.ThrottleViolationRatio, "power", 1): 6.0 / 60},
 	},

@@ -94,9 +94,9 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 		{"examples/kubernetes/options/receiver-creator.yaml", []string{"data", "agent.yaml"}, agent},
 		{"examples/operator/opentelemetrycollector.yaml", []string{"spec", "config"}, agent},
 		{"examples/helm/opentelemetry-collector.yaml", []string{"alternateConfig"}, agent},
-		{"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "agent.yaml"}, agent},
-		{"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "cluster.yaml"}, agent},
-		{"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "gateway.yaml"}, receiving},
+		{"test/charts/testdata/gateways_compute_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "agent.yaml"}, agent},
+		{"test/charts/testdata/gateways_compute_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "cluster.yaml"}, agent},
+		{"test/charts/testdata/gateways_compute_windows_and_a_page_shows_them/manifests.yaml", []string{"data", "gateway.yaml"}, receiving},
 		{"test/charts/testdata/an_armed_watchdog_may_evict_in_its_namespaces/manifests.yaml", []string{"data", "agent.yaml"}, agent},
 		{
 			"test/charts/testdata/prometheus_scrapes_and_grafana_has_the_dashboards/manifests.yaml",
@@ -106,7 +106,7 @@ func TestAPodListensOnItsOwnAddressAndNoOther(t *testing.T) {
 		// The page is the only component that listens on all addresses, because the chart's values
 		// for this test case set view.expose.
 		{
-			"test/charts/testdata/gateways_make_the_windows_and_a_page_shows_them/manifests.yaml",
+			"test/charts/testdata/gateways_compute_windows_and_a_page_shows_them/manifests.yaml",
 			[]string{"data", "view.yaml"},
 			append([]string{"[::]:9411"}, receiving...),
 		},

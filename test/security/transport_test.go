@@ -219,7 +219,7 @@ func TestCredentialsAreSentToNoOtherServer(t *testing.T) {
 func TestAGatewayOfTheChartAcceptsOnlySamplesOfItsOwnAgents(t *testing.T) {
 	const gateway, address = "otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc", "127.0.0.8"
 	own, other := newCertificate(t, "*.otelcol-gpu-gateway.otelcol-gpu.svc"), newCertificate(t)
-	_, config := configuration(t, filepath.Join(root, "test", "charts", "testdata", "gateways_make_the_windows_and_a_page_shows_them", "manifests.yaml"),
+	_, config := configuration(t, filepath.Join(root, "test", "charts", "testdata", "gateways_compute_windows_and_a_page_shows_them", "manifests.yaml"),
 		[]string{"data", "gateway.yaml"})
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
 	config = strings.NewReplacer("/etc/otelcol-gpu-tls", own.mounted(t), "/var/lib/otelcol-gpu", t.TempDir()).Replace(config)

@@ -65,17 +65,17 @@ func (s *screen) keys(text string) bool {
 
 func TestScreen(t *testing.T) {
 	for sentence, keys := range map[string]string{
-		"instances have no separate lines":        "",
-		"instances have separate lines":           "m",
-		"by the highest utilization":              "right",
-		"by the lowest memory with instances":     "m > > r",
-		"problems only":                           "p",
-		"a search for the holder of an instance":  "m / infer-0-6-3 enter",
-		"while a search is typed":                 "/ infer back",
-		"Esc shows all devices again":             "p / infer enter esc",
-		"the end of the list on a small terminal": "m end",
-		"a page down and a page up":               "m pgdn pgup",
-		"sorting by each column in turn":          "left",
+		"instances have no separate lines":                      "",
+		"instances have separate lines":                         "m",
+		"devices are sorted by the highest utilization":         "right",
+		"devices and instances are sorted by the lowest memory": "m > > r",
+		"only devices with problems are shown":                  "p",
+		"a search finds the holder of an instance":              "m / infer-0-6-3 enter",
+		"the search text is shown while it is typed":            "/ infer back",
+		"esc shows all devices again":                           "p / infer enter esc",
+		"the end of the list on a small terminal":               "m end",
+		"a page down and a page up":                             "m pgdn pgup",
+		"devices are sorted by each column in turn":             "left",
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s, tty := terminal(t, 120, 16)
@@ -89,7 +89,7 @@ func TestScreen(t *testing.T) {
 
 func TestLostDeviceHasNoNumbers(t *testing.T) {
 	s, tty := terminal(t, 120, 8)
-	s.page = pages(t, "an_exporter_that_does_not_answer_makes_its_devices_lost")[2]
+	s.page = pages(t, "devices_of_an_unreachable_exporter_are_lost")[2]
 	s.draw()
 	golden(t, filepath.Join("testdata", "screen", "lost_devices.txt"), text(tty))
 }

@@ -123,7 +123,7 @@ func TestPodThatReservesADeviceFollowsItsHolders(t *testing.T) {
 
 // For any response, read returns and does not panic.
 func FuzzRead(f *testing.F) {
-	for _, sentence := range []string{"one_line_per_device_and_window", "an_exporter_that_does_not_answer_makes_its_devices_lost"} {
+	for _, sentence := range []string{"one_line_per_device_and_window", "devices_of_an_unreachable_exporter_are_lost"} {
 		content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
 		require.NoError(f, err)
 		line, _, _ := bytes.Cut(content, []byte("\n"))

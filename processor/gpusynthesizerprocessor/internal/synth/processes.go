@@ -21,7 +21,7 @@ func processOf(labels *catalogue.Row, uuid string) *gpudata.Unplaced {
 		u.Named.MIGUUID = uuid
 	case uuid != "":
 		u.Named.Board = exporters.BoardID(uuid)
-	case catalogue.IsWhole(index):
+	case catalogue.IsUnsignedInteger(index):
 		u.Named.Name = exporters.BoardName(index)
 	}
 	return u
