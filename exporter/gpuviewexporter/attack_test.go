@@ -96,8 +96,8 @@ func TestConcurrentResponsesAreLimited(t *testing.T) {
 	})
 }
 
-// Scripts on other sites cannot read the exporter's responses, but requests from these scripts
-// could cause load and use up the connections that the exporter's own pages need.
+// Scripts on other sites cannot read the exporter's responses, but the requests from these scripts
+// could overload the exporter and use up the connections that the exporter's own pages need.
 func TestOnLoopbackPagesOfOtherSitesAreRefused(t *testing.T) {
 	ask := func(base, path, site, mode string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)

@@ -26,8 +26,8 @@ const (
 	manyWindows = 120
 )
 
-// The carry function starts an exporter, fills it with manyWindows windows of manyDevices devices,
-// and returns the memory usage of that data in MB.
+// The carry function starts an exporter, stores manyWindows windows for each of manyDevices
+// devices, and returns how much memory these windows use, in MB.
 func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	b.Helper()
 	heap := func() uint64 {
@@ -46,8 +46,8 @@ func carry(b *testing.B) (e *viewExporter, base string, megabytes float64) {
 	return e, base, float64(heap()-before) / 1e6
 }
 
-// verdicts returns a verdict on each signal of n boards. On one out of eight boards, the signals
-// that need profiling are missing.
+// The verdicts function returns one verdict per signal for each of n boards. On one out of eight
+// boards, the signals that need profiling are missing.
 func verdicts(at time.Time, n int) pmetric.Metrics {
 	b := newBatch(at, time.Minute)
 	for i := range n {
@@ -87,17 +87,18 @@ func BenchmarkAllocation(b *testing.B) {
 	})
 }
 
-// BenchmarkPages sends windows of all devices to 20 pages. The benchmark reports the CPU time of
-// the process per window, which includes the CPU time of the clients but not of ConsumeMetrics. It
-// also reports the size of a document, and the CPU time of 20 requests for an unchanged document.
+// BenchmarkPages sends windows of all devices to 20 pages. For each window, the benchmark reports
+// how much CPU time the process uses, including the clients but excluding ConsumeMetrics. The
+// benchmark also reports the size of a document, and the CPU time of 20 requests for an unchanged
+// document.
 //
-// Pages request a whole document once per window, because this is faster than sending only the
-// changes. On two busy cores, a window of 5,000 devices takes 137 ms of CPU time, and each page
-// receives 1.1 MB (4.9 MB before compression). For an unchanged document, 20 requests take 2.5 ms.
-// The longest task of a page after a new window takes 11 ms
-// (TestPageOfFiveThousandDevicesHasNoLongTasks). In an earlier version, which sent changes as
-// server-sent events, a window of 5,000 devices took 297 ms, each page received 3.9 MB, and the
-// longest task took 16 ms.
+// Each page requests the whole document once per window, because this is faster than sending only
+// the changes. On two busy cores, sending a window of 5,000 devices takes 137 ms of CPU time, and
+// each page receives 1.1 MB (4.9 MB before compression). For an unchanged document, 20 requests
+// take 2.5 ms. After a new window arrives, the longest task on a page takes 11 ms
+// (TestPageOfFiveThousandDevicesHasNoLongTasks). An earlier version sent only the changes, as
+// server-sent events: sending a window of 5,000 devices took 297 ms, each page received 3.9 MB, and
+// the longest task on a page took 16 ms.
 func BenchmarkPages(b *testing.B) {
 	const pages = 20
 	e, base, _ := carry(b)

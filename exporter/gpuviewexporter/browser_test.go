@@ -130,14 +130,14 @@ func (p *page) input(id, value string) {
 	p.run(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
 }
 
-// The click method calls the click method of the first element that matches a selector.
+// The click method calls the DOM method click on the first element that matches a selector.
 func (p *page) click(selector string) {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
 }
 
 // The press method clicks the middle of the first element that matches a selector, using the mouse.
-// The methods press, click and focus find the element with a script instead of a node ID, because
+// The press, click and focus methods find the element with a script instead of a node ID, because
 // the page could replace the element before the chromedp library uses the node ID.
 func (p *page) press(selector string) {
 	p.t.Helper()
@@ -163,7 +163,7 @@ func (p *page) until(expression string) {
 }
 
 // The wait method polls a JavaScript expression until the expression is true. Unlike the until
-// method, wait does not make the page send requests.
+// method, the wait method does not make the page send requests.
 func (p *page) wait(expression string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p, 20*time.Second)
@@ -367,8 +367,8 @@ func (s *pageSuite) TestNewWindowDoesNotShiftTheLayout() {
 	// Wait for two frames, because the browser reports layout shifts in the frames after the
 	// change.
 	p.until(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
-	// If a right-aligned number gains a digit, the number starts farther to the left. This is the
-	// only layout shift that is allowed.
+	// Only one layout shift is allowed: if a right-aligned number gains a digit, the number starts
+	// farther to the left.
 	assert.Less(t, eval[float64](p, "window.shifts"), 1e-4)
 }
 

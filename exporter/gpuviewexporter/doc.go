@@ -4,7 +4,6 @@
 // OpenCost's Allocation API and, if enabled, the accelerator fields that the kubelet's summary API
 // used to have.
 //
-// This package reads pdata and serves HTTP requests. The windows are stored by the package
-// internal/store. The packages internal/allocation and internal/live convert the windows into
-// responses.
+// This package reads pdata and serves HTTP requests. The internal/store package stores the windows.
+// The internal/allocation and internal/live packages convert the windows into responses.
 package gpuviewexporter

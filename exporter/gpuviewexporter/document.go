@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// documentAge is the age at which a document is too old to answer requests. Until then, all
-	// requests receive the same document, so the exporter does not do more work if there are many
-	// clients.
+	// documentAge is the age at which a document is too old to be sent to clients. Until a document
+	// reaches this age, all requests receive the same document, so additional clients do not cause
+	// additional work.
 	documentAge = time.Second
 	// Before the next request, a client waits until the next window is expected, but at least
 	// minWait and at most maxWait. If the next window is overdue, the client waits for overdueWait.
@@ -28,7 +28,7 @@ const (
 	minWait, overdueWait, maxWait = time.Second, 5 * time.Second, 15 * time.Second
 )
 
-// documents serves the state of the store as a document that is shared by all clients. If the
+// The documents type serves the state of the store as a document that all clients share. If the
 // current document is too old, the next request builds a new document. A client that already has
 // the current document receives a response without a body.
 type documents struct {
@@ -54,7 +54,8 @@ type document struct {
 
 func newDocuments(s *store.Store) *documents { return &documents{store: s, age: documentAge} }
 
-// get returns the current document and how long clients should wait before the next request.
+// get returns the current document, and how long clients should wait before they send the next
+// request.
 func (d *documents) get(now time.Time) (current *document, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

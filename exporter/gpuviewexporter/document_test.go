@@ -23,8 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/metadatatest"
 )
 
-// askFor sends a request for the devices. The headers parameter contains the names and values of
-// headers, in pairs.
+// askFor sends a request for the devices. The headers parameter contains alternating header names
+// and values.
 func askFor(d http.Handler, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "/api/devices", http.NoBody)
 	for i := 0; i < len(headers); i += 2 {
@@ -115,7 +115,7 @@ func TestResponseHasTheTimeUntilTheNextWindow(t *testing.T) {
 	assert.Equal(t, overdueWait, wait(0), "no window")
 	consumeAt(t, e, at.Add(3*time.Second), fleet(at, time.Minute, 8, false))
 	for after, want := range map[time.Duration]time.Duration{
-		5 * time.Second:  maxWait,         // The client also has to notice other changes.
+		5 * time.Second:  maxWait,         // The client must also detect changes that occur between windows.
 		55 * time.Second: 9 * time.Second, // The window that ends after 60 s is expected to arrive within 63 s.
 		63 * time.Second: time.Second,     //
 		64 * time.Second: overdueWait,     // The window is overdue.
@@ -165,7 +165,7 @@ func TestClientsAboveTheLimitAreRefusedAndCounted(t *testing.T) {
 	})
 }
 
-// slowClient is a client that does not read the response until the channel named read is closed.
+// slowClient is a client that does not read the response until the read channel is closed.
 type slowClient struct {
 	*httptest.ResponseRecorder
 	read chan struct{}

@@ -22,7 +22,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/misplaced"
 )
 
-// viewExporter writes metrics to a store and serves the store over HTTP.
+// viewExporter writes metrics to a store and serves the contents of the store over HTTP.
 type viewExporter struct {
 	cfg            *Config
 	settings       component.TelemetrySettings
@@ -143,7 +143,7 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	return nil
 }
 
-// shutdown waits until the requests in progress are complete or ctx is done.
+// shutdown waits until all requests in progress are complete or ctx is done.
 func (e *viewExporter) shutdown(ctx context.Context) error {
 	defer e.telemetry.Shutdown()
 	if e.server == nil {

@@ -43,7 +43,7 @@ func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExpo
 	}
 	e, err := newViewExporter(set, cfg)
 	require.NoError(t, err)
-	e.documents.age = 0 // Tests see each change immediately.
+	e.documents.age = 0 // Make each change visible immediately.
 	require.NoError(t, e.start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() { require.NoError(t, e.shutdown(context.Background())) })
 	return e, "http://" + e.address.String()
@@ -95,7 +95,8 @@ func TestAnAllocationIsServed(t *testing.T) {
 	}
 }
 
-// The series of a batch job repeat the values of the device in a Resource that has no pod.
+// The series of a batch job repeat the values of the device series. Like a device series, the
+// series of a batch job do not belong to a pod.
 func TestJobSeriesAreNotDeviceSeries(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute).onNode("n1").device("GPU-1").addPoint(signal.UtilizationAvg, 0.5)
@@ -140,9 +141,9 @@ func TestPageMayNotLoadFromOtherSites(t *testing.T) {
 	}
 }
 
-// A site can make its own host name resolve to a loopback address (DNS rebinding). The browser then
-// treats the exporter as part of that site. Only the Host header reveals that the request was meant
-// for the site.
+// A website can make its own host name resolve to a loopback address (DNS rebinding). After DNS
+// rebinding, the browser treats the exporter as part of the website, and only the Host header
+// reveals that a request was meant for the website.
 func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 	ask := func(base, host string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/devices", http.NoBody)
@@ -162,8 +163,7 @@ func TestOnLoopbackOnlyLocalNamesAreServed(t *testing.T) {
 			"localhost.example:9411": http.StatusMisdirectedRequest, "127.0.0.1.example": http.StatusMisdirectedRequest,
 			"192.168.0.1:9411": http.StatusMisdirectedRequest, "0.0.0.0:9411": http.StatusMisdirectedRequest,
 		},
-		// An exporter that listens on an address other than a loopback address cannot know all of
-		// its host names.
+		// An exporter that listens on a non-loopback address cannot know all of its host names.
 		"0.0.0.0:0": {"gpu-view.monitoring.svc:9411": http.StatusOK},
 	} {
 		e, _ := serve(t, nop(), func(c *Config) { c.HTTP.NetAddr.Endpoint = endpoint })

@@ -107,7 +107,7 @@ func (b *batch) memory(memory float64) *batch {
 	return b.addPoint(signal.MemoryUtilizationAvg, memory).addPoint(signal.MemoryUtilizationMax, min(1, memory+0.03)).addPoint(signal.MemoryPressureRatio, pressure)
 }
 
-// board adds the metrics that are measured for whole boards only.
+// The board method adds the metrics that are measured only for whole boards.
 func (b *batch) board(busy, throttle float64) *batch {
 	for i, r := range []string{"power", "thermal", "sync_boost", "board_limit"} {
 		b.addPoint(signal.ThrottleViolationRatio, throttle*float64(3-i)/3, r)
@@ -122,7 +122,8 @@ func (b *batch) board(busy, throttle float64) *batch {
 	return b.addPoint(signal.HwPower, 90+busy*560).addPoint(signal.HwTemperature, 35+busy*40, signal.LocationGPU)
 }
 
-// wave returns a number between 0 and 1 that varies smoothly over time and differs between devices.
+// The wave function returns a number between 0 and 1 that varies smoothly over time and differs
+// between devices.
 func wave(device int, at time.Time) float64 {
 	t := float64(at.Unix()) / 60
 	return 0.5 + 0.32*math.Sin(t/9+float64(device)*1.7) + 0.18*math.Sin(t/2.3+float64(device)*0.9)
@@ -130,8 +131,9 @@ func wave(device int, at time.Time) float64 {
 
 const gib = 1 << 30
 
-// fleet returns one window of n boards, with eight boards per node and one holder per board. If
-// variety is true, the fleet includes all kinds of devices and all kinds of missing data.
+// The fleet function returns one window for each of n boards, with eight boards per node and one
+// holder per board. If variety is true, the fleet includes every kind of device and every kind of
+// missing data.
 func fleet(end time.Time, length time.Duration, n int, variety bool) pmetric.Metrics {
 	b := newBatch(end, length)
 	for i := range n {

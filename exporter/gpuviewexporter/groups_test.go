@@ -49,8 +49,8 @@ func (s *pageSuite) TestDevicesAreGroupedByWorkloadWithTheOneThatDiffersMost() {
 	assert.Equal(t, "3 of 4 boards", deviceCount(p), "a group shows its devices")
 }
 
-// When a dialog is closed, the browser dispatches the close event in a separate task. A new window
-// may arrive before that task runs.
+// When a dialog is closed, the browser dispatches the close event in a separate task, and a new
+// window may arrive before that task runs.
 func (s *pageSuite) TestGroupsThatWereClosedStayClosed() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)

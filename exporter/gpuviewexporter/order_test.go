@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// windows sends consecutive one-minute windows of two devices. The parameters a and b contain the
-// utilization of each device.
+// The windows method sends consecutive one-minute windows of two devices. For each window, the a
+// and b parameters contain the utilization of GPU-a and GPU-b.
 func (s *pageSuite) windows(e *viewExporter, from int, a, b []float64) {
 	for i := range a {
 		w := newBatch(now().Add(time.Duration(from+i)*time.Minute), time.Minute)
@@ -56,7 +56,7 @@ func (s *pageSuite) TestTheOrderStaysWhileThePointerIsOnTheTable() {
 	assert.NotContains(t, deviceCount(p), "held")
 }
 
-// devices is a script that returns the device IDs of the visible rows.
+// The devices constant is a script that returns the device IDs of the visible rows.
 const devices = visibleRows + `.map(r => r.dataset.device)`
 
 func (s *pageSuite) TestPhoneShowsTheSortedColumnNextToTheDevice() {

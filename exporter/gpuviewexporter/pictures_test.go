@@ -16,8 +16,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// spending returns the usage counters of some holders after the given number of minutes. The job is
-// always active. The deployment is idle after the first 30 minutes. The notebooks are always idle.
+// The spending function returns the usage counters of some holders after the given number of
+// minutes. The job is always active. The deployment is idle after the first 30 minutes. The
+// notebooks are always idle.
 func spending(end time.Time, minutes float64) pmetric.Metrics {
 	b := newBatch(end, time.Minute)
 	for _, i := range []int{0, 2, 4, 6, 8, 10} {
@@ -37,9 +38,9 @@ func spending(end time.Time, minutes float64) pmetric.Metrics {
 	return b.md
 }
 
-// The screenshots in the documentation must show the current page. If the -update flag is set, the
-// test takes new screenshots. Otherwise, the test compares only the sizes of the images, because
-// fonts differ between machines.
+// The screenshots in the documentation must show the current version of the page. If the -update
+// flag is set, the test takes new screenshots. Otherwise, the test compares only the sizes of the
+// images, because fonts differ between machines.
 func (s *pageSuite) TestScreenshotsOfTheDocumentation() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)

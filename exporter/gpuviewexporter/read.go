@@ -52,8 +52,8 @@ func placeOf(p *pdatagpu.Point) store.Place {
 	return place
 }
 
-// holderName returns the name of a holder outside Kubernetes. Such a holder is a batch job, a
-// service or a container.
+// holderName returns the name of a holder outside Kubernetes. A holder outside Kubernetes is a
+// batch job, a service or a container.
 func holderName(h *gpudata.Holder) string {
 	const short = 12 // Container runtimes display the first 12 digits of a container ID.
 	switch {

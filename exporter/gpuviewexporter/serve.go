@@ -111,12 +111,12 @@ func isLoopback(address net.Addr) bool {
 // localOnly serves only requests whose Host header contains localhost, a loopback address, or the
 // host name in the configuration. With any other host name, the request may come from a site that
 // made its own host name resolve to a loopback address (DNS rebinding). The browser would allow the
-// scripts of that site to read the response. TLS and authentication prevent DNS rebinding. Without
-// TLS and authentication, only the Host header reveals the attack.
+// scripts of that site to read the response. TLS and authentication prevent DNS rebinding. If
+// neither TLS nor authentication is enabled, only the Host header reveals DNS rebinding.
 //
-// Scripts on other sites cannot read the responses to cross-site requests, but these requests could
-// cause load and use up the connections that the exporter's own pages need. Therefore, unless CORS
-// is configured, other sites can only link to the page.
+// Scripts on other sites cannot read the responses to cross-site requests, but cross-site requests
+// could overload the exporter and use up the connections that the exporter's own pages need.
+// Therefore, unless CORS is configured, other sites can only link to the page.
 func (e *viewExporter) localOnly(next http.Handler) http.Handler {
 	configured := hostName(e.cfg.HTTP.NetAddr.Endpoint)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -26,8 +26,8 @@ type task struct {
 	Args     struct{ Name string }
 }
 
-// longest calls f. The results are the task of the page that used the most CPU time while f was
-// running, and the number of tasks.
+// longest calls f. The results are the page's task that used the most CPU time while f was running,
+// and the number of tasks.
 func (p *page) longest(f func()) (longest task, n int) {
 	p.t.Helper()
 	listening, stop := context.WithCancel(p)
@@ -76,8 +76,8 @@ func (p *page) painted() {
 }
 
 // longTask is the CPU time, in milliseconds, at which the test considers a task of the page too
-// long. For browsers, a long task is a task that takes 50 ms or more. The limit for this test is
-// twice as high, because other processes on the machine share the CPU caches and slow down the
+// long. Browsers classify a task as long if the task takes 50 ms or more. The limit for this test
+// is twice as high, because other processes on the machine share the CPU caches and slow down the
 // page.
 const longTask = 100
 
@@ -109,9 +109,9 @@ func (s *pageSuite) TestPageOfFiveThousandDevicesHasNoLongTasks() {
 	}
 }
 
-// tasks performs several steps, as a user would. The result contains, for each step, the CPU time
-// of the longest task in milliseconds. The at parameter must not be earlier than the end of the
-// newest window so far.
+// The tasks method performs several steps, as a user would. The result contains, for each step, the
+// CPU time of the longest task in milliseconds. The at parameter must not be earlier than the end
+// of the newest window so far.
 func (s *pageSuite) tasks(e *viewExporter, base string, at time.Time) map[string]float64 {
 	t := s.T()
 	p := s.open("about:blank")

@@ -142,8 +142,8 @@ func (s *pageSuite) TestDeviceIsLostIfNoWindowArrives() {
 	assert.False(t, eval[bool](p, `document.getElementById("banner").checkVisibility()`))
 }
 
-// A page requests the document when the next window is expected, and also before that, to detect
-// other changes. If nothing has changed, the response has no body.
+// A page requests the document when the next window is expected, and also earlier, to detect other
+// changes. If nothing has changed, the response has no body.
 func (s *pageSuite) TestPageLoadsAnUnchangedDocumentOnce() {
 	t := s.T()
 	e, p := s.openFleet(16, false)
@@ -163,8 +163,8 @@ func (s *pageSuite) TestPageLoadsAnUnchangedDocumentOnce() {
 	assert.Empty(t, p.errors, "a response without a body is no error")
 }
 
-// A reverse proxy may serve the page under a path and a different host name, and may remove the
-// prefix W/ from ETags.
+// A reverse proxy may serve the page at a different path and under a different host name, and may
+// remove the prefix W/ from ETags.
 func (s *pageSuite) TestPageWorksBehindAReverseProxy() {
 	t := s.T()
 	e, base := serve(t, nop(), nil)
@@ -278,8 +278,8 @@ func (s *pageSuite) TestExporterOfADeadCollectorIsNotShownAsDown() {
 	}
 	at := now()
 	consume(t, e, fleet(at, time.Minute, 16, false))
-	// Two collectors each scrape an exporter once per second. One of the collectors dies while its
-	// exporter is down.
+	// There are two collectors, and each of them scrapes its own exporter once per second. One of
+	// the collectors dies while its exporter is down.
 	died := at.Add(-20 * time.Second)
 	up(died.Add(-time.Second), 1, 0)
 	up(died, 1, 0)

@@ -84,7 +84,8 @@ function address() {
   history.replaceState(null, "", `#${parameters}`);
 }
 
-// explain shows the meaning of a column. If no column is given, explain shows how to read the page.
+// The explain function shows the meaning of a column. If no column is given, explain shows how to
+// read the page.
 function explain(c) {
   $("explain").replaceChildren(...(c ? [node("b", c.label), `: ${c.explain}`] : [[
     "Numbers and order: newest window. Curves: stored history.",
@@ -110,7 +111,7 @@ function rows(stay = false) {
   chart();
 }
 
-// shown contains the devices that pass the filter, in sorted order.
+// The shown array contains the devices that pass the filter, in sorted order.
 let shown = [];
 
 function arrange(stay) {
@@ -138,7 +139,7 @@ function list(stay) {
   empty(shown.length);
 }
 
-// chart shows or hides the map of the fleet.
+// The chart function shows or hides the map of the fleet.
 function chart() {
   const mapped = state.map ? state.map === "on" : count(model.devices.values()).boards > fleet;
   $("map").hidden = !mapped;
@@ -147,14 +148,15 @@ function chart() {
   if (!document.querySelector("#head button:is(:hover, :focus)")) explain();
 }
 
-// count returns the numbers of boards and MIG instances.
+// The count function returns the number of boards and the number of MIG instances.
 function count(devices) {
   const out = {boards: 0, instances: 0};
   for (const d of devices) out[d.parent ? "instances" : "boards"]++;
   return out;
 }
 
-// instances returns a text with the number of MIG instances, or "" if there are none.
+// The instances function returns a string with the number of MIG instances, or "" if there are
+// none.
 const instances = (c) => c.instances ? `and ${c.instances.toLocaleString()} MIG instance${c.instances === 1 ? "" : "s"}` : "";
 
 function empty(shown) {
@@ -230,8 +232,8 @@ function tileContent(t, all) {
   return {number: counted.boards, note: instances(counted), title};
 }
 
-// codes returns a text with the XID codes of the devices and the total count of each code, most
-// frequent first.
+// The codes function returns a string with the XID codes of the devices and the total count of each
+// code, most frequent first.
 function codes(devices) {
   const sums = new Map();
   for (const x of devices.flatMap(xidsNow)) sums.set(x.code, (sums.get(x.code) ?? 0) + x.count);
@@ -243,7 +245,8 @@ function missingContent() {
   return {number: model.lacking, note: "", title: "signals that could be turned on in the exporters, and why they are missing"};
 }
 
-// status shows the state of the connection, the time of the newest window, and the banners.
+// The status function shows the state of the connection, the time of the newest window, and the
+// banners.
 function status() {
   const all = [...model.devices.values()];
   const seen = all.filter((d) => !d.lost);
@@ -256,12 +259,12 @@ function status() {
   if (hasDocument) banner(all, seen, broken);
 }
 
-// write does not set a text that has not changed, because a screen reader would read the text
-// again.
+// The write function does not set the text of an element again if the text has not changed, because
+// a screen reader would read the text again.
 function write(e, text) { if (e.textContent !== text) e.textContent = text; }
 
-// banner shows the banners that the server sent. If the connection is lost, banner shows only that
-// there is no connection, because everything else is unknown.
+// The banner function shows the banners that the server sent. If the connection is lost, the only
+// banner says that there is no connection, because everything else is unknown.
 function banner(all, seen, broken) {
   const banners = !broken ? model.banners.map((b) => [written(b.title), written(b.text)])
     : all.length && !seen.length ? [[`No data since ${clock(Math.max(...all.map((d) => d.lost.last)))}.`, "The page has no connection to gpu_view."]] : [];
@@ -332,7 +335,7 @@ function listMissing() {
   body.scrollTop = at;
 }
 
-// lines returns an element that contains a text and a code block that users can copy.
+// The lines function returns an element that contains text and a code block that users can copy.
 function lines(tag, text, code) {
   const out = node(tag, text);
   out.append(node("pre", code));
@@ -440,7 +443,8 @@ async function show() {
   if (first) requestAnimationFrame(() => performance.mark("rows"));
 }
 
-// paced runs a generator to its end, and lets the browser do other work from time to time.
+// The paced function runs a generator to completion, and lets the browser do other work from time
+// to time.
 async function paced(steps) {
   for (const _ of steps) await yieldToBrowser();
 }

@@ -1,5 +1,5 @@
-// This module contains the dialog with the details of a device. The dialog shows all signals, or
-// the reason why a signal is missing.
+// This module contains the dialog with the details of a device. For each signal, the dialog shows
+// the value, or the reason why the signal is missing.
 import {bytes, celsius, clock, columns, duration, holderKeys, holderName, keys, lines, percent, watts, whole} from "./signals.js";
 import {throttles} from "./windows.js";
 import {svg, trace} from "./table.js";
@@ -7,8 +7,8 @@ import {Timeline, series} from "./timeline.js";
 import {$, node} from "./dom.js";
 
 export class Details {
-  // The opened field is the device whose details are shown. The history of that device is stored in
-  // past, which is null until the history has been loaded.
+  // The opened field is the device whose details are shown. The past field is the history of the
+  // opened device, or null until the history has been loaded.
   opened = null;
   past = null;
 
@@ -60,9 +60,9 @@ export class Details {
     $("details-title").textContent = [d.profile || d.name || d.id, d.node].filter(Boolean).join(" on ");
     const body = $("details-body");
     const at = body.scrollTop;
-    // number returns the content of the cells in a row: the value, the reason why the value is
-    // missing, and the history. The last element is the reason object from the server, or null if
-    // there is a value.
+    // The number function returns the contents of the cells in a row: the value, the reason why the
+    // value is missing, and the history. The last element is the reason object from the server, or
+    // null if there is a value.
     const number = (name, format, kind) => {
       const v = d.get(name);
       const why = Number.isNaN(v) ? d.why(name) : null;

@@ -1,6 +1,6 @@
 // This module groups devices by workload, namespace, claim or node. For each group, the dialog
-// shows the current numbers, and the idle GPU time during the retention period. The functions
-// gather and spread are pure. Groups is the dialog.
+// shows the current numbers, and the idle GPU time during the retention period. The gather and
+// spread functions are pure. Groups is the dialog.
 import {clock, columns, duration, keys, megahertz, percent, throttled, watts} from "./signals.js";
 import {idleShare} from "./windows.js";
 import {$, node} from "./dom.js";
@@ -30,8 +30,8 @@ export const ways = {
   node: (d) => new Set([d.node || "no node"]),
 };
 
-// gather groups the given devices, and yields from time to time. If a board is partitioned, the
-// instances of the board are counted instead of the board itself.
+// The gather function groups the given devices, and yields from time to time. If a board is
+// partitioned, the instances of the board are counted instead of the board itself.
 export function* gather(devices, way) {
   const groups = new Map();
   for (const d of devices) {
@@ -55,8 +55,8 @@ export function* gather(devices, way) {
   return out;
 }
 
-// spread returns the mean, minimum, median and maximum of a number over the given devices, and the
-// device that differs most from the median.
+// The spread function returns the mean, minimum, median and maximum of a number over the given
+// devices, and the device that differs most from the median.
 export function spread(devices, value) {
   const known = devices.map((d) => ({d, v: value(d)})).filter(({v}) => !Number.isNaN(v)).sort((a, b) => a.v - b.v);
   if (!known.length) return null;
@@ -70,7 +70,7 @@ export function spread(devices, value) {
 // Groups can be sorted by the number of devices, the idle share, and the mean of each number.
 const orders = [(g) => g.devices, (g) => g.idle, ...measures.map((m, i) => (g) => g.measures[i]?.mean ?? NaN)];
 
-// table returns a table element with the given column headings and rows.
+// The table function returns a table element with the given column headings and rows.
 function table(head, rows) {
   const out = document.createElement("table");
   const line = out.createTHead().insertRow();
@@ -134,7 +134,7 @@ export class Groups {
     }
   }
 
-  // refresh redraws the dialog if it is open, and yields from time to time.
+  // If the dialog is open, the refresh method redraws the dialog and yields from time to time.
   *refresh() {
     if (!$("groups").open) return;
     this.ask();
@@ -181,8 +181,8 @@ export class Groups {
     })];
   }
 
-  // pick returns a button that shows the name of a group and, when clicked, searches for the
-  // devices of the group.
+  // The pick method returns a button that shows the name of a group and, when clicked, searches for
+  // the devices of the group.
   pick(name) {
     const out = node("button", name, "link");
     out.type = "button";

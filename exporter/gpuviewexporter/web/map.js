@@ -10,9 +10,9 @@ export const fleet = 64;
 const throttle = columns.find((c) => c.id === "throttle");
 const text = (column, {x, v}) => column.main?.(x) ?? column.format(v);
 
-// pitch is the height of a line, and least is the minimum width of a line including the gap. pitch
-// and least must match the CSS. The constant margin is the number of additional lines that are
-// drawn above and below the visible lines.
+// The pitch constant is the height of a line, and the least constant is the minimum width of a line
+// including the gap. Both of these constants must match the CSS. The margin constant is the number
+// of additional lines that are drawn above and below the visible lines.
 const pitch = 21;
 const least = 244;
 const margin = 3;
@@ -65,7 +65,7 @@ export class FleetMap {
     }
   }
 
-  // color sets the color and the title of each board on a node.
+  // The color method sets the color and the title of each board on a node.
   color(line, boards) {
     const {column} = this;
     while (line.cells.childElementCount > boards.length) line.cells.lastChild.remove();

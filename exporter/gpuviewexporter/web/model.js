@@ -1,6 +1,6 @@
 // This module contains the devices that the page shows. The devices come from the document that the
-// server sends. The server draws all conclusions from the numbers. This module only selects and
-// sorts devices. The module does not access the DOM.
+// server sends. The server interprets all numbers, and this module only selects and sorts devices.
+// The module does not access the DOM.
 import {byPlace, columns, key, written} from "./signals.js";
 import {expired} from "./windows.js";
 
@@ -18,15 +18,15 @@ const empty = {
 };
 
 class Device {
-  // names contains all names of the device and its holders, in lowercase.
+  // The names property contains all names of the device and its holders, in lowercase.
   get names() {
     return this.words ??= [this.node, this.cluster, this.name, this.id, this.model, this.vendor, this.profile,
       ...this.holders.flatMap((h) => [h.namespace, h.pod, h.container, h.kind, h.workload, h.claim]),
       ...this.reserved.flatMap((r) => [r.namespace, r.pod, r.name])].filter(Boolean).join(" ").toLowerCase();
   }
 
-  // get returns a number from the newest window, or the last value of a gauge. If the number is
-  // absent, get returns NaN.
+  // The get method returns a number from the newest window, or the last value of a gauge. If the
+  // number is absent, get returns NaN.
   get(name) {
     const at = this.index.get(name);
     const v = at === undefined ? null : at >= 0 ? this.v[at] : this.g[-1 - at];
@@ -45,12 +45,13 @@ class Device {
 }
 
 export class Model {
-  // devices contains the devices in the order of the document, keyed by cluster, node and ID.
+  // The devices map contains the devices in the order of the document, keyed by cluster, node and
+  // ID.
   devices = new Map();
   demand = [];
   unreserved = [];
-  // banners, state and missing contain texts from the server. The number of missing signals that
-  // could be enabled is stored in lacking.
+  // The banners, state and missing fields contain text from the server. The lacking field is the
+  // number of missing signals that could be enabled.
   banners = [];
   state = {text: ""};
   missing = [];
@@ -63,8 +64,8 @@ export class Model {
   // was opened.
   used = new Set();
 
-  // read reads a document. Each device is on a separate line, so that read can yield between
-  // devices. The previous document is kept until all devices have been read.
+  // The read method parses a document. Each device is on a separate line, so that the read method
+  // can yield between devices. The previous document is kept until all devices have been parsed.
   *read(text) {
     const [first, ...lines] = text.split("\n");
     yield;
@@ -79,9 +80,9 @@ export class Model {
     yield* this.settle();
   }
 
-  // replace replaces the document. The object for each device is reused, so that a selected or open
-  // device stays selected or open, even if the server was restarted and assigned new numbers to its
-  // devices.
+  // The replace method replaces the document. The object for each device is reused, so that a
+  // selected or open device stays selected or open, even if the server was restarted and assigned
+  // new numbers to its devices.
   replace(head, read) {
     const index = new Map();
     head.fields.forEach((f, i) => index.set(key(f.metric, f.value), i));
@@ -98,7 +99,7 @@ export class Model {
     this.devices = devices;
   }
 
-  // setServerTime sets the current time according to the server, because the browser's clock may be
+  // setServerTime stores the current time of the server's clock, because the browser's clock may be
   // wrong.
   setServerTime(seconds) {
     this.serverTime = seconds;
@@ -137,9 +138,9 @@ export class Model {
     return rows.map((d, i) => ({d, i, at: place(d)})).sort((a, b) => a.at - b.at || a.i - b.i).map((r) => r.d);
   }
 
-  // settle updates everything that depends on several devices: the instances of boards, the devices
-  // of each node, and the optional columns. The method yields from time to time, so that the
-  // browser can do other work.
+  // The settle method updates everything that depends on several devices: the instances of boards,
+  // the devices of each node, and the optional columns. The method yields from time to time, so
+  // that the browser can do other work.
   *settle() {
     const numbers = new Map();
     for (const d of this.devices.values()) numbers.set(d.n, d);
@@ -156,10 +157,10 @@ export class Model {
     }
   }
 
-  // rows returns the devices that pass the filter, in sorted order. To pass the filter, the names
-  // of a device must contain every word of the search. If an instance passes the filter, its board
-  // is included. Instances follow their board. The sort key of a board is the maximum over the
-  // board and its instances.
+  // The rows method returns the devices that pass the filter, in sorted order. A device can pass
+  // the filter only if its names contain every word in the search field. If an instance passes the
+  // filter, its board is included. Instances follow their board. The sort key of a board is the
+  // maximum over the board and its instances.
   rows(filter, order, descending) {
     const words = filter.search.toLowerCase().split(/\s+/).filter(Boolean);
     const passes = (d) => words.every((w) => d.names.includes(w)) && (!filter.vendor || d.vendor === filter.vendor) &&
@@ -181,6 +182,6 @@ export class Model {
     return groups.flatMap((g) => [g.d, ...g.instances.sort(compare).map((i) => i.d)]);
   }
 
-  // vendors returns the vendors of all devices.
+  // The vendors method returns the vendors of all devices.
   vendors() { return [...new Set([...this.devices.values()].map((d) => d.vendor).filter(Boolean))].sort(); }
 }

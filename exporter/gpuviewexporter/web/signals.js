@@ -24,14 +24,14 @@ export const holderKeys = {
 };
 const link = (name, what, direction) => key(`${sat}${name}.${what}.avg`, direction);
 
-// throttled returns the largest share of time for which the clocks were throttled, the reason, and
-// whether the share is a share of samples. The gpu_view exporter selects the share and prefers
-// exact counters.
+// The throttled function returns the largest share of a window during which the clocks were
+// throttled, the reason, and whether the share is a share of samples. The gpu_view exporter selects
+// the share and prefers exact counters.
 const unknown = {ratio: NaN, by: ""};
 export const throttled = (d) => d.throttle ?? unknown;
 
-// These are the thresholds at which the color of throttling changes. One of these thresholds is
-// also the threshold of the throttling tile.
+// These are the throttling thresholds at which the color of a cell changes. The problemShare
+// threshold is also the threshold of the throttling tile.
 export const throttleSteps = [0.001, problemShare, 0.3, 0.6];
 
 const greater = (a, b) => Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b);
@@ -40,8 +40,8 @@ const greater = (a, b) => Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a
 // Kubernetes.
 export const holderName = (h) => [h.namespace, h.pod, h.container].filter(Boolean).join("/");
 
-// format returns a function that converts a number to text in the given format. The server defines
-// the formats. The number must not be NaN.
+// The format function returns a function that converts a number to text in the given format. The
+// server defines the formats. The number must not be NaN.
 export const format = (name) => (v) => {
   const {factor, digits, unit, text} = formats[name].find((s) => s.below === undefined || v < s.below);
   if (text) return text;
@@ -52,20 +52,20 @@ export const [percent, rate, bytes, watts, celsius, megahertz, whole, errors, du
   ["percent", "rate", "size", "power", "celsius", "frequency", "count", "errors", "duration"].map(format);
 export const clock = (s) => new Date(s * 1000).toLocaleTimeString([], {hour12: false});
 
-// The written function converts a text from the server to a string. The server sends the times in a
-// text as numbers.
+// The written function converts text from the server to a string. In the text, the server sends
+// times as numbers.
 export const written = (text) => text.map((part) => typeof part === "number" ? clock(part) : part).join("");
 
-// xidTimes returns an XID code and its count, such as "48 x1". The function xidToDo adds the
-// recommended action, as in "48 x1 · replace".
+// xidTimes returns an XID code and its count, such as "48 x1". xidToDo also returns the recommended
+// action, as in "48 x1 · replace".
 const xidTimes = (x) => `${x.code} x${whole(x.count)}`;
 export const xidToDo = (d, x) => [xidTimes(x), d.xidText(x.code).action].filter(Boolean).join(" · ");
 
 // xidsNow returns the XID codes in the newest window, most urgent first.
 export const xidsNow = (d) => d.xids.filter((x) => x.count > 0);
 
-// xidRest returns a text about the XID errors in the newest window other than those with the first
-// code.
+// xidRest returns a string about the XID errors in the newest window, except for the errors with
+// the most urgent code.
 function xidRest(d) {
   const [first, ...others] = xidsNow(d);
   const nameless = d.get(keys.xid) - xidsNow(d).reduce((n, x) => n + x.count, 0);
@@ -73,8 +73,8 @@ function xidRest(d) {
   return [...others.map(xidTimes), ...(nameless > 0 ? [`${whole(nameless)} of unknown code`] : [])].join(", ");
 }
 
-// twoWay returns a column for the two directions of a link. Cells are colored by the share of the
-// link's capacity, if the share is known. Rows are sorted by throughput.
+// twoWay returns a column for the two directions of a link. If the used share of the link's
+// capacity is known, this share determines the color of the cell. Rows are sorted by throughput.
 const twoWay = (name) => {
   const arrow = (sign, v) => `${sign} ${Number.isNaN(v) ? "–" : rate(v)}`;
   const get = (what, direction) => (d) => d.get(link(name, what, direction));
@@ -109,11 +109,11 @@ export const lines = windows.toSorted((a, b) => a.metric.startsWith(sat) - b.met
   label: w.label.replace("*", ways[v] ?? v), key: key(w.metric, v), kind: kinds.get(w.first) ?? w.first, format: format(w.format),
 })));
 
-// These are the columns of the table. The server uses the name in kind to explain why the number is
-// missing. The number that the value function returns determines the order of rows and the color of
-// cells. The format function converts that number to text. The sub function returns the second line
-// of a cell. An optional column is hidden until it has a value, so the page does not report that
-// its signal is missing.
+// These are the columns of the table. The server uses the name in the kind field to explain why the
+// number is missing. The number that the value function returns determines the order of rows and
+// the color of cells. The format function converts that number to text. The sub function returns
+// the second line of a cell. An optional column is hidden until it has a value, so the page does
+// not report that its signal is missing.
 export const columns = [
   {id: "device", label: "Device", width: 130, text: true, explain: "Board or MIG instance, with its model. Instances are nested under their board."},
   {id: "node", label: "Node", width: 104, text: true, explain: "Node that the device is on."},
@@ -157,7 +157,7 @@ export const orders = [
   ...throttles.filter((t) => t.usual).map((t) => ({id: `${t.how.split(" ")[0]}-${t.value}`, label: `Throttled: ${t.name} (${t.how})`, value: (d) => d.get(t.key)})),
 ];
 
-// step returns the CSS class for a value on the color scale of its column.
+// The step function returns the CSS class for a value on the color scale of its column.
 export function step(column, d, value) {
   const v = column.share ? column.share(d) : value;
   if (!column.scale || Number.isNaN(v)) return "";

@@ -1,11 +1,12 @@
 // This module draws the table. Only visible rows are in the DOM, and all rows have the same height,
-// so drawing a table of five thousand devices takes no longer than drawing thirty.
+// so drawing a table of five thousand devices takes no longer than drawing a table of thirty
+// devices.
 import {clock, columns, holderName, keys, percent, step, throttled, xidToDo, xidsNow} from "./signals.js";
 import {level} from "./model.js";
 
 const rowHeight = 46;
 const headHeight = 38;
-// On narrow screens, there is no node column. Instead, the cell of the device includes the node.
+// On narrow screens, there is no node column, and the device cell includes the node.
 const narrow = matchMedia("(max-width: 620px)");
 // The number of additional rows above and below the visible rows, so that users do not see blank
 // space while they scroll.
@@ -112,15 +113,14 @@ export class Table {
     for (const of of [document.getElementById("columns"), document.getElementById("head"), ...this.pool.map((r) => r.tr)]) this.place(of);
   }
 
-  // place puts the cells of a row into the order of the columns.
+  // The place method arranges the cells of a row in the order of the columns.
   place(row) {
     const cells = new Map([...row.children].map((e) => [e.dataset.column, e]));
     row.append(...this.order.map((c) => cells.get(c.id)));
     if (row.tagName === "TR") for (const [i, e] of [...row.children].entries()) e.ariaColIndex = i + 1;
   }
 
-  // The show method displays the given rows. If a device is selected, it stays selected at its new
-  // position.
+  // The show method displays the given rows. A selected device stays selected at its new position.
   show(rows) {
     const chosen = this.rows[this.active];
     this.rows = rows;
@@ -259,8 +259,8 @@ function dash(spoken) {
   return out;
 }
 
-// trace returns an SVG path for a curve of n values between 0 and 1, with a height of 20. The curve
-// has gaps where nothing was observed.
+// The trace function returns an SVG path for a curve of n values between 0 and 1, with a height of
+// 20. The curve has gaps where nothing was observed.
 export function trace(n, value) {
   let out = "";
   let pen = false;

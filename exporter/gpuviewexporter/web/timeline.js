@@ -7,7 +7,8 @@ import {node} from "./dom.js";
 // The maximum number of containers for which a lane is shown.
 const maxLanes = 6;
 
-// series returns the value of a number in each slot of the history. Absent values are null.
+// The series function returns the value of a number in each slot of the history. Absent values are
+// null.
 export const series = (d, past, name) => {
   const at = d.index.get(name);
   return (at >= 0 ? past?.v[at] : past?.g[-1 - at]) ?? [];
@@ -17,7 +18,8 @@ export class Timeline {
   // The at field is the index of the slot under the cursor, or -1 if there is none.
   at = -1;
 
-  // draw returns a figure that shows the history of a device, or null if there is no history.
+  // The draw method returns a figure that shows the history of a device, or null if there is no
+  // history.
   draw(d, past) {
     this.slots = Math.max(0, ...[...past?.v ?? [], ...past?.g ?? []].map((v) => v.length));
     if (!this.slots) return null;
@@ -61,7 +63,7 @@ export class Timeline {
     return this.figure;
   }
 
-  // left returns the horizontal position of a time, as a percentage of the width.
+  // The left method returns the horizontal position of a time, as a percentage of the width.
   left(seconds) { return Math.min(100, Math.max(0, (seconds - this.from) / (this.past.slot * this.slots) * 100)); }
 
   row(before, after, className) {
@@ -108,8 +110,8 @@ export class Timeline {
     return both;
   }
 
-  // lanes returns the lanes that show XID codes, driver restarts, exporter outages, and the
-  // containers that held the device.
+  // The lanes method returns the lanes that show XID codes, driver restarts, exporter outages, and
+  // the containers that held the device.
   lanes(d) {
     const xids = Map.groupBy(this.past.xids, (x) => `${x.code} ${Math.floor(this.left(x.at))}`);
     const out = [
@@ -145,7 +147,7 @@ export class Timeline {
     return out;
   }
 
-  // bar returns an element that shows a time span as a bar.
+  // The bar method returns an element that shows a time span as a bar.
   bar(from, to) {
     const out = node("s");
     out.style.left = `${this.left(from)}%`;
@@ -153,8 +155,8 @@ export class Timeline {
     return out;
   }
 
-  // marks returns a lane that shows events, or nothing if there are no events. If a label does not
-  // fit, it is shown only in the tooltip. Widths are percentages.
+  // The marks method returns a lane that shows events, or nothing if there are no events. If a
+  // label does not fit, it is shown only in the tooltip. Widths are percentages.
   marks(name, all) {
     if (!all.length) return [];
     const {out, plot} = this.row(node("div", name, "axis"), node("div"), "lane");
@@ -181,7 +183,7 @@ export class Timeline {
     return out;
   }
 
-  // read shows the values in the slot with the given index.
+  // The read method shows the values in the slot with the given index.
   read(at) {
     this.at = at >= 0 && at < this.slots ? at : -1;
     for (const c of this.cursors) {
@@ -200,7 +202,7 @@ export class Timeline {
   }
 }
 
-// bars returns an SVG path with one bar per slot. Values are between 0 and 1.
+// The bars function returns an SVG path with one bar per slot. Values are between 0 and 1.
 function bars(values) {
   return values.map((v, x) => v ? `M${x} 20V${(20 - v * 20).toFixed(2)}H${x + 1}V20Z` : "").join("");
 }

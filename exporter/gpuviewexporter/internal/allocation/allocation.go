@@ -38,7 +38,7 @@ type Allocation struct {
 	GPUDevices    []GPU `json:"gpuDevices"`
 	// GPUHours is the time during which containers held boards, in board hours. GPUIdleHours is the
 	// part of GPUHours during which the boards were idle. GPUCost and GPUCostIdle are the costs of
-	// GPUHours and GPUIdleHours. If there are no usage counters, all four fields are absent.
+	// GPUHours and GPUIdleHours. If there are no usage counters, these times and costs are absent.
 	GPUHours     *float64 `json:"gpuHours,omitempty"`
 	GPUIdleHours *float64 `json:"gpuIdleHours,omitempty"`
 	GPUCost      *float64 `json:"gpuCost,omitempty"`
@@ -46,7 +46,7 @@ type Allocation struct {
 	// GPUCostCurrency is the ISO 4217 code of the currency of the costs. If there are several
 	// currencies, GPUCostCurrency and the costs are absent.
 	GPUCostCurrency string `json:"gpuCostCurrency,omitempty"`
-	// GPUIdleSince is the time since which all devices have been idle. If a device is active,
+	// GPUIdleSince is the time at which the last active device became idle. If a device is active,
 	// GPUIdleSince is absent.
 	GPUIdleSince string `json:"gpuIdleSince,omitempty"`
 }
@@ -134,7 +134,7 @@ const (
 	byPod       = "pod"
 	byWorkload  = "workload"
 	byNamespace = "namespace"
-	// byClaim groups holders by the ResourceClaim that they got the device from.
+	// byClaim groups holders by the ResourceClaim through which they got the device.
 	byClaim  = "claim"
 	byNode   = "node"
 	byDevice = "device"
@@ -143,25 +143,25 @@ const (
 	byLabel = "label:"
 )
 
-// unallocated is OpenCost's name for the group of all items that do not have the property that the
-// query aggregates by.
+// The unallocated constant is OpenCost's name for the group of items that lack the property that
+// the query aggregates by.
 const unallocated = "__unallocated__"
 
-// member is one series that belongs to a group.
+// A member is one series that belongs to a group.
 type member struct {
 	place  store.Place
 	device *store.Device
 	series *store.Series
-	// hold is set only for container series. The holders slice contains the holders whose spending
-	// is included.
+	// The hold field is set only for container series. The holders slice contains the holders whose
+	// spending is added to the allocation.
 	hold    store.Hold
 	holders []*store.Holder
 	// Only windows whose end time is in the interval (from, to] are combined.
 	from, to int64
 }
 
-// limitTo sets from and to, so that only the most recent windows on the member's node are included.
-// The span parameter is the length of the interval.
+// limitTo sets the from and to fields, so that only the most recent windows on the member's node
+// are included. The span parameter is the length of the interval.
 func (m *member) limitTo(v *store.View, span time.Duration) {
 	m.to = v.Now
 	if newest := v.NewestOf(m.device.Cluster, m.device.Node); newest > v.Now-int64(span) {
@@ -174,7 +174,7 @@ func (m *member) limitTo(v *store.View, span time.Duration) {
 // combined. Each node has its own time span, because the clocks of nodes differ, and a node whose
 // clock is fast must not cause the windows of other nodes to be excluded. The time span of a node
 // ends at the end of the node's newest window, or now if the newest window is older than the length
-// of the time span. The aggregates "node" and "device" use device series. All other aggregates use
+// of the time span. The "node" and "device" aggregates use device series. All other aggregates use
 // container series. Each device counts only once per allocation, even if several containers hold
 // the device.
 func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string) *Response {
@@ -201,8 +201,8 @@ func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string
 
 func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 
-// group returns the series that belong to each allocation, keyed by the name of the allocation. If
-// there are several clusters, the names include the cluster.
+// The group function returns the series that belong to each allocation, keyed by the name of the
+// allocation. If there are several clusters, each name includes the cluster.
 func group(v *store.View, aggregate string) map[string][]member {
 	devices := v.Devices()
 	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
@@ -378,8 +378,9 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	return a
 }
 
-// amount returns the amount of a counter, divided by the given unit, or nil if the counter is
-// missing. The result is not rounded, so that the parts of an aggregate add up to the total.
+// The amount function returns the amount of a counter, divided by the given unit, or nil if the
+// counter is missing. The result is not rounded, so that the parts of an aggregate add up to the
+// total.
 func amount(s *store.Spent, what store.Spending, unit float64) *float64 {
 	if !s.Known[what] {
 		return nil
@@ -421,7 +422,7 @@ func shared(v *store.View, members []member) *bool {
 	return known
 }
 
-// The describe function converts the measured values in a summary to a GPU.
+// The describe function returns a GPU struct that contains the measured values from a summary.
 func describe(s *store.Summary) GPU {
 	g := GPU{
 		GPUUsageAverage: number(s, store.FieldOf(signal.UtilizationAvg, "")),
@@ -452,7 +453,7 @@ func describe(s *store.Summary) GPU {
 	return g
 }
 
-// number returns the combined value of a field, or nil if the field has no value.
+// The number function returns the combined value of a field, or nil if the field has no value.
 func number(s *store.Summary, f store.Field) *float64 {
 	v, ok := s.Value(f)
 	if !ok {
@@ -473,8 +474,8 @@ func round(v float64) float64 {
 		power := math.Pow10(-shift)
 		return math.Round(v/power) * power
 	}
-	// Powers of ten are exact up to 1e22. Numbers that need a larger power are negligible in all
-	// units that are used here.
+	// Powers of ten are exact up to 1e22. Numbers that need a larger power are negligible in all of
+	// the units in a response.
 	power := math.Pow10(min(shift, 22))
 	return math.Round(v*power) / power
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// maxWasters is the maximum length of each list in a Waste.
+// maxWasters is the maximum length of the Groups and Holders lists of a Waste.
 const maxWasters = 50
 
 // Waste lists groups and pods with their idle time and costs during the retention period.
@@ -18,8 +18,8 @@ type Waste struct {
 	To   float64 `json:"to"`
 	// Groups contains the groups with the longest idle times, sorted by idle time, longest first.
 	// Holders contains the pods that are idle now, sorted by how long they have been idle, longest
-	// first. Counted and Idle are the lengths of Groups and Holders before truncation. Total is the
-	// sum over all groups.
+	// first. Counted is the length of Groups before truncation, and Idle is the length of Holders
+	// before truncation. Total contains the sums over all groups.
 	Groups  []Waster `json:"groups"`
 	Holders []Waster `json:"holders"`
 	Counted int      `json:"counted"`
@@ -30,8 +30,8 @@ type Waste struct {
 	Currency string `json:"currency,omitempty"`
 }
 
-// Waster is one group or one pod. Times are in board hours. Costs are in the currency of the price
-// list. Amounts that were not counted are absent. Costs are also absent if there are several
+// A Waster is one group or one pod. Times are in board hours. Costs are in the currency of the
+// price list. Amounts that were not counted are absent. Costs are also absent if there are several
 // currencies.
 type Waster struct {
 	Name      string   `json:"name"`
@@ -41,8 +41,8 @@ type Waster struct {
 	Idle      *float64 `json:"idle,omitempty"`
 	Cost      *float64 `json:"cost,omitempty"`
 	CostIdle  *float64 `json:"costIdle,omitempty"`
-	// Since is the time, in Unix seconds, since which all devices have been idle. If a device is
-	// active, Since is absent.
+	// Since is the time, in Unix seconds, at which the last active device became idle. If a device
+	// is active, Since is absent.
 	Since float64 `json:"since,omitempty"`
 	spent store.Spent
 }
@@ -75,7 +75,8 @@ func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok boo
 	return out, true
 }
 
-// wasters returns all groups whose allocated time was counted between from and to.
+// The wasters function returns all groups that have counted allocated time in the interval (from,
+// to].
 func wasters(v *store.View, aggregate string, from, to int64) []Waster {
 	out := []Waster{}
 	for name, members := range group(v, aggregate) {

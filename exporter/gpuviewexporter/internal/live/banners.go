@@ -7,7 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// Text is a text that can contain times. Each element is either a string or a [store.Time], which
+// Text is text that can contain times. Each element is either a string or a [store.Time], which
 // clients show in their own time zone.
 type Text []any
 
@@ -30,7 +30,7 @@ var noNewData = State{Text: "Connected, no new data"}
 // maxListed is the maximum number of exporters that are listed in a banner.
 const maxListed = 3
 
-// addBanners sets the State and the Banners of the document.
+// addBanners sets the State and Banners fields of the document.
 func (d *Document) addBanners(v *store.View) {
 	x := &d.Exporters
 	down, stale := len(x.Down), len(x.Stale)
@@ -53,9 +53,9 @@ func (d *Document) addBanners(v *store.View) {
 		d.State = State{Text: "Connected, no data yet"}
 	case allLost:
 		d.State = noNewData
-	// If a window ended less than one window length after the start of the outage, it may only
-	// contain samples from before the outage. Later windows come from the nvml receiver, which does
-	// not need exporters.
+	// If a window ended less than one window length after the start of the outage, the window may
+	// contain only samples from before the outage. Later windows come from the nvml receiver, which
+	// does not need exporters.
 	case down > 0 && down == x.Total && newest < int64(downSince)+int64(step):
 		d.State = State{Text: "Connected, no exporter gives samples"}
 	default:
@@ -95,8 +95,8 @@ func (d *Document) addBanners(v *store.View) {
 	}
 }
 
-// The list function returns a text that lists up to maxListed exporters. For each exporter, the
-// text includes the time since which the exporter has been down or its results have been stale.
+// The list function returns a Text that lists up to maxListed exporters. For each exporter, the
+// Text includes the time at which the exporter went down or its scrape results stopped arriving.
 func list(exporters []Exporter) Text {
 	var out Text
 	for i, e := range exporters {
@@ -118,9 +118,9 @@ func list(exporters []Exporter) Text {
 	return out
 }
 
-// lostText returns a text that explains why a device has no current data. If the reason is unknown,
-// the text contains the time of the device's last data. If the reason is an outage of the exporter,
-// the text contains the start of the outage, because the last window may have ended after the
+// lostText returns a Text that explains why a device has no current data. If the reason is unknown,
+// the Text contains the time of the device's last data. If the reason is an outage of the exporter,
+// the Text contains the start of the outage, because the last window may have ended after the
 // outage started.
 func lostText(l *store.Loss) Text {
 	if l.URL != "" {

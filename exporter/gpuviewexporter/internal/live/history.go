@@ -30,8 +30,8 @@ type History struct {
 	// false.
 	Throttled store.Numbers `json:"throttled"`
 	Sampled   bool          `json:"sampled"`
-	// XIDs contains the increases in the numbers of XID errors. Holders contains the time spans
-	// during which containers held the device. Both lists are sorted from oldest to newest.
+	// XIDs contains the increases in the XID error counts. Holders contains the time spans during
+	// which containers held the device. Both lists are sorted from oldest to newest.
 	XIDs    []store.Mark `json:"xids"`
 	Holders []store.Span `json:"holders"`
 	// Restarts contains the restarts of the driver, which are detected when the energy counter is
@@ -96,8 +96,8 @@ func history(v *store.View, d *store.Device) *History {
 	return out
 }
 
-// storeExtreme stores a value in its slot if it is the highest value of the slot so far. If lowest
-// is true, storeExtreme keeps the lowest value of the slot instead.
+// storeExtreme stores a value in a slot if the value is the highest value of the slot so far. If
+// lowest is true, storeExtreme keeps the lowest value of the slot instead.
 func storeExtreme(values *store.Numbers, slots, at int, value float32, lowest bool) {
 	if *values == nil {
 		*values = slices.Repeat(store.Numbers{float32(math.NaN())}, slots)

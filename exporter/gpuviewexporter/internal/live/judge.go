@@ -9,9 +9,9 @@ import (
 // problems, and a filter for devices with problems.
 type Problem string
 
-// These are the kinds of problems. A device has the problem Throttled if the clocks were throttled
-// during at least ProblemShare of the window. A device has the problem Pressure if there was memory
-// pressure during at least ProblemShare of the window. A device has the problem PoorHealth if
+// These are the kinds of problems. A device has the Throttled problem if the clocks were throttled
+// during at least ProblemShare of the window. A device has the Pressure problem if there was memory
+// pressure during at least ProblemShare of the window. A device has the PoorHealth problem if
 // hw.status reports any state that is worse than ok.
 const (
 	Lost       Problem = "lost"

@@ -1,6 +1,6 @@
-// Package live converts the content of the store into a document, which is shown by the page and by
-// the command "gpudoctor top". For each device, the document contains the newest window, the
-// curves, and everything that can be derived from the device's data.
+// Package live converts the contents of the store into a document for the page and for the
+// "gpudoctor top" command. For each device, the document contains the newest window, the curves,
+// and everything that can be derived from the device's data.
 package live
 
 import (
@@ -29,12 +29,12 @@ type Document struct {
 	// Until is the time, in Unix seconds, after which all devices are lost unless new points
 	// arrive. A client that cannot get a newer document must stop showing numbers at Until.
 	Until float64 `json:"until"`
-	// CurvePoints is the number of points in each curve that are within the time range of the
-	// stored data. These points are at the end of the curve.
+	// CurvePoints is the number of points, at the end of each curve, that are within the time range
+	// of the stored data.
 	CurvePoints int `json:"curvePoints"`
 	// Fields contains the names of the values in a device's window, Gauges contains the names of a
-	// device's gauges, and HolderGauges contains the names of a holder's gauges. A name and its
-	// value have the same position.
+	// device's gauges, and HolderGauges contains the names of a holder's gauges. Each name has the
+	// same position as its value.
 	Fields       []store.Name `json:"fields"`
 	Gauges       []store.Name `json:"gauges"`
 	HolderGauges []store.Name `json:"holderGauges"`
@@ -55,8 +55,8 @@ type Document struct {
 	// XIDs describes the XID codes of the errors that were counted on the devices.
 	XIDs   []XIDText `json:"xids"`
 	Demand []Demand  `json:"demand"`
-	// Unreserved contains the numbers of claims that have devices but are not reserved for any pod.
-	// It is unknown which devices are allocated to unreserved claims.
+	// Unreserved contains, for each DeviceClass, the number of claims that have devices but are not
+	// reserved for any pod. It is unknown which devices are allocated to unreserved claims.
 	Unreserved []store.UnreservedClaims `json:"unreserved"`
 	// Exporters describes the exporters that do not answer. Limits contains the limits that have
 	// been reached, both in gpu_view and in other components of the same process.
@@ -308,7 +308,7 @@ func sortDevices(devices []*store.Device) {
 			return cmp.Or(compareNames(a.cluster, b.cluster), compareNames(a.node, b.node),
 				compareNames(cmp.Or(names[a], a.id), cmp.Or(names[b], b.id)), compareNames(a.id, b.id))
 		}
-		// A board comes before its instances, because it has no parent.
+		// A board comes before its instances, because the board has no parent.
 		return cmp.Or(cmp.Compare(len(x.Parent), len(y.Parent)), compareNames(x.ID, y.ID))
 	})
 }
@@ -397,9 +397,9 @@ func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 	})
 }
 
-// slot returns the width of a curve point in seconds, and the number of points that the stored data
-// fills. The width is the length of a window, doubled as often as necessary to fit all stored data
-// into curvePoints points.
+// The slot function returns the width of a curve point in seconds, and the number of points that
+// the stored data fills. The width is the length of a window, doubled as often as necessary to fit
+// all stored data into curvePoints points.
 func slot(devices []*store.Device, newest int64, step time.Duration) (width float64, points int) {
 	oldest := newest
 	for _, d := range devices {
@@ -424,8 +424,8 @@ func double(width time.Duration, n int, span int64) time.Duration {
 // rounded to 62 levels. A dash in a curve represents an absent value.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// curves returns the curves of a device. Each point is the highest value in its slot. The last slot
-// contains the windows that end at the time of the newest parameter.
+// The curves function returns the curves of a device. Each point is the highest value in its slot.
+// The newest parameter is a time, in Unix seconds, that is in the last slot.
 func curves(d *store.Device, newest, slot float64) []string {
 	var levels [3][curvePoints]float32
 	for c := range levels {

@@ -314,7 +314,7 @@ func TestDevicesThatLackTheSameSignalsShareADiagnosis(t *testing.T) {
 	assert.False(t, document.Diagnoses[2].Diagnosed)
 }
 
-// The why function returns the reason why the value of a number is missing for a device.
+// The why function returns the reason why a device has no value for a number.
 func why(t *testing.T, d *Document, id, number string) Why {
 	t.Helper()
 	at := slices.IndexFunc(d.Devices, func(x Device) bool { return x.ID == id })

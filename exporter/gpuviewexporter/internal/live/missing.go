@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Diagnosis contains the reasons why numbers are missing. Devices for which the same reasons apply
-// share a Diagnosis.
+// Diagnosis contains the reasons why numbers are missing. Devices with the same reasons share a
+// Diagnosis.
 type Diagnosis struct {
 	// Diagnosed is true if gpu.signal.available was received for the device.
 	Diagnosed bool `json:"diagnosed,omitempty"`
@@ -22,7 +22,7 @@ type Diagnosis struct {
 	Lacks []int `json:"lacks,omitempty"`
 }
 
-// Why is a reason why the value of a number is missing.
+// A Why explains why a device has no value for a number.
 type Why struct {
 	Text string `json:"text"`
 	// If the device can never have the number, Never is true, and the number is omitted from the
@@ -37,7 +37,7 @@ type Why struct {
 type Missing struct {
 	Metric string `json:"metric"`
 	// Parts contains the values of the metric's own attribute for which the metric is missing. If
-	// the metric has no such attribute, Parts is empty.
+	// the metric does not have its own attribute, Parts is empty.
 	Parts []string `json:"parts,omitempty"`
 	// Fields contains the exporter fields that the metric is computed from.
 	Fields []string `json:"fields,omitempty"`
@@ -54,8 +54,8 @@ type number struct {
 	// instance. If only MIG instances have the number, onInstances is the reason why the number is
 	// missing for a board with instances.
 	onBoard, onInstances string
-	// metrics contains the metrics that the number comes from, with the values of their own
-	// attributes. If there are no verdicts on any of these metrics, the usual reason is shown.
+	// The metrics field contains the metrics that the number comes from, with the values of their
+	// own attributes. If there are no verdicts on any of these metrics, the usual reason is shown.
 	metrics []string
 	usual   string
 	// For MIG instances, usualOfInstance is shown instead of the usual reason.
@@ -103,7 +103,7 @@ var numbers = func() []number {
 	}
 	out := columns
 	// The add function adds a line to the details. The reasons are the same as for the given
-	// column, but only verdicts on the metric of the line apply.
+	// column, but only the verdicts on the line's metric apply.
 	add := func(key string, like number) {
 		like.name, like.metrics = key, []string{key}
 		out = append(out, like)
@@ -326,8 +326,8 @@ func (x *diagnoses) add(c circumstances) int {
 }
 
 // addMissing adds the metrics that the exporter does not provide to the document and returns the
-// positions of these metrics. Missing holder labels are ignored if the device is free or if its
-// holder is known.
+// positions of these metrics. A missing holder signal is ignored if the device is free or if the
+// device's holder is known.
 func (x *diagnoses) addMissing(c *circumstances) []int {
 	var order []string
 	byReason := map[string]*Missing{}
@@ -369,7 +369,7 @@ func (x *diagnoses) addMissing(c *circumstances) []int {
 	return out
 }
 
-// The why method returns the reason why the value of a number is missing for a device.
+// The why method returns the reason why a device has no value for a number.
 func (c *circumstances) why(at int) Why {
 	n := &numbers[at]
 	switch {
@@ -404,8 +404,8 @@ func (c *circumstances) why(at int) Why {
 	return Why{Text: c.listReasons(lacking), Never: lasting == judged}
 }
 
-// listReasons returns a text with one line per reason. Each line names the exporter fields that are
-// missing for that reason or, if there are no fields, the first signal that is missing.
+// listReasons returns a string with one line per reason. Each line names the exporter fields that
+// are missing for that reason or, if there are no fields, the first signal that is missing.
 func (c *circumstances) listReasons(lacking []int) string {
 	var order []diagnose.Reason
 	fields, names := map[diagnose.Reason][]string{}, map[diagnose.Reason]string{}

@@ -39,8 +39,8 @@ type Window struct {
 	profiling bool
 }
 
-// Expired contains the texts that a page shows if it cannot get a newer document in time. The time
-// in Why is 0. The page replaces this time with the end of the device's last window.
+// Expired contains the text that a page shows if the page cannot get a newer document in time. The
+// time in Why is 0. The page replaces this time with the end of the device's last window.
 type Expired struct {
 	State State `json:"state"`
 	Why   Text  `json:"why"`
@@ -109,8 +109,8 @@ type Cause struct {
 	Value string `json:"value"`
 	Name  string `json:"name"`
 	How   string `json:"how"`
-	// Usual is true if NVIDIA boards report the cause. The page shows other causes only if there is
-	// a value.
+	// Usual is true if NVIDIA boards report the cause. If Usual is false, the page shows the cause
+	// only if there is a value.
 	Usual bool `json:"usual"`
 }
 

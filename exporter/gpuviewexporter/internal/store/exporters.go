@@ -10,7 +10,7 @@ import (
 
 const (
 	// The last result about an exporter becomes stale after three scrape intervals plus
-	// minStaleTime. The additional time is needed because points may wait in queues. As long as
+	// minStaleTime. Adding minStaleTime is necessary because points may wait in queues. As long as
 	// only one result has arrived, the scrape interval is unknown, and the result becomes stale
 	// after maxUnknownInterval.
 	minStaleTime       = int64(15 * time.Second)
@@ -27,10 +27,11 @@ type Exporter struct {
 	URL string
 	// Up is true if the exporter answered the last scrape. Since is the time of the scrape at which
 	// the value of Up last changed. At is the time of the last scrape. Since and At are in Unix
-	// nanoseconds, by the clock of the collector that scrapes the exporter.
+	// nanoseconds, according to the clock of the collector that scrapes the exporter.
 	Up        bool
 	Since, At int64
-	// ReceivedAt is the time at which gpu_view received the last result, by gpu_view's own clock.
+	// ReceivedAt is the time at which gpu_view received the last result, according to gpu_view's
+	// own clock.
 	ReceivedAt int64
 	// Stale is true if gpu.exporter.up no longer arrives, because the exporter is no longer scraped
 	// or its samples are lost. If Stale is true, it is unknown whether the exporter answers.

@@ -9,7 +9,7 @@ import (
 // nodeKey identifies a node, or the cluster itself if the node name is empty.
 type nodeKey struct{ cluster, node string }
 
-// nodeState contains the data that is needed to detect changes of a node's clock.
+// nodeState contains the data that is needed to detect changes to a node's clock.
 type nodeState struct {
 	key   nodeKey
 	clock gpudata.Clock // Observes the timestamp of the newest point in each batch.
@@ -40,10 +40,10 @@ func (b *Batch) observe(place *Place, p *Point) {
 	}
 }
 
-// observeNodes passes the timestamps in the batch to the clocks of the nodes. If all new points of
-// a node are older than the node's newest point for some time, the node's clock was set back. In
-// this case, observeNodes deletes the stored data of the node, because the timestamps of the data
-// are in the future.
+// observeNodes passes the timestamps in the batch to the clocks of the nodes. If, for some time,
+// all new points of a node are older than the node's newest point, the node's clock was set back.
+// If a clock was set back, observeNodes deletes the stored data of the node, because the timestamps
+// of the data are in the future.
 func (b *Batch) observeNodes() {
 	for _, n := range b.nodes {
 		if n.clock.Observe(n.batch, b.wall, b.s.staleAfter()) == gpudata.SetBack {

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// windows adds a window, a gauge and the scheduler's view to the store, all with the same
-// timestamp.
+// The windows function adds a window, a gauge and the scheduler's view to the store, all with the
+// same timestamp.
 func windows(s *Store, node string, now, end time.Time, value float64) (setBack bool) {
 	b := s.Begin(now)
 	for metric, id := range map[*signal.Metric]string{signal.UtilizationAvg: "GPU-" + node, signal.HwPower: "GPU-" + node, signal.ClusterPendingPodCount: ""} {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// track contains the history of a gauge. Time is divided into slots that are as long as a window,
+// A track contains the history of a gauge. Time is divided into slots that are as long as a window,
 // and only the highest value in each slot is kept.
 type track struct {
 	ends   []int64 // The times of the values, in Unix nanoseconds.

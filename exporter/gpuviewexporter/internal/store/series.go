@@ -43,8 +43,9 @@ func (s *Series) Values(i int) Numbers {
 	return out
 }
 
-// row returns the index of the window with the given end time. If the window does not exist, row
-// creates the window and deletes windows whose end time is not later than the given oldest time.
+// The row method returns the index of the window with the given end time. If the window does not
+// exist, row creates the window and deletes the windows that end at or before the time in the
+// oldest parameter.
 func (s *Series) row(end int64, length float32, oldest int64) int {
 	if n := len(s.ends); n > 0 && s.ends[n-1] == end {
 		return n - 1
@@ -78,7 +79,7 @@ func (s *Series) set(i int, f Field, v float32) {
 	s.columns[f][i] = v
 }
 
-// expire deletes the windows whose end time is not later than the given oldest time.
+// The expire method deletes the windows that end at or before the time in the oldest parameter.
 func (s *Series) expire(oldest int64) {
 	i := s.firstAfter(oldest)
 	if i == 0 {
@@ -101,11 +102,11 @@ func (s *Series) firstAfter(t int64) int {
 
 // Summary contains the combined values of several windows, possibly of several devices.
 type Summary struct {
-	// Start is the start of the earliest window, and End is the end of the latest window. Both are
-	// in Unix nanoseconds.
+	// Start is the start of the earliest window, and End is the end of the latest window, in Unix
+	// nanoseconds.
 	Start, End int64
 	// Observed is the observed time of all windows, and Length is the total length of all windows.
-	// Both are in seconds and are sums over all devices.
+	// Observed and Length are in seconds, and are sums over all devices.
 	Observed, Length float64
 	acc              []accumulator // indexed by Field
 }
@@ -128,8 +129,8 @@ func (a *accumulator) add(f Field, o accumulator) {
 }
 
 // unobserved is the weight of a window that has samples but no observed time, as a fraction of the
-// window's length. The weight is too small to matter if other windows are observed, but it ensures
-// that the window counts if there are no other windows.
+// window's length. The weight is too small to matter if other windows are observed, but the weight
+// ensures that the window counts if there are no other windows.
 const unobserved = 1e-9
 
 // Summarize combines the windows of one device whose end time is in the interval (firstAfter, to].

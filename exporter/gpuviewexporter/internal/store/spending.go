@@ -11,7 +11,7 @@ import (
 // Spending identifies a usage counter that gpu_k8s maintains for a container on a device.
 type Spending uint8
 
-// Times are in board seconds. The costs of these times are in the currency of the price list.
+// Times are in board seconds. Costs are in the currency of the price list.
 const (
 	AllocatedTime Spending = iota
 	ActiveTime
@@ -75,7 +75,7 @@ func (s *Spent) addCurrency(c Currency) {
 	}
 }
 
-// spentHistory contains the increases of a container's counters on a device during the retention
+// spentHistory contains the increases in a container's counters for a device during the retention
 // period. The increases are sorted by timestamp, oldest first.
 type spentHistory struct {
 	counters  map[spentKey]counter
@@ -133,7 +133,8 @@ func (s *spentHistory) addPoint(what Spending, p *Point, startedAt, oldest int64
 
 func (g increase) compare(at int64) int { return cmp.Compare(g.at, at) }
 
-// expire deletes the increases whose timestamp is not later than the given oldest time.
+// The expire method deletes the increases that occurred at or before the time in the oldest
+// parameter.
 func (s *spentHistory) expire(oldest int64) {
 	n, _ := slices.BinarySearchFunc(s.increases, oldest+1, increase.compare)
 	s.increases = slices.Delete(s.increases, 0, n)
@@ -154,11 +155,10 @@ func (h *Holder) Spent(from, to int64) (sum Spent) {
 // container.
 const holderTimeout = int64(5 * time.Minute)
 
-// IdleSince returns the time, in Unix nanoseconds, since which all devices that the containers hold
-// have been idle. A container has been idle since the end of the last counting interval in (from,
-// to] in which the container was active. If the container was never active, it has been idle since
-// the end of its first counting interval. IdleSince returns the latest of these times over all
-// containers. If a container was active in its newest interval, or if counters are missing,
+// IdleSince returns the time, in Unix nanoseconds, at which the last active container became idle.
+// A container becomes idle at the end of the last counting interval in (from, to] in which the
+// container was active. A container that was never active counts as idle since the end of its first
+// counting interval. If a container was active in its newest interval, or if counters are missing,
 // IdleSince returns false.
 func IdleSince(holders []*Holder, from, to int64) (since int64, ok bool) {
 	var gainsByHolder [][]increase

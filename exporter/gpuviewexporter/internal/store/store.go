@@ -22,8 +22,8 @@ const (
 	// longer is ignored.
 	maxWindowLength = 7 * 24 * time.Hour
 	// minDelayTolerance is how late a window may arrive before its device counts as lost. If the
-	// newest window arrived even later, the next window may be equally late, up to
-	// maxDelayTolerance.
+	// newest window was late by more than minDelayTolerance, the next window may be equally late,
+	// up to maxDelayTolerance.
 	minDelayTolerance = 10 * time.Second
 	maxDelayTolerance = 2 * time.Minute
 )
@@ -157,8 +157,8 @@ type Device struct {
 	energy  energyCounter
 	// delay is the time between the end and the arrival of the newest window, in nanoseconds.
 	delay int64
-	// verdicts contains the verdicts from the newest scrape, indexed by signal. The timestamp of
-	// that scrape is stored in judged, in Unix nanoseconds.
+	// verdicts contains the verdicts from the newest scrape, indexed by signal. The judged field is
+	// the timestamp of the newest scrape in Unix nanoseconds.
 	verdicts []Verdict
 	judged   int64
 	// newestPoint is the timestamp of the newest point in Unix nanoseconds.
@@ -280,14 +280,14 @@ func (b *Batch) SetBack() bool { return b.setBack }
 func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 
 // Add adds a point about the device with the given hw.id. If the hw.id is empty, the point is not
-// about a device. The hold parameter is only used for points about a container and for points about
+// about a device. The hold parameter is used only for points about containers and for points about
 // claims.
 func (b *Batch) Add(place *Place, id string, d *Description, hold *Hold, p *Point) {
 	outcome := b.add(place, id, d, hold, p)
 	b.s.stats.Points[outcome]++
 	switch {
 	case outcome != Accepted || p.Metric.metricKind == exporterKind: // The expiration of exporters does not depend on the node's clock.
-	case p.Metric.metricKind == claimKind: // The timestamp comes from the clock of gpu_cluster, not from the device's node.
+	case p.Metric.metricKind == claimKind: // The timestamp comes from the clock of gpu_cluster, not from the clock of the device's node.
 		b.observe(&Place{Cluster: place.Cluster}, p)
 	default:
 		b.observe(place, p)
@@ -450,7 +450,8 @@ func (b *Batch) addDemand(cluster string, p *Point) Outcome {
 	return Accepted
 }
 
-// sweep deletes all items whose last point is not later than the given oldest time.
+// The sweep method deletes all items whose last point is not later than the time in the oldest
+// parameter.
 func (s *Store) sweep(oldest int64) {
 	for key, d := range s.devices {
 		for place, h := range d.holders {

@@ -6,12 +6,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Throttle contains the largest share of a window during which the clocks were throttled for one
-// reason or policy.
+// Throttle contains the largest share of a window during which the clocks were throttled by a
+// single policy or for a single reason.
 type Throttle struct {
 	// Ratio is NaN if nothing was observed.
 	Ratio float32 `json:"ratio"`
-	// By is the policy or the reason for the throttling.
+	// By is the policy that throttled the clocks, or the reason why the clocks were throttled.
 	By string `json:"by"`
 	// Sampled is true if Ratio is a share of samples, because the exporter does not provide an
 	// exact counter for the reason.
@@ -48,7 +48,8 @@ var policies = []policy{
 
 var (
 	slowdown = sampled("hw_slowdown")
-	// explained lists the reasons for which NVIDIA drivers also set the hardware slowdown bit.
+	// The explained array lists the reasons for which NVIDIA drivers also set the hardware slowdown
+	// bit.
 	explained = [...]Field{sampled("hw_thermal"), sampled("hw_power_brake")}
 )
 
@@ -75,8 +76,8 @@ var otherPolicies, otherReasons = func() (fields []Field, reasons []measure) {
 	return fields, reasons
 }()
 
-// Throttled returns the largest share of window i during which the clocks were throttled for one
-// reason or policy.
+// Throttled returns the largest share of window i during which the clocks were throttled by a
+// single policy or for a single reason.
 //
 // There is no exact counter for hardware slowdown. The hardware slowdown bit is also set during a
 // thermal slowdown or a power brake, which have fields of their own. Throttled therefore subtracts

@@ -15,8 +15,8 @@ func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * fl
 func TestADeviceIsLostWhenItsNextWindowIsMissed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// The ends are the end times of one-minute windows. The delay is the time between the end
-		// and the arrival of a window.
+		// The ends field contains the end times of one-minute windows. The delay field is the time
+		// between the end and the arrival of a window.
 		ends  []float64
 		delay float64
 		due   float64
@@ -164,8 +164,8 @@ func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
 	}
 }
 
-// If no exporter on the device's node is known, the device is lost if all known exporters are down.
-// If any known exporter answers, the device is not lost yet.
+// If no exporter on the device's node is known, the device is lost only if all known exporters are
+// down.
 func TestADeviceOfAnotherNodeIsLostIfAllExportersFail(t *testing.T) {
 	s := testStore()
 	addPoint(t, s, at(60), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)

@@ -17,10 +17,11 @@ const maxIncreases = 256
 // XID contains the number of errors with one XID code on a device, according to hw.errors.
 type XID struct {
 	Code int `json:"code"`
-	// Count is the increase during the device's newest window.
+	// Count is the number of new errors during the device's newest window.
 	Count float64 `json:"count"`
-	// Total is the total count. Since is the time at which counting started, or 0 if that time is
-	// unknown. Last is the time of the last increase, or 0 if no increase was observed.
+	// Total is the total number of errors. Since is the time at which counting started, or 0 if
+	// that time is unknown. Last is the time of the last increase, or 0 if no increase was
+	// observed.
 	Total float64 `json:"total"`
 	Since Time    `json:"since"`
 	Last  Time    `json:"last"`
@@ -34,8 +35,8 @@ type Mark struct {
 	Count float64 `json:"count"`
 }
 
-// xids contains the number of errors with each XID code on a device, and recent increases of these
-// numbers.
+// xids contains the number of errors with each XID code on a device, and the recent increases in
+// these numbers.
 type xids struct {
 	// newestPoint is the timestamp of the newest point of hw.errors, and previousPoint is the
 	// timestamp of the point before it.
@@ -50,9 +51,9 @@ type xidCount struct {
 	value           float64
 }
 
-// xidCode extracts the XID code from an error type. A point without an error type only means that
-// XID errors are counted, so xidCode returns 0. If the error type is not an XID error, xidCode
-// returns false.
+// xidCode extracts the XID code from an error type. If the error type is empty, xidCode returns 0,
+// because the point only indicates that XID errors are counted. If the error type is not an XID
+// error, xidCode returns false.
 func xidCode(errorType string) (int, bool) {
 	if errorType == "" {
 		return 0, true
@@ -62,7 +63,7 @@ func xidCode(errorType string) (int, bool) {
 	return code, ok && err == nil && code > 0 && code <= catalogue.MaxCode
 }
 
-// The full method reports whether the given code is new and would exceed maxCodes.
+// The full method reports whether the given code is new and maxCodes has already been reached.
 func (x *xids) full(code int) bool {
 	return code > 0 && x.codes[code] == nil && len(x.codes) >= maxCodes
 }
@@ -106,8 +107,8 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 	x.increases = append(x.increases, Mark{Time(p.End), code, grown})
 }
 
-// expire deletes codes whose last point is not later than the given oldest time. Increases that are
-// not later than the given oldest time are also deleted.
+// The expire method deletes the codes whose last point is not later than the time in the oldest
+// parameter. The method also deletes the increases that occurred at or before that time.
 func (x *xids) expire(oldest int64) {
 	maps.DeleteFunc(x.codes, func(_ int, c *xidCount) bool { return c.at <= oldest })
 	x.increases = slices.DeleteFunc(x.increases, func(m Mark) bool { return int64(m.At) <= oldest })
@@ -134,8 +135,7 @@ func (d *Device) XIDs() []XID {
 	return out
 }
 
-// Marks returns all increases in the numbers of XID errors during the retention period, oldest
-// first.
+// Marks returns all increases in the XID error counts during the retention period, oldest first.
 func (d *Device) Marks() []Mark {
 	out := append([]Mark{}, d.xids.increases...)
 	slices.SortStableFunc(out, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
