@@ -132,9 +132,9 @@ func TestAWindowWithoutRecentSamplesLeadsToNoDecision(t *testing.T) {
 	})
 }
 
-// behindWindows calls test with a watchdog that receives the output of gpu_window. The watchdog and
-// gpu_window use their default settings and a fake clock. The function send sends a sample of the
-// card to gpu_window every 15 seconds for the given duration.
+// behindWindows calls the test function with a watchdog that receives the output of gpu_window. The
+// watchdog and gpu_window use their default settings and a fake clock. The send function sends a
+// sample of the card to gpu_window every 15 seconds for the given duration.
 func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, card))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,8 +157,8 @@ func behindWindows(t *testing.T, test func(g *guard, send func(time.Duration, ca
 	})
 }
 
-// windows sends the batches to a gpu_window processor with default settings, waits until the window
-// has ended, and returns the output of the processor.
+// The windows function sends the batches to a gpu_window processor with default settings, waits
+// until the window has ended, and returns the output of the processor.
 func windows(t *testing.T, batches []pmetric.Metrics) []pmetric.Metrics {
 	t.Helper()
 	f, sink := gpuwindowprocessor.NewFactory(), &consumertest.MetricsSink{}

@@ -159,7 +159,7 @@ func (d *deviceState) add(p *pdatagpu.Point, at time.Time) outcome {
 	default:
 		d.watched = true
 		if bytes(p.Value) != 1 {
-			return accepted // the device is in a different state
+			return accepted // the device is not in the attribution state that this point reports on
 		}
 		f.setState(attribution(p.Own(signal.State)), p.Own(signal.Reason))
 	}

@@ -315,8 +315,8 @@ func TestSpareOfAClaimBudgetOfSeveralPods(t *testing.T) {
 	assert.Equal(t, map[string]int64{"uid-a": 2000 * mib, "uid-b": 0, "uid-c": 0}, only(t, c, t0).Spare)
 }
 
-// The last memory usage of a pod that has ended must not be part of the next sample, because it
-// would contradict the device's free memory.
+// The last memory usage of a pod that has ended must not be part of the next sample, because that
+// usage would contradict the device's free memory.
 func TestEndedPodIsNotInTheNextSample(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	c.add(pressed.metrics(t0), t0)

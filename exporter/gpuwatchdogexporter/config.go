@@ -20,7 +20,7 @@ import (
 
 // These are the values of the action setting.
 const (
-	actionEvict  = "evict"  // Evicts the pod with the Eviction API, which respects PodDisruptionBudgets.
+	actionEvict  = "evict"  // Evicts the pod using the Eviction API, which respects PodDisruptionBudgets.
 	actionDelete = "delete" // Deletes the pod without regard to PodDisruptionBudgets.
 )
 
@@ -127,8 +127,8 @@ func createDefaultConfig() component.Config {
 		MaxPriority:       1_000_000_000, // the highest priority of user-defined priority classes; system priority classes are higher
 		MaxDataAge:        90 * time.Second,
 		MinOvershoot:      OvershootConfig{Bytes: 512 << 20, Ratio: 0.05},
-		// These controllers replace an evicted pod. Jobs are not in the list, because a Job may
-		// count an eviction as a failure, and many operators stop a job after a failure.
+		// Controllers of these kinds replace an evicted pod. Jobs are not in the list, because a
+		// Job may count an eviction as a failure, and many operators stop a job after a failure.
 		OwnerKinds:     []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"},
 		Budgets:        BudgetsConfig{Sources: sourceNames(declaredOnly)},
 		Action:         actionEvict,
@@ -138,12 +138,12 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// kindForm is the form of the kind of a Kubernetes object.
+// kindForm matches valid kinds of Kubernetes objects.
 var kindForm = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-// declaredOnly lists the budget sources that are not enforced while a pod is running. HAMi,
-// Koordinator, and MPS are not included, because they enforce their limits on the node. Whole
-// devices are not included, because a pod cannot exceed the size of a device.
+// declaredOnly lists the sources of budgets that nothing else enforces while a pod is running.
+// HAMi, Koordinator, and MPS are not included, because these systems enforce their own limits on
+// the node. Whole devices are not included, because a pod cannot exceed the size of a device.
 var declaredOnly = []gpushare.BudgetSource{gpushare.BudgetDRA, gpushare.BudgetKAI, gpushare.BudgetResource, gpushare.BudgetAnnotation}
 
 func sourceNames(sources []gpushare.BudgetSource) (names []string) {

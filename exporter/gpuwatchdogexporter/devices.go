@@ -21,11 +21,10 @@ const (
 	// maxSpare caps the unused part of a budget, so that the sum of many unused parts cannot
 	// overflow.
 	maxSpare = 1 << 45
-	// contradicted replaces the value of a reading if two different values with the same timestamp
-	// arrive. The decide package treats a negative value as impossible.
+	// The contradicted constant replaces the value of a reading if two different values with the
+	// same timestamp arrive. The decide package treats a negative value as impossible.
 	contradicted = -1
-	// forgetAfter is a multiple of max_data_age. A device is deleted if it has had no data for that
-	// long.
+	// A device is deleted if no data has arrived for forgetAfter times max_data_age.
 	forgetAfter = 5
 )
 
@@ -38,7 +37,7 @@ const (
 	complete = hasHeadroom | hasUsage | hasLimit | hasState
 )
 
-// frame contains the readings of a device that have the same timestamp. The readings of the
+// A frame contains the readings of a device that have the same timestamp. The readings of the
 // device's holders are not part of the frame.
 type frame struct {
 	decide.Sample
@@ -80,8 +79,8 @@ type deviceState struct {
 	current, previous frame
 	holders           map[gpudata.Holder]*holderState
 	processes         processList
-	// watched is true if gpu_k8s sends headroom or attribution states for the device, which it does
-	// not do for boards whose memory is divided into MIG instances.
+	// watched is true if gpu_k8s sends headroom or attribution states for the device. For a board
+	// whose memory is divided into MIG instances, gpu_k8s sends neither.
 	watched bool
 }
 
@@ -115,15 +114,15 @@ type energyCounter struct {
 	at, changedAt time.Time // timestamps of the newest sample, and of the first sample with the current value
 }
 
-// boardOf returns the board of a MIG instance. If the argument is a board, boardOf returns it
-// unchanged.
+// boardOf returns the board of a MIG instance. If the argument is a board, boardOf returns the same
+// board.
 func boardOf(d decide.Device) decide.Device {
 	d.ID, _, _ = strings.Cut(d.ID, "/")
 	return d
 }
 
-// frame returns the device's frame with the given timestamp, or nil if the device already has newer
-// frames.
+// The frame method returns the device's frame with the given timestamp, or nil if the device
+// already has newer frames.
 func (d *deviceState) frame(at time.Time) *frame {
 	switch {
 	case at.Equal(d.current.At):
@@ -261,7 +260,7 @@ func (d *deviceState) sample() (*decide.Sample, string) {
 	return &s, f.reason
 }
 
-// count returns the number of watched devices.
+// The count method returns the number of watched devices.
 func (c *collection) count() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

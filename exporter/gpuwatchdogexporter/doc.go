@@ -5,5 +5,5 @@
 // exporter only reports which pod it would evict.
 //
 // This package receives metrics, reads pods from the API server, maintains the Lease and the stored
-// state, and carries out decisions. The decisions are made by the package internal/decide.
+// state, and carries out decisions. The internal/decide package makes the decisions.
 package gpuwatchdogexporter

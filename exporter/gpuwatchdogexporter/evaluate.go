@@ -16,11 +16,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is the tolerance for comparing the wall clock with the monotonic clock. If the
-// times since the last evaluation differ by clockTolerance or more, the wall clock was set.
+// clockTolerance is the tolerance for comparing the wall clock with the monotonic clock. If the two
+// clocks measure times since the last evaluation that differ by clockTolerance or more, the wall
+// clock was set.
 const clockTolerance = 5 * time.Second
 
-// evaluate evaluates every device once, saves the state, and updates the component status.
+// The evaluate method evaluates every device once, saves the state, and updates the component
+// status.
 func (w *watchdog) evaluate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(w.cfg.Interval, cluster.CallTimeout))
 	defer cancel()
@@ -75,8 +77,8 @@ func (w *watchdog) evaluateAll(ctx context.Context, step time.Duration, now time
 	return "", err
 }
 
-// prepare reads the record once per term and checks the permissions. If no device can be evaluated,
-// prepare returns the reason and an error.
+// The prepare method reads the record once per term and checks the permissions. If no device can be
+// evaluated, prepare returns the reason and an error.
 func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time) (decide.Reason, error) {
 	if term != w.lastTerm {
 		if err := w.readRecord(ctx, now); err != nil {
@@ -94,7 +96,7 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 }
 
 // evaluateDevices evaluates the given devices and reports whether all evaluations were complete.
-// The errors from evaluations that were not complete are also returned.
+// evaluateDevices also returns the errors from the incomplete evaluations.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []deviceSample, now time.Time) (bool, error) {
 	var problems []error
 	complete, records := true, 0

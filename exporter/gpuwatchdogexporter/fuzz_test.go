@@ -11,8 +11,8 @@ import (
 )
 
 // Whatever the storage and the Lease contain, the watchdog either rejects the content, or accepts
-// the content and can store it again. The watchdog never evicts a pod unless it has read the state
-// of the pod from the API server.
+// the content and can store it again. The watchdog never evicts a pod unless the watchdog has read
+// the state of the pod from the API server.
 func FuzzMemory(f *testing.F) {
 	state := newEvaluationState()
 	at := time.Unix(1_700_000_000, 0).UTC()

@@ -47,7 +47,7 @@ const (
 	gib = 1 << 30
 )
 
-// api is a fake API server with pods.
+// The api type is a fake API server with pods.
 type api struct {
 	*fake.Clientset
 	mu      sync.Mutex
@@ -104,7 +104,7 @@ func (a *api) set(change func()) {
 	change()
 }
 
-// evictions returns the names of the pods for which an eviction was requested.
+// The evictions method returns the names of the pods for which an eviction was requested.
 func (a *api) evictions() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,7 +115,7 @@ func (a *api) evictions() []string {
 	return names
 }
 
-// events returns the reasons and messages of the Events that refer to a pod.
+// The events method returns the reasons and messages of the Events that refer to a pod.
 func (a *api) events(t *testing.T, pod string) []string {
 	t.Helper()
 	all, err := a.CoreV1().Events("ai").List(t.Context(), metav1.ListOptions{})
@@ -130,7 +130,7 @@ func (a *api) events(t *testing.T, pod string) []string {
 	return texts
 }
 
-// runningPod returns a pod of a Deployment that started at the given time.
+// runningPod returns a pod that started at the given time and belongs to a Deployment.
 func runningPod(name string, started time.Time) *corev1.Pod {
 	yes, since := true, metav1.NewTime(started)
 	return &corev1.Pod{
@@ -143,7 +143,7 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	}
 }
 
-// guard is a watchdog that uses a fake API server.
+// A guard is a watchdog that uses a fake API server.
 type guard struct {
 	*watchdog
 	t         *testing.T
@@ -227,7 +227,7 @@ func (g *guard) heartbeat() time.Time {
 	return time.UnixMilli(int64(m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value * 1000))
 }
 
-// card describes the telemetry of a device with 15360 MiB of memory. Sizes are in MiB.
+// A card describes the telemetry of a device with 15360 MiB of memory. Sizes are in MiB.
 type card struct {
 	free        int64
 	node        string // An empty name means gpu-1.
@@ -299,11 +299,12 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	return md
 }
 
-// pressed is a device with little free memory. Its pod "a" is far over its budget, and its pod "b"
-// is within its budget.
+// The pressed card describes a device with little free memory. On this device, the pod "a" is far
+// over its budget, and the pod "b" is within its budget.
 var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// relaxed is a device with enough free memory and the same pods as pressed.
+// The relaxed card describes a device with enough free memory and the same pods as on the pressed
+// card.
 var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
 // sendEachInterval advances the fake clock by the given duration and sends a sample every ten
@@ -319,7 +320,7 @@ func sendEachInterval(d time.Duration, c card, guards ...*guard) {
 	}
 }
 
-// sleep advances the fake clock and waits until all goroutines are blocked.
+// The sleep function advances the fake clock and waits until all goroutines are blocked.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -26,7 +26,7 @@ type missingPermissions struct {
 	checkedNow map[string]time.Time
 }
 
-// namespaces returns the namespaces in which a permission is missing.
+// The namespaces method returns the namespaces in which a permission is missing.
 func (p *missingPermissions) namespaces() []string { return slices.Sorted(maps.Keys(p.missing)) }
 
 // errIfAllMissing returns an error if a permission is missing in every one of the given namespaces.
@@ -51,7 +51,7 @@ func (p *missingPermissions) err() error {
 }
 
 // checkPermissions checks all namespaces at the start of a term. During the term, checkPermissions
-// only checks the namespaces with a missing permission.
+// checks only the namespaces with a missing permission.
 func (w *watchdog) checkPermissions(ctx context.Context, termStarted bool, now time.Time) error {
 	toCheck := w.cfg.Namespaces
 	if !termStarted {

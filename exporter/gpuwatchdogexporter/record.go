@@ -27,7 +27,7 @@ func (w *watchdog) readRecord(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// decode parses the text of the record.
+// The decode method parses the text of the record.
 func (w *watchdog) decode(text string) []decide.Action {
 	if text == "" {
 		return nil
@@ -92,8 +92,8 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 }
 
 // recordEnded marks the watchdog's own actions in the shared record if they have ended a shortage.
-// Pods with the same owner may then be evicted again on any node. If the record cannot be written,
-// the next evaluation tries again.
+// After the end of a shortage has been recorded, pods with the same owner may be evicted again on
+// any node. If the record cannot be written, the next evaluation tries again.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 	actions := w.memory.actions
 	if w.record == nil || !decide.Unrecorded(actions, w.recorded) {

@@ -71,7 +71,7 @@ func (w *watchdog) shouldLog(d *decide.Decision) bool {
 	return d.Breaches > 0 || d.Action != nil || before != d.Reason
 }
 
-// log writes the log record of a decision, with sizes in bytes.
+// The log method writes the log record of a decision, with sizes in bytes.
 func (w *watchdog) log(d *decide.Decision, attribution string, err error) {
 	fields := []zap.Field{
 		zap.String("reason", string(d.Reason)), zap.Bool("dry_run", w.cfg.DryRun),

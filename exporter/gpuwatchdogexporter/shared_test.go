@@ -19,9 +19,9 @@ import (
 
 func shared(cfg *Config) { cfg.SharedRecord.Enabled = true }
 
-// fleet returns an API server and one watchdog for each of the given number of nodes. Each node has
-// one pod that is over its budget. The function owner returns the name of the Deployment that owns
-// the pod on a node.
+// The fleet function returns an API server and one watchdog for each of the given number of nodes.
+// Each node has one pod that is over its budget. The owner function returns the name of the
+// Deployment that owns the pod on a node.
 func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(*Config)) (*api, []*guard) {
 	t.Helper()
 	var pods []*corev1.Pod

@@ -56,7 +56,7 @@ type watchdog struct {
 	state   *componenthelper.State // The state is nil if there is no storage extension.
 	term    atomic.Pointer[lease.Term]
 
-	// Only the goroutine that evaluates uses the following fields.
+	// Only the goroutine that runs the evaluations uses the following fields.
 	memory     *evaluationState
 	recorded   []decide.Action // The actions that the record contained when it was last read.
 	recordRead time.Time       // The time of the evaluation that last read the record.
@@ -64,7 +64,7 @@ type watchdog struct {
 	stored     []byte // the state that was last written to the storage
 	lastTerm   *lease.Term
 	lastTick   time.Time                       // Wall clock time of the last evaluation.
-	lastRan    time.Duration                   // Time from startedAt to the last evaluation, by the monotonic clock.
+	lastRan    time.Duration                   // Time from startedAt to the last evaluation, according to the monotonic clock.
 	startedAt  time.Time                       // Start time, with a monotonic clock reading.
 	reasons    map[decide.Device]decide.Reason // The reason from the last evaluation of each device.
 
@@ -186,7 +186,8 @@ func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	return err
 }
 
-// save stores the state if it has changed. If there is no storage extension, save does nothing.
+// The save method stores the state if the state has changed. If there is no storage extension, save
+// does nothing.
 func (w *watchdog) save(ctx context.Context) error {
 	text := w.memory.encode()
 	if !slices.Equal(text, w.stored) {
@@ -212,8 +213,8 @@ func (w *watchdog) report(part string, err error) {
 }
 
 // shutdown waits for the evaluation in progress, releases the Lease so that another replica can
-// take over immediately, and stores the state. If ctx ends first, shutdown returns the error of
-// ctx.
+// take over immediately, and stores the state. If ctx is done first, shutdown returns the error
+// from ctx.
 func (w *watchdog) shutdown(ctx context.Context) error {
 	defer w.telemetry.Shutdown()
 	if w.cache == nil {

@@ -32,7 +32,7 @@ func ownPods() *api {
 	return newAPI(runningPod("a", long), runningPod("b", long))
 }
 
-// decisions returns the reasons of the logged decisions.
+// The decisions function returns the reasons for the logged decisions.
 func decisions(logs *observer.ObservedLogs) (reasons []string) {
 	for _, entry := range logs.FilterMessage("GPU memory was evaluated.").All() {
 		reasons = append(reasons, entry.ContextMap()["reason"].(string))

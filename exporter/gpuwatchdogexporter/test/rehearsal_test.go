@@ -31,7 +31,7 @@ const (
 	moment      = 100 * time.Millisecond
 )
 
-// replica is a complete exporter that uses a real API server and evaluates all devices every
+// A replica is a complete exporter that uses a real API server and evaluates all devices every
 // second.
 type replica struct {
 	exporter.Metrics
@@ -101,8 +101,8 @@ type use struct {
 	used, budget int64
 }
 
-// pressure returns the telemetry of a device that has 900 MiB of free memory. The device is on the
-// node gpu-1.
+// The pressure function returns the telemetry of a device that has 900 MiB of free memory. The
+// device is on the node gpu-1.
 func pressure(uses ...use) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	now := pcommon.NewTimestampFromTime(time.Now())
@@ -138,7 +138,7 @@ func pressure(uses ...use) pmetric.Metrics {
 	return md
 }
 
-// To wait for a condition, until sends telemetry to the replicas repeatedly.
+// The until function repeatedly sends telemetry to the replicas and waits for the condition.
 func until(t *testing.T, md func() pmetric.Metrics, condition func() bool, replicas ...*replica) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -58,7 +58,7 @@ func connect(t *testing.T, kubeconfig string) kubernetes.Interface {
 	return client
 }
 
-// tenant creates a pod on the node and sets its status to Running.
+// The tenant function creates a pod on the node and sets the pod's phase to Running.
 func tenant(t *testing.T, plane *controlplane.Plane, namespace, name string) *corev1.Pod {
 	t.Helper()
 	yes, since := true, metav1.NewTime(time.Now().Add(-time.Hour))

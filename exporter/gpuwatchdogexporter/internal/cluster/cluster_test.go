@@ -34,8 +34,8 @@ func runningPod(name string, started time.Time) *corev1.Pod {
 	}
 }
 
-// A pod's name may be as long as the maximum length of object names. The Event's name must not
-// exceed this maximum.
+// The name of an Event is derived from the name of the pod, which may already have the maximum
+// length of object names. The Event's name must not exceed the maximum length.
 func TestEventNameIsValid(t *testing.T) {
 	client := fake.NewClientset()
 	c := New(client, Options{})

@@ -55,13 +55,13 @@ func Merge(a, b []Action) []Action {
 	return merged
 }
 
-// Without returns a copy of the list from which the action a has been removed.
+// Without returns a copy of the list that does not contain the given action.
 func Without(actions []Action, a Action) []Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(b Action) bool { return b.key() == a.key() })
 }
 
 // Prune returns the actions that can still affect decisions. If the time of an action is in the
-// future, Prune sets it to now.
+// future, Prune sets that time to now.
 func Prune(actions []Action, p Policy, now time.Time) []Action {
 	longest := max(time.Hour, p.DeviceCooldown, p.OwnerCooldown)
 	kept := slices.DeleteFunc(slices.Clone(actions), func(a Action) bool {
@@ -90,10 +90,10 @@ func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }
 
-// endedActions returns the watchdog's own actions, updated after a sample of the device. A shortage
-// ends if the device's free memory reaches the clear floor and then does not fall below the floor
-// for the length of the owner's cool-down. In this case, endedActions sets Ended on all earlier
-// actions on the device.
+// endedActions returns the watchdog's own actions, updated according to the device's newest sample.
+// A shortage ends if the device's free memory reaches the clear floor and then does not fall below
+// the floor for the length of the owner's cool-down. When a shortage has ended, endedActions sets
+// Ended on all earlier actions on the device.
 func endedActions(s State, device Device, p Policy) []Action {
 	b := &s.Breach
 	if b.ClearSince.IsZero() || b.LastAt.Sub(b.ClearSince) < p.OwnerCooldown {

@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// days evaluates a device once per minute for the given number of minutes. The results are the
-// minutes in which a pod was evicted, and the reason of the last evaluation. The function free
-// returns the device's free memory in MiB, given the current minute and the number of minutes since
-// the last eviction.
+// The days function evaluates a device once per minute for the given number of minutes. The results
+// are the minutes in which a pod was evicted, and the reason from the last evaluation. The free
+// function returns the device's free memory in MiB, given the current minute and the number of
+// minutes since the last eviction.
 func days(t *testing.T, p Policy, minutes int, free func(minute, since int) int64) (evictions []int, last Reason) {
 	t.Helper()
 	var s State

@@ -13,7 +13,7 @@ import (
 // (HAMi#952).
 func TestPodAtItsHardLimitWithThreeProcessesIsNotEvicted(t *testing.T) {
 	sample := func(source gpushare.BudgetSource, processes int) *Sample {
-		h := holder("a", 11350, 10000) // the overshoot consists of three CUDA contexts of 450 MiB
+		h := holder("a", 11350, 10000) // the overshoot consists of three CUDA contexts of 450 MiB each
 		h.Source = source
 		s := card(t0, 454*mib, h)
 		if processes > 0 {
@@ -69,7 +69,7 @@ func TestPodIsNotEvictedForARemovedBudget(t *testing.T) {
 	const annotation, kai, hami = gpushare.BudgetAnnotation, gpushare.BudgetKAI, gpushare.BudgetHAMiAllocation
 	for name, tc := range map[string]struct {
 		source    gpushare.BudgetSource
-		annotated int64 // the sum over all devices in MiB, or 0 if the pod only uses this device
+		annotated int64 // the sum over all devices in MiB, or 0 if the pod uses only this device
 		now       []gpushare.Budget
 		unknown   bool // the annotation's key is unknown
 		want      Reason

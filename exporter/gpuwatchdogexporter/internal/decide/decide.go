@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// FutureTolerance is the maximum difference between the clocks of two nodes that is tolerated.
+	// FutureTolerance is the maximum tolerated difference between the clocks of two nodes.
 	FutureTolerance = 15 * time.Second
 
-	// rounding is the tolerance when memory sizes are added up. Exporters round memory sizes to MiB
-	// and read them at slightly different times.
+	// The rounding constant is the tolerance for comparing sums of memory sizes. Exporters round
+	// memory sizes to MiB and read them at slightly different times.
 	rounding = 64 << 20
-	// minReserve is the amount of memory that any driver may plausibly reserve, even if the floor
-	// is lower.
+	// A driver can plausibly reserve any amount of memory that is less than minReserve or less than
+	// the floor.
 	minReserve = 1 << 30
 	// maxBytes is an amount of memory that no device exceeds.
 	maxBytes = 1 << 50
@@ -151,7 +151,7 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	b.LastAt, b.Doubt = at, ""
 	clearSince := b.ClearSince
 	b.ClearSince = time.Time{}
-	// A breach ends unless the sample is usable and below the clear floor.
+	// A breach ends unless the sample is usable and the free memory is below the clear floor.
 	ended := Breach{LastAt: at, Doubt: doubt(sample, p), Floor: p.Floor}
 	if ended.Doubt != TelemetryImpossible {
 		d.Headroom, d.Usage, d.Limit = sample.Headroom, sample.Usage, sample.Limit
@@ -182,8 +182,8 @@ func follow(b Breach, d Decision, sample *Sample, p Policy, now time.Time) (Brea
 	return b, d
 }
 
-// doubt returns the reason why no decision can be made from the sample, or "" if a decision can be
-// made.
+// The doubt function returns the reason why no decision can be made from the sample, or "" if a
+// decision can be made.
 func doubt(s *Sample, p Policy) Reason {
 	switch {
 	case impossible(s, p):
@@ -233,12 +233,12 @@ func current(r Reading, s *Sample) (int64, bool) {
 }
 
 // overBudget returns the pods that use more than their budget, and the amount of memory that
-// containers without a budget use. The slice named over contains the pods that exceed a budget from
-// one of the sources in Policy.BudgetSources. The slice named enforced contains the pods that
-// exceed a budget from another source by more than the minimum overshoot. Both slices are sorted by
-// overshoot, largest first. The usage of a pod does not include the usage of its containers without
-// a budget. If the usage of a container is unknown, overBudget assumes a usage of 0, so that the
-// pod is not evicted because of unknown usage.
+// containers without a budget use. The over slice contains the pods that exceed a budget from one
+// of the sources in Policy.BudgetSources. The enforced slice contains the pods that exceed a budget
+// from another source by more than the minimum overshoot. Both slices are sorted by overshoot,
+// largest first. The usage of a pod does not include the usage of its containers without a budget.
+// If the usage of a container is unknown, overBudget assumes a usage of 0, so that the pod is not
+// evicted because of unknown usage.
 func overBudget(s *Sample, p Policy) (over, enforced []Victim, unbudgeted int64) {
 	pods, others := map[string]*Victim{}, map[string]*Victim{}
 	for _, h := range s.Holders {
@@ -298,7 +298,8 @@ func enough(over []Victim, p Policy) []Victim {
 	})
 }
 
-// exclude returns the reason why the pod must not be evicted, or "" if the pod may be evicted.
+// The exclude function returns the reason why the pod must not be evicted, or "" if the pod may be
+// evicted.
 func exclude(s State, in Input, v *Victim, pod Pod, known bool, p Policy, now time.Time) Reason {
 	sameOwner := func(a Action) bool { return a.Owner == pod.Owner }
 	history := s.history(p, now)

@@ -38,7 +38,8 @@ func policy(change ...func(*Policy)) Policy {
 
 var device = Device{Node: "gpu-1", ID: "GPU-0"}
 
-// card returns a sample of a device with 15360 MiB of memory and the given amount of free memory.
+// The card function returns a sample of a device with 15360 MiB of memory and the given amount of
+// free memory.
 func card(at time.Time, free int64, holders ...Holder) *Sample {
 	const total, reserved = 15360 * mib, 256 * mib
 	for i := range holders {
@@ -47,8 +48,8 @@ func card(at time.Time, free int64, holders ...Holder) *Sample {
 	return &Sample{At: at, Headroom: free, Usage: total - reserved - free, Limit: total, Attribution: Valid, Holders: holders}
 }
 
-// holder returns a container with the given usage and budget in MiB. A negative number means that
-// the value was not observed.
+// The holder function returns a container with the given usage and budget in MiB. A negative number
+// means that the value was not observed.
 func holder(pod string, used, declared int64) Holder {
 	return Holder{
 		Holder: gpudata.Holder{Namespace: "ai", Pod: pod, UID: "uid-" + pod, Container: "main"},
@@ -56,7 +57,7 @@ func holder(pod string, used, declared int64) Holder {
 	}
 }
 
-// unseen removes the usage of the pod's container from the sample.
+// The unseen function removes the usage of the pod's container from the sample.
 func unseen(s *Sample, pod string) *Sample {
 	for i := range s.Holders {
 		if s.Holders[i].Pod == pod {
@@ -66,7 +67,7 @@ func unseen(s *Sample, pod string) *Sample {
 	return s
 }
 
-// undeclared removes the budget of the pod's container from the sample.
+// The undeclared function removes the budget of the pod's container from the sample.
 func undeclared(s *Sample, pod string) *Sample {
 	for i := range s.Holders {
 		if s.Holders[i].Pod == pod {
@@ -97,7 +98,8 @@ func victim(d Decision) string {
 	return d.Victim.Pod
 }
 
-// budget returns the budget in MiB that gpushare reads from a container's resource limit.
+// The budget function returns the budget, in MiB, that gpushare reads from a container's resource
+// limit.
 func budget(t *testing.T, quantity string) int64 {
 	t.Helper()
 	q, err := resource.ParseQuantity(quantity)
@@ -375,7 +377,7 @@ func TestUnlistedNamespaceIsSkippedWithoutReadingThePod(t *testing.T) {
 	assert.Equal(t, "a", victim(d))
 }
 
-// step is an evaluation at the given minute.
+// A step is an evaluation in the given minute.
 type step struct {
 	minute int
 	sample func(at time.Time) *Sample

@@ -19,15 +19,15 @@ import (
 // histories is the number of random histories to simulate.
 const histories = 120_000
 
-// truth is the actual state of a device at the time of a sample.
+// The truth type contains the actual state of a device at the time of a sample.
 type truth struct {
-	at       time.Time // the sample time, by the wall clock
+	at       time.Time // the sample time, according to the wall clock
 	headroom int64
 	over     map[string]bool // Whether each pod is over its budget, keyed by pod UID.
 	sample   *Sample         // A sample without faults.
 }
 
-// tenant is a pod that uses the device.
+// A tenant is a pod that uses the device.
 type tenant struct {
 	pod                 Pod
 	name                string
@@ -35,16 +35,16 @@ type tenant struct {
 	context             int64 // memory that counts toward the device's usage but not toward the pod's usage
 }
 
-// evaluation describes the input of one evaluation of the device.
+// The evaluation type describes the input of one evaluation of the device.
 type evaluation struct {
 	origin *truth    // The actual state at the time of the sample, or nil.
 	sound  bool      // Whether the sample is on time and without faults.
 	wall   time.Time // The wall clock time of the evaluation.
 }
 
-// history simulates a device and a watchdog. There are random faults in the telemetry, the API
-// server, the clock and the process. The expected results are computed from the actual states of
-// the device, never from the watchdog's state.
+// The history type simulates a device and a watchdog. The simulation includes random faults in the
+// telemetry, the API server, the clock and the process. The expected results are computed from the
+// actual states of the device, never from the watchdog's state.
 type history struct {
 	r       *rand.Rand
 	p       Policy
@@ -105,7 +105,8 @@ func (h *history) newTenant(i int) *tenant {
 	return t
 }
 
-// advance simulates a minute in which tenants grow and shrink within the device's memory.
+// The advance method simulates a minute in which tenants grow and shrink within the device's
+// memory.
 func (h *history) advance() *truth {
 	h.wall, h.real = h.wall.Add(time.Minute), h.real+time.Minute
 	free := h.limit - h.reserve
@@ -125,7 +126,7 @@ func (h *history) advance() *truth {
 		t.used += grow
 		free -= grow
 	}
-	if free < 0 { // this only happens at the start of a history
+	if free < 0 { // this happens only at the start of a history
 		h.tenants[0].used = max(0, h.tenants[0].used+free)
 		return h.advance()
 	}
@@ -144,7 +145,8 @@ func (h *history) advance() *truth {
 
 func (h *history) withProbability(p float64) bool { return h.r.Float64() < p }
 
-// observe returns the telemetry for the given actual state. The telemetry may contain a fault.
+// The observe method returns the telemetry for the given actual state. The telemetry may contain a
+// fault.
 func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 	if !h.faults || h.withProbability(0.5) {
 		return now.sample, evaluation{origin: now, sound: true}
@@ -225,8 +227,8 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 	return &reported, e
 }
 
-// The before method returns the usage of a container a few minutes ago. If the container did not
-// exist at that time, before returns the current usage.
+// The before method returns the usage that a container had a few minutes ago. If the container did
+// not exist at that time, before returns the current usage.
 func (h *history) before(uid string, now Reading) Reading {
 	for _, holder := range h.observations[max(0, len(h.observations)-5)].sample.Holders {
 		if holder.UID == uid {
@@ -283,7 +285,7 @@ func (h *history) facts() map[string]Pod {
 	return facts
 }
 
-// disturb sometimes restarts the process or sets the clock.
+// The disturb method sometimes restarts the process or sets the clock.
 func (h *history) disturb() error {
 	if !h.faults {
 		return nil
@@ -353,7 +355,8 @@ func (h *history) minute() error {
 	return nil
 }
 
-// judge returns an error if an eviction was wrong, given the actual states of the device.
+// The judge method uses the actual states of the device to check an eviction, and returns an error
+// if the eviction was wrong.
 func (h *history) judge(d Decision, facts map[string]Pod) error {
 	last := h.evaluations[len(h.evaluations)-1].origin
 	if !last.over[d.Action.UID] {

@@ -3,10 +3,10 @@ package decide
 // Reason is the outcome of an evaluation.
 type Reason string
 
-// These are the reasons of evaluations that require no action.
+// These reasons mean that the evaluation requires no action.
 const (
 	AboveFloor    Reason = "above_floor"    // Enough memory is free.
-	BetweenFloors Reason = "between_floors" // The device was below the floor, and its free memory has not reached the clear floor yet.
+	BetweenFloors Reason = "between_floors" // After a breach, the device's free memory is no longer below the floor, but still below the clear floor.
 	NoNewSample   Reason = "no_new_sample"  // The sample was already evaluated, or its timestamp is too close to that of the last evaluated sample.
 )
 
@@ -19,7 +19,7 @@ const (
 	OverBudgetPending   Reason = "over_budget_pending"    // The pod was not over its budget in enough evaluations.
 	DeviceCooldown      Reason = "device_cooldown"        // A pod on the device was evicted recently.
 	OwnerCooldown       Reason = "owner_cooldown"         // A pod of the same owner was evicted recently on some node.
-	HourlyCap           Reason = "hourly_cap"             // The actions on all nodes have reached the maximum number per hour.
+	HourlyCap           Reason = "hourly_cap"             // The number of actions on all nodes has reached the hourly maximum.
 	Ineffective         Reason = "ineffective"            // Earlier evictions of pods of the same owner did not end the shortage.
 	EnforcedBudget      Reason = "enforced_budget"        // A pod is over its budget, but the source of the budget is not in budgets::sources.
 	NamespaceNotAllowed Reason = "namespace_not_allowed"  // The pod's namespace is not in the namespaces setting.
@@ -38,7 +38,7 @@ const (
 const (
 	TelemetryMissing    Reason = "telemetry_missing"    // Some or all of the device's series are missing.
 	TelemetryStale      Reason = "telemetry_stale"      // The sample is older than max_data_age.
-	TelemetryFrozen     Reason = "telemetry_frozen"     // Samples keep arriving, but the board's energy counter has not changed for max_data_age.
+	TelemetryFrozen     Reason = "telemetry_frozen"     // Samples keep arriving, but the board's energy counter has not changed for longer than max_data_age.
 	TelemetryFuture     Reason = "telemetry_future"     // The timestamp of the sample is in the future.
 	TelemetryImpossible Reason = "telemetry_impossible" // The values in the sample are impossible or contradict each other.
 	AttributionInvalid  Reason = "attribution_invalid"  // The memory usage of the containers is not credible.
@@ -48,11 +48,11 @@ const (
 	ClockStep           Reason = "clock_step"           // The wall clock was set, so breach counts restart.
 )
 
-// These are the reasons of evaluations that selected a pod.
+// These reasons mean that the evaluation selected a pod.
 const (
 	WouldEvict   Reason = "would_evict"   // The pod would be evicted if this were not a dry run.
 	Evicted      Reason = "evicted"       // The API server accepted the request.
-	Refused      Reason = "refused"       // A PodDisruptionBudget currently prevents the eviction (status 429), which is retried.
+	Refused      Reason = "refused"       // A PodDisruptionBudget currently prevents the eviction (status 429). The eviction is retried.
 	Forbidden    Reason = "forbidden"     // A permission is missing (status 401 or 403). The eviction is retried.
 	ActionFailed Reason = "action_failed" // The request failed with another error. If the pod may have been evicted, the request counts as an action.
 	StateUnsaved Reason = "state_unsaved" // The action could not be stored beforehand, so it was not carried out.
@@ -67,7 +67,7 @@ const (
 	APIUnavailable Reason = "api_unavailable" // The API server did not respond.
 )
 
-// complete contains the reasons of evaluations in which the watchdog could evaluate the device and,
+// The complete map contains the reasons that mean that the watchdog could evaluate the device and,
 // if necessary, evict a pod.
 var complete = map[Reason]bool{
 	AboveFloor: true, BetweenFloors: true, NoNewSample: true,

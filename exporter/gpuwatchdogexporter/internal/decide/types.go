@@ -72,7 +72,7 @@ type Pod struct {
 	Priority    int32
 	Owner       string // The controller in the form namespace/kind/name, or empty.
 	OwnerKind   string // The kind of the controller.
-	// Budgets are the budgets that the pod declares now.
+	// Budgets contains the budgets that the pod currently declares.
 	Budgets []gpushare.Budget
 }
 
@@ -94,7 +94,7 @@ type Policy struct {
 	MinOvershoot      int64                   // The minimum overshoot for each process of the pod.
 	MinOvershootRatio float64                 // The minimum overshoot as a fraction of the budget.
 	BudgetSources     []gpushare.BudgetSource // The sources of the budgets that are enforced by evicting pods.
-	Annotation        bool                    // Pod.Budgets includes the budgets from the user's annotation.
+	Annotation        bool                    // Whether Pod.Budgets includes the budgets from the user's annotation.
 }
 
 // Breach is the state of a device that is kept between evaluations.
@@ -105,8 +105,8 @@ type Breach struct {
 	Doubt  Reason         `json:"doubt,omitempty"`  // The reason why no decision was made from the last sample, or empty.
 	Floor  int64          `json:"floor,omitempty"`  // The value of Policy.Floor during these breaches.
 	// ClearSince is the time of the first sample at or above the clear floor since the last sample
-	// below the floor. If no such sample exists, or if the last sample was below the floor or
-	// unusable, ClearSince is zero.
+	// below the floor. If the free memory has not reached the clear floor, or if the last sample
+	// was below the floor or unusable, ClearSince is zero.
 	ClearSince time.Time `json:"clear_since,omitzero"`
 }
 
@@ -122,8 +122,8 @@ type Action struct {
 	UID       string    `json:"uid"`
 	Owner     string    `json:"owner"`
 	DryRun    bool      `json:"dry_run,omitempty"`
-	// Ended is true if the shortage ended after the action. This means that the device's free
-	// memory reached the clear floor and then did not fall below the floor for the length of the
+	// Ended is true if the shortage ended after the action. A shortage ends if the device's free
+	// memory reaches the clear floor and then does not fall below the floor for the length of the
 	// owner's cool-down.
 	Ended bool `json:"ended,omitempty"`
 }
