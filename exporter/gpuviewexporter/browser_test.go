@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/notruntest"
 )
 
-// page is a tab in a headless Chromium browser.
+// A page is a tab in a headless Chromium browser.
 type page struct {
 	context.Context
 	t testing.TB
@@ -38,7 +38,7 @@ type page struct {
 }
 
 // chromium returns the path of the browser that the tests use. The path is $OTELCOL_GPU_CHROMIUM,
-// if set. Otherwise, chromium searches for a browser in PATH. If there is no browser, the test is
+// if set. Otherwise, chromium searches for a browser in PATH. If no browser is found, the test is
 // skipped, and the skip is reported.
 func chromium(t testing.TB) string {
 	t.Helper()
@@ -130,7 +130,7 @@ func (p *page) input(id, value string) {
 	p.run(chromedp.Evaluate(fmt.Sprintf(`{const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("input"))}`, id, value), nil))
 }
 
-// The click method calls the DOM method click on the first element that matches a selector.
+// The click method calls click() on the first DOM element that matches a selector.
 func (p *page) click(selector string) {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
@@ -447,8 +447,8 @@ func (s *pageSuite) TestPageLogsNoErrorsAndRequestsOnlyItsOrigin() {
 	}
 }
 
-// contrast is a script that returns all visible texts whose contrast with the background is lower
-// than WCAG AA requires for text.
+// The contrast constant is a script that returns all visible text whose contrast with the
+// background is lower than WCAG AA requires for text.
 const contrast = `(() => {
 	const parse = (c) => { const [r, g, b, a = 1] = c.match(/[\d.]+/g).map(Number); return {r, g, b, a}; };
 	const channel = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };

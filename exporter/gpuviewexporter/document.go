@@ -44,7 +44,7 @@ type documents struct {
 	sent, unchanged, refused atomic.Int64
 }
 
-// document is an encoded document. It is immutable.
+// The document type contains an encoded document. A document is immutable.
 type document struct {
 	text, compressed []byte
 	// tag is the ETag, which is a hash of the text. The ETag is weak, because it is the same for

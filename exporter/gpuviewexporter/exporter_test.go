@@ -95,8 +95,8 @@ func TestAnAllocationIsServed(t *testing.T) {
 	}
 }
 
-// The series of a batch job repeat the values of the device series. Like a device series, the
-// series of a batch job do not belong to a pod.
+// The series of a batch job repeat the values of the device series. Like device series, the series
+// of a batch job do not belong to a pod.
 func TestJobSeriesAreNotDeviceSeries(t *testing.T) {
 	e, base := serve(t, nop(), nil)
 	b := newBatch(now(), time.Minute).onNode("n1").device("GPU-1").addPoint(signal.UtilizationAvg, 0.5)
@@ -247,7 +247,8 @@ func TestEveryPointIsCountedOnce(t *testing.T) {
 	metadatatest.AssertEqualExporterGpuViewHolders(t, tel, []metricdata.DataPoint[int64]{{Value: 0}}, metricdatatest.IgnoreTimestamp())
 }
 
-// A faulty source may multiply a percentage by 100 again, or send the raw bits of a counter.
+// A faulty source may multiply a value by 100 even though the value is already a percentage, or may
+// send the raw bits of a counter.
 func TestImplausibleRatioIsNotShown(t *testing.T) {
 	tel := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tel.Shutdown(context.Background())) })

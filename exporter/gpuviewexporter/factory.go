@@ -25,7 +25,7 @@ func createMetrics(ctx context.Context, set exporter.Settings, cfg component.Con
 	if err != nil {
 		return nil, err
 	}
-	// ConsumeMetrics only writes to memory, so the exporter needs neither a queue nor a timeout.
+	// ConsumeMetrics writes only to memory, so the exporter needs neither a queue nor a timeout.
 	return exporterhelper.NewMetrics(ctx, set, cfg, e.consume,
 		exporterhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}),
 		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{Timeout: 0}),

@@ -18,7 +18,7 @@ type batch struct {
 	rm         pmetric.ResourceMetrics
 	start, end time.Time
 	point      map[string]string
-	// kind and workload identify the owner of all pods that are added next.
+	// The kind and workload fields identify the owner of the pods that are added afterward.
 	kind, workload string
 }
 
@@ -26,7 +26,7 @@ func newBatch(end time.Time, length time.Duration) *batch {
 	return &batch{md: pmetric.NewMetrics(), start: end.Add(-length), end: end}
 }
 
-// ownedBy sets the owner of all pods that are added next.
+// ownedBy sets the owner of all pods that are added afterward.
 func (b *batch) ownedBy(kind, workload string) *batch {
 	b.kind, b.workload = kind, workload
 	return b
@@ -52,8 +52,8 @@ func (b *batch) onNode(node string, workload ...string) *batch {
 	return b
 }
 
-// device sets the device of all points that are added next. The pairs parameter contains the keys
-// and values of additional attributes.
+// The device method sets the device of all points that are added afterward. The pairs parameter
+// contains the keys and values of additional attributes.
 func (b *batch) device(id string, pairs ...string) *batch {
 	b.point = map[string]string{signal.HardwareID: id, signal.HardwareVendor: signal.VendorNVIDIA}
 	for i := 0; i < len(pairs); i += 2 {

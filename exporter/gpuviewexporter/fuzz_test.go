@@ -35,7 +35,8 @@ func FuzzRequest(f *testing.F) {
 		})
 		switch w.Code {
 		case http.StatusInternalServerError:
-			// If the path is not valid UTF-8, net/http returns the status Internal Server Error.
+			// If the path is not valid UTF-8, net/http responds with the status Internal Server
+			// Error.
 			if utf8.ValidString(path) {
 				t.Fatalf("%q?%q: %s", path, query, w.Body)
 			}

@@ -176,9 +176,9 @@ func assertSchema(t *testing.T, answer []byte) {
 	assert.Empty(t, violations(schema["$defs"].(map[string]any), schema, value, "$"))
 }
 
-// violations returns a list of the values that violate a schema, with the path of each value. The
-// supported keywords are type, const, minimum, maximum, format (date-time), required, properties,
-// additionalProperties, items, and $ref (to $defs).
+// The violations function returns a list of the values that violate a schema, with the path of each
+// value. The supported keywords are type, const, minimum, maximum, format (date-time), required,
+// properties, additionalProperties, items, and $ref (to $defs).
 func violations(defs, schema map[string]any, value any, at string) []string {
 	if ref, ok := schema["$ref"].(string); ok {
 		return violations(defs, defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), value, at)

@@ -109,10 +109,11 @@ func isLoopback(address net.Addr) bool {
 }
 
 // localOnly serves only requests whose Host header contains localhost, a loopback address, or the
-// host name in the configuration. With any other host name, the request may come from a site that
-// made its own host name resolve to a loopback address (DNS rebinding). The browser would allow the
-// scripts of that site to read the response. TLS and authentication prevent DNS rebinding. If
-// neither TLS nor authentication is enabled, only the Host header reveals DNS rebinding.
+// host name in the configuration. If the Host header contains any other host name, the request may
+// come from a site that made its own host name resolve to a loopback address (DNS rebinding). The
+// browser would allow the scripts of that site to read the response. TLS and authentication prevent
+// DNS rebinding. If neither TLS nor authentication is enabled, only the Host header reveals DNS
+// rebinding.
 //
 // Scripts on other sites cannot read the responses to cross-site requests, but cross-site requests
 // could overload the exporter and use up the connections that the exporter's own pages need.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// task is an event in the browser's trace, such as a task of the page. Times are in microseconds.
+// A task is an event in the browser's trace, such as a task of the page. Times are in microseconds.
 // On a busy machine, the duration of a task exceeds the CPU time that the task uses.
 type task struct {
 	Name     string
@@ -81,7 +81,7 @@ func (p *page) painted() {
 // page.
 const longTask = 100
 
-// The test measures CPU time, because elapsed time depends on the load of the machine. For each
+// The test measures CPU time, because elapsed time depends on the load on the machine. For each
 // step, the shortest of up to three attempts counts.
 func (s *pageSuite) TestPageOfFiveThousandDevicesHasNoLongTasks() {
 	t := s.T()

@@ -216,7 +216,7 @@ func (s *pageSuite) TestHiddenPageAsksAgainWhenItIsVisible() {
 	p.wait(fmt.Sprintf(`document.getElementById("window").textContent.includes(%q)`, pageTime(p, at)))
 }
 
-// A server that was restarted assigns new numbers to its devices.
+// After a restart, the server assigns new numbers to its devices.
 func (s *pageSuite) TestAnOpenDeviceStaysOpenAcrossARestartOfTheServer() {
 	t := s.T()
 	e, p := s.openFleet(8, false)

@@ -118,7 +118,7 @@ func TestAWatchdogBehindGPUWindowDecidesTheSame(t *testing.T) {
 
 // The values in a window keep the timestamps of their samples. If samples stop arriving before the
 // end of a window, the watchdog detects that the data is stale, even though the window itself is
-// recent. The watchdog then does not evict any pod.
+// recent. While the data is stale, the watchdog does not evict any pod.
 func TestAWindowWithoutRecentSamplesLeadsToNoDecision(t *testing.T) {
 	behindWindows(t, func(g *guard, send func(time.Duration, card)) {
 		send(5*time.Minute, relaxed)

@@ -166,8 +166,8 @@ func (d *deviceState) add(p *pdatagpu.Point, at time.Time) outcome {
 	return accepted
 }
 
-// attribution parses the name of an attribution state. An unknown state is treated as invalid,
-// which prevents evictions.
+// The attribution function parses the name of an attribution state. An unknown state is treated as
+// invalid, which prevents evictions.
 func attribution(state string) decide.Attribution {
 	switch state {
 	case "valid":

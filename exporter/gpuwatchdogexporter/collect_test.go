@@ -47,7 +47,8 @@ func holders(s *decide.Sample) map[string][2]int64 {
 	return found
 }
 
-// The energy counter belongs to the board, but it also applies to the board's MIG instances.
+// The energy counter belongs to the board, but the counter also applies to the board's MIG
+// instances.
 func TestSampleAgeFollowsTheEnergyCounter(t *testing.T) {
 	c := newCollection(90 * time.Second)
 	energy := func(at time.Time, joules float64, node, pod string) {

@@ -41,8 +41,8 @@ type CooldownConfig struct {
 	Owner time.Duration `mapstructure:"owner"`
 }
 
-// OvershootConfig configures how far a pod must exceed its budget before the pod can be evicted. The
-// overshoot must exceed both Bytes and Ratio.
+// OvershootConfig configures how far a pod must exceed its budget before the pod can be evicted.
+// The overshoot must exceed both Bytes and Ratio.
 type OvershootConfig struct {
 	// Bytes is the minimum overshoot in bytes. The minimum is multiplied by the number of processes
 	// that the pod runs on the device, because the device's memory usage includes a CUDA context
@@ -84,7 +84,7 @@ type Config struct {
 	MaxActionsPerHour int `mapstructure:"max_actions_per_hour"`
 	// MinPodAge is the minimum time that a pod must have been running before it may be evicted.
 	MinPodAge time.Duration `mapstructure:"min_pod_age"`
-	// Namespaces are the namespaces in which pods may be evicted. If Namespaces is empty, no pod
+	// Namespaces lists the namespaces in which pods may be evicted. If Namespaces is empty, no pod
 	// may be evicted.
 	Namespaces []string `mapstructure:"namespaces"`
 	// OwnerKinds lists the kinds of controllers whose pods may be evicted.
@@ -155,8 +155,8 @@ func sourceNames(sources []gpushare.BudgetSource) (names []string) {
 
 // Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal]. If the configuration
 // disables leader election, Unmarshal also disables the shared record, unless the configuration
-// explicitly enables it. By default, the Lease that contains the record is in the same namespace as
-// the Lease for leader election.
+// explicitly enables the shared record. By default, the Lease that contains the record is in the
+// same namespace as the Lease for leader election.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
 	if err := componenthelper.Unmarshal(conf, cfg); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// policy converts the configuration into decision rules.
+// The policy method converts the configuration into decision rules.
 func (cfg *Config) policy() decide.Policy {
 	var sources []gpushare.BudgetSource
 	for _, s := range cfg.Budgets.Sources {

@@ -69,7 +69,7 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 type holderState struct {
 	usage, budget decide.Reading
 	source        gpushare.BudgetSource // Source of the budget.
-	// sharedBudget is the key of the shared budget that this budget belongs to, or empty.
+	// The sharedBudget field is the key of the shared budget that this budget belongs to, or empty.
 	sharedBudget string
 }
 

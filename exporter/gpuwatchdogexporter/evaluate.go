@@ -16,9 +16,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// clockTolerance is the tolerance for comparing the wall clock with the monotonic clock. If the two
-// clocks measure times since the last evaluation that differ by clockTolerance or more, the wall
-// clock was set.
+// clockTolerance is the tolerance for comparing the wall clock with the monotonic clock. If the
+// wall clock and the monotonic clock disagree by clockTolerance or more about the time since the
+// last evaluation, the wall clock was set.
 const clockTolerance = 5 * time.Second
 
 // The evaluate method evaluates every device once, saves the state, and updates the component
@@ -96,7 +96,7 @@ func (w *watchdog) prepare(ctx context.Context, term *lease.Term, now time.Time)
 }
 
 // evaluateDevices evaluates the given devices and reports whether all evaluations were complete.
-// evaluateDevices also returns the errors from the incomplete evaluations.
+// The method also returns the errors from the incomplete evaluations.
 func (w *watchdog) evaluateDevices(ctx context.Context, term *lease.Term, all []deviceSample, now time.Time) (bool, error) {
 	var problems []error
 	complete, records := true, 0

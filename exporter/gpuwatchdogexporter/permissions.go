@@ -78,7 +78,7 @@ func (w *watchdog) checkNamespace(ctx context.Context, namespace string, now tim
 	w.denied.checkedNow[namespace] = now
 	missing, err := w.cluster.Missing(ctx, []string{namespace})
 	if err != nil || missing[namespace] == w.denied.missing[namespace] {
-		return false // the caller reports the error of the original request
+		return false // the caller reports the error from the original request
 	}
 	for other, permission := range w.denied.missing {
 		if other != namespace {

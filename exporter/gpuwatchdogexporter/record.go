@@ -91,9 +91,9 @@ func (w *watchdog) change(ctx context.Context, now time.Time, change func([]deci
 	return err
 }
 
-// recordEnded marks the watchdog's own actions in the shared record if they have ended a shortage.
-// After the end of a shortage has been recorded, pods with the same owner may be evicted again on
-// any node. If the record cannot be written, the next evaluation tries again.
+// recordEnded marks the watchdog's own actions in the shared record if the actions have ended a
+// shortage. After the end of a shortage has been recorded, pods with the same owner may be evicted
+// again on any node. If the record cannot be written, the next evaluation tries again.
 func (w *watchdog) recordEnded(ctx context.Context, now time.Time) {
 	actions := w.memory.actions
 	if w.record == nil || !decide.Unrecorded(actions, w.recorded) {

@@ -44,8 +44,8 @@ type watchdog struct {
 	refused   componenthelper.Trouble
 	order     *misplaced.Check
 
-	// Tests replace newCache, newCluster and clock, which are otherwise kube.Acquire, cluster.New
-	// and time.Now.
+	// In production, newCache is kube.Acquire, newCluster is cluster.New, and clock is time.Now.
+	// Tests replace these functions.
 	newCache   func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 	newCluster func(kubernetes.Interface, cluster.Options) *cluster.Cluster
 	clock      func() time.Time
@@ -91,8 +91,8 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 	}, nil
 }
 
-// start returns an error if a kubeconfig cannot be read or if the storage extension does not exist.
-// If the API server is unreachable, start does not return an error.
+// The start method returns an error if a kubeconfig cannot be read or if the storage extension does
+// not exist. If the API server is unreachable, start does not return an error.
 func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	w.status.Host = host
 	if err := w.restore(ctx, host); err != nil {
@@ -108,7 +108,7 @@ func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	}
 	w.cache = cache
 
-	ctx = context.WithoutCancel(ctx) // The context that is passed to start ends when start returns.
+	ctx = context.WithoutCancel(ctx) // The context that is passed to the start method ends when the method returns.
 	evaluating, stopEvaluating := context.WithCancel(ctx)
 	electing, stopTerm := context.WithCancel(ctx)
 	w.stopEvaluating, w.stopTerm = stopEvaluating, stopTerm

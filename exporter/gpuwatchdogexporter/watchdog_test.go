@@ -264,8 +264,9 @@ func TestWatchdogRecovers(t *testing.T) {
 	})
 }
 
-// If no new data arrives for a device, its data is stale after max_data_age. After a longer time,
-// the device is deleted, so that the removal of a node does not cause a permanent alert.
+// If no new data arrives for a device, the device's data becomes stale after max_data_age. After a
+// longer time, the device is deleted, so that the removal of a node does not cause a permanent
+// alert.
 func TestMissingDeviceIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := ownPods()

@@ -128,7 +128,7 @@ function xidCodes(d) {
   return t;
 }
 
-// groupOf returns the heading that a line of the signal table is shown under.
+// groupOf returns the heading under which a line of the signal table is shown.
 const groups = [[/memory/, "Memory"], [/pcie|nvlink|xgmi/, "Links"], [/errors/, "Errors"], [/./, "Utilization and activity"]];
 const groupOf = (l) => groups.find(([form]) => form.test(l.key))[1];
 

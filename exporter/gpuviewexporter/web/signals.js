@@ -56,8 +56,8 @@ export const clock = (s) => new Date(s * 1000).toLocaleTimeString([], {hour12: f
 // times as numbers.
 export const written = (text) => text.map((part) => typeof part === "number" ? clock(part) : part).join("");
 
-// xidTimes returns an XID code and its count, such as "48 x1". xidToDo also returns the recommended
-// action, as in "48 x1 · replace".
+// xidTimes returns an XID code and its count, such as "48 x1". The xidToDo function also returns
+// the recommended action, as in "48 x1 · replace".
 const xidTimes = (x) => `${x.code} x${whole(x.count)}`;
 export const xidToDo = (d, x) => [xidTimes(x), d.xidText(x.code).action].filter(Boolean).join(" · ");
 
@@ -112,8 +112,8 @@ export const lines = windows.toSorted((a, b) => a.metric.startsWith(sat) - b.met
 // These are the columns of the table. The server uses the name in the kind field to explain why the
 // number is missing. The number that the value function returns determines the order of rows and
 // the color of cells. The format function converts that number to text. The sub function returns
-// the second line of a cell. An optional column is hidden until it has a value, so the page does
-// not report that its signal is missing.
+// the second line of a cell. An optional column is hidden until the column has a value, so the page
+// does not report that the column's signal is missing.
 export const columns = [
   {id: "device", label: "Device", width: 130, text: true, explain: "Board or MIG instance, with its model. Instances are nested under their board."},
   {id: "node", label: "Node", width: 104, text: true, explain: "Node that the device is on."},

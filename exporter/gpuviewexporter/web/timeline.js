@@ -207,8 +207,8 @@ function bars(values) {
   return values.map((v, x) => v ? `M${x} 20V${(20 - v * 20).toFixed(2)}H${x + 1}V20Z` : "").join("");
 }
 
-// The round function returns a round number that is not less than the given maximum, for the end of
-// an axis.
+// To determine the end of an axis, the round function returns a round number that is not less than
+// the given maximum.
 function round(v) {
   const step = 10 ** Math.floor(Math.log10(Math.max(v, 1)));
   return [1, 1.5, 2, 3, 4, 5, 7.5, 10].map((n) => n * step).find((n) => n >= v);

@@ -38,7 +38,8 @@ type Allocation struct {
 	GPUDevices    []GPU `json:"gpuDevices"`
 	// GPUHours is the time during which containers held boards, in board hours. GPUIdleHours is the
 	// part of GPUHours during which the boards were idle. GPUCost and GPUCostIdle are the costs of
-	// GPUHours and GPUIdleHours. If there are no usage counters, these times and costs are absent.
+	// GPUHours and GPUIdleHours. If there are no usage counters, the hours and the costs are
+	// absent.
 	GPUHours     *float64 `json:"gpuHours,omitempty"`
 	GPUIdleHours *float64 `json:"gpuIdleHours,omitempty"`
 	GPUCost      *float64 `json:"gpuCost,omitempty"`
@@ -173,10 +174,10 @@ func (m *member) limitTo(v *store.View, span time.Duration) {
 // Compute answers a query. The span parameter is the length of the time span in which windows are
 // combined. Each node has its own time span, because the clocks of nodes differ, and a node whose
 // clock is fast must not cause the windows of other nodes to be excluded. The time span of a node
-// ends at the end of the node's newest window, or now if the newest window is older than the length
-// of the time span. The "node" and "device" aggregates use device series. All other aggregates use
-// container series. Each device counts only once per allocation, even if several containers hold
-// the device.
+// ends at the end of the node's newest window, or at the current time if the newest window is older
+// than the length of the time span. The "node" and "device" aggregates use device series. All other
+// aggregates use container series. Each device counts only once per allocation, even if several
+// containers hold the device.
 func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string) *Response {
 	out := map[string]*Allocation{}
 	s.Read(now, func(v *store.View) {
@@ -367,7 +368,7 @@ func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a.GPUHours, a.GPUIdleHours = amount(&spent, store.AllocatedTime, hour), amount(&spent, store.IdleTime, hour)
 	a.GPUCost, a.GPUCostIdle = amount(&spent, store.Cost, 1), amount(&spent, store.CostIdle, 1)
 	a.GPUCostCurrency = spent.Currency.String()
-	for _, m := range included { // The time span of some nodes may start earlier.
+	for _, m := range included { // The time span of some nodes may start before the requested time span.
 		from = min(from, m.from)
 	}
 	if since, ok := store.IdleSince(holders, from, to); ok {

@@ -47,7 +47,7 @@ type Waster struct {
 	spent store.Spent
 }
 
-// Wasted returns the waste, grouped by the given aggregate, which must be workload, namespace,
+// Wasted returns a Waste that is grouped by the given aggregate, which must be workload, namespace,
 // claim or node. For other aggregates, Wasted returns false.
 func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok bool) {
 	if !slices.Contains([]string{byWorkload, byNamespace, byClaim, byNode}, aggregate) {
@@ -75,8 +75,8 @@ func Wasted(s *store.Store, now time.Time, aggregate string) (out *Waste, ok boo
 	return out, true
 }
 
-// The wasters function returns all groups that have counted allocated time in the interval (from,
-// to].
+// The wasters function returns all groups for which allocated time was counted in the interval
+// (from, to].
 func wasters(v *store.View, aggregate string, from, to int64) []Waster {
 	out := []Waster{}
 	for name, members := range group(v, aggregate) {

@@ -34,9 +34,9 @@ type History struct {
 	// which containers held the device. Both lists are sorted from oldest to newest.
 	XIDs    []store.Mark `json:"xids"`
 	Holders []store.Span `json:"holders"`
-	// Restarts contains the restarts of the driver, which are detected when the energy counter is
-	// reset. Outages contains the time spans during which an exporter on the device's node did not
-	// answer. If an outage has not ended, its To field is 0.
+	// Restarts contains the driver restarts, which are detected when the energy counter is reset.
+	// Outages contains the time spans during which an exporter on the device's node did not answer.
+	// If an outage has not ended, its To field is 0.
 	Restarts []store.Restart `json:"restarts"`
 	Outages  []store.Outage  `json:"outages"`
 }

@@ -20,7 +20,7 @@ import (
 const curvePoints = 60
 
 // Document is the state of the store at a point in time. A Document does not contain the time of
-// the response, so it changes only when something that clients show has changed.
+// the response. Therefore, a Document changes only when something that clients show has changed.
 type Document struct {
 	// Newest is the end of the newest window, in Unix seconds. Window is the length of the newest
 	// window, in seconds.
@@ -40,8 +40,8 @@ type Document struct {
 	HolderGauges []store.Name `json:"holderGauges"`
 	// Numbers contains the names of all numbers that may be missing. Each name is a column, or a
 	// metric followed by the value of the metric's own attribute in braces. Diagnoses contains the
-	// distinct diagnoses of all devices. Why and Missing contain the texts that the diagnoses refer
-	// to.
+	// distinct diagnoses of all devices. Why and Missing contain the explanations that the
+	// diagnoses refer to.
 	Numbers   []string    `json:"numbers"`
 	Diagnoses []Diagnosis `json:"diagnoses"`
 	Why       []Why       `json:"why"`
@@ -280,7 +280,7 @@ func (d *Document) read(v *store.View) {
 	d.Until = seconds(until)
 }
 
-// board identifies a board and all its instances.
+// The board type identifies a board and all its instances.
 type board struct{ cluster, node, id string }
 
 func boardOf(d *store.Device) board { return board{d.Cluster, d.Node, cmp.Or(d.Parent, d.ID)} }
@@ -325,8 +325,8 @@ func compareNames(a, b string) int {
 // maxResultAge, because scrape results may arrive only once per window.
 const maxResultAge = 15 * time.Second
 
-// exporters returns the number of exporters, and the exporters that do not answer or whose scrape
-// results are stale.
+// The exporters function returns the number of exporters, and the exporters that do not answer or
+// whose scrape results are stale.
 func exporters(v *store.View) Exporters {
 	all := v.Exporters()
 	last := v.LastExporterPoint()
@@ -425,7 +425,7 @@ func double(width time.Duration, n int, span int64) time.Duration {
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // The curves function returns the curves of a device. Each point is the highest value in its slot.
-// The newest parameter is a time, in Unix seconds, that is in the last slot.
+// The last slot contains the time that is given by the newest parameter, in Unix seconds.
 func curves(d *store.Device, newest, slot float64) []string {
 	var levels [3][curvePoints]float32
 	for c := range levels {

@@ -395,7 +395,7 @@ func TestDocumentListsExportersThatDoNotAnswer(t *testing.T) {
 	assert.False(t, build(newStore(), epoch).Exporters.Reported)
 }
 
-// texts returns the texts of the banners, with times in Unix seconds.
+// The texts function returns the text of each banner, with times in Unix seconds.
 func texts(d *Document) (out []string) {
 	for _, b := range d.Banners {
 		text := ""

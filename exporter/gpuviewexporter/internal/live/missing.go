@@ -46,8 +46,8 @@ type Missing struct {
 	Lasting bool `json:"lasting,omitempty"`
 }
 
-// number describes one number of a device, or one column that can show several numbers, together
-// with the reasons why the number may be missing.
+// The number type describes one number of a device, or one column that can show several numbers,
+// together with the reasons why the number may be missing.
 type number struct {
 	name string
 	// If only boards have the number, onBoard is the reason why the number is missing for a MIG
@@ -79,8 +79,8 @@ func notInCSV(fields string) string {
 	return usualReason("the exporter does not provide %s, which its counters csv must list.", fields)
 }
 
-// numbers contains the columns of the page, the windowed metrics in the signal table, and the
-// gauges that are shown in the details.
+// The numbers slice contains the columns of the page, the windowed metrics in the signal table, and
+// the gauges that are shown in the details.
 var numbers = func() []number {
 	noPower := usualReason("gpu_k8s has no section power, or does not know the board's idle power yet.")
 	noBudget := usualReason("no memory budget is declared on this device, or gpu_k8s has no section budget.")
@@ -242,7 +242,7 @@ var numberSignals = func() [][]int {
 	return out
 }()
 
-// circumstances contains everything about a device that affects why numbers are missing.
+// The circumstances type contains everything about a device that affects why numbers are missing.
 type circumstances struct {
 	verdicts                                string // the verdicts, one byte per signal, or empty if there are no verdicts
 	hasWindow, held, instance, hasInstances bool
@@ -256,7 +256,7 @@ func (d *Device) circumstances(verdicts []store.Verdict, hasInstances bool) circ
 	return circumstances{string(text), d.End > 0, len(d.Holders) > 0, d.Parent != "", hasInstances}
 }
 
-// verdict returns the verdict on a signal.
+// The verdict method returns the verdict on a signal.
 func (c *circumstances) verdict(i int) store.Verdict {
 	if c.verdicts == "" {
 		return store.Unknown
@@ -264,8 +264,8 @@ func (c *circumstances) verdict(i int) store.Verdict {
 	return store.Verdict(c.verdicts[i])
 }
 
-// reason returns the reason why a signal is missing, or false if the signal is available or if
-// there is no verdict on the signal.
+// The reason method returns the reason why a signal is missing, or false if the signal is available
+// or if there is no verdict on the signal.
 func (c *circumstances) reason(i int) (diagnose.Reason, bool) {
 	v := c.verdict(i)
 	if v < store.Missing {
@@ -281,14 +281,14 @@ func reasonText(r diagnose.Reason) string {
 	return r.Text()
 }
 
-// diagnoses collects the diagnoses in a document.
+// The diagnoses type collects the diagnoses in a document.
 type diagnoses struct {
 	document *Document
 	known    map[circumstances]int
 	whys     map[Why]int
 	missing  map[string]int
-	// lacking contains the missing signals that could be enabled, with the reason why each signal
-	// is missing.
+	// The lacking map contains the missing signals that could be enabled, with the reason why each
+	// signal is missing.
 	lacking map[signalReason]bool
 }
 

@@ -32,8 +32,8 @@ type Window struct {
 	Max string `json:"max"`
 	// board is true if the metric is measured for boards and not for MIG instances.
 	board bool
-	// fields contains the exporter fields that the metric is usually computed from. If no NVIDIA
-	// exporter provides the metric, fields is empty. If any of the fields needs profiling,
+	// The fields slice contains the exporter fields that the metric is usually computed from. If no
+	// NVIDIA exporter provides the metric, fields is empty. If any of the fields needs profiling,
 	// profiling is true.
 	fields    []string
 	profiling bool
@@ -114,7 +114,7 @@ type Cause struct {
 	Usual bool `json:"usual"`
 }
 
-// causes returns all causes of throttling, for each metric that measures them.
+// The causes function returns all causes of throttling, for each metric that measures them.
 func causes() []Cause {
 	usual := []string{"power", "thermal", "sync_boost", "board_limit", "sw_power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}
 	words := strings.NewReplacer("hw_power_brake", "power brake", "sw_", "software ", "hw_", "hardware ", "ave_", "average ", "pwr_", "power ", "psu_", "PSU ", "vr_", "VR ", "hbm_", "HBM ", "_", " ")

@@ -13,7 +13,7 @@ type nodeKey struct{ cluster, node string }
 type nodeState struct {
 	key   nodeKey
 	clock gpudata.Clock // Observes the timestamp of the newest point in each batch.
-	// newest is the end of the newest window.
+	// The newest field is the end of the newest window.
 	newest int64
 	// batch is the timestamp of the node's newest point in the current batch, or 0.
 	batch int64

@@ -14,7 +14,7 @@ type Restart struct {
 	By    Time `json:"by"`
 }
 
-// energyCounter tracks a board's energy counter. A decrease of the counter counts as a restart only
+// energyCounter tracks a board's energy counter. A decrease in the counter counts as a restart only
 // if the value falls by more than half. Smaller decreases are ignored, because the counter can
 // appear to decrease slightly if two collectors send its value.
 type energyCounter struct {

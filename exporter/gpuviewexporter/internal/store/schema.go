@@ -31,9 +31,9 @@ type fieldSource struct {
 	fold  fold
 }
 
-// fields lists the fields of a window. The first two fields are the coverage and the number of
-// samples. The remaining fields are the windowed metrics in the signal table, in the order of the
-// table, with one field for each value of a metric's own attribute.
+// The fields slice lists the fields of a window. The first two fields are the coverage and the
+// number of samples. The remaining fields are the windowed metrics in the signal table, in the
+// order of the table, with one field for each value of a metric's own attribute.
 var fields = func() []fieldSource {
 	out := []fieldSource{{signal.WindowCoverage, "", mean}, {signal.WindowSamples, "", sum}}
 	for _, samples := range signal.All() {
@@ -99,8 +99,8 @@ func (f Field) Value() string { return fields[f].value }
 // keeps the last value of each gauge.
 type Gauge uint8
 
-// gauges lists the gauges of a device, followed by the gauges of a container. For the first
-// numTracked gauges, the store also keeps a history.
+// The gauges array lists the gauges of a device, followed by the gauges of a container. For the
+// first numTracked gauges, the store also keeps a history.
 var gauges = [...]fieldSource{
 	{metric: signal.HwPower},
 	{metric: signal.HwTemperature, value: signal.LocationGPU},
@@ -131,8 +131,8 @@ var gauges = [...]fieldSource{
 	{metric: signal.K8sContainerGPUUtilization},
 }
 
-// numTracked is the number of gauges for which the store keeps a history. These gauges must be the
-// first elements of the gauges array.
+// numTracked is the number of gauges for which the store keeps a history. Gauges with a history
+// must be the first elements of the gauges array.
 const numTracked = 2
 
 // NumGauges is the number of gauges.
@@ -193,7 +193,8 @@ const (
 	Missing
 )
 
-// diagnosed lists the signals whose verdicts are stored. Optional signals are not included.
+// The diagnosed slice lists the signals whose verdicts are stored. Optional signals are not
+// included.
 var diagnosed = slices.DeleteFunc(diagnose.Signals(), func(s *diagnose.Signal) bool { return s.Optional })
 
 // Diagnosed returns the signals whose verdicts are stored, in the order of [View.Verdicts]. The
@@ -216,7 +217,7 @@ const (
 	windowKind metricKind = iota
 	gaugeKind
 	demandKind
-	// holderKind metrics only report who holds a device.
+	// holderKind metrics report only who holds a device.
 	holderKind
 	// verdictKind metrics report whether a signal is available.
 	verdictKind

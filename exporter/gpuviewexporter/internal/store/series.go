@@ -10,9 +10,9 @@ var absent = float32(math.NaN())
 // Series contains the windows of one device, or of one container on one device. The windows are
 // sorted by end time.
 type Series struct {
-	// ends contains the end times of the windows in Unix nanoseconds.
+	// The ends slice contains the end times of the windows in Unix nanoseconds.
 	ends []int64
-	// lengths contains the lengths of the windows in seconds.
+	// The lengths slice contains the lengths of the windows in seconds.
 	lengths []float32
 	columns [][]float32 // columns, indexed by Field; a column is nil until it has a value
 }
@@ -128,9 +128,9 @@ func (a *accumulator) add(f Field, o accumulator) {
 	a.weight += o.weight
 }
 
-// unobserved is the weight of a window that has samples but no observed time, as a fraction of the
-// window's length. The weight is too small to matter if other windows are observed, but the weight
-// ensures that the window counts if there are no other windows.
+// The unobserved constant is the weight of a window that has samples but no observed time, as a
+// fraction of the window's length. The weight is too small to matter if other windows are observed,
+// but the weight ensures that the window counts if there are no other windows.
 const unobserved = 1e-9
 
 // Summarize combines the windows of one device whose end time is in the interval (firstAfter, to].

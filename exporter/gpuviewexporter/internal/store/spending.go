@@ -90,7 +90,7 @@ type spentKey struct {
 	currency  Currency
 }
 
-// counter contains the last point of a counter. Times are in Unix nanoseconds.
+// The counter type contains the last point of a counter. Times are in Unix nanoseconds.
 type counter struct {
 	start, at int64
 	value     float64

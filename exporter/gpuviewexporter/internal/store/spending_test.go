@@ -75,8 +75,8 @@ func TestSpendingExpiresWithTheRetention(t *testing.T) {
 }
 
 func TestIdleSince(t *testing.T) {
-	// holder returns a holder with one increase per minute. Each argument is the idle share of one
-	// minute, or "-" if nothing was counted during that minute.
+	// The holder function returns a holder with one increase per minute. Each argument is the idle
+	// share of one minute, or "-" if nothing was counted during that minute.
 	holder := func(idle ...string) *Holder {
 		h := &Holder{}
 		for i, share := range idle {

@@ -16,7 +16,7 @@ const (
 	// defaultWindowLength is the length that is assumed for a window without a start time.
 	defaultWindowLength = time.Minute
 	// minStaleAge is the minimum age at which values without windows become stale. If three times
-	// the length of a window is longer than minStaleAge, that time is used instead.
+	// the length of a window is longer than minStaleAge, the longer time is used instead.
 	minStaleAge = 5 * time.Minute
 	// maxWindowLength is the maximum length of a window. A start time that would make the window
 	// longer is ignored.
@@ -205,7 +205,7 @@ type Store struct {
 	swept     int64
 	startedAt int64 // the wall clock time of the first batch
 	stats     Stats
-	// For each limit, refused contains the time at which a point was last refused.
+	// For each limit, the refused array contains the time at which a point was last refused.
 	limits  [numLimits]Limit
 	refused [numLimits]int64
 }

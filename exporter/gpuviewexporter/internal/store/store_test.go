@@ -164,7 +164,7 @@ func TestStartOfAWindowLongerThanAWeekIsIgnored(t *testing.T) {
 	})
 }
 
-// judge adds a verdict on one signal of a device.
+// The judge function adds a verdict on one signal of a device.
 func judge(s *Store, now, end time.Time, name string, value float64, reason string) {
 	m, _ := Lookup(signal.GPUSignalAvailable.Name)
 	b := s.Begin(now)

@@ -18,8 +18,8 @@ type Throttle struct {
 	Sampled bool `json:"sampled,omitempty"`
 }
 
-// measure contains the two fields for a reason: one that comes from an exact counter, and one that
-// is a share of samples.
+// A measure contains the two fields for a reason: one that comes from an exact counter, and one
+// that is a share of samples.
 type measure struct{ exact, sampled Field }
 
 func violation(policy string) Field { return FieldOf(signal.ThrottleViolationRatio, policy) }
@@ -30,7 +30,8 @@ func reason(name string) measure {
 	return measure{FieldOf(signal.ThrottleTimeRatio, name), sampled(name)}
 }
 
-// policy describes a policy that throttles the clocks, and the reasons that belong to the policy.
+// The policy type describes a policy that throttles the clocks, and the reasons that belong to the
+// policy.
 type policy struct {
 	violation Field
 	reasons   []measure

@@ -168,8 +168,8 @@ func (c *Cluster) facts(pod *corev1.Pod) decide.Pod {
 	return facts
 }
 
-// owner returns the pod's controller in the form namespace/kind/name, and the kind of the
-// controller. Both results are empty if the pod has no controller. If the controller is a
+// The owner function returns the pod's controller in the form namespace/kind/name, and the kind of
+// the controller. Both results are empty if the pod has no controller. If the controller is a
 // ReplicaSet of a Deployment, owner returns the Deployment, because each rollout creates a new
 // ReplicaSet.
 func owner(pod *corev1.Pod) (owner, kind string) {

@@ -84,8 +84,8 @@ func Unrecorded(own, recorded []Action) bool {
 	})
 }
 
-// history returns all actions that can still affect decisions: the watchdog's own actions and the
-// actions in the shared record.
+// The history method returns all actions that can still affect decisions: the watchdog's own
+// actions and the actions in the shared record.
 func (s *State) history(p Policy, now time.Time) []Action {
 	return Prune(Merge(s.Actions, s.Recorded), p, now)
 }

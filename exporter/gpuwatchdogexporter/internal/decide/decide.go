@@ -227,7 +227,7 @@ func impossible(s *Sample, p Policy) bool {
 
 // The current function returns the number of bytes in a container's reading, and reports whether
 // the reading has the same timestamp as the device's sample. If a reading is older than the sample,
-// its container has ended or is no longer in telemetry.
+// the container has ended or is no longer in telemetry.
 func current(r Reading, s *Sample) (int64, bool) {
 	return r.Bytes, r.At.Equal(s.At)
 }

@@ -58,8 +58,8 @@ const (
 	StateUnsaved Reason = "state_unsaved" // The action could not be stored beforehand, so it was not carried out.
 )
 
-// These are the reasons why no device was evaluated. NoPermission is also the reason if a single
-// pod cannot be evicted.
+// These are the reasons why no device was evaluated. NoPermission is also used if only a single pod
+// cannot be evicted.
 const (
 	NotLeader      Reason = "not_leader"      // Another replica acts, or the Lease cannot be acquired.
 	NoTelemetry    Reason = "no_telemetry"    // No device is known.

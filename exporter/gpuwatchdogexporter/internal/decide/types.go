@@ -80,7 +80,7 @@ type Pod struct {
 type Policy struct {
 	DryRun            bool
 	Interval          time.Duration // The time between evaluations.
-	Floor, ClearFloor int64         // A breach starts if there is less free memory than Floor, and ends if there is at least ClearFloor.
+	Floor, ClearFloor int64         // A breach starts if the free memory is less than Floor, and ends if the free memory is at least ClearFloor.
 	Breaches          int           // The number of consecutive breaches that are required before an action.
 	DeviceCooldown    time.Duration
 	OwnerCooldown     time.Duration
@@ -103,7 +103,7 @@ type Breach struct {
 	LastAt time.Time      `json:"last_at,omitzero"` // The timestamp of the last evaluated sample.
 	Over   map[string]int `json:"over,omitempty"`   // The number of consecutive breaches in which a pod was over its budget, keyed by pod UID.
 	Doubt  Reason         `json:"doubt,omitempty"`  // The reason why no decision was made from the last sample, or empty.
-	Floor  int64          `json:"floor,omitempty"`  // The value of Policy.Floor during these breaches.
+	Floor  int64          `json:"floor,omitempty"`  // The value of Policy.Floor when the breaches were counted.
 	// ClearSince is the time of the first sample at or above the clear floor since the last sample
 	// below the floor. If the free memory has not reached the clear floor, or if the last sample
 	// was below the floor or unusable, ClearSince is zero.
@@ -128,7 +128,7 @@ type Action struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// State is passed from one evaluation to the next. State contains the breach of one device, the
+// A State is passed from one evaluation to the next. State contains the breach of one device, the
 // watchdog's own actions on all devices, and the actions that all watchdogs in the cluster
 // recorded. A State is never modified in place.
 type State struct {
