@@ -92,10 +92,10 @@ func BenchmarkAllocation(b *testing.B) {
 // benchmark also reports the size of a document, and the CPU time of 20 requests for an unchanged
 // document.
 //
-// Each page requests the whole document once per window, because this is faster than sending only
-// the changes. On two busy cores, sending a window of 5,000 devices takes 137 ms of CPU time, and
-// each page receives 1.1 MB (4.9 MB before compression). For an unchanged document, 20 requests
-// take 2.5 ms. After a new window arrives, the longest task on a page takes 11 ms
+// Each page requests the whole document once per window, which is faster than receiving only the
+// changes. On two busy cores, sending a window of 5,000 devices takes 137 ms of CPU time, and each
+// page receives 1.1 MB (4.9 MB before compression). For an unchanged document, 20 requests take 2.5
+// ms. After a new window arrives, the longest task on a page takes 11 ms
 // (TestPageOfFiveThousandDevicesHasNoLongTasks). An earlier version sent only the changes, as
 // server-sent events: sending a window of 5,000 devices took 297 ms, each page received 3.9 MB, and
 // the longest task on a page took 16 ms.

@@ -37,9 +37,10 @@ type page struct {
 	requests []string
 }
 
-// chromium returns the path of the browser that the tests use. The path is $OTELCOL_GPU_CHROMIUM,
-// if set. Otherwise, chromium searches for a browser in PATH. If no browser is found, the test is
-// skipped, and the skip is reported.
+// The chromium function returns the path of the browser that the tests use. The path is the value
+// of the environment variable OTELCOL_GPU_CHROMIUM, if set. If the environment variable is not set,
+// the function searches for a browser in PATH. If no browser is found, the test is skipped, and the
+// skip is reported.
 func chromium(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("OTELCOL_GPU_CHROMIUM"); path != "" {
@@ -151,8 +152,8 @@ func (p *page) focus(selector string) {
 	p.run(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).focus()", selector), nil))
 }
 
-// ask is a script that makes the page send a request to the server, as if the page had become
-// visible again. The script sends at most one request every 300 ms.
+// The ask constant is a script that makes the page send a request to the server, as if the page had
+// become visible again. The script sends at most one request every 300 ms.
 const ask = `performance.now() - (window.asked ?? -1000) > 300 && (window.asked = performance.now(), document.dispatchEvent(new Event("visibilitychange")))`
 
 // The until method polls a JavaScript expression until the expression is true. In the meantime, the
@@ -176,7 +177,7 @@ func (p *page) wait(expression string) {
 	}
 }
 
-// eval returns the value of a JavaScript expression.
+// The eval function returns the value of a JavaScript expression.
 func eval[T any](p *page, expression string) T {
 	p.t.Helper()
 	var out T

@@ -29,8 +29,8 @@ type Config struct {
 	// MaxHolders is the maximum number of holders. A container counts once for each device that it
 	// holds.
 	MaxHolders int `mapstructure:"max_holders"`
-	// MaxClients is the maximum number of concurrent requests for the list of devices. Each of
-	// these requests can keep a document in memory until the client has read the document.
+	// MaxClients is the maximum number of concurrent requests for the list of devices. Each
+	// concurrent request can keep a document in memory until the client has read the document.
 	MaxClients int `mapstructure:"max_clients"`
 	// StatsSummary enables /stats/summary.
 	StatsSummary bool `mapstructure:"stats_summary"`

@@ -19,8 +19,8 @@ import (
 
 const (
 	// documentAge is the age at which a document is too old to be sent to clients. Until a document
-	// reaches this age, all requests receive the same document, so additional clients do not cause
-	// additional work.
+	// reaches documentAge, all requests receive the same document, so additional clients do not
+	// cause additional work.
 	documentAge = time.Second
 	// Before the next request, a client waits until the next window is expected, but at least
 	// minWait and at most maxWait. If the next window is overdue, the client waits for overdueWait.
@@ -47,15 +47,15 @@ type documents struct {
 // The document type contains an encoded document. A document is immutable.
 type document struct {
 	text, compressed []byte
-	// tag is the ETag, which is a hash of the text. The ETag is weak, because it is the same for
-	// the compressed and the uncompressed text.
+	// The tag field is the ETag, which is a hash of the text. The ETag is weak, because the
+	// compressed and the uncompressed text have the same ETag.
 	tag string
 }
 
 func newDocuments(s *store.Store) *documents { return &documents{store: s, age: documentAge} }
 
-// get returns the current document, and how long clients should wait before they send the next
-// request.
+// The get method returns the current document, and how long clients should wait before they send
+// the next request.
 func (d *documents) get(now time.Time) (current *document, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

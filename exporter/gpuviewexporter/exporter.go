@@ -34,7 +34,7 @@ type viewExporter struct {
 	setBackWarning componenthelper.Trouble
 
 	server *http.Server
-	// address is the address that the server listens on.
+	// The address field is the address that the server listens on.
 	address net.Addr
 	running sync.WaitGroup
 }
@@ -53,8 +53,8 @@ func newViewExporter(set exporter.Settings, cfg *Config) (*viewExporter, error) 
 	return e, nil
 }
 
-// start opens the listener and starts the server. If the endpoint is unavailable, if a certificate
-// cannot be read, or if an extension does not exist, start returns an error.
+// The start method opens the listener and starts the server. If the endpoint is unavailable, if a
+// certificate cannot be read, or if an extension does not exist, the start method returns an error.
 func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	if err := e.observe(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (e *viewExporter) start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// observe exports self-metrics about the store and about requests.
+// The observe method exports self-metrics about the store and about requests.
 func (e *viewExporter) observe() error {
 	var outcomes [store.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
@@ -118,7 +118,8 @@ func (e *viewExporter) observe() error {
 	)
 }
 
-// consume stores a batch and never returns an error. Points that cannot be stored are only counted.
+// The consume method stores a batch and never returns an error. Points that cannot be stored are
+// only counted.
 func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	now := time.Now()
 	e.order.Batch(md)
@@ -143,7 +144,7 @@ func (e *viewExporter) consume(_ context.Context, md pmetric.Metrics) error {
 	return nil
 }
 
-// shutdown waits until all requests in progress are complete or ctx is done.
+// The shutdown method waits until all requests in progress are complete or ctx is done.
 func (e *viewExporter) shutdown(ctx context.Context) error {
 	defer e.telemetry.Shutdown()
 	if e.server == nil {

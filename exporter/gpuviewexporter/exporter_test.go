@@ -51,7 +51,7 @@ func serve(t testing.TB, set exporter.Settings, with func(*Config)) (e *viewExpo
 
 func nop() exporter.Settings { return exportertest.NewNopSettings(metadata.Type) }
 
-// client returns an HTTP client whose connections are closed at the end of the test.
+// The client function returns an HTTP client whose connections are closed at the end of the test.
 func client(t testing.TB) *http.Client {
 	t.Helper()
 	transport := &http.Transport{}

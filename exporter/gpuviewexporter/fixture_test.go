@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// batch builds metrics in the format that the gpu_window processor sends.
+// A batch builds metrics in the format that the gpu_window processor sends.
 type batch struct {
 	md         pmetric.Metrics
 	rm         pmetric.ResourceMetrics

@@ -29,7 +29,7 @@ const (
 	maxQueueTime = 10 * time.Second
 )
 
-// handler serves the page and the API. All requests use GET.
+// The handler method returns the HTTP handler for the page and the API. All requests use GET.
 func (e *viewExporter) handler() http.Handler {
 	web, _ := fs.Sub(assets, "web") // Sub fails only if the path is invalid.
 	mux := http.NewServeMux()
@@ -110,10 +110,10 @@ func isLoopback(address net.Addr) bool {
 
 // localOnly serves only requests whose Host header contains localhost, a loopback address, or the
 // host name in the configuration. If the Host header contains any other host name, the request may
-// come from a site that made its own host name resolve to a loopback address (DNS rebinding). The
-// browser would allow the scripts of that site to read the response. TLS and authentication prevent
-// DNS rebinding. If neither TLS nor authentication is enabled, only the Host header reveals DNS
-// rebinding.
+// come from a site that made its own host name resolve to a loopback address (DNS rebinding). After
+// DNS rebinding, the browser would allow the other site's scripts to read the response. TLS and
+// authentication prevent DNS rebinding. If neither TLS nor authentication is enabled, only the Host
+// header reveals DNS rebinding.
 //
 // Scripts on other sites cannot read the responses to cross-site requests, but cross-site requests
 // could overload the exporter and use up the connections that the exporter's own pages need.

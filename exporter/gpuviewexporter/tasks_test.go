@@ -77,8 +77,7 @@ func (p *page) painted() {
 
 // longTask is the CPU time, in milliseconds, at which the test considers a task of the page too
 // long. Browsers classify a task as long if the task takes 50 ms or more. The limit for this test
-// is twice as high, because other processes on the machine share the CPU caches and slow down the
-// page.
+// is 100 ms, because other processes on the machine share the CPU caches and slow down the page.
 const longTask = 100
 
 // The test measures CPU time, because elapsed time depends on the load on the machine. For each

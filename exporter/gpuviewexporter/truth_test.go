@@ -69,7 +69,8 @@ func pageTime(p *page, at time.Time) string {
 	return eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.UnixMilli()))
 }
 
-// colors is a script that returns the number of different colors of cells and curves on the page.
+// The colors constant is a script that returns the number of different colors of cells and curves
+// on the page.
 const colors = `(() => {
 	const out = new Set();
 	for (const td of document.querySelectorAll("tr.row:not([hidden]) td")) {

@@ -54,8 +54,8 @@ type OvershootConfig struct {
 
 // BudgetsConfig selects the budgets that are enforced by evicting pods.
 type BudgetsConfig struct {
-	// Sources lists values of gpu.memory.budget.source. A pod may be evicted only if it exceeds a
-	// budget from one of these sources.
+	// Sources lists values of gpu.memory.budget.source. A pod may be evicted only if the pod
+	// exceeds a budget from a source in Sources.
 	Sources []string `mapstructure:"sources"`
 	// Annotation is the key of the pod annotation that declares budgets with the source
 	// "annotation". The budget section of gpu_k8s has a setting with the same meaning. The watchdog

@@ -46,7 +46,7 @@ type frame struct {
 }
 
 // The set method stores one value in the frame. If the frame already contains a different value for
-// the same part, set keeps the first value and records a conflict.
+// the same part, the set method keeps the first value and records a conflict.
 func (f *frame) set(part int, field *int64, value int64) {
 	if f.has&part != 0 {
 		f.Conflict = f.Conflict || *field != value
@@ -69,7 +69,7 @@ func (f *frame) setState(state decide.Attribution, reason string) {
 type holderState struct {
 	usage, budget decide.Reading
 	source        gpushare.BudgetSource // Source of the budget.
-	// The sharedBudget field is the key of the shared budget that this budget belongs to, or empty.
+	// The sharedBudget field is the key of the shared budget that the budget belongs to, or empty.
 	sharedBudget string
 }
 
@@ -80,7 +80,8 @@ type deviceState struct {
 	holders           map[gpudata.Holder]*holderState
 	processes         processList
 	// watched is true if gpu_k8s sends headroom or attribution states for the device. For a board
-	// whose memory is divided into MIG instances, gpu_k8s sends neither.
+	// whose memory is divided into MIG instances, gpu_k8s sends neither headroom nor attribution
+	// states.
 	watched bool
 }
 
@@ -140,7 +141,7 @@ func (d *deviceState) frame(at time.Time) *frame {
 	}
 }
 
-// collection contains the newest samples of all devices. The methods of a collection are safe for
+// A collection contains the newest samples of all devices. The methods of a collection are safe for
 // concurrent use.
 type collection struct {
 	maxAge time.Duration

@@ -218,7 +218,7 @@ func (g *guard) counted() map[string]int64 {
 	return counts
 }
 
-// heartbeat returns the time of the last complete evaluation, or zero if there was none.
+// The heartbeat method returns the time of the last complete evaluation, or zero if there was none.
 func (g *guard) heartbeat() time.Time {
 	m, err := g.telemetry.GetMetric("otelcol_gpu_watchdog_last_success")
 	if err != nil {
@@ -299,8 +299,8 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 	return md
 }
 
-// The pressed card describes a device with little free memory. On this device, the pod "a" is far
-// over its budget, and the pod "b" is within its budget.
+// The pressed card describes a device with little free memory, on which the pod "a" is far over its
+// budget and the pod "b" is within its budget.
 var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
 // The relaxed card describes a device with enough free memory and the same pods as on the pressed

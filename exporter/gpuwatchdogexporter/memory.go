@@ -47,8 +47,8 @@ func (m *evaluationState) hasOpenAction(device decide.Device) bool {
 	return slices.ContainsFunc(m.actions, func(a decide.Action) bool { return a.Device == device && !a.Ended })
 }
 
-// encode returns the state in the stored format. Devices without a breach are omitted, unless their
-// ClearSince time is needed to detect that a shortage has ended.
+// The encode method returns the state in the stored format. Devices without a breach are omitted,
+// unless their ClearSince time is needed to detect that a shortage has ended.
 func (m *evaluationState) encode() []byte {
 	s := storedState{Version: stateVersion, LastSuccess: m.lastSuccess, Actions: m.actions}
 	for device, breach := range m.breaches {

@@ -33,7 +33,8 @@ const (
 	statusEvaluation = "evaluation"
 )
 
-// watchdog collects samples, evaluates them at regular intervals, and carries out the decisions.
+// The watchdog type collects samples, evaluates the samples at regular intervals, and carries out
+// the decisions.
 type watchdog struct {
 	cfg       *Config
 	policy    decide.Policy
@@ -92,7 +93,7 @@ func newWatchdog(set exporter.Settings, cfg *Config) (*watchdog, error) {
 }
 
 // The start method returns an error if a kubeconfig cannot be read or if the storage extension does
-// not exist. If the API server is unreachable, start does not return an error.
+// not exist. If the API server is unreachable, the start method does not return an error.
 func (w *watchdog) start(ctx context.Context, host component.Host) error {
 	w.status.Host = host
 	if err := w.restore(ctx, host); err != nil {
@@ -145,8 +146,8 @@ func (w *watchdog) observe() error {
 	)
 }
 
-// consume processes a batch and never returns an error. Points that cannot be used are only
-// counted.
+// The consume method processes a batch and never returns an error. Points that cannot be used are
+// only counted.
 func (w *watchdog) consume(ctx context.Context, md pmetric.Metrics) error {
 	w.order.Batch(md)
 	counts := w.samples.add(md, w.clock())
@@ -163,7 +164,7 @@ func (w *watchdog) run(ctx context.Context) {
 	componenthelper.EveryTick(ctx, w.cfg.Interval, func(time.Time) { w.evaluate(ctx) })
 }
 
-// restore reads the stored state.
+// The restore method reads the stored state.
 func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	var err error
 	w.state, err = componenthelper.OpenState(ctx, host, w.cfg.Storage, component.KindExporter, w.settings.ID, componenthelper.StateOptions{
@@ -186,8 +187,8 @@ func (w *watchdog) restore(ctx context.Context, host component.Host) error {
 	return err
 }
 
-// The save method stores the state if the state has changed. If there is no storage extension, save
-// does nothing.
+// The save method stores the state if the state has changed. If there is no storage extension, the
+// save method does nothing.
 func (w *watchdog) save(ctx context.Context) error {
 	text := w.memory.encode()
 	if !slices.Equal(text, w.stored) {
@@ -212,9 +213,9 @@ func (w *watchdog) report(part string, err error) {
 	}
 }
 
-// shutdown waits for the evaluation in progress, releases the Lease so that another replica can
-// take over immediately, and stores the state. If ctx is done first, shutdown returns the error
-// from ctx.
+// The shutdown method waits for the evaluation in progress, releases the Lease so that another
+// replica can take over immediately, and stores the state. If ctx is done first, the method returns
+// the error from ctx.
 func (w *watchdog) shutdown(ctx context.Context) error {
 	defer w.telemetry.Shutdown()
 	if w.cache == nil {

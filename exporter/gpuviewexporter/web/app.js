@@ -220,8 +220,8 @@ function overview(t) {
   t.button.classList.toggle(t.mark ?? "plain", number > 0);
 }
 
-// tileContent returns the number, the note and the title of a tile. If nothing was observed, the
-// number is null.
+// The tileContent function returns the number, the note and the title of a tile. If nothing was
+// observed, the number is null.
 function tileContent(t, all) {
   const known = t.value ? all.filter((d) => !Number.isNaN(t.value(d))) : all;
   if (!known.length) return {number: null, note: "", title: t.value && all.length ? "no device has this signal now" : ""};

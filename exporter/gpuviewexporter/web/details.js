@@ -31,7 +31,7 @@ export class Details {
     this.loadHistory();
   }
 
-  // refresh redraws the dialog with the current values of the device.
+  // The refresh method redraws the dialog with the current values of the device.
   refresh() {
     if (!this.opened) return;
     if (![...this.model.devices.values()].includes(this.opened)) return $("details").close();

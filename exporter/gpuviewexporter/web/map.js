@@ -34,8 +34,8 @@ export class FleetMap {
     new ResizeObserver(([e]) => { this.width = e.contentRect.width; requestAnimationFrame(() => this.draw()); }).observe(this.body);
   }
 
-  // The show method colors the boards that pass the filter by their values in a column. All other
-  // boards are pale.
+  // The show method gives each board that passes the filter a color that depends on the board's
+  // value in a column. All other boards are pale.
   show(shown, sort) {
     this.column = columns.find((c) => c.id === sort && c.scale && c.value) ?? throttle;
     this.visible = new Set(shown);

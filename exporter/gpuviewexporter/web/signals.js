@@ -5,8 +5,8 @@ import {findings, formats, problemShare, throttles, windows} from "./windows.js"
 
 const sat = "gpu.saturation.";
 
-// key returns the name of a number: the name of the metric, followed by the value of the metric's
-// own attribute.
+// The key function returns the name of a number: the name of the metric, followed by the value of
+// the metric's own attribute.
 export const key = (metric, value = "") => value ? `${metric}{${value}}` : metric;
 
 export const keys = {

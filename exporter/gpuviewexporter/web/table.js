@@ -104,7 +104,7 @@ export class Table {
     this.arrange();
   }
 
-  // On narrow screens, arrange moves the sorted column next to the device column.
+  // On narrow screens, the arrange method moves the sorted column next to the device column.
   arrange() {
     const first = narrow.matches && columns.find((c, i) => i > 0 && c.id === this.sortedBy);
     const order = first ? [columns[0], first, ...columns.slice(1).filter((c) => c !== first)] : columns;

@@ -135,7 +135,7 @@ const (
 	byPod       = "pod"
 	byWorkload  = "workload"
 	byNamespace = "namespace"
-	// byClaim groups holders by the ResourceClaim through which they got the device.
+	// byClaim groups holders by the ResourceClaim through which a holder got the device.
 	byClaim  = "claim"
 	byNode   = "node"
 	byDevice = "device"
@@ -288,9 +288,9 @@ func sanitize(key string) string {
 	}, key)
 }
 
-// allocate combines the windows and the spending of the members. If there are no windows and no
-// spending, allocate returns nil. The from and to parameters are the limits of the requested time
-// span.
+// The allocate function combines the windows and the spending of the members. If there are no
+// windows and no spending, allocate returns nil. The from and to parameters are the limits of the
+// requested time span.
 func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a := &Allocation{}
 	total := &store.Summary{}
@@ -401,10 +401,10 @@ func common[T any](all []T, of func(T) string) string {
 	return first
 }
 
-// The shared function reports whether several containers share the device, or returns nil if this
-// is unknown. The result is based on the sharing strategy of the container series or, if there is
-// no sharing strategy, on the number of containers. A container that holds a MIG instance does not
-// share the board.
+// The shared function reports whether several containers share the device, or returns nil if the
+// answer is unknown. The result is based on the sharing strategy of the container series or, if
+// there is no sharing strategy, on the number of containers. A container that holds a MIG instance
+// does not share the board.
 func shared(v *store.View, members []member) *bool {
 	var known *bool
 	for _, m := range members {

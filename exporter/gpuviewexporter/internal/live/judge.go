@@ -31,7 +31,7 @@ var (
 	xidErrors     = store.FieldOf(signal.XIDErrors, "")
 	power         = store.GaugeOf(signal.HwPower, "")
 	instancePower = store.GaugeOf(signal.GPUInstancePower, "")
-	// states contains the gauges of hw.status, sorted from the best state to the worst.
+	// The states slice contains the gauges of hw.status, sorted from the best state to the worst.
 	states = gauges(signal.HwStatus, signal.HardwareState)
 	found  = gauges(signal.GPUFinding, signal.Finding)
 )

@@ -386,8 +386,8 @@ func describe(v *store.View, d *store.Device) Device {
 }
 
 // The reserved function returns the claims that the device is allocated to, except claims whose
-// pods hold the device. If the holders are unknown, reserved returns nil, because the pods may hold
-// the device.
+// pods hold the device. If the holders are unknown, the reserved function returns nil, because the
+// pods may hold the device.
 func reserved(v *store.View, d *store.Device, holders []Holder) []store.Claim {
 	if _, known := v.Gauge(d, store.SharingClients); !known {
 		return nil
@@ -420,7 +420,7 @@ func double(width time.Duration, n int, span int64) time.Duration {
 	return width
 }
 
-// alphabet contains the characters that represent the values of a ratio in a curve, which are
+// The alphabet constant contains the characters that represent ratios in a curve. Ratios are
 // rounded to 62 levels. A dash in a curve represents an absent value.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

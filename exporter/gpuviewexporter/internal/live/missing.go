@@ -55,7 +55,8 @@ type number struct {
 	// missing for a board with instances.
 	onBoard, onInstances string
 	// The metrics field contains the metrics that the number comes from, with the values of their
-	// own attributes. If there are no verdicts on any of these metrics, the usual reason is shown.
+	// own attributes. If there is no verdict on any of the number's metrics, the usual reason is
+	// shown.
 	metrics []string
 	usual   string
 	// For MIG instances, usualOfInstance is shown instead of the usual reason.

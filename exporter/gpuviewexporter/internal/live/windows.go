@@ -40,7 +40,7 @@ type Window struct {
 }
 
 // Expired contains the text that a page shows if the page cannot get a newer document in time. The
-// time in Why is 0. The page replaces this time with the end of the device's last window.
+// time in Why is 0, and the page replaces the 0 with the end of the device's last window.
 type Expired struct {
 	State State `json:"state"`
 	Why   Text  `json:"why"`

@@ -48,7 +48,8 @@ func limits(s Settings) [numLimits]Limit {
 }
 
 // The refuse method records that a point was refused because of a limit. If no point was recently
-// refused because of the same limit, refuse also adds the limit to the result of Reached.
+// refused because of the same limit, the refuse method also adds the limit to the result of
+// Reached.
 func (b *Batch) refuse(limit int) Outcome {
 	if last := b.s.refused[limit]; last == 0 || b.now-last > b.s.stale() {
 		b.reached = append(b.reached, b.s.limits[limit])

@@ -15,7 +15,7 @@ type nodeState struct {
 	clock gpudata.Clock // Observes the timestamp of the newest point in each batch.
 	// The newest field is the end of the newest window.
 	newest int64
-	// batch is the timestamp of the node's newest point in the current batch, or 0.
+	// The batch field is the timestamp of the node's newest point in the current batch, or 0.
 	batch int64
 }
 

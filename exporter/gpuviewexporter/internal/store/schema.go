@@ -11,22 +11,23 @@ import (
 // value of the metric's own attribute.
 type Field uint8
 
-// fold defines how the values of several windows are combined.
+// A fold defines how the values of several windows are combined.
 type fold uint8
 
 const (
-	// mean computes the average, weighted by observed time.
+	// The mean fold computes the average, weighted by observed time.
 	mean fold = iota
-	// maximum selects the highest value.
+	// The maximum fold selects the highest value.
 	maximum
-	// sum adds the values together.
+	// The sum fold adds the values together.
 	sum
 )
 
 // fieldSource contains the metric that a field or gauge gets its values from.
 type fieldSource struct {
 	metric *signal.Metric
-	// value is a value of the metric's own attribute, or "" if the metric has no such attribute.
+	// The value field is a value of the metric's own attribute, or "" if the metric has no such
+	// attribute.
 	value string
 	fold  fold
 }

@@ -44,8 +44,8 @@ func (s *Series) Values(i int) Numbers {
 }
 
 // The row method returns the index of the window with the given end time. If the window does not
-// exist, row creates the window and deletes the windows that end at or before the time in the
-// oldest parameter.
+// exist, the row method creates the window and deletes the windows that end at or before the time
+// in the oldest parameter.
 func (s *Series) row(end int64, length float32, oldest int64) int {
 	if n := len(s.ends); n > 0 && s.ends[n-1] == end {
 		return n - 1
@@ -111,7 +111,7 @@ type Summary struct {
 	acc              []accumulator // indexed by Field
 }
 
-// accumulator contains the value of a field so far: a weighted sum, a maximum, or a plain sum. A
+// An accumulator contains the value of a field so far: a weighted sum, a maximum, or a plain sum. A
 // weight of 0 means that there is no value yet.
 type accumulator struct{ value, weight float64 }
 

@@ -155,10 +155,11 @@ type Device struct {
 	holders map[Place]*Holder
 	xids    xids
 	energy  energyCounter
-	// delay is the time between the end and the arrival of the newest window, in nanoseconds.
+	// The delay field is the time between the end and the arrival of the newest window, in
+	// nanoseconds.
 	delay int64
-	// verdicts contains the verdicts from the newest scrape, indexed by signal. The judged field is
-	// the timestamp of the newest scrape in Unix nanoseconds.
+	// The verdicts slice contains the verdicts from the newest scrape, indexed by signal. The
+	// judged field is the timestamp of the newest scrape in Unix nanoseconds.
 	verdicts []Verdict
 	judged   int64
 	// newestPoint is the timestamp of the newest point in Unix nanoseconds.
@@ -188,18 +189,19 @@ type Store struct {
 	devices map[deviceKey]*Device
 	nodes   map[nodeKey]*nodeState
 	demand  map[resourceKey]*[NumDemands]Reading
-	// exporters contains the exporters that gpu.exporter.up reports. The arrival time of the last
-	// point of gpu.exporter.up is stored in exporterPointAt.
+	// The exporters map contains the exporters that gpu.exporter.up reports. The arrival time of
+	// the last point of gpu.exporter.up is stored in exporterPointAt.
 	exporters       map[exporterKey]*Exporter
 	exporterPointAt int64
-	// claims contains the devices that are allocated to claims. For each cluster, claimsAt contains
-	// the timestamp of the newest list of claims.
+	// The claims map contains the devices that are allocated to claims. For each cluster, claimsAt
+	// contains the timestamp of the newest list of claims.
 	claims     map[claimKey]*claimState
 	unreserved map[classKey]*Reading
 	claimsAt   map[string]int64
 	holders    int
 	numbers    uint64
-	// newest is the end of the newest window, and step is the length of that window.
+	// The newest field is the end of the newest window, and the step field is the length of that
+	// window.
 	newest    int64
 	step      time.Duration
 	swept     int64

@@ -37,9 +37,10 @@ type policy struct {
 	reasons   []measure
 }
 
-// policies contains the policies that NVIDIA boards report. The counter of a policy is exact and
-// covers all of the policy's reasons. If the counter of a policy is missing, the exact counters of
-// its reasons are used. If the exact counter of a reason is missing, the share of samples is used.
+// The policies slice contains the policies that NVIDIA boards report. The counter of a policy is
+// exact and covers all of the policy's reasons. If the counter of a policy is missing, the exact
+// counters of its reasons are used. If the exact counter of a reason is missing, the share of
+// samples is used.
 var policies = []policy{
 	{violation("power"), []measure{reason("sw_power_cap"), reason("hw_power_brake")}},
 	{violation("thermal"), []measure{reason("sw_thermal"), reason("hw_thermal")}},

@@ -39,7 +39,7 @@ type Mark struct {
 // these numbers.
 type xids struct {
 	// newestPoint is the timestamp of the newest point of hw.errors, and previousPoint is the
-	// timestamp of the point before it.
+	// timestamp of the previous point.
 	newestPoint, previousPoint int64
 	codes                      map[int]*xidCount
 	increases                  []Mark
@@ -108,7 +108,7 @@ func (x *xids) count(code int, p *Point, step time.Duration) {
 }
 
 // The expire method deletes the codes whose last point is not later than the time in the oldest
-// parameter. The method also deletes the increases that occurred at or before that time.
+// parameter, and the increases that occurred at or before that time.
 func (x *xids) expire(oldest int64) {
 	maps.DeleteFunc(x.codes, func(_ int, c *xidCount) bool { return c.at <= oldest })
 	x.increases = slices.DeleteFunc(x.increases, func(m Mark) bool { return int64(m.At) <= oldest })

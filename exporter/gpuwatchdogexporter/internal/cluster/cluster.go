@@ -68,7 +68,7 @@ func evictOnce(client kubernetes.Interface) func(context.Context, *policyv1.Evic
 	}
 }
 
-// permission is a Kubernetes permission that the watchdog needs.
+// A permission is a Kubernetes permission that the watchdog needs.
 type permission struct{ verb, resource, subresource string }
 
 func (p permission) String() string {

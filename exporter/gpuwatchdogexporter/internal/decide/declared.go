@@ -43,8 +43,8 @@ func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 }
 
 // The largest function returns the largest budget of the container from the given source, or 0 if
-// there is none. If the container name is empty, largest returns the largest budget of the pod as a
-// whole. The size parameter is the total memory of the device.
+// there is none. If the container name is empty, the function returns the largest budget of the pod
+// as a whole. The size parameter is the total memory of the device.
 func largest(budgets []gpushare.Budget, source gpushare.BudgetSource, container string, size int64) (bytes int64) {
 	for i := range budgets {
 		if b := &budgets[i]; b.Source == source && b.Container == container {

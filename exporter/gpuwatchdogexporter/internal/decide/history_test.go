@@ -228,7 +228,7 @@ func (h *history) observe(now *truth) (sample *Sample, e evaluation) {
 }
 
 // The before method returns the usage that a container had a few minutes ago. If the container did
-// not exist at that time, before returns the current usage.
+// not exist at that time, the method returns the current usage.
 func (h *history) before(uid string, now Reading) Reading {
 	for _, holder := range h.observations[max(0, len(h.observations)-5)].sample.Holders {
 		if holder.UID == uid {
@@ -320,7 +320,7 @@ func (h *history) disturb() error {
 }
 
 // The minute method simulates one minute, which includes an evaluation. If the result of the
-// evaluation is wrong, minute returns an error.
+// evaluation is wrong, the method returns an error.
 func (h *history) minute() error {
 	now := h.advance()
 	if err := h.disturb(); err != nil {

@@ -55,7 +55,7 @@ const (
 	Refused      Reason = "refused"       // A PodDisruptionBudget currently prevents the eviction (status 429). The eviction is retried.
 	Forbidden    Reason = "forbidden"     // A permission is missing (status 401 or 403). The eviction is retried.
 	ActionFailed Reason = "action_failed" // The request failed with another error. If the pod may have been evicted, the request counts as an action.
-	StateUnsaved Reason = "state_unsaved" // The action could not be stored beforehand, so it was not carried out.
+	StateUnsaved Reason = "state_unsaved" // The action could not be stored beforehand, so the action was not carried out.
 )
 
 // These are the reasons why no device was evaluated. NoPermission is also used if only a single pod
