@@ -63,7 +63,7 @@ func verdicts(at time.Time, n int) pmetric.Metrics {
 	return b.md
 }
 
-// BenchmarkAllocation requests the allocations during the last hour over a socket.
+// BenchmarkAllocation uses a socket to request the allocations for the last hour.
 func BenchmarkAllocation(b *testing.B) {
 	_, base, _ := carry(b)
 	peer := client(b)

@@ -63,7 +63,7 @@ func text(p *page, id string) string {
 	return eval[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id))
 }
 
-// pageTime formats a time in the same way as the page does.
+// pageTime formats a time in the same way as the page.
 func pageTime(p *page, at time.Time) string {
 	p.t.Helper()
 	return eval[string](p, fmt.Sprintf("new Date(%d).toLocaleTimeString([], {hour12: false})", at.UnixMilli()))

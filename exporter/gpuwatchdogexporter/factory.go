@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuwatchdogexporter/internal/metadata"
 )
 
-// NewFactory returns the factory of the gpu_watchdog exporter.
+// NewFactory returns a factory for the gpu_watchdog exporter.
 func NewFactory() exporter.Factory {
 	return exporter.NewFactory(
 		metadata.Type,

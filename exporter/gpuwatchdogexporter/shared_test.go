@@ -39,7 +39,7 @@ func fleet(t *testing.T, nodes int, owner func(node int) string, change ...func(
 }
 
 // liveAll advances the fake clock and sends telemetry to all watchdogs. Each watchdog receives the
-// telemetry of the pod on its own node. All watchdogs evaluate at the same time.
+// telemetry of the pod on its own node. All watchdogs evaluate their devices at the same time.
 func liveAll(d time.Duration, c card, guards []*guard) {
 	for range int(d / (30 * time.Second)) {
 		for i, g := range guards {
@@ -100,8 +100,8 @@ func TestHourlyCapIsPerCluster(t *testing.T) {
 	})
 }
 
-// A PodDisruptionBudget prevents an eviction that one of the watchdogs requests. The other
-// watchdogs must not wait because of the rejected eviction.
+// A PodDisruptionBudget prevents an eviction that one of the watchdogs requests. The rejected
+// eviction must not delay the other watchdogs.
 func TestARejectedEvictionIsRemovedFromTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, guards := fleet(t, 3, func(int) string { return "svc" })

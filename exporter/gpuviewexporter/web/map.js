@@ -1,6 +1,6 @@
 // This module draws the map of the fleet. The map has one line for each node and one cell for each
 // board. The color of a cell depends on the board's value in the sorted column. Cells are hidden
-// from screen readers, because the button in the line and the table contain the same information.
+// from screen readers, because the table and the button in each line contain the same information.
 // Only visible lines are in the DOM.
 import {columns, step} from "./signals.js";
 import {$, node} from "./dom.js";

@@ -28,7 +28,7 @@ type Allocation struct {
 	// Window is the requested time span.
 	Window Window `json:"window"`
 	// Start is the start of the earliest window that is included, and End is the end of the latest
-	// window. Minutes is the time between Start and End.
+	// window. Minutes is the number of minutes between Start and End.
 	Start   string  `json:"start"`
 	End     string  `json:"end"`
 	Minutes float64 `json:"minutes"`
@@ -289,8 +289,8 @@ func sanitize(key string) string {
 }
 
 // The allocate function combines the windows and the spending of the members. If there are no
-// windows and no spending, allocate returns nil. The from and to parameters are the limits of the
-// requested time span.
+// windows and no spending, allocate returns nil. The from and to parameters are the start and the
+// end of the requested time span.
 func allocate(v *store.View, members []member, from, to int64) *Allocation {
 	a := &Allocation{}
 	total := &store.Summary{}

@@ -36,8 +36,8 @@ type SummaryContainer struct {
 }
 
 // Accelerator is a device that a container holds. MemoryTotal and MemoryUsed are the total and used
-// memory of the whole device, in bytes. DutyCycle is the percentage of time during which the device
-// was busy in the newest window. Values that were not observed are absent.
+// memory of the whole device, in bytes. DutyCycle is the percentage of the newest window during
+// which the device was busy. Values that were not observed are absent.
 type Accelerator struct {
 	Make        string  `json:"make"`
 	Model       string  `json:"model"`

@@ -36,7 +36,7 @@ var (
 	found  = gauges(signal.GPUFinding, signal.Finding)
 )
 
-// namedGauge contains a gauge and the value of the metric's own attribute that the gauge is for.
+// namedGauge contains a gauge, and the attribute value that identifies the gauge within its metric.
 type namedGauge struct {
 	value string
 	gauge store.Gauge

@@ -1,7 +1,7 @@
 package store
 
-// Limit is a limit on a number of items. If the limit is reached, points of additional items are
-// refused.
+// Limit is a limit on the number of items of one kind. If the limit is reached, points of
+// additional items are refused.
 type Limit struct {
 	// Component is the ID of the component that enforces the limit.
 	Component string `json:"component"`

@@ -44,7 +44,7 @@ func (c Currency) String() string {
 	return string(c[:])
 }
 
-// Spent contains the amounts that were counted during some time span. Known is false for a counter
+// Spent contains the amounts that were counted during a time span. Known is false for a counter
 // that is missing. If there are several currencies, Known is also false for costs.
 type Spent struct {
 	Amounts  [NumSpendings]float64

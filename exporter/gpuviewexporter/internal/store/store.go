@@ -19,7 +19,7 @@ const (
 	// the length of a window is longer than minStaleAge, the longer time is used instead.
 	minStaleAge = 5 * time.Minute
 	// maxWindowLength is the maximum length of a window. A start time that would make the window
-	// longer is ignored.
+	// longer than maxWindowLength is ignored.
 	maxWindowLength = 7 * 24 * time.Hour
 	// minDelayTolerance is how late a window may arrive before its device counts as lost. If the
 	// newest window was late by more than minDelayTolerance, the next window may be equally late,
@@ -114,7 +114,7 @@ func (h *Hold) update(n *Hold) {
 // updateText replaces a string with a newer string, unless the newer string is empty.
 func updateText[T ~string](text *T, newer T) {
 	if newer != "" && newer != *text {
-		// Clone the string, because the original may share memory with all strings of a scrape.
+		// Clone the string, because the original may share memory with all strings from a scrape.
 		*text = T(strings.Clone(string(newer)))
 	}
 }

@@ -26,7 +26,7 @@ import (
 // label does not matter.
 const ProtectedLabel = "otelcol-gpu/protected"
 
-// CallTimeout is the timeout of a request to the API server.
+// CallTimeout is the timeout for a request to the API server.
 const CallTimeout = 10 * time.Second
 
 // eventSource is the name of the component in the source field of Events.
