@@ -303,7 +303,7 @@ func (c card) metrics(at time.Time) pmetric.Metrics {
 // budget and the pod "b" is within its budget.
 var pressed = card{free: 900, used: map[string]int64{"a": 9000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 
-// The relaxed card describes a device with enough free memory and the same pods as on the pressed
+// The relaxed card describes a device with enough free memory and the same pods as in the pressed
 // card.
 var relaxed = card{free: 8000, used: map[string]int64{"a": 2000, "b": 4000}, budget: map[string]int64{"a": 3000, "b": 4500}}
 

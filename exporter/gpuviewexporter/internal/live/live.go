@@ -29,8 +29,7 @@ type Document struct {
 	// Until is the time, in Unix seconds, after which all devices are lost unless new points
 	// arrive. A client that cannot get a newer document must stop showing numbers at Until.
 	Until float64 `json:"until"`
-	// CurvePoints is the number of points, at the end of each curve, that are within the time range
-	// of the stored data.
+	// The last CurvePoints points of each curve are within the time range of the stored data.
 	CurvePoints int `json:"curvePoints"`
 	// Fields contains the names of the values in a device's window, Gauges contains the names of a
 	// device's gauges, and HolderGauges contains the names of a holder's gauges. Each name has the

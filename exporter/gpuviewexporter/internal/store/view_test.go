@@ -164,8 +164,8 @@ func TestADeviceIsLostAWindowAfterItsExporterFailed(t *testing.T) {
 	}
 }
 
-// If no exporter on the device's node is known, the device is lost only if all known exporters are
-// down.
+// If no exporter on the device's node is known, the device is lost if, and only if, all known
+// exporters are down.
 func TestADeviceOfAnotherNodeIsLostIfAllExportersFail(t *testing.T) {
 	s := testStore()
 	addPoint(t, s, at(60), Place{Node: "node-1"}, "GPU-a", signal.UtilizationAvg, "", at(60), 0.5)
