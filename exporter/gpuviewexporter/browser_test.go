@@ -76,7 +76,7 @@ func startBrowser(t testing.TB) newTab {
 	}
 }
 
-// The open method opens an address in a new tab, which is closed at the end of the test.
+// The open function opens an address in a new tab, which is closed at the end of the test.
 func open(t testing.TB, tab newTab, address string) *page {
 	t.Helper()
 	ctx, stop := tab()

@@ -302,7 +302,7 @@ func newDiagnoses(d *Document) *diagnoses {
 	return &diagnoses{d, map[circumstances]int{}, map[Why]int{}, map[string]int{}, map[signalReason]bool{}}
 }
 
-// The add function adds the diagnosis of a device to the document, unless the document already
+// The add method adds the diagnosis of a device to the document, unless the document already
 // contains an equal diagnosis. The result is the 1-based position of the diagnosis.
 func (x *diagnoses) add(c circumstances) int {
 	if at, ok := x.known[c]; ok {
