@@ -172,8 +172,8 @@ func fetch(b *testing.B, client *http.Client, url string) int64 {
 	return size
 }
 
-// BenchmarkConsume consumes one window of all devices. The benchmark also reports the memory usage
-// of two hours of windows.
+// BenchmarkConsume consumes one window of all devices. The benchmark also reports how much memory
+// two hours of windows use.
 func BenchmarkConsume(b *testing.B) {
 	e, _, megabytes := carry(b)
 	at := now()

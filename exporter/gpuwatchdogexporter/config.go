@@ -89,7 +89,7 @@ type Config struct {
 	Namespaces []string `mapstructure:"namespaces"`
 	// OwnerKinds lists the kinds of controllers whose pods may be evicted.
 	OwnerKinds []string `mapstructure:"owner_kinds"`
-	// MaxPriority is the highest priority of pods that may be evicted.
+	// MaxPriority is the highest priority that a pod may have to be eligible for eviction.
 	MaxPriority int64 `mapstructure:"max_priority"`
 	// MaxDataAge is the maximum age of the samples that the watchdog acts on.
 	MaxDataAge time.Duration `mapstructure:"max_data_age"`

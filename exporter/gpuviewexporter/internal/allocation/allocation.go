@@ -475,8 +475,8 @@ func round(v float64) float64 {
 		power := math.Pow10(-shift)
 		return math.Round(v/power) * power
 	}
-	// Powers of ten are exact up to 1e22. Numbers that need a larger power are negligible in all of
-	// the units in a response.
+	// Powers of ten are exact up to 1e22. Numbers that need a larger power of ten are negligible in
+	// all units that the response uses.
 	power := math.Pow10(min(shift, 22))
 	return math.Round(v*power) / power
 }

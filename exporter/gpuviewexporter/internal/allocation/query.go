@@ -79,7 +79,7 @@ func ParseQuery(raw string, retention time.Duration) (Query, *ParameterError) {
 
 const day = 24 * time.Hour
 
-// parseSpan parses a duration. Days are supported in OpenCost's notation, such as 7d.
+// parseSpan parses a duration. Days can be specified in OpenCost's notation, such as 7d.
 func parseSpan(text string) (time.Duration, bool) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/exporter/gpuviewexporter/internal/store"
 )
 
-// maxWasters is the maximum length of the Groups and Holders lists of a Waste.
+// maxWasters is the maximum length of the Groups and Holders lists in a Waste.
 const maxWasters = 50
 
 // Waste lists groups and pods with their idle time and costs during the retention period.

@@ -240,7 +240,7 @@ func TestDevicesAreSortedByPlaceWithInstancesAfterTheirBoard(t *testing.T) {
 	assert.Zero(t, boards["GPU-gone/gi1"], "the board is not there")
 }
 
-// The order does not depend on the order in which devices arrive or on the names of instances.
+// The sort order does not depend on the order in which devices arrive or on the names of instances.
 // Instances follow their board.
 func TestDevicesHaveOneOrder(t *testing.T) {
 	name := rapid.StringMatching(`[a-b0-1]{0,3}`)

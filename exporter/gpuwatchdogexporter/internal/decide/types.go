@@ -89,7 +89,7 @@ type Policy struct {
 	Namespaces        []string // The namespaces whose pods may be evicted.
 	Denied            []string // The elements of Namespaces in which a permission is missing.
 	OwnerKinds        []string // The kinds of controllers whose pods may be evicted.
-	MaxPriority       int32    // The highest priority of pods that may be evicted.
+	MaxPriority       int32    // The highest priority that a pod may have to be eligible for eviction.
 	MaxDataAge        time.Duration
 	MinOvershoot      int64                   // The minimum overshoot for each process of the pod.
 	MinOvershootRatio float64                 // The minimum overshoot as a fraction of the budget.
