@@ -14,29 +14,30 @@ import (
 
 // Config configures the gpu_events connector.
 type Config struct {
-	// For is the length of the time span over which the shares of throttling and memory pressure
-	// are computed.
+	// For is the length of the time window over which the connector computes how much of the time a
+	// device was throttled or under memory pressure.
 	For time.Duration `mapstructure:"for"`
 	// LostAfter is how long a device must be missing, or an exporter must be down, before an event
 	// is sent.
 	LostAfter time.Duration `mapstructure:"lost_after"`
-	// Interval is the time during which equal events are combined into one record.
+	// Interval is the time during which identical events are combined into one log record.
 	Interval time.Duration `mapstructure:"interval"`
-	// MaxPerMinute is the maximum number of records per minute.
+	// MaxPerMinute is the maximum number of log records per minute.
 	MaxPerMinute int `mapstructure:"max_per_minute"`
-	// MaxGap is the maximum time between two samples from which a share is computed. After a longer
-	// gap, the computation of the share starts over.
+	// MaxGap is the maximum time between two consecutive samples in the window that For defines.
+	// After a longer gap, the connector starts a new window.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// Holders enables an event whenever the containers that hold a device change.
+	// If Holders is true, the connector sends an event whenever the set of containers that hold a
+	// device changes.
 	Holders bool `mapstructure:"holders"`
 	// KubernetesEvents configures access to the API server to which Kubernetes Events are written.
 	// By default, auth_type is none, and no Kubernetes Events are written.
 	KubernetesEvents kube.Config `mapstructure:"kubernetes_events"`
-	// Findings configures the same rules as the gpu_findings stage. If the findings section exists,
-	// the connector evaluates the rules. The findings section must not be used together with the
-	// gpu_findings stage.
+	// Findings configures the same rules as the gpu_findings stage. The connector evaluates these
+	// rules only if the findings section exists. The findings section must not be used together
+	// with the gpu_findings stage.
 	Findings configoptional.Optional[FindingsConfig] `mapstructure:"findings"`
-	// Storage is the storage extension in which the state is stored, so that it survives restarts.
+	// Storage is the storage extension that preserves the connector's state across restarts.
 	Storage *component.ID `mapstructure:"storage"`
 
 	// prevent unkeyed literal initialization
@@ -48,7 +49,7 @@ func createDefaultConfig() component.Config {
 	return &Config{For: s.For, LostAfter: s.LostAfter, Interval: s.Interval, MaxPerMinute: s.MaxPerMinute, MaxGap: s.MaxGap, KubernetesEvents: kube.Config{AuthType: kube.AuthNone}, Findings: NewDefaultFindings()}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler by calling [componenthelper.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator.

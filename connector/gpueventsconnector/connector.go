@@ -26,7 +26,7 @@ import (
 )
 
 // tick is the interval at which the connector checks whether events are due, for example because
-// the interval of combined events has passed.
+// the interval for combining events has ended.
 const tick = time.Second
 
 type gpuEvents struct {
@@ -37,17 +37,17 @@ type gpuEvents struct {
 	telemetry *metadata.TelemetryBuilder
 	next      consumer.Logs
 	order     *misplaced.Check
-	kube      *kubeEvents // nil if no Kubernetes Events are written
+	kube      *kubeEvents // Nil if no Kubernetes Events are written.
 	tracker   *events.Tracker
-	rules     *findings.Tracker       // nil if the findings section is absent
-	refused   componenthelper.Trouble // there are more nodes or devices than the limits allow
+	rules     *findings.Tracker       // Nil if the findings section is absent.
+	refused   componenthelper.Trouble // Limits warnings about too many nodes or devices.
 	ahead     componenthelper.Trouble
 	setBack   componenthelper.Trouble
 
 	state *componenthelper.State // nil if no storage is configured
 
-	sending sync.Mutex              // guards fails; not held while the next consumer runs
-	fails   componenthelper.Failure // failures of the logs pipeline
+	sending sync.Mutex              // Guards fails. Not held while the next consumer runs.
+	fails   componenthelper.Failure // Logs when the logs pipeline fails or recovers.
 
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -107,7 +107,7 @@ func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) erro
 }
 
 // NewStage returns gpu_events as a stage. The stage reads frames and metrics without modifying
-// them, and sends log records to the consumer next.
+// them, and sends log records to the next consumer.
 func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagpu.Processor, error) {
 	c, err := newConnector(set, cfg, next)
 	if err != nil {
@@ -122,7 +122,7 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 	}), nil
 }
 
-// read finds events in the received data and sends their log records.
+// read finds events in the received data and sends log records for these events.
 func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 	md, now := came.Metrics, time.Now()
 	c.order.Batch(md)
@@ -157,7 +157,7 @@ func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 			}
 			out = append(out, c.tracker.Frame(f, now, batch.Resource)...)
 		}
-		if exporters == 1 && answered != "" { // the batch contains exactly one scrape
+		if exporters == 1 && answered != "" { // the batch comes from a single scrape
 			c.tracker.RecordResponse(answered, batch.Frames)
 		}
 		return out
@@ -168,9 +168,9 @@ func (c *gpuEvents) wants(m *signal.Metric) bool {
 	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
-// run calls the function find and sends the events that the function returns. Before the events are
-// sent, run stores the new state of their nodes, and the deletion of the nodes in the parameter
-// gone.
+// run calls the find function and sends the events that find returns. Before run sends the events,
+// it stores the new state of the affected nodes, and deletes the stored state of the nodes in the
+// gone slice.
 func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() []events.Event) {
 	found := find()
 	changed := gone
@@ -197,8 +197,8 @@ func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() [
 	c.fails.Result(err)
 }
 
-// reportSkips adds the frames and points that were skipped because of their timestamps to a metric,
-// and logs the causes.
+// reportSkips counts the frames and points that were skipped because of their timestamps, and logs
+// why they were skipped.
 func (c *gpuEvents) reportSkips(ctx context.Context) {
 	var skipped [events.NumSkips]int64
 	for s := range skipped {

@@ -37,8 +37,8 @@ const (
 	after  = "20s {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = 3\n"
 )
 
-// startConnector starts a connector that sends its logs to the function consume. If memory is not
-// nil, the connector stores its state there.
+// startConnector starts a connector that sends its logs to the consume function. If the memory
+// argument is not nil, the connector stores its state in this storage.
 func startConnector(t *testing.T, memory *storagetest.Memory, consume func(plog.Logs) error) *gpuEvents {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)
@@ -128,7 +128,8 @@ func TestARecordNamesTheOneHolder(t *testing.T) {
 	assert.Equal(t, map[string]any{"k8s.node.name": "n1", "host.type": "a3"}, end.ResourceLogs().At(0).Resource().Attributes().AsRaw(), "an incident belongs to the node")
 }
 
-// xidsAt returns a sample of n XID errors whose timestamp is ahead of the current time.
+// xidsAt returns a sample that reports n XID errors. The timestamp of the sample is the current
+// time plus the duration in the ahead argument.
 func xidsAt(t *testing.T, ahead time.Duration, n int) pmetric.Metrics {
 	t.Helper()
 	return batch(t, fmt.Sprintf("%ds {k8s.node.name=n1} hw.errors {hw.id=GPU-1, error.type=xid_31} = %d\n", time.Now().Add(ahead).Unix(), n))
@@ -179,7 +180,7 @@ func TestFutureSamplesAreDroppedCountedAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// An earlier version could store sample timestamps that were in the future.
+// Earlier versions of the connector could store timestamps that were in the future.
 func TestAStoredFutureTimeSuppressesEventsForAtMostMaxGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tomorrow := time.Now().Add(24 * time.Hour).UnixNano()
@@ -201,7 +202,8 @@ func TestAStoredFutureTimeSuppressesEventsForAtMostMaxGap(t *testing.T) {
 	})
 }
 
-// The Resource of gpu.exporter.up might not contain the cluster, node and host.
+// The connector must send events about an exporter even if the Resource of gpu.exporter.up contains
+// no cluster, node, or host.
 func TestAnExporterInAnUnknownPlaceHasEvents(t *testing.T) {
 	var got plog.Logs
 	c := startConnector(t, nil, func(ld plog.Logs) error { got = ld; return nil })

@@ -23,17 +23,17 @@ import (
 // FindingsType is the type name of the stage that evaluates the rules for findings.
 var FindingsType = component.MustNewType("gpu_findings")
 
-// FindingsConfig configures the rules for findings, both in the gpu_findings stage and in
+// FindingsConfig configures the rules for findings, both for the gpu_findings stage and for
 // gpu_events.
 type FindingsConfig findings.Settings
 
-// NewDefaultFindings returns an absent findings section. If the configuration contains the section,
-// settings that are not configured have default values.
+// NewDefaultFindings returns a findings section that is absent by default. If the configuration
+// contains the section, settings that are omitted from it have default values.
 func NewDefaultFindings() configoptional.Optional[FindingsConfig] {
 	return configoptional.Default(FindingsConfig(findings.DefaultSettings()))
 }
 
-// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler by calling [componenthelper.Unmarshal].
 func (cfg *FindingsConfig) Unmarshal(conf *confmap.Conf) error {
 	return componenthelper.Unmarshal(conf, cfg)
 }
@@ -68,15 +68,16 @@ func (cfg *FindingsConfig) Validate() error {
 	return p.Err()
 }
 
-// findingsStage is the gpu_findings stage. The stage adds samples, and the starts and ends of
-// findings, to the frames. gpu_events, which must follow gpu_findings, writes the log records.
+// findingsStage is the gpu_findings stage. The stage adds samples to the frames, and records in the
+// frames when findings start and end. The gpu_events stage, which must follow gpu_findings, writes
+// the log records.
 type findingsStage struct {
 	logger    *zap.Logger
 	scope     gpudata.Scope
 	telemetry *metadata.TelemetryBuilder
 
 	tracker *findings.Tracker
-	refused componenthelper.Trouble // there are more nodes or devices than the limits allow
+	refused componenthelper.Trouble // limits warnings about too many nodes or devices
 }
 
 // NewFindings returns the gpu_findings stage.

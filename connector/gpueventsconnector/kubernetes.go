@@ -17,24 +17,24 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// eventSource is the source component of the Kubernetes Events.
+// eventSource is the source component in the Kubernetes Events that the connector writes.
 const eventSource = "otelcol-gpu"
 
 // maxMessage is the maximum length of an Event message, in bytes. The API server rejects longer
 // messages.
 const maxMessage = 1024
 
-// reasons maps event names to the reasons of Kubernetes Events. All other events are written only
-// as log records.
+// reasons maps event names to the reasons in the corresponding Kubernetes Events. Events with other
+// names are written only as log records.
 var reasons = map[string]string{
 	events.XID: "GPUXidError", events.Error: "GPUError", events.ThrottleStart: "GPUThrottled", events.PressureStart: "GPUMemoryPressure",
 	events.StatusChange: "GPUStatusChanged", events.FindingStart: "GPUFinding", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
 }
 
-// kubeEvents writes Kubernetes Events for records whose severity is above INFO. One Event is about
-// the node, and another Event is about the pod that holds the device. client-go combines equal
-// Events and counts them. For each object, client-go sends at most 25 Events in a burst, and then
-// one Event every five minutes.
+// kubeEvents writes Kubernetes Events for records whose severity is above INFO. For each of these
+// records, kubeEvents writes one Event about the node and, if a pod holds the device, another Event
+// about the pod. client-go combines identical Events and counts them. For each object, client-go
+// sends at most 25 Events in a burst, and then one Event every five minutes.
 type kubeEvents struct {
 	cache       *kube.Cache
 	broadcaster record.EventBroadcaster
@@ -44,7 +44,7 @@ type kubeEvents struct {
 // cluster.
 func startKubeEvents(cfg kube.Config, set component.TelemetrySettings, result func(error)) (*kubeEvents, error) {
 	if cfg.AuthType == kube.AuthNone {
-		return nil, nil //nolint:nilnil // disabled, which is not an error
+		return nil, nil //nolint:nilnil // Kubernetes Events are disabled, which is not an error
 	}
 	cache, err := kube.Acquire(kube.Options{Config: cfg}, set)
 	if err != nil {
@@ -52,21 +52,21 @@ func startKubeEvents(cfg kube.Config, set component.TelemetrySettings, result fu
 	}
 	if cache.Client() == nil {
 		cache.Release()
-		return nil, nil //nolint:nilnil // outside a cluster; the cache has logged this
+		return nil, nil //nolint:nilnil // outside a cluster, which the cache has logged
 	}
 	return newKubeEvents(cache, cache.Client(), result), nil
 }
 
 func newKubeEvents(cache *kube.Cache, client kubernetes.Interface, result func(error)) *kubeEvents {
-	// Disable the log of client-go, which would contain every failed attempt. kubeResult logs a
-	// failure once.
+	// Disable logging in client-go, which would log every failed attempt. Instead, kubeResult logs
+	// a warning when requests start to fail.
 	k := &kubeEvents{cache: cache, broadcaster: record.NewBroadcaster(record.WithContext(klog.NewContext(context.Background(), klog.Logger{})))}
 	k.broadcaster.StartRecordingToSink(&watchedSink{&clientv1.EventSinkImpl{Interface: client.CoreV1().Events("")}, result})
 	return k
 }
 
-// add queues Kubernetes Events without blocking. The queue holds up to 1000 Events while the API
-// server is slow.
+// add queues Kubernetes Events without blocking. If the API server is slow, the queue holds up to
+// 1000 Events.
 func (k *kubeEvents) add(found []events.Event) {
 	if k == nil {
 		return
@@ -101,7 +101,7 @@ func (k *kubeEvents) stop() {
 	}
 }
 
-// watchedSink passes the result of each request to the function result.
+// watchedSink calls the result function after each request, with the error from the request.
 type watchedSink struct {
 	record.EventSink
 	result func(error)
@@ -121,8 +121,8 @@ func (s *watchedSink) Patch(e *corev1.Event, data []byte) (*corev1.Event, error)
 	return out, err
 }
 
-// kubeResult returns a function that counts failed requests. When requests start to fail or succeed
-// again, the function logs this once.
+// kubeResult returns a function that counts failed requests. The returned function logs a message
+// when requests start to fail, and when requests succeed again.
 func (c *gpuEvents) kubeResult() func(error) {
 	fails := componenthelper.Failure{Logger: c.logger, Fails: "The API server does not accept Events. They are dropped.", Works: "The API server accepts Events again."}
 	return func(err error) {

@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// Returns a kubeEvents that uses a fake API server, the server's client, and a function that
-// returns the Events written so far.
+// Returns three values: a kubeEvents that writes to a fake API server, a client for that server,
+// and a function that returns the Events written so far.
 func written(t *testing.T, result func(error)) (*kubeEvents, *fake.Clientset, func() map[string]corev1.Event) {
 	t.Helper()
 	client := kubetest.NewClient()

@@ -20,7 +20,7 @@ var severities = [...]struct {
 	events.Err:  {plog.SeverityNumberError, "ERROR"},
 }
 
-// Converts events to log records. Each record has its own Resource.
+// The logs function converts events to log records. Each record has its own Resource.
 func logs(found []events.Event, observed time.Time) plog.Logs {
 	out := plog.NewLogs()
 	for i := range found {

@@ -21,11 +21,12 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// The benchmarks in this file scrape 8 GPUs with 7 MIG instances each and with pod labels. The
-// directory test/bench contains benchmarks that compare this receiver with the prometheus receiver.
+// The benchmarks in this file scrape an exporter for 8 GPUs that have 7 MIG instances each, with
+// pod labels on the samples. The directory test/bench contains benchmarks that compare this
+// receiver with the prometheus receiver.
 
-// BenchmarkScrapeToPdata measures a scrape without network access. A scrape parses the body and
-// builds the batch.
+// BenchmarkScrapeToPdata measures a scrape without network access. In this benchmark, a scrape
+// consists of parsing the body and building the batch.
 func BenchmarkScrapeToPdata(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	parser, batches := exposition.NewParser(), batchBuilder{version: "1.2.3"}

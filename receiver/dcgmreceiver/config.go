@@ -26,20 +26,21 @@ const (
 	defaultPath               = "/metrics"
 	defaultPort               = 9400
 
-	// The minimum durations also reject values without a unit, which are parsed as nanoseconds.
+	// The minimum durations also cause values without a unit to be rejected, because a value
+	// without a unit is parsed as nanoseconds.
 	minCollectionInterval = 10 * time.Millisecond
 	minTimeout            = time.Millisecond
 	maxStartJitter        = time.Hour
 	bodySizeLimit         = 1 << 40
-	// The collector itself needs more than 16 MiB. A minimum of 16 MiB also rejects numbers that
-	// are in MiB instead of bytes.
+	// The collector itself needs more than 16 MiB. A minimum of 16 MiB also guards against values
+	// that are mistakenly given in MiB instead of bytes.
 	minMemoryLimit = 16 << 20
 
 	endpointForm = "http://host[:port][/path] or https://host[:port][/path]"
 )
 
 // URL is a URL that may contain a user name and a password. The user name and the password are
-// hidden when the URL is printed.
+// redacted when the URL is printed.
 type URL string
 
 // String returns the URL with [REDACTED] in place of the user name and the password.
@@ -51,8 +52,7 @@ func (u URL) String() string {
 	return shown
 }
 
-// MarshalText implements encoding.TextMarshaler. MarshalText is called by code that prints
-// configurations.
+// MarshalText implements encoding.TextMarshaler. Code that prints configurations calls MarshalText.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // Config is the configuration of the dcgm receiver.
@@ -74,8 +74,8 @@ type Config struct {
 	Timeout time.Duration `mapstructure:"timeout"`
 
 	// StartJitter is the maximum random delay before the first scrape of each endpoint. The random
-	// delay spreads the scrapes of different endpoints over time. The default of StartJitter is
-	// CollectionInterval, but at most one hour.
+	// delay spreads the scrapes of different endpoints over time. StartJitter defaults to
+	// CollectionInterval, up to a maximum of one hour.
 	StartJitter *time.Duration `mapstructure:"start_jitter"`
 
 	// MaxBodySize is the maximum size of a body, in bytes after decompression.
@@ -86,10 +86,10 @@ type Config struct {
 	// set, there is no limit.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
-	// HonorTimestamps makes the receiver use the exporter's timestamps as sample times instead of
-	// the scrape time. With HonorTimestamps, the receiver drops samples whose timestamps are too
-	// old or too far in the future. HonorTimestamps is intended for exporters that repeat old
-	// readings with their original timestamps.
+	// If HonorTimestamps is true, the receiver uses the exporter's timestamps instead of the scrape
+	// time, and drops samples whose timestamps are too old or too far in the future.
+	// HonorTimestamps is intended for exporters that repeat old readings with their original
+	// timestamps.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 
 	// Stages are processors that run inside the receiver and exchange frames without converting
@@ -97,8 +97,8 @@ type Config struct {
 	// unchanged.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
-	// NVML reads the processes on this node's GPUs from the driver. The samples from NVML pass
-	// through the same stages as the samples from the exporters.
+	// NVML configures an additional source, which reads the processes on this node's GPUs from the
+	// driver. The samples from NVML pass through the same stages as the samples from the exporters.
 	NVML configoptional.Optional[nvmlreceiver.Config] `mapstructure:"nvml"`
 
 	// HTTP configures the HTTP client for all endpoints, including TLS, authentication, headers,
@@ -132,8 +132,8 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler. Unmarshal returns an error if a number does not fit its
-// field.
+// Unmarshal implements confmap.Unmarshaler. Unmarshal returns an error if a number is out of range
+// for the type of its field.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each validation error contains the name of the field, the
@@ -196,7 +196,7 @@ func (cfg *Config) startJitter() time.Duration {
 	return min(cfg.CollectionInterval, maxStartJitter)
 }
 
-// parseEndpoint parses an element of the setting endpoints. The returned errors do not contain the
+// parseEndpoint parses an element of the endpoints setting. The returned errors do not contain the
 // element, because the element may include a password.
 func parseEndpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)

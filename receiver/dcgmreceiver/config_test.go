@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// load reads a configuration in the same way as the Collector does.
+// load reads a configuration the same way the Collector does.
 func load(t *testing.T, yaml string) (*Config, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))

@@ -40,7 +40,8 @@ type discovery struct {
 	// caches contains one cache per selector. If discovery is off, caches is empty.
 	caches []*kube.Cache
 
-	// protects targets; caches needs no lock, because it is written only before and after run
+	// mu guards targets and caches. The run method reads caches without the lock, because caches
+	// changes only before run starts and when run returns.
 	mu      sync.Mutex
 	targets map[scrapeTarget]*scrapeLoop
 }
@@ -137,7 +138,8 @@ func (d *discovery) releaseLocked() {
 	d.caches = nil
 }
 
-// run starts and stops scrape loops when the pods change. When the first context ends, run returns.
+// run starts and stops scrape loops when the pods change. The run method returns when the first
+// context ends.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
 	changed := componenthelper.NewNotice()
@@ -167,7 +169,7 @@ func (d *discovery) run(scraping, consuming context.Context) {
 	}
 }
 
-// findTargets returns the current targets. The second result is false if the argument waiting is
+// findTargets returns the current targets. The second result is false if the waiting argument is
 // true and the lists of pods are still incomplete.
 func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL, known bool) {
 	found, settled := d.pods()
@@ -205,10 +207,10 @@ func (d *discovery) ownNode() string {
 	return ""
 }
 
-// exporters returns one pod per node, because two exporters on the same node would expose the same
-// devices. For each node, exporters uses the first selector that matches a pod. If several pods on
-// a node match that selector, exporters returns the oldest one, so that the target does not change
-// while a replacement pod starts.
+// The exporters function returns one pod per node, because two exporters on the same node would
+// expose the same devices. For each node, the function uses the first selector that matches a pod.
+// If several pods on a node match that selector, the function returns the oldest one, so that the
+// target does not change while a replacement pod starts.
 func exporters(found [][]*corev1.Pod) []*corev1.Pod {
 	nodes := map[string]bool{}
 	var chosen []*corev1.Pod
@@ -324,7 +326,7 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 			for _, e := range endpoints {
 				componenthelper.SetScrapeError(e.urlFull, nil)
 			}
-			if scraping.Err() == nil { // the target was removed, and the receiver is still running
+			if scraping.Err() == nil { // the target was removed while the receiver keeps running
 				for _, e := range endpoints {
 					e.sendEnd(consuming)
 					e.clearStatus()
@@ -359,8 +361,8 @@ func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	}
 }
 
-// cacheSize returns the total cache size of all endpoints. If there is no discovery, cacheSize
-// returns 0.
+// cacheSize returns the total cache size of all endpoints. If the receiver does not use discovery,
+// cacheSize returns 0.
 func (d *discovery) cacheSize() (size int64) {
 	if d == nil {
 		return 0
@@ -393,8 +395,9 @@ func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	o.Observe(fallbacks, originFallback)
 }
 
-// observeState records the state of discovery, which is the worst state among all selectors. If
-// there is no discovery, observeState records nothing.
+// observeState records the state of discovery, which is synced if all caches are synced, and
+// otherwise the state of the first cache that is not synced. If the receiver does not use
+// discovery, observeState records nothing.
 func (d *discovery) observeState(o metric.Int64Observer) {
 	if d != nil {
 		kube.State{Phase: d.phase()}.Observe(o)

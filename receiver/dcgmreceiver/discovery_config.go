@@ -27,9 +27,9 @@ type DiscoveryConfig struct {
 	// Scope is node (default) or cluster.
 	Scope string `mapstructure:"scope"`
 
-	// NodeName is the name of the agent's node. NodeName is used only with scope node. The default
-	// of NodeName is the value of the environment variable NODE_NAME. If the node name is unknown,
-	// the receiver does not search for pods.
+	// NodeName is the name of the agent's node. NodeName is used only if Scope is node. NodeName
+	// defaults to the value of the NODE_NAME environment variable. If the node name is unknown, the
+	// receiver does not search for pods.
 	NodeName string `mapstructure:"node_name"`
 
 	// Namespace limits the search to one namespace. If Namespace is empty, the receiver searches
@@ -52,11 +52,11 @@ type DiscoveryConfig struct {
 	// Scheme is the scheme of the pods' URLs: http (default) or https.
 	Scheme string `mapstructure:"scheme"`
 
-	// Fallback is the URL to scrape if no pod is found, such as the URL of a Service. With scope
+	// Fallback is the URL to scrape if no pod is found, such as the URL of a Service. If Scope is
 	// node, the receiver tries localhost before Fallback.
 	Fallback URL `mapstructure:"fallback"`
 
-	// Kubernetes configures the connection to the API server. With auth_type none, the receiver
+	// Kubernetes configures the connection to the API server. If auth_type is none, the receiver
 	// does not search for pods.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 }
@@ -70,7 +70,7 @@ type OtherExporter struct {
 	Port     int    `mapstructure:"port"`
 
 	// HonorTimestamps has the same meaning as Config.HonorTimestamps, but applies only to the
-	// exporter that Selector matches.
+	// exporters that Selector matches.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 }
 
@@ -80,8 +80,8 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 	return DiscoveryConfig{
 		Scope:    scopeNode,
 		NodeName: componenthelper.NodeName(),
-		// The selectors match exporters from four sources: the GPU operator, the Helm chart of
-		// dcgm-exporter, the GPU operator's support for DRA, and GKE. The GPU operator has set the
+		// The selectors match exporters from four sources: the GPU operator, the dcgm-exporter Helm
+		// chart, the GPU operator's support for DRA, and GKE. The GPU operator has set the
 		// component label on its DRA exporter since release 26.7.2.
 		Selectors: []string{
 			"app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter",
@@ -97,7 +97,7 @@ func newDefaultDiscoveryConfig() DiscoveryConfig {
 			{Selector: "app=npu-exporter", Port: 8082, HonorTimestamps: true}, // Huawei's npu-exporter.
 			{Selector: "app.kubernetes.io/name=xpumd", Port: 8080},            // Intel's xpumd.
 			// HAMi's vGPU monitor exposes metrics of containers that use GPUs. Another exporter
-			// exposes the metrics of the GPUs.
+			// exposes the metrics of the GPUs themselves.
 			{Selector: "app.kubernetes.io/component=hami-device-plugin", Port: 9394},
 		},
 		Scheme:     "http",
@@ -163,7 +163,7 @@ func (cfg *DiscoveryConfig) portOf(pod *corev1.Pod) int {
 	return cfg.Port
 }
 
-// has reports whether a pod may belong to the exporter.
+// The has method reports whether a pod might belong to the exporter.
 func (o *OtherExporter) has(pod *corev1.Pod) bool {
 	none := true
 	for _, c := range pod.Spec.Containers {

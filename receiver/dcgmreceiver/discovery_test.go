@@ -121,7 +121,7 @@ type exporterState struct {
 
 // settle waits in a synctest bubble until each endpoint has been scraped twice, but returns before
 // a third scrape is possible. The returned time is the earliest possible time of the first scrape.
-// The first scrape may happen later, because the receiver waits for the cache.
+// The actual first scrape may happen later, because the receiver waits for the cache.
 func settle() time.Time {
 	since := time.Now()
 	<-time.After(2*defaultCollectionInterval - time.Second)
@@ -156,8 +156,8 @@ func TestTheExporterOfTheNodeIsFoundAndItsResourcesHaveTheNode(t *testing.T) {
 	})
 }
 
-// One watch is sufficient, because other components of the agent also watch the pods on the agent's
-// node.
+// An agent uses a single watch for all pods on its node, and shares this watch with the agent's
+// other components.
 func TestAgentUsesOneWatchForAllSelectors(t *testing.T) {
 	for scope, want := range map[string]int{scopeNode: 1, scopeCluster: 6} {
 		t.Run(scope, func(t *testing.T) {
@@ -251,8 +251,8 @@ func TestExporterPods(t *testing.T) {
 }
 
 func TestExportersOfAllVendorsOnANodeAreScraped(t *testing.T) {
-	// other returns a pod of another vendor's exporter. If the argument port is 0, the pod declares
-	// no port.
+	// The other function returns a pod that runs another vendor's exporter. If the port argument is
+	// 0, the pod declares no port.
 	other := func(name, label, value, ip string, port int32) *corev1.Pod {
 		p := exporterPod(name, ownNode, ip)
 		p.Labels = map[string]string{label: value}

@@ -37,7 +37,8 @@ type endpoint struct {
 	// then.
 	reported bool
 
-	skipped [exposition.NumReasons]componenthelper.Trouble // skipped lines, indexed by reason
+	// skipped limits how often skipped lines are logged, for each reason.
+	skipped [exposition.NumReasons]componenthelper.Trouble
 
 	cacheSize atomic.Int64 // the number of series in the parser's cache
 }
@@ -67,8 +68,9 @@ func newEndpointOn(r *dcgmReceiver, u *url.URL, node string) *endpoint {
 }
 
 // nodeOf returns the Kubernetes node of an exporter, or "" if the node is unknown. Without
-// discovery, the node is known only if an agent scrapes its own host. In that case, all agents in a
-// cluster scrape the same URL, and only the node distinguishes their exporters.
+// discovery, the node is known only if an agent scrapes its own host. If all agents in a cluster
+// scrape their own hosts, they use the same URL, and only the node name distinguishes their
+// exporters.
 func nodeOf(u *url.URL) string {
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return componenthelper.NodeName()
@@ -91,8 +93,8 @@ type skippedLines [exposition.NumReasons]int
 
 // scrape makes one attempt to scrape the endpoint and sends the resulting batch. If ctx ends,
 // scrape cancels the request and neither sends nor records anything, because a canceled request
-// does not show whether the exporter works. Shutdown relies on this behavior. The second context is
-// passed to the next consumer.
+// does not show whether the exporter works. Shutdown relies on scrape sending nothing after ctx
+// ends. The second context is passed to the next consumer.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -108,8 +110,8 @@ const (
 	newest = time.Minute
 )
 
-// attempt scrapes the endpoint, but does not record anything. If ctx has ended, attempt returns
-// nil.
+// attempt scrapes the endpoint, but does not record anything. If the scrape fails because ctx has
+// ended, attempt returns nil.
 func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
 	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
@@ -187,8 +189,8 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skipp
 	return scrape, scrape.Skipped, nil
 }
 
-// unusable returns the reason why a body cannot be used, or nil if it can be used. The argument
-// start contains the first bytes of the body.
+// unusable returns the reason why a body cannot be used, or nil if it can be used. The start
+// argument contains the first bytes of the body.
 func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	bad := scrape.BadLines()
 	reason, most := mostSkipped(scrape)
@@ -219,8 +221,9 @@ func mostSkipped(scrape *exposition.Scrape) (most exposition.Reason, lines int) 
 	return most, lines
 }
 
-// reportChange logs a message and reports a component status in three cases: The endpoint starts to
-// fail. An endpoint that is already failing fails with a new outcome. The endpoint works again.
+// reportChange logs a message when the endpoint starts to fail, when a failing endpoint has a new
+// outcome, and when the endpoint works again. When the endpoint starts to fail or works again,
+// reportChange also updates the component status.
 func (e *endpoint) reportChange(failure *scrapeError) {
 	if failure == nil {
 		componenthelper.SetScrapeError(e.urlFull, nil)
@@ -243,8 +246,8 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 	}
 }
 
-// logSkipped logs that lines in a body were skipped, once for each reason. Lines whose values are
-// not numbers are not logged, because some exporter fields are strings.
+// logSkipped logs how many lines of a body were skipped for each reason. Lines whose values are not
+// numbers are not logged, because some exporter fields are strings.
 func (e *endpoint) logSkipped(a *attempt) {
 	if a.scrape == nil {
 		return // the failure of the scrape has already been logged

@@ -20,8 +20,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// outcome is the result of a scrape. The self-metrics contain the outcome as the value of an
-// attribute.
+// outcome is the result of a scrape. The outcome is also an attribute value in the self-metrics.
 type outcome string
 
 const (
@@ -48,8 +47,8 @@ var outcomes = []outcome{
 	outcomeEncoding, outcomeTruncated, outcomeTooLarge, outcomeEmpty, outcomeNotText, outcomeMemoryLimit, outcomeBusy,
 }
 
-// scrapeError is the reason why a scrape failed. The error text contains no credentials, and at
-// most an excerpt of the exporter's response.
+// scrapeError is the reason why a scrape failed. The error text contains no credentials, and
+// includes at most an excerpt of the exporter's response.
 type scrapeError struct {
 	outcome outcome
 	err     error
@@ -82,8 +81,8 @@ var (
 )
 
 // checkRedirect rejects redirects to another host and redirects from https to http. If the client
-// followed such a redirect, it would send its credentials to the redirect target, because every
-// request contains the credentials.
+// followed one of these redirects, it would send its credentials to another host or without
+// encryption, because every request contains the credentials.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errTooManyRedirects
@@ -138,15 +137,16 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) start() []byte { return b.head[:min(b.size, excerptSize)] }
 
 // fetch sends a GET request, passes the body of the response to the given function, and returns the
-// first bytes of the body. The given function may stop before the end of the body.
+// first bytes of the body. The given function may stop reading before the end of the body.
 func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) error) (start []byte, _ *scrapeError) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, failed(outcomeConnect, "cannot create the request: %w", withoutURL(err))
 	}
 	req.Header.Set("Accept", acceptHeader)
-	// If the request sets this header, the HTTP client does not decompress the body. The receiver
-	// decompresses the body itself, so that it can limit the size of the decompressed body.
+	// If the request sets the Accept-Encoding header, the HTTP client does not decompress the body.
+	// The receiver decompresses the body itself, so that it can limit the size of the decompressed
+	// body.
 	req.Header.Set("Accept-Encoding", "gzip")
 	req.Header.Set("User-Agent", f.userAgent)
 	resp, err := f.client.Do(req)

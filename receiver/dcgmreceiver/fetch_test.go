@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// raw returns a handler that writes the given bytes to the connection instead of an HTTP response,
-// and then closes the connection.
+// The raw function returns a handler that writes the given bytes to the connection instead of an
+// HTTP response, and then closes the connection.
 func raw(response string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

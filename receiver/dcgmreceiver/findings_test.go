@@ -51,16 +51,16 @@ func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ContentLength: int64(body.Len()), Body: io.NopCloser(&body)}, nil
 }
 
-// playHung runs a receiver with the given stages, lets it scrape the simulated exporter of type
-// hung, and returns the output of the receiver.
+// playHung runs a receiver that scrapes a hung exporter and has the given stages, and returns the
+// receiver's output.
 func playHung(t *testing.T, stages string) ([]pmetric.Metrics, []plog.Logs) {
 	t.Helper()
 	return playExporter(t, &hung{}, stages, 15*time.Minute, nil)
 }
 
-// playExporter runs a receiver with the given stages, lets it scrape the given exporter, and
-// returns the output of the receiver. If the argument change is not nil, playExporter calls the
-// function change before the receiver starts to scrape.
+// playExporter runs a receiver that scrapes the given exporter and has the given stages, and
+// returns the receiver's output. If the change argument is not nil, playExporter calls it before
+// the receiver starts to scrape.
 func playExporter(t *testing.T, exporter http.RoundTripper, stages string, length time.Duration, change func(*testing.T, *dcgmReceiver)) (points []pmetric.Metrics, records []plog.Logs) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,8 +127,8 @@ func TestFindingHasARecordWithTheHolderAndASample(t *testing.T) {
 	assert.Zero(t, values["slow_device 0"], "two devices are not enough")
 }
 
-// worn simulates the exporter for a GPU that failed to remap a memory row. Later, the remap of
-// another row is pending.
+// worn simulates the exporter for a GPU that failed to remap a memory row. Later, another row remap
+// is pending.
 type worn struct{ scrapes int }
 
 func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {
@@ -182,8 +182,8 @@ func TestFindingsErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 
 // BenchmarkStages measures how long it takes to scrape eight GPUs and to process the samples in the
 // stages, with and without gpu_findings. The ratio of the two results shows the cost of
-// gpu_findings. The benchmark does not include gpu_events, because gpu_events stores the samples
-// from one minute, and this benchmark scrapes thousands of times per minute.
+// gpu_findings. The benchmark does not include gpu_events, because gpu_events keeps one minute of
+// samples, and this benchmark scrapes thousands of times per minute.
 func BenchmarkStages(b *testing.B) {
 	for name, findings := range map[string]string{"without findings": "", "with findings": "gpu_findings: {}, "} {
 		b.Run(name, func(b *testing.B) {

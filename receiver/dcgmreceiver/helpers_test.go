@@ -45,7 +45,7 @@ type fixture struct {
 	telemetry *componenttest.Telemetry
 }
 
-// newFixture returns a receiver for the endpoints. If the argument change is not nil, newFixture
+// newFixture returns a receiver for the endpoints. If the change argument is not nil, newFixture
 // calls it to modify the configuration.
 func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
@@ -91,7 +91,7 @@ func settings(telemetry *componenttest.Telemetry) receiver.Settings {
 	return set
 }
 
-// scrape scrapes the endpoint with index i once and returns the batch.
+// The scrape method scrapes the endpoint with index i once and returns the batch.
 func (f *fixture) scrape(t *testing.T, i int) pmetric.Metrics {
 	t.Helper()
 	before := len(f.sink.AllMetrics())
@@ -101,8 +101,8 @@ func (f *fixture) scrape(t *testing.T, i int) pmetric.Metrics {
 	return batches[before]
 }
 
-// points iterates over the metrics in a batch and their points. Each metric that the receiver
-// creates has exactly one point.
+// The points function iterates over the metrics in a batch, and over the points of each metric.
+// Each metric that the receiver creates has exactly one point.
 func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoint] {
 	return func(yield func(pmetric.Metric, pmetric.NumberDataPoint) bool) {
 		for _, rm := range md.ResourceMetrics().All() {

@@ -29,7 +29,7 @@ func TestFailureHasAHint(t *testing.T) {
 		tls     bool
 		scheme  string // replaces the scheme of the server's URL
 		dial    error
-		timeout time.Duration // The default is one minute.
+		timeout time.Duration // The scrape timeout, which is one minute by default.
 		want    string        // A part of the expected hint, or empty if no hint is expected.
 	}{
 		"an unknown host name":     {dial: &net.DNSError{Err: "no such host", IsNotFound: true}, want: "Is the host's name correct"},
@@ -75,8 +75,8 @@ func TestFailureHasAHint(t *testing.T) {
 	})
 }
 
-// hinted scrapes the only endpoint. If the logged hint contains the string want, hinted returns
-// want. Otherwise, hinted returns the logged hint.
+// The hinted function scrapes the only endpoint. If the logged hint contains the string in the want
+// argument, the function returns that string. Otherwise, the function returns the logged hint.
 func hinted(t *testing.T, f *fixture, want string) string {
 	t.Helper()
 	f.scrape(t, 0)

@@ -44,9 +44,9 @@ func TestTruncatedBodiesDoNotFillTheCache(t *testing.T) {
 				value, _ := exporterUpOf(t, f.scrape(t, 0))
 				assert.Zero(t, value)
 			}
-			// If the end of the connection marks the end of the body, the complete lines of the
-			// body were parsed. In that case, the cache may contain series from the last few
-			// bodies.
+			// If the end of the connection marks the end of the body, the receiver parses the
+			// complete lines before it notices that the last line is truncated. The cache may then
+			// contain series from the last few bodies.
 			most := 0
 			if name == "at the end of the connection" {
 				most = 3 * lines

@@ -43,8 +43,8 @@ func newMemoryLimit(configured int64) *memoryLimit {
 }
 
 // exceeded reports whether the live heap exceeds the limit, and returns the size of the live heap
-// in bytes. Before it returns true, this method runs a garbage collection, but at most once every
-// ten seconds.
+// in bytes. If the live heap exceeds the limit, this method first runs a garbage collection, at
+// most once every ten seconds, and then checks the size again.
 func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	if m.limit == 0 {
 		return 0, false

@@ -21,7 +21,7 @@ type batchBuilder struct {
 	node    string // The node of the exporter, or "" if the node is unknown.
 
 	// nodeOnSamples is true if the node is also added to the Resources of the samples. The next
-	// component needs the node if one receiver scrapes several nodes.
+	// component needs the node name if one receiver scrapes several nodes.
 	nodeOnSamples bool
 }
 
@@ -41,8 +41,8 @@ func (b batchBuilder) exporterBatch(scrape *exposition.Scrape, url string, ts pc
 	return md
 }
 
-// rows returns the label sets that describe devices. Label sets that describe the exporter itself
-// are not returned.
+// The rows method returns the label sets that describe devices. Label sets that describe the
+// exporter itself are not returned.
 func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pdatagpu.Rows {
 	rows := &pdatagpu.Rows{Scope: gpudata.NewScope(metadata.ScopeName, b.version), Time: ts}
 	if b.nodeOnSamples {
@@ -60,9 +60,10 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 // of a device once. Reading all values of a device once is called a round.
 const maxRoundDuration = int64(5 * time.Second)
 
-// joinTimes sets the timestamps of all samples from the same round to the same time. The exporter
-// reads values such as the used memory and the memory size one after another. However, values that
-// are combined later must have the same time.
+// joinTimes sets the timestamps of all samples from the last round to the newest of these
+// timestamps. The exporter reads values such as the used memory and the memory size one after
+// another. However, later calculations can combine these values only if they have the same
+// timestamp.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return

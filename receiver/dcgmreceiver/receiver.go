@@ -46,8 +46,8 @@ type dcgmReceiver struct {
 	fetcher       *fetcher
 	transport     *http.Transport // The HTTP client's transport, without wrappers.
 	memory        *memoryLimit
-	memoryWarning componenthelper.Trouble // Scrapes that were skipped because of the memory limit.
-	busyWarning   componenthelper.Trouble // Scrapes that were skipped because the previous one was not complete.
+	memoryWarning componenthelper.Trouble // Limits warnings about the memory limit.
+	busyWarning   componenthelper.Trouble // Limits warnings about slow scrapes.
 
 	// Two contexts are needed, because Shutdown cancels HTTP requests immediately, but allows the
 	// next consumer to receive data until the context of the Shutdown call ends.
@@ -265,7 +265,8 @@ func (r *dcgmReceiver) newSchedule() schedule {
 }
 
 // Shutdown implements component.Component. Shutdown cancels requests in progress and waits until
-// the scrape loops have ended. If ctx ends before the loops, Shutdown returns the error from ctx.
+// the scrape loops have ended. If ctx ends before the loops do, Shutdown returns the error from
+// ctx.
 func (r *dcgmReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stopScraping == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// calls runs a schedule for the given total time and returns the times of the calls, relative to
-// the start. The call with index i takes work[i]. Calls beyond the last element of work take no
-// time.
+// The calls function runs a schedule for the given total time and returns the times of the calls,
+// relative to the start. The call with index i takes work[i]. Calls beyond the last element of work
+// take no time.
 func calls(s schedule, total time.Duration, work ...time.Duration) (at []time.Duration, skipped int64) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), total)

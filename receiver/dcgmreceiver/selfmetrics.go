@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadata"
 )
 
-// These are the values of the attribute origin of receiver_dcgm_endpoints.
+// These are the values of the origin attribute of the receiver_dcgm_endpoints metric.
 var (
 	originConfigured = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "configured")))
 	originPod        = metric.WithAttributeSet(attribute.NewSet(attribute.String("origin", "pod")))
@@ -35,7 +35,7 @@ func newSelfMetrics(telemetry *metadata.TelemetryBuilder) selfMetrics {
 	return m
 }
 
-// skipped records n scrapes that were skipped. The outcome is the reason.
+// The skipped method counts n scrapes that were skipped for the given reason.
 func (m *selfMetrics) skipped(ctx context.Context, reason outcome, n int64) {
 	m.telemetry.ReceiverDcgmScrapes.Add(ctx, n, m.outcomes[reason])
 }

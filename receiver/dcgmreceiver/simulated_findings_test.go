@@ -27,7 +27,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor"
 )
 
-// simulated is the exporter of a simulated node.
+// The simulated type is the exporter of a simulated node.
 type simulated struct {
 	sim   *dcgmsim.Simulation
 	begin time.Time // the time of the first scrape

@@ -68,8 +68,8 @@ const (
 	length      = 10 * time.Minute
 )
 
-// sections is the configuration of the stages for the test. The configured stages use neither a
-// kubelet nor an API server.
+// The sections constant contains the configuration of the stages for the test. The configured
+// stages use neither a kubelet nor an API server.
 const sections = `
 gpu_synthesizer: {cluster_name: c}
 gpu_k8s: {node_name: "", kubernetes: {auth_type: none}, sources: {pod_resources: {enabled: false}, dra: {enabled: false}}, power: {}, budget: {}, usage: {}}
@@ -92,10 +92,10 @@ const (
 	inProcessor  = "stages of gpu_synthesizer"
 )
 
-// played contains the points and the log records that a pipeline has sent, as sorted text.
+// The played type contains the points and the log records that a pipeline has sent, as sorted text.
 type played struct{ points, records []string }
 
-// play sends the responses of a timeline through the pipeline. The argument form selects how the
+// play sends the responses of a timeline through the pipeline. The form argument selects how the
 // pipeline is configured.
 func play(t *testing.T, scenario string, seed uint64, form string) (out played) {
 	t.Helper()
@@ -173,13 +173,14 @@ func synthesizerWithStages(t *testing.T, next consumer.Metrics, start func(compo
 	return p
 }
 
-// inBraces converts sections to the content of a YAML flow mapping, without the enclosing braces.
+// inBraces converts YAML sections to the contents of a YAML flow mapping, without the enclosing
+// braces.
 func inBraces(text string) string {
 	return string(bytes.ReplaceAll(bytes.TrimSpace([]byte(text)), []byte("\n"), []byte(", ")))
 }
 
-// processors returns the first processor of a chain that is configured by sections. The chain sends
-// samples to both gpu_window and gpu_events.
+// The processors function builds the chain of processors that the sections constant configures, and
+// returns the first processor. The chain sends samples to both gpu_window and gpu_events.
 func processors(t *testing.T, next consumer.Metrics, logs consumer.Logs, start func(component.Component)) consumer.Metrics {
 	t.Helper()
 	conf := section(t, sections)
@@ -255,8 +256,8 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns the number of random test cases to run. With the flag -short, cases returns its
-// first argument. Otherwise, cases returns its second argument.
+// cases returns the number of random test cases to run. If the -short flag is set, the cases
+// function returns its first argument. Otherwise, the function returns its second argument.
 func cases(quick, full int) int {
 	if testing.Short() {
 		return quick

@@ -60,8 +60,9 @@ func TestSampleTimestampsAreUsedIfHonored(t *testing.T) {
 	}
 }
 
-// Values of a device that the exporter reads one after another get the same time. Values of other
-// devices keep their own times. Values that the exporter no longer reads also keep their own times.
+// Values of a device that the exporter reads one after another get the same timestamp. Values of
+// other devices keep their own timestamps. Values that the exporter no longer reads also keep their
+// own timestamps.
 func TestTimesOfOneRoundAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, body := time.Now().Truncate(time.Millisecond), ""

@@ -16,7 +16,7 @@ import (
 // points, which is more than most exporters can send in one request.
 const maxBatch = 8192
 
-// batches converts points into batches.
+// The batches type converts points into batches.
 type batches struct {
 	clusterName string
 	version     string

@@ -203,8 +203,8 @@ func gpuUUID(node, device int) string {
 	return fmt.Sprintf("GPU-%08d-0000-4000-8000-%012d", node, device)
 }
 
-// largeClaim returns a pending claim if the argument i is a multiple of ten. Otherwise, largeClaim
-// returns a reserved claim.
+// largeClaim returns a pending claim if i is a multiple of ten. Otherwise, largeClaim returns a
+// reserved claim.
 func largeClaim(i int) resourcev1.ResourceClaim {
 	pod := fmt.Sprintf("trainer-%d", i)
 	c := resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{

@@ -76,9 +76,9 @@ func (f *follower) follow(t *rapid.T, w *dratest.World) {
 	}, func(n name) { c.DeleteSlice(n.name) })
 }
 
-// replace compares the given objects with the objects before the change. For each new or changed
-// object, replace calls set. For each object that no longer exists, replace calls remove. The
-// returned map contains the given objects, keyed by name.
+// The replace function compares the given objects with the objects that existed before the change.
+// For each new or changed object, the function calls set. For each object that no longer exists,
+// the function calls remove. The returned map contains the given objects, keyed by name.
 func replace[T metav1.Object](before map[name]T, objects []T, set func(T), remove func(name)) map[name]T {
 	after := map[name]T{}
 	for _, o := range objects {
@@ -104,7 +104,7 @@ func checkCounts(t *rapid.T, c *demand.Cluster, w *dratest.World, now time.Time)
 	var reserved []dratest.Reserved
 	var conditions []dratest.Condition
 	var taints []dratest.Taint
-	tainted := map[string]int64{} // the number of devices, keyed by the strongest effect
+	tainted := map[string]int64{} // the number of devices, keyed by the strongest taint effect
 	var listed int64
 	for i := range points {
 		p := &points[i]

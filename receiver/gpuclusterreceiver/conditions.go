@@ -27,7 +27,7 @@ func defaultConditions() []string {
 	}
 }
 
-// conditionPattern matches the valid elements of the setting node_conditions.
+// conditionPattern matches the valid elements of the node_conditions setting.
 var conditionPattern = regexp.MustCompile(`^[A-Za-z0-9*._/-]+$`)
 
 // compileConditions returns a regular expression that matches the condition types to emit.

@@ -40,7 +40,7 @@ type Config struct {
 	// DRADrivers are the DRA drivers whose devices are GPUs.
 	DRADrivers []string `mapstructure:"dra_drivers"`
 	// DeviceClasses are the names of device classes that always count as GPU classes, regardless of
-	// the content of the DeviceClass objects.
+	// the contents of the DeviceClass objects.
 	DeviceClasses []string `mapstructure:"device_classes"`
 	// NodeConditions are patterns for the types of the node conditions to emit. The wildcard *
 	// matches any sequence of characters.
@@ -50,8 +50,8 @@ type Config struct {
 	FirstAvailable string `mapstructure:"first_available"`
 	// Metrics enables or disables individual metrics by name. All metrics are enabled by default.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// FlatAttributes makes the receiver copy the Resource attributes to each point. This setting is
-	// intended for backends that store only point attributes.
+	// If FlatAttributes is true, the receiver copies the Resource attributes to each point.
+	// FlatAttributes is intended for backends that store only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
 }
 
@@ -67,7 +67,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler by calling [componenthelper.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each validation error contains the name of the field, the
@@ -94,12 +94,12 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// families returns the resource names and device classes that count as GPUs.
+// The families method returns the resource names and the device classes that count as GPUs.
 func (cfg *Config) families() (gpushare.Families, error) {
 	return gpushare.NewFamilies(cfg.Resources, cfg.DeviceClasses)
 }
 
-// emitted returns the metrics that the receiver can emit.
+// The emitted function returns the metrics that the receiver can emit.
 func emitted() []*signal.Metric {
 	return slices.DeleteFunc(signal.All(), func(m *signal.Metric) bool { return m.Stage != signal.StageCluster })
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// convertPod returns the fields of a pod that affect the demand for GPUs. With the argument
-// families, convertPod also checks which rules of the GPU share API the pod violates.
+// convertPod returns the fields of a pod that affect the demand for GPUs. convertPod uses the
+// families argument to determine which rules of the GPU share API the pod violates.
 func convertPod(p *corev1.Pod, families gpushare.Families) *demand.Pod {
 	out := &demand.Pod{
 		Namespace:   p.Namespace,
@@ -103,7 +103,7 @@ func convertNode(n *corev1.Node, emitted *regexp.Regexp) *demand.Node {
 
 // convertSlice converts a ResourceSlice and its devices. The second result contains the names of
 // the attributes that were dropped because a value is too long, or because there are several values
-// for an attribute that must have only one. A name is listed once per device and reason.
+// for an attribute that must have only one. Each name is listed once per device and reason.
 func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []string) {
 	out = &demand.Slice{ResourceSlice: s, Devices: make([]demand.Device, 0, len(s.Spec.Devices))}
 	for i := range s.Spec.Devices {
@@ -114,8 +114,8 @@ func convertSlice(s *resourcev1.ResourceSlice) (out *demand.Slice, dropped []str
 	return out, dropped
 }
 
-// maxValue is the maximum length of an attribute value in bytes. A single value is limited to 64
-// bytes by the API, but a list of values may be longer.
+// maxValue is the maximum length of an attribute value in bytes. The API limits a single value to
+// 64 bytes, but a list of values may be longer.
 const maxValue = demand.MaxValue
 
 func convertDevice(driver string, d *resourcev1.Device) (out demand.Device, dropped []string) {

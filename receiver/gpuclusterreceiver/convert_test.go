@@ -24,8 +24,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
 
-// The code that applies default requests must not modify objects in the cache, because they are
-// shared.
+// The code that applies default requests must not modify objects in the cache, because cached
+// objects are shared.
 func TestConvertingAPodDoesNotChangeIt(t *testing.T) {
 	limits := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
 	p := &corev1.Pod{
@@ -163,8 +163,8 @@ func TestRepeatedlyDroppedPoolsAndDevicesAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// The devices that are allocated to the claims in this test are not in any pool. Therefore, their
-// points have no attributes that identify the device in telemetry.
+// The devices that are allocated to the claims in this test are not in any pool. Therefore, the
+// points for these devices lack the attributes that identify a device in telemetry.
 func TestTenThousandClaimsAreCountedAndLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient()

@@ -19,10 +19,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 )
 
-// now is the emission time for the golden clusters.
+// The now variable contains the emission time for the golden clusters.
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// all means that all kinds of objects can be read.
+// The all variable means that objects of every kind can be read.
 var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 // TestGolden runs one test for each directory in testdata/golden. The name of each directory is a

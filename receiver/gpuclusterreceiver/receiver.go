@@ -41,7 +41,7 @@ type clusterReceiver struct {
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
-	progress componenthelper.Notice // Signals that objects or the states of kinds have changed.
+	progress componenthelper.Notice // Signals that objects have changed, or that the state of a kind has changed.
 	term     atomic.Pointer[lease.Term]
 	size     int // The number of points in the last emission.
 	// The following fields record whether the last emission dropped pools, devices, or conditions.
@@ -98,8 +98,8 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 }
 
 // Start implements component.Component. Start returns an error if the address of the API server is
-// unknown, because the collector runs outside a cluster and the kubeconfig is missing or cannot be
-// read. If the API server is unreachable, Start does not return an error.
+// unknown, which is the case if the collector runs outside a cluster and the kubeconfig is missing
+// or cannot be read. If the API server is unreachable, Start does not return an error.
 func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
 	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
 	if err != nil {
@@ -135,8 +135,8 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// elect takes part in leader election until ctx is done. Each leadership term of this replica is
-// sent to the given channel.
+// elect takes part in leader election until ctx is done. At the start of each leadership term of
+// this replica, elect sends the term to the given channel.
 func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	client := r.cache.Client()
 	if client == nil { // The cache is not connected to an API server.
@@ -203,7 +203,8 @@ func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	}
 }
 
-// settled reports whether each kind is either known or not expected to become known soon.
+// The settled method reports whether every kind is either known or not expected to become known
+// soon.
 func (r *clusterReceiver) settled() bool {
 	return !slices.ContainsFunc(kinds, func(k kube.Kind) bool {
 		known, settled := r.kindState(k)
@@ -224,8 +225,8 @@ func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	}
 }
 
-// observed returns the kinds for which all objects are known. Points that depend on an unknown kind
-// are not emitted.
+// The observed method returns the kinds for which all objects are known. Points that depend on an
+// unknown kind are not emitted.
 func (r *clusterReceiver) observed() demand.Observed {
 	pods, podsSettled := r.kindState(kube.Pods)
 	nodes, nodesSettled := r.kindState(kube.Nodes)
@@ -318,8 +319,8 @@ func (r *clusterReceiver) registerCallbacks() error {
 	)
 }
 
-// stateChanged reports to the host which kinds currently cannot be read. An API that the API server
-// does not serve is not an error. Errors are logged by the cache.
+// stateChanged reports to the host which kinds currently cannot be read. If the API server does not
+// serve an API, this is not an error. The cache logs errors.
 func (r *clusterReceiver) stateChanged() {
 	r.progress.Notify()
 	var errs []error

@@ -90,8 +90,8 @@ func (r *replica) emittedPoints() []string {
 	return strings.Split(strings.TrimSpace(render(r.t, batches...)), "\n")
 }
 
-// emitted returns the names of the metrics that were emitted since the last call of emitted or
-// emittedPoints.
+// The emitted method returns the names of the metrics that the replica has emitted since the last
+// call to emitted or emittedPoints.
 func (r *replica) emitted() []string {
 	var names []string
 	for _, md := range r.sink.AllMetrics() {
@@ -106,7 +106,7 @@ func (r *replica) emitted() []string {
 	return slices.Compact(names)
 }
 
-// after advances the fake clock.
+// The after function advances the fake clock.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -203,7 +203,7 @@ func TestForbiddenKindHasNoPointsButOthersDo(t *testing.T) {
 	})
 }
 
-// cacheState returns the state of a kind that the self-metric for cache states reports.
+// cacheState returns the state that the self-metric for cache states reports for a kind.
 func cacheState(t *testing.T, telemetry *componenttest.Telemetry, kind string) string {
 	t.Helper()
 	m, err := telemetry.GetMetric("otelcol_receiver_gpu_cluster_cache_state")
@@ -233,8 +233,8 @@ func TestServerWithoutDRAIsNotAnError(t *testing.T) {
 	})
 }
 
-// If the receiver is not permitted to read DeviceTaintRules, it is unknown which devices are
-// available. If the API server does not serve DeviceTaintRules, no rules exist.
+// If the receiver is not permitted to read DeviceTaintRules, the receiver cannot know which devices
+// are available. If the API server does not serve DeviceTaintRules, no rules exist.
 func TestDevicesAreCountedAsAvailableOnlyIfTheirTaintsAreKnown(t *testing.T) {
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: "gpu.nvidia.com", Pool: resourcev1.ResourcePool{Name: "a", ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "gpu-0"}},

@@ -25,7 +25,7 @@ var kinds = []kube.Kind{
 	kube.DeviceTaintRules,
 }
 
-// store keeps a demand.Cluster up to date by applying every change to the objects in the cache.
+// store keeps a demand.Cluster in sync with the objects in the cache.
 type store struct {
 	families   gpushare.Families
 	conditions *regexp.Regexp // Matches the condition types to emit.
@@ -103,7 +103,8 @@ func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 		zap.String("k8s.resourceslice.name", slice.Name), zap.String("dra.driver", slice.Spec.Driver), zap.Strings("attributes", slices.Compact(attributes)))
 }
 
-// unconverted returns a function that stores objects of type T without converting them.
+// The unconverted function returns a function that stores objects of type T without converting
+// them.
 func unconverted[T any](set func(T)) func(T) func() {
 	return func(object T) func() { return func() { set(object) } }
 }
@@ -112,8 +113,8 @@ func clusterScoped(remove func(name string)) func(namespace, name string) {
 	return func(_, name string) { remove(name) }
 }
 
-// handle returns the event handler for the objects of one kind. The handler calls the function
-// convert without holding the lock. The handler holds the lock while it calls the function remove,
+// handle returns the event handler for the objects of one kind. The handler calls the convert
+// function without holding the lock. The handler holds the lock while it calls the remove function,
 // or the function that convert returned.
 func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
 	set := func(object any, delta int) {
@@ -146,8 +147,8 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 }
 
 // isComplete reports whether all objects from the initial list of the kind have reached the store.
-// The function n returns the number of these objects. The last events reach the store shortly after
-// the cache is complete.
+// The n function returns the number of these objects. The last of these objects may reach the store
+// shortly after the cache is complete.
 func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +158,7 @@ func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	return s.completeKinds[k]
 }
 
-// points appends the points for the observed kinds to the slice out.
+// The points method appends the points for the observed kinds to the out slice.
 func (s *store) points(now time.Time, seen demand.Observed, out []demand.Point) ([]demand.Point, demand.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func stateOf(c *resourcev1.ResourceClaim) claimState {
 	return reserved
 }
 
-// results returns the devices that are allocated to a claim.
+// The results function returns the devices that are allocated to a claim.
 func results(c *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAllocationResult {
 	if c.Status.Allocation == nil {
 		return nil
@@ -68,12 +68,12 @@ func (e *emission) addClaims() {
 			t.devices[state] = add(t.devices[state], n)
 		}
 	}
-	byClass := map[string]int64{} // the number of devices of one claim for each class
+	byClass := map[string]int64{} // the number of devices that one claim has in each class
 	for _, c := range e.claims {
 		state := stateOf(c)
 		// The demand for an extended resource is already part of the pod's requests, even if the
-		// scheduler creates a claim for it. A terminating claim that has no allocated devices does
-		// not count as demand.
+		// scheduler creates a claim for the resource. A terminating claim that has no allocated
+		// devices does not count as demand.
 		extended := c.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true"
 		if extended || state == pending && c.DeletionTimestamp != nil {
 			continue
@@ -135,7 +135,8 @@ func (e *emission) addRequested(spec resourcev1.ResourceClaimSpec, byClass map[s
 	}
 }
 
-// alternatives returns the alternatives of a request, starting with the most preferred one.
+// The alternatives function returns the alternatives of a request, starting with the most preferred
+// one.
 func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	if r.Exactly == nil {
 		return r.FirstAvailable
@@ -145,9 +146,9 @@ func alternatives(r *resourcev1.DeviceRequest) []resourcev1.DeviceSubRequest {
 	}}
 }
 
-// devices returns the number of devices that an alternative requests. A request for all matching
-// devices counts as one device, because the number of matching devices is unknown before the
-// allocation.
+// The devices function returns the number of devices that an alternative requests. A request for
+// all matching devices counts as one device, because the number of matching devices is unknown
+// before the allocation.
 func devices(a *resourcev1.DeviceSubRequest) int64 {
 	if a.AllocationMode == resourcev1.DeviceAllocationModeAll {
 		return 1
@@ -158,7 +159,7 @@ func devices(a *resourcev1.DeviceSubRequest) int64 {
 // choose returns the alternative that counts as the demand of the request, or nil if no alternative
 // has a GPU class. Only alternatives with a GPU class are considered. By default, choose returns
 // the largest alternative. If several alternatives are equally large, choose returns the most
-// preferred one. If the option First is set, choose returns the most preferred alternative
+// preferred one. If the First option is set, choose returns the most preferred alternative
 // regardless of its size.
 func (e *emission) choose(alternatives []resourcev1.DeviceSubRequest) *resourcev1.DeviceSubRequest {
 	var chosen *resourcev1.DeviceSubRequest
@@ -205,7 +206,8 @@ func isDuplicate(results []resourcev1.DeviceRequestAllocationResult, i int) bool
 }
 
 // addClaimDevices emits one point for each combination of an allocated device and a pod for which
-// the claim is reserved. It also emits one point for each condition of an allocated device.
+// the claim is reserved. addClaimDevices also emits one point for each condition of an allocated
+// device.
 func (e *emission) addClaimDevices() {
 	var devices, conditions []Point // points for the devices of one claim; the pod is added later
 	withConditions := !e.opts.Disabled[signal.K8sResourceClaimDeviceCondition]

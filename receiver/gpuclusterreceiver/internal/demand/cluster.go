@@ -16,15 +16,15 @@ import (
 
 // Options configures a [Cluster].
 type Options struct {
-	// IsGPU reports whether a resource name is a GPU resource. In addition, the extended resources
-	// of GPU classes always count as GPU resources.
+	// IsGPU reports whether a resource name refers to a GPU resource. In addition, the extended
+	// resources of GPU classes always count as GPU resources.
 	IsGPU func(resource string) bool
-	// Rules are the names of all rules that a pod can violate.
+	// Rules contains the names of all rules of the GPU share API.
 	Rules []string
 	// Drivers are the DRA drivers whose devices are GPUs.
 	Drivers []string
 	// Classes are the names of device classes that always count as GPU classes, regardless of the
-	// content of the DeviceClass objects.
+	// contents of the DeviceClass objects.
 	Classes []string
 	// First is true if the most preferred alternative of a firstAvailable request counts as demand.
 	// Otherwise, the largest alternative counts.
@@ -33,8 +33,8 @@ type Options struct {
 	Disabled map[*signal.Metric]bool
 }
 
-// Observed records for which kinds all objects are known. Metrics that depend on an unknown kind
-// are not emitted.
+// Observed records the kinds for which all objects are known. Metrics that depend on an unknown
+// kind are not emitted.
 type Observed struct {
 	Pods, Nodes, Slices, Claims, Templates bool
 	// TaintRules is also true if the API server does not serve DeviceTaintRules.
@@ -200,7 +200,7 @@ func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name
 // DeleteClass deletes a device class.
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
-// Points appends the points for all observed kinds to the slice out. Points that have the same
+// Points appends the points for all observed kinds to the out slice. Points that have the same
 // Place and the same metric are consecutive.
 func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point, Stats) {
 	e := &emission{Cluster: c, now: now, observed: observed, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
@@ -233,8 +233,8 @@ type emission struct {
 	out      []Point
 	stats    Stats
 
-	gpuClasses   map[string]bool         // The classes that are GPU classes because of the content of their objects.
-	gpuResources map[string]bool         // The cached results of the method isGPU.
+	gpuClasses   map[string]bool         // The DeviceClass objects that are GPU classes.
+	gpuResources map[string]bool         // The cached results of isGPU.
 	byClaim      map[claimOfGroup][]*Pod // The pods of a PodGroup that reference a claim; nil until this map is needed.
 }
 
@@ -285,13 +285,13 @@ func (c *Cluster) selectsGPU(s resourcev1.DeviceSelector) bool {
 	return s.CEL != nil && slices.ContainsFunc(c.selectors, func(r *regexp.Regexp) bool { return r.MatchString(s.CEL.Expression) })
 }
 
-// isGPUClass reports whether a requested device class is a GPU class. The DeviceClass object may be
-// missing.
+// isGPUClass reports whether a requested device class is a GPU class. The DeviceClass object does
+// not have to exist.
 func (e *emission) isGPUClass(className string) bool {
 	return e.gpuClasses[className] || e.namedGPUClass(className)
 }
 
-// isGPU reports whether a resource name is a GPU resource.
+// isGPU reports whether a resource name refers to a GPU resource.
 func (e *emission) isGPU(resource string) bool {
 	gpu, ok := e.gpuResources[resource]
 	if !ok {

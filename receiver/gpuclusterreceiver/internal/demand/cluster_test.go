@@ -24,7 +24,7 @@ func metricsOf(points []Point) map[*signal.Metric]bool {
 	return seen
 }
 
-// busy returns a cluster in which every metric has at least one point.
+// The busy function returns a cluster in which every metric has at least one point.
 func busy() *Cluster {
 	opts := options()
 	opts.Rules = []string{"gpu_zero"}
@@ -106,7 +106,7 @@ func TestABusyClusterHasEveryMetric(t *testing.T) {
 	}
 }
 
-// A value that is unknown must not be emitted as zero. If a kind of objects cannot be read, the
+// A value that is unknown must not be emitted as zero. If the objects of a kind cannot be read, the
 // metrics that depend on this kind must be absent, and all other metrics must be emitted.
 func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	pods := []*signal.Metric{
@@ -116,7 +116,7 @@ func TestUnobservedKindsHaveNoPoints(t *testing.T) {
 	nodes := []*signal.Metric{signal.K8sGPUAllocatable, signal.K8sGPUCapacity, signal.K8sNodeGPUCondition}
 	devices := []*signal.Metric{signal.K8sResourceSliceDevices, signal.K8sResourceSliceCapacity, signal.K8sResourceSliceDevice, signal.K8sResourceSliceDeviceTaint}
 	claims := []*signal.Metric{signal.K8sResourceClaimCount, signal.K8sResourceClaimRequested, signal.K8sResourceClaimDevice, signal.K8sResourceClaimDeviceCondition}
-	status := []*signal.Metric{signal.K8sResourceSlicePoolDevices} // depends on slices, claims, and taint rules
+	status := []*signal.Metric{signal.K8sResourceSlicePoolDevices} // This metric depends on slices, claims, and taint rules.
 	ratio := []*signal.Metric{signal.ClusterRequestedAllocatableRatio}
 
 	for name, tt := range map[string]struct {
@@ -174,7 +174,7 @@ func TestAPodGroupsClaimFromATemplateCountsOnce(t *testing.T) {
 		return claim
 	}
 	for owner, want := range map[*resourcev1.ResourceClaim]float64{
-		// The claim of the group, and one claim for the pod outside the group.
+		// One claim exists for the group, and the pod outside the group waits for another claim.
 		ownedBy("scheduling.k8s.io/v1alpha2"): 1 + 1,
 		// The claim belongs to another kind of PodGroup, so each of the three pods waits for a
 		// claim.

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// MaxValue is the maximum length of an attribute value in bytes. Longer values that other
-// components set are dropped.
+// MaxValue is the maximum length of an attribute value in bytes. If another component sets a longer
+// value, the value is dropped.
 const MaxValue = 256
 
 // These are the values of dra.condition.role.
@@ -21,7 +21,7 @@ const (
 	roleBindingFailure = "binding_failure"
 )
 
-// addClaimConditions appends one point for each condition of an allocated device to the slice out.
+// addClaimConditions appends one point for each condition of an allocated device to the out slice.
 // The last argument is a point whose attributes describe the device. As in Kubernetes, a binding
 // condition that has not been reported has the status unknown, because the scheduler is still
 // waiting for the condition.

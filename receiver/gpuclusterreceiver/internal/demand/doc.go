@@ -2,20 +2,21 @@
 // and the objects of Dynamic Resource Allocation (DRA). The package counts pods and claims by the
 // same rules that the scheduler uses.
 //
-// The package does no I/O. [Cluster] stores nodes, claims, templates, classes, and slices as API
-// objects, and pods as plain structs. For each node, the receiver adds the conditions to emit. For
-// each slice, the receiver adds the devices to emit. Each emission is computed from all stored
-// objects. Therefore, the emission does not depend on the order in which the objects arrived.
-// Results that depend only on the slices of one pool are cached until a slice of the pool changes.
+// The package performs no I/O. [Cluster] stores nodes, claims, templates, classes, and slices as
+// API objects, and pods as plain structs. The receiver stores each node together with the
+// conditions to emit, and each slice together with the devices to emit. Each emission is computed
+// from all stored objects. Therefore, the emission does not depend on the order in which the
+// objects arrived. Results that depend only on the slices of one pool are cached until a slice of
+// the pool changes.
 //
-// A resource name is a GPU resource if [Options.IsGPU] accepts it or if it is the
-// extendedResourceName of a GPU class. The name deviceclass.resource.kubernetes.io/<class> is a GPU
-// resource if the class is a GPU class. The three metrics whose names start with cluster.gpu.
-// include only the resource names that OpenCost uses.
+// A resource name refers to a GPU resource if [Options.IsGPU] accepts the name, or if the name is
+// the extendedResourceName of a GPU class. The name deviceclass.resource.kubernetes.io/<class>
+// refers to a GPU resource if the class is a GPU class. The three metrics whose names start with
+// cluster.gpu. include only the resource names that OpenCost uses.
 //
 // A class is a GPU class if its name is configured or equals the name of an allowed driver. A class
 // is also a GPU class if its extendedResourceName is a GPU resource. Finally, a class is a GPU
 // class if any of its selectors compares device.driver with an allowed driver, or reads the
-// attributes or the capacity of an allowed driver. Selectors are matched as text, but are not
-// evaluated.
+// attributes or the capacity of an allowed driver. The package matches selectors as text, and does
+// not evaluate them.
 package demand

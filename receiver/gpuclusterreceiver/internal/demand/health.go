@@ -33,8 +33,8 @@ func (e *emission) addHealth() {
 	}
 }
 
-// claimed reports whether a device of a claim is a GPU, and returns the attributes that identify
-// the device in telemetry.
+// The claimed method reports whether a device of a claim is a GPU, and returns the attributes that
+// identify the device in telemetry.
 func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	var given []resourcev1.DeviceRequestAllocationResult
 	c := e.claims[objectName{p.Namespace, h.Claim}]
@@ -61,8 +61,8 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 	return identity, gpu
 }
 
-// identity returns the attributes that identify an allocated device in telemetry, or nil if these
-// attributes are unknown.
+// The identity method returns the attributes that identify an allocated device in telemetry, or nil
+// if these attributes are unknown.
 func (e *emission) identity(r *resourcev1.DeviceRequestAllocationResult) []Attribute {
 	if !e.observed.Slices {
 		return nil

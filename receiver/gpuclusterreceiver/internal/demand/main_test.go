@@ -16,10 +16,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// now is the emission time in the tests.
+// The now variable contains the emission time in the tests.
 var now = time.Unix(1_800_000_000, 0)
 
-// everything means that all kinds of objects can be read.
+// The everything variable means that objects of every kind can be read.
 var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 func options() Options {
@@ -46,8 +46,8 @@ func pointLines(c *Cluster, observed Observed) []string {
 	return lines
 }
 
-// values returns the values of the points that a metric has for the whole cluster, keyed by
-// attribute values.
+// The values function returns the values of a metric's cluster-wide points, keyed by the attribute
+// values of the points.
 func values(c *Cluster, observed Observed, m *signal.Metric) map[string]float64 {
 	out := map[string]float64{}
 	points, _ := c.Points(now, observed, nil)

@@ -31,7 +31,8 @@ type Pod struct {
 	Claims []string
 	// Group is the name of the pod's PodGroup, or "" if the pod does not belong to a group.
 	Group string
-	// Health is the health of the devices of the pod's containers, as reported by the kubelet.
+	// Health contains the health of the devices that the pod's containers use, as reported by the
+	// kubelet.
 	Health []Health
 	// LeftOut is the number of devices that were omitted from Health.
 	LeftOut int64
@@ -85,8 +86,8 @@ type Node struct {
 	*corev1.Node
 	// Conditions are the conditions to emit, with at most one condition per type.
 	Conditions []Condition
-	// LeftOut is the number of conditions that were dropped because of the limits on their number
-	// and length.
+	// LeftOut is the number of conditions that were dropped because a node has too many conditions,
+	// or because a condition type is too long.
 	LeftOut int64
 }
 

@@ -53,10 +53,10 @@ func (p *Pod) state() podState {
 	return queued
 }
 
-// isIrrelevant reports whether the pod does not affect any metric. A pod that has ended is
-// irrelevant. A pod is also irrelevant if it requests no extended resources, references no claims,
-// waits for no claims to be created, has no devices with a reported health, and violates no rules
-// of the GPU share API.
+// isIrrelevant reports whether the pod affects no metric. A pod that has ended is irrelevant. A pod
+// is also irrelevant if it requests no extended resources, references no claims, waits for no
+// claims to be created, has no devices with reported health, and violates no rules of the GPU share
+// API.
 func (p *Pod) isIrrelevant() bool {
 	if p.Ended() {
 		return true
@@ -164,7 +164,7 @@ func (e *emission) addPods() {
 	}
 }
 
-// toInt64 converts a sum that OpenCost computes as a float to the integer value of the metric.
+// toInt64 converts a sum, which OpenCost computes as a float, to an integer metric value.
 func toInt64(units float64) int64 {
 	if units >= math.MaxInt64 {
 		return math.MaxInt64
@@ -226,8 +226,9 @@ func (n *Node) state() Attribute {
 	return schedulable
 }
 
-// addNodes emits the GPU resources of each node. For every possible state of the node, addNodes
-// emits a point, so that no outdated point remains when the state changes.
+// addNodes emits the GPU resources of each node. addNodes emits one point for every possible state
+// of a node, not only for the current state. Therefore, no outdated point remains when the state
+// changes.
 func (e *emission) addNodes() {
 	attributes := map[string][][]Attribute{} // keyed by resource, with one element for each state
 	states := []Attribute{schedulable, cordoned, notReady}

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// These are the device types that have telemetry.
+// These are the device types for which telemetry exists.
 const (
 	typeGPU = "gpu"
 	typeMIG = "mig"
@@ -46,8 +46,8 @@ type device struct {
 	taints     []Taint     // The taints from the driver and from DeviceTaintRules.
 	effect     string      // The strongest effect of the taints, or "".
 	attributes []Attribute // The attributes of the k8s.resourceslice.device point, except those that the driver publishes.
-	identity   []Attribute // The part of attributes that identifies the device in telemetry.
-	cutOf      []string    // The counter sets and the UUID that the device shares with other devices.
+	identity   []Attribute // The attributes that identify the device in telemetry.
+	cutOf      []string    // The counter sets and the UUID of the device, which show whether devices represent the same hardware.
 }
 
 // SetSlice adds or replaces a slice. Slices of drivers that are not allowed are ignored.
@@ -85,7 +85,8 @@ func (c *Cluster) DeleteSlice(sliceName string) {
 	}
 }
 
-// device returns the device with the given ID, or nil if no complete pool contains the device.
+// The device method returns the device with the given ID, or nil if no complete pool contains the
+// device.
 func (c *Cluster) device(id deviceID) *device {
 	p, ok := c.pools[poolID{id.driver, id.pool}]
 	if !ok {
@@ -95,7 +96,7 @@ func (c *Cluster) device(id deviceID) *device {
 	return p.devices[id.device]
 }
 
-// refresh recomputes the results from the slices of the pool if they are out of date.
+// If the results of the pool are out of date, refresh recomputes them from the pool's slices.
 func (p *pool) refresh() {
 	if p.fresh {
 		return
@@ -164,8 +165,8 @@ func appendSet(attrs []Attribute, key, value string) []Attribute {
 	return append(attrs, Attribute{key, value})
 }
 
-// labels returns the attributes of a point that describes the pool or the pool's devices of one
-// type.
+// The labels method returns the attributes of a point that describes the pool or the pool's devices
+// of one type.
 func (p *pool) labels(deviceType string, more ...Attribute) []Attribute {
 	attrs := []Attribute{{signal.DRADriver, p.id.driver}, {signal.DRAPool, p.id.name}}
 	return append(appendSet(attrs, signal.DRADeviceType, deviceType), more...)
@@ -185,8 +186,9 @@ func (p *pool) count() {
 // sum adds up the capacities of the pool's devices without counting any hardware twice.
 //
 // Devices that share a counter set or a UUID represent the same hardware, for example a board and
-// its partitions. Of these devices, only the one with the largest value of a capacity counts, and
-// the value is added to the sum for the type of that device.
+// its partitions. If several devices represent the same hardware, only the largest value of each
+// capacity counts. The largest value is added to the sum for the type of the device that has this
+// value.
 //
 // A capacity of a device does not count if the device is a part of another listed device that also
 // has this capacity.
@@ -228,8 +230,8 @@ func (p *pool) sum() {
 	}
 }
 
-// boards groups counter sets and UUIDs by hardware. Counter sets and UUIDs of the same device
-// belong to the same hardware.
+// The boards method groups counter sets and UUIDs by hardware. Counter sets and UUIDs of the same
+// device belong to the same hardware.
 func (p *pool) boards() parents {
 	boards := parents{}
 	for _, d := range p.order {
@@ -240,12 +242,13 @@ func (p *pool) boards() parents {
 	return boards
 }
 
-// has reports whether the device advertises the given capacity.
+// The has method reports whether the device advertises the given capacity.
 func (d *device) has(capacity string) bool {
 	return slices.ContainsFunc(d.Capacity, func(c Capacity) bool { return c.Name == capacity })
 }
 
-// identified contains two maps of the devices of a pool: one by UUID, and one by PCI address.
+// The identified type contains two maps of the devices of a pool: one by UUID, and one by PCI
+// address.
 type identified struct{ uuids, addresses map[string]*device }
 
 func (p *pool) byIdentity() identified {
@@ -256,7 +259,7 @@ func (p *pool) byIdentity() identified {
 	return found
 }
 
-// parent returns the listed device that contains d, or nil if there is no such device.
+// The parent method returns the listed device that contains d, or nil if there is no such device.
 func (i identified) parent(d *device) *device {
 	var parent *device
 	switch {
@@ -271,7 +274,7 @@ func (i identified) parent(d *device) *device {
 	return parent
 }
 
-// parents are the edges of a union-find forest.
+// The parents type contains the edges of a union-find forest.
 type parents map[string]string
 
 func (p parents) find(set string) string {

@@ -41,9 +41,9 @@ func (e *emission) addPoolStatus(pools []*pool) {
 	}
 }
 
-// independent reports whether every device of the pool can be allocated exactly once, regardless of
-// which other devices are allocated. The devices are independent if none of them can be shared and
-// no two of them contain the same hardware.
+// The independent method reports whether every device of the pool can be allocated exactly once,
+// regardless of which other devices are allocated. The devices are independent if none of them can
+// be shared and no two of them contain the same hardware.
 func (p *pool) independent() bool {
 	boards, listed := p.boards(), p.byIdentity()
 	seen := map[string]bool{}

@@ -116,7 +116,8 @@ func genSlice(t *rapid.T) *Slice {
 // object in a cluster.
 type world map[string]func(*Cluster)
 
-// change generates a random change, applies it to the cluster, and records it in the world.
+// The change method generates a random change, applies it to the cluster, and records it in the
+// world.
 func (w world) change(t *rapid.T, c *Cluster) {
 	deleted := rapid.IntRange(0, 3).Draw(t, "delete") == 0
 	var key string
@@ -164,7 +165,7 @@ func TestIncrementalChangesEqualARebuildInAnyOrder(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "changes") {
 			w.change(t, changed)
 			if rapid.IntRange(0, 3).Draw(t, "emit") == 0 {
-				pointLines(changed, everything) // results that are cached by this call must not affect later results
+				pointLines(changed, everything) // the results that this call caches must not affect later results
 			}
 		}
 		rebuilt := New(options())

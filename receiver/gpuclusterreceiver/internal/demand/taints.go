@@ -25,8 +25,8 @@ func (c *Cluster) taintsChanged() {
 	}
 }
 
-// taints returns the taints that the driver and DeviceTaintRules set on a device. The returned
-// taints are sorted and contain no duplicates.
+// The taints method returns the taints that the driver and DeviceTaintRules set on a device. The
+// returned taints are sorted and contain no duplicates.
 func (p *pool) taints(d *Device) []Taint {
 	out := slices.Clone(d.Taints)
 	for _, r := range p.rules {
