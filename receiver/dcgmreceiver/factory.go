@@ -21,8 +21,8 @@ func NewFactory() receiver.Factory {
 	)
 }
 
-// sharing contains the receivers that are in use. A metrics pipeline and a logs pipeline may share
-// a receiver.
+// The sharing variable contains the receivers that are in use. A metrics pipeline and a logs
+// pipeline may share a receiver.
 var sharing receiverstages.Sharing[*dcgmReceiver]
 
 func createMetrics(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {

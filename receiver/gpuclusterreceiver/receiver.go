@@ -41,7 +41,7 @@ type clusterReceiver struct {
 	newCache func(kube.Options, component.TelemetrySettings) (*kube.Cache, error)
 
 	cache    *kube.Cache
-	progress componenthelper.Notice // Signals that objects have changed, or that the state of a kind has changed.
+	progress componenthelper.Notice // Signals that an object or the state of a kind has changed.
 	term     atomic.Pointer[lease.Term]
 	size     int // The number of points in the last emission.
 	// The following fields record whether the last emission dropped pools, devices, or conditions.

@@ -19,7 +19,7 @@ func frameOf(place gpudata.Place, at time.Time, collected []collect.Point, owner
 	for i := range collected {
 		p := &collected[i]
 		d := f.Device(p.Device.ID)
-		if !d.Observed { // the last points in the list may belong to a device that was lost and has been added already
+		if !d.Observed { // the device of a point at the end of the list may already exist
 			d.Observed, d.Description, d.FailurePredicted = true, p.Device.Description, p.Device.FailurePredicted
 		}
 		switch {

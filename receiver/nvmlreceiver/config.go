@@ -18,19 +18,21 @@ import (
 )
 
 const (
-	// retryInterval is the time between attempts while the device, the library, or the driver is
+	// retryInterval is the time between collections while the device, the library, or the driver is
 	// missing.
 	retryInterval = time.Minute
 
 	// maxRetryInterval is the maximum time between attempts to load a library that crashed.
 	maxRetryInterval = 16 * time.Minute
 
-	// The minimum interval also rejects durations without a unit, which are parsed as nanoseconds.
+	// The minimum interval also causes durations without a unit to be rejected, because a duration
+	// without a unit is parsed as nanoseconds.
 	minInterval = time.Second
 )
 
-// These are the values of the setting hold, which defines when the library is unloaded: when the
-// driver is lost, when a call fails, or after every collection.
+// These are the values of the hold setting, which defines when the library is unloaded: only when
+// the driver is lost (always), also when a call fails (between_failures), or after every collection
+// (never).
 const (
 	HoldAlways          = "always"
 	HoldBetweenFailures = "between_failures"
@@ -48,8 +50,8 @@ type Config struct {
 	// searches for libnvidia-ml.so.1 on the loader's search path and in common driver directories.
 	LibraryPath string `mapstructure:"library_path"`
 
-	// ProcessesOnly disables the samples of devices, for example because another receiver collects
-	// these samples.
+	// If ProcessesOnly is true, the receiver collects samples of processes, but not of devices, for
+	// example because another receiver already collects the samples of devices.
 	ProcessesOnly bool `mapstructure:"processes_only"`
 
 	// ProcRoot is the path of the host's proc file system. NVML lists all processes only if the
@@ -59,12 +61,12 @@ type Config struct {
 	// SysRoot is the path of the sys file system.
 	SysRoot string `mapstructure:"sys_root"`
 
-	// Hold is HoldAlways, HoldBetweenFailures, or HoldNever. The default of Hold is HoldNever with
-	// ProcessesOnly, and HoldBetweenFailures without ProcessesOnly.
+	// Hold is HoldAlways, HoldBetweenFailures, or HoldNever. Hold defaults to HoldNever if
+	// ProcessesOnly is true, and to HoldBetweenFailures otherwise.
 	Hold string `mapstructure:"hold"`
 
-	// NodeName is the value of k8s.node.name and host.name. The default of NodeName is the value of
-	// the environment variable NODE_NAME or, if the variable is not set, the host name.
+	// NodeName is the value of k8s.node.name and host.name. NodeName defaults to the value of the
+	// NODE_NAME environment variable or, if the variable is not set, to the host name.
 	NodeName string `mapstructure:"node_name"`
 
 	// ClusterName is the value of k8s.cluster.name. If ClusterName is empty, k8s.cluster.name is
@@ -94,7 +96,7 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
+// Unmarshal implements confmap.Unmarshaler by calling [componenthelper.Unmarshal].
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, cfg) }
 
 // Validate implements confmap.Validator. Each validation error contains the name of the field, the
@@ -125,8 +127,8 @@ func (cfg *Config) holdMode() string {
 	return HoldBetweenFailures
 }
 
-// processes reports whether any process metric is enabled. If no process metric is enabled, the
-// receiver does not list processes.
+// The processes method reports whether any process metric is enabled. If no process metric is
+// enabled, the receiver does not list processes.
 func (cfg *Config) processes() bool {
 	return len(cfg.Metrics.Disabled(processMetrics)) < len(processMetrics)
 }
@@ -134,5 +136,5 @@ func (cfg *Config) processes() bool {
 // processMetrics contains the metrics that are computed from process lists.
 var processMetrics = collect.ProcessMetrics()
 
-// emitted contains the metrics that the receiver can emit.
+// The emitted slice contains the metrics that the receiver can emit.
 var emitted = slices.Concat(collect.DeviceMetrics(), processMetrics)

@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// load reads a configuration in the same way as the Collector does.
+// load reads a configuration the same way the Collector does.
 func load(t *testing.T, yaml string) (*Config, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))
@@ -84,7 +84,7 @@ func TestEmptyMetricEntryKeepsTheMetricEnabled(t *testing.T) {
 func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"collection_interval: 15":         "collection_interval is 15ns: must be at least 1s; write the unit, as in 15s",
-		"retry_interval: 1m":              `unknown key "retry_interval"`, // a setting of earlier versions
+		"retry_interval: 1m":              `unknown key "retry_interval"`, // a setting from earlier versions
 		"processes: false":                `unknown key "processes": must be one of`,
 		"library_path: libnvidia-ml.so.1": `library_path is "libnvidia-ml.so.1": must be an absolute path, or empty to search`,
 		"{processes_only: true, metrics: {gpu.process.count: {enabled: false}, process.gpu.memory.usage: {enabled: false}, process.gpu.utilization: {enabled: false}}}"://

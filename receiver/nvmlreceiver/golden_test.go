@@ -28,8 +28,8 @@ import (
 )
 
 // TestGolden runs one test for each directory in testdata/golden. The name of each directory is a
-// sentence that describes the test. The file script contains the responses of the stub library. The
-// directory proc contains the control groups of processes. The optional file config.yaml contains
+// sentence that describes the test. The script file contains the responses of the stub library. The
+// proc directory contains the control groups of processes. The optional file config.yaml contains
 // the configuration. The file output.txt contains the expected points of the last collection, with
 // one point per line. Comments in a script specify the compiler flags for the stub library, the
 // expected outcome (default: ok), and the number of collections (default: one).
@@ -66,8 +66,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// comment finds the comment line in a script that starts with the given word, and returns the rest
-// of the line.
+// The comment function finds the comment line in a script that starts with the given word, and
+// returns the rest of the line.
 func comment(script []byte, word string) string {
 	m := regexp.MustCompile(`(?m)^# ` + word + ` (.*)$`).FindSubmatch(script)
 	if m == nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // fixture is a receiver on a simulated machine with an NVIDIA device. A test either starts the
-// receiver or calls the method collect.
+// receiver or calls the collect method.
 type fixture struct {
 	*nvmlReceiver
 	sink      *consumertest.MetricsSink
@@ -30,7 +30,8 @@ type fixture struct {
 	telemetry *componenttest.Telemetry
 }
 
-// newFixture returns a receiver whose configuration was modified by the function change.
+// newFixture calls the change function to modify the configuration, and returns a receiver that has
+// this configuration.
 func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	tb.Helper()
 	f := &fixture{sink: new(consumertest.MetricsSink), host: statustest.NewHost(), telemetry: componenttest.NewTelemetry()}
@@ -39,7 +40,7 @@ func newFixture(tb testing.TB, change func(*Config)) *fixture {
 	cfg := createDefaultConfig().(*Config)
 	cfg.SysRoot = sysRoot(tb, "0x8086", nvidiaVendor)
 	cfg.ProcRoot = procRoot(tb)
-	cfg.Hold = HoldNever // Tests of the setting hold override this value.
+	cfg.Hold = HoldNever // Tests of the hold setting override this value.
 	change(cfg)
 	require.NoError(tb, cfg.Validate())
 	set := receivertest.NewNopSettings(metadata.Type)
@@ -64,7 +65,7 @@ func sysRoot(tb testing.TB, vendors ...string) string {
 }
 
 // procRoot creates the fake proc file system of a host without processes. The proc file system
-// looks as it does in the host's PID namespace.
+// looks like the one in the host's PID namespace.
 func procRoot(tb testing.TB) string {
 	tb.Helper()
 	root := tb.TempDir()
@@ -73,7 +74,7 @@ func procRoot(tb testing.TB) string {
 	return root
 }
 
-// plug adds a PCI device to a fake sys file system.
+// The plug function adds a PCI device to a fake sys file system.
 func plug(tb testing.TB, root, device, vendor string) {
 	tb.Helper()
 	dir := filepath.Join(root, "bus", "pci", "devices", device)

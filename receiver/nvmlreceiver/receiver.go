@@ -47,9 +47,10 @@ type library interface {
 
 // outcome is the result of a collection.
 type outcome struct {
-	// name is the attribute value in self-metrics. The field text is the log message.
+	// The name field is the attribute value in self-metrics. The text field is the log message.
 	name, text string
-	// waits is true if the receiver waits for the retry interval before the next collection.
+	// The waits field is true if the receiver waits for the retry interval before the next
+	// collection.
 	waits bool
 }
 
@@ -161,7 +162,7 @@ func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	go func() {
 		defer close(r.done)
 		r.run(running, consuming)
-		_ = r.release() // The error cannot be handled.
+		_ = r.release() // Ignore the error, because it cannot be handled.
 	}()
 	return nil
 }
@@ -190,8 +191,8 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 }
 
 // Shutdown implements component.Component. Shutdown waits for the collection in progress until ctx
-// is done, but at most 5 s. If the collection has not ended by then, it is abandoned, and Shutdown
-// returns an error.
+// is done, but for at most 5 seconds. If the collection has not ended by then, it is abandoned, and
+// Shutdown returns an error.
 func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stop == nil {
@@ -274,7 +275,7 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	return result
 }
 
-// read reads all devices. Unless the setting Hold keeps the library loaded, read closes the library
+// read reads all devices. Unless the Hold setting keeps the library loaded, read closes the library
 // before it returns, so that neither the library file nor the driver remains in use.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	if r.deviceFound = r.deviceFound || hasDevice(r.cfg.SysRoot); !r.deviceFound {

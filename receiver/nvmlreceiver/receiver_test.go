@@ -25,19 +25,19 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
-// fakeLibrary is a fake NVML library for a machine with one board that uses 100 W.
+// fakeLibrary is a fake NVML library for a machine with one board that draws 100 W.
 type fakeLibrary struct {
 	mu     sync.Mutex
 	script script
 }
 
-// script defines how a fakeLibrary behaves.
+// The script type defines how a fakeLibrary behaves.
 type script struct {
 	opening, counting, closing error
 	reading                    func() // called during a collection
 }
 
-// set changes how the fake library behaves.
+// The set method changes how the fake library behaves.
 func (l *fakeLibrary) set(s script) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +117,8 @@ func (*fakeLibrary) NextXID(nvml.EventSet) (nvml.XIDEvent, error) {
 
 func (l *fakeLibrary) Close() error { return l.get().closing }
 
-// started starts a receiver that opens libraries with the function open. At the end of the test,
-// the receiver is shut down. The caller must be in a synctest bubble.
+// The started function starts a receiver that opens libraries with the open function. At the end of
+// the test, the receiver is shut down. The caller must be in a synctest bubble.
 func started(t *testing.T, change func(*Config), open func(string) (library, error)) *fixture {
 	t.Helper()
 	f := newFixture(t, change)
@@ -131,7 +131,7 @@ func started(t *testing.T, change func(*Config), open func(string) (library, err
 
 func unchanged(*Config) {}
 
-// pass advances the fake clock.
+// The pass function advances the fake clock.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -43,7 +43,7 @@ func (m *selfMetrics) collected(ctx context.Context, o outcome, took time.Durati
 	m.telemetry.ReceiverNvmlRatiosClamped.Add(ctx, stats.RatiosClamped)
 }
 
-// processes records the number of processes for each kind of owner.
+// The processes method records the number of processes for each kind of owner.
 func (m *selfMetrics) processes(ctx context.Context, owners [cgroup.NumKinds]int64) {
 	for k, n := range owners {
 		m.telemetry.ReceiverNvmlProcesses.Record(ctx, n, m.owners[k])

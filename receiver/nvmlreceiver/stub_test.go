@@ -36,7 +36,7 @@ func onStub(tb testing.TB, stub *nvmltest.Stub, script string) *fixture {
 	return newFixture(tb, func(cfg *Config) { cfg.LibraryPath = stub.Path })
 }
 
-// names returns the number of points in the last batch for each metric.
+// The names method returns the number of points in the last batch for each metric.
 func (f *fixture) names() map[string]int {
 	all := f.sink.AllMetrics()
 	names := map[string]int{}
@@ -101,7 +101,8 @@ func TestCrashingLibraryMakesTheReceiverDormant(t *testing.T) {
 	}
 }
 
-// counted returns the number of calls of each library function since the call of Record.
+// The counted function returns the number of calls to each library function since the call to
+// Record.
 func counted(t *testing.T, stub *nvmltest.Stub) map[string]int {
 	t.Helper()
 	calls := map[string]int{}
@@ -283,8 +284,8 @@ func TestSelfMetrics(t *testing.T) {
 	assert.EqualValues(t, 1, owners["host"])
 }
 
-// node returns a script for a machine with the given numbers of boards, instances, and processes,
-// and a fake proc file system that contains these processes.
+// The node function returns a script for a machine with the given numbers of boards, instances, and
+// processes, and a fake proc file system that contains these processes.
 func node(tb testing.TB, boards, instances, processes int) (script, proc string) {
 	tb.Helper()
 	proc = procRoot(tb)

@@ -47,7 +47,7 @@ type device struct {
 	effect     string      // The strongest effect of the taints, or "".
 	attributes []Attribute // The attributes of the k8s.resourceslice.device point, except those that the driver publishes.
 	identity   []Attribute // The attributes that identify the device in telemetry.
-	cutOf      []string    // The counter sets and the UUID of the device, which show whether devices represent the same hardware.
+	cutOf      []string    // The device's counter sets and UUID, which identify its hardware.
 }
 
 // SetSlice adds or replaces a slice. Slices of drivers that are not allowed are ignored.

@@ -27,13 +27,13 @@ const (
 	NumKinds
 )
 
-// String returns the name of the kind that is used in self-metrics.
+// String returns the name that self-metrics use for the kind.
 func (k Kind) String() string { return [...]string{"unknown", "host", "container", "job"}[k] }
 
 // Owner identifies the owner of a process.
 type Owner struct {
 	Kind Kind
-	// ContainerID is the ID that the container runtime assigned to the container, with 64
+	// ContainerID is the ID that the container runtime assigned to the container. The ID has 64
 	// hexadecimal digits. If the process is in a pod but not in any of the pod's containers,
 	// ContainerID is empty.
 	ContainerID string
@@ -50,10 +50,10 @@ type Owner struct {
 	Service string
 }
 
-// Of returns the owner of the process with the given PID. The argument procRoot is the path of a
-// proc file system, such as /proc. The argument pid is the PID in the PID namespace of this proc
-// file system. If the process cannot be read, for example because it has ended, the kind of the
-// owner is Unknown.
+// Of returns the owner of the process with the given PID. The procRoot argument is the path of a
+// proc file system, such as /proc. The pid argument is a PID in the PID namespace to which this
+// proc file system belongs. If the process cannot be read, for example because it has ended, the
+// kind of the owner is Unknown.
 func Of(procRoot string, pid uint32) Owner {
 	text, err := os.ReadFile(filepath.Join(procRoot, strconv.FormatUint(uint64(pid), 10), "cgroup")) //nolint:gosec // The path consists of a configured directory and a number.
 	if err != nil {
@@ -62,9 +62,9 @@ func Of(procRoot string, pid uint32) Owner {
 	return Parse(string(text))
 }
 
-// Parse parses the content of /proc/<pid>/cgroup and returns the most specific owner. Each line has
-// the form "hierarchy:controllers:path". With cgroup v1, there is one line per hierarchy, but the
-// container runtime does not necessarily manage all hierarchies.
+// Parse parses the contents of /proc/<pid>/cgroup and returns the most specific owner. Each line
+// has the form "hierarchy:controllers:path". With cgroup v1, there is one line per hierarchy, but
+// the container runtime does not necessarily manage all hierarchies.
 func Parse(text string) Owner {
 	var best Owner
 	for line := range strings.Lines(text) {
@@ -79,8 +79,8 @@ func Parse(text string) Owner {
 	return best
 }
 
-// rank returns a number that indicates how specific an owner is, with higher numbers for more
-// specific owners.
+// The rank method returns a number that indicates how specific an owner is, with higher numbers for
+// more specific owners.
 func (o Owner) rank() int {
 	rank := int(o.Kind)
 	if o.ContainerID != "" || o.Service != "" {
@@ -92,20 +92,20 @@ func (o Owner) rank() int {
 	return rank
 }
 
-// parsePath returns the owner that the path of a control group indicates. A container may run
-// another container runtime, as a kind node or an image builder does. Therefore, only the outermost
-// pod and the container directly below it belong to the kubelet on this machine. If the path
-// contains no pod, parsePath uses the outermost container. Containers, batch jobs, and user
-// sessions can choose the names of their child groups. Therefore, parsePath ignores child groups
-// whose names look like pods.
+// parsePath returns the owner that the path of a control group indicates. A container may itself
+// run a container runtime, for example if the container is an image builder or a node of a cluster
+// that kind created. Therefore, only the outermost pod and the container directly below it belong
+// to the kubelet on this machine. If the path contains no pod, parsePath uses the outermost
+// container. Containers, batch jobs, and user sessions can choose the names of their child groups.
+// Therefore, parsePath ignores names of pods outside the control groups of a kubelet.
 func parsePath(path string) Owner {
 	if job := jobForm.FindStringSubmatch(path); job != nil {
 		return Owner{Kind: Job, Job: job[1]}
 	}
 	components := strings.Split(path, "/")[1:]
 	o := Owner{Kind: Host}
-	// Pods exist only below the groups of a kubelet. In a cgroup namespace, the path may not show
-	// the groups of the kubelet.
+	// The control groups of pods exist only under those of a kubelet. In a cgroup namespace, the
+	// path might not contain the control groups of the kubelet.
 	kubelet, hidden := false, components[0] == ".."
 	for _, component := range components {
 		kubelet = kubelet || strings.Contains(component, "kubepods")
@@ -130,11 +130,11 @@ func parsePath(path string) Owner {
 var (
 	// jobForm matches the paths of jobs for which slurmd created the group: slurm/uid_<n>/job_<n>
 	// (cgroup v1) or system.slice/slurmstepd.scope/job_<n> (cgroup v2). If several slurmd daemons
-	// run on a machine, the top groups are named slurm_<node> and <node>_slurmstepd.scope.
+	// run on a machine, the top-level groups are named slurm_<node> and <node>_slurmstepd.scope.
 	jobForm = regexp.MustCompile(`^/(?:slurm(?:_[^/]*)?/uid_[0-9]{1,10}|system\.slice/(?:[^/]*_)?slurmstepd\.scope)/job_([0-9]{1,10})(?:/|$)`)
 
 	// serviceForm matches the paths system.slice/<unit> and system.slice/<slice of a
-	// template>/<unit>. The expression otherOwners matches services that run workloads for other
+	// template>/<unit>. The otherOwners expression matches services that run workloads for other
 	// owners, and services of the driver.
 	serviceForm = regexp.MustCompile(`^/system\.slice/(?:[^/]*\.slice/)?([^/]*\.service)(?:/|$)`)
 	otherOwners = regexp.MustCompile(`^(?:containerd|docker|crio|podman|kubelet|k3s|rke2|slurm|nvidia-|dcgm|user@)`)

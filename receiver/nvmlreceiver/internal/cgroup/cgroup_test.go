@@ -112,8 +112,8 @@ func TestParse(t *testing.T) {
 			"0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + uid + "/x\n", host,
 		},
 
-		// The lines in these cases are from processes of Slurm packages for Debian 12, on a kernel
-		// with both cgroup versions.
+		// The lines in these test cases come from processes of the Slurm packages for Debian 12, on
+		// a kernel with both cgroup versions.
 		"Slurm 22.05, v1, a step": {
 			"9:name=systemd:/\n8:pids:/\n6:freezer:/slurm_vm/uid_0/job_4711/step_0\n5:devices:/slurm_vm/uid_0/job_4711/step_0/task_0\n4:memory:/process_api/fda67a3b052cb711\n0::/\n", job,
 		},

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// numbers is the list of samples that each require a separate query. While a board is in MIG mode,
-// the driver does not measure its utilization.
+// The numbers variable lists the samples that each require a separate query. While a board is in
+// MIG mode, the driver does not measure the board's utilization.
 var numbers = [...]struct {
 	query     nvml.Query
 	metric    *signal.Metric
@@ -31,7 +31,7 @@ var numbers = [...]struct {
 	{nvml.PCIeLinkWidth, signal.GPUPCIeLinkWidth, "", catalogue.None, 1, false},
 }
 
-// output is a sample that is computed from the value of a field.
+// The output type is a sample that is computed from the value of a field.
 type output struct {
 	metric    *signal.Metric
 	attribute string
@@ -40,12 +40,12 @@ type output struct {
 // noQuery means that no query returns the same value as the field.
 const noQuery nvml.Query = 0
 
-// fields is the list of samples that are computed from field values. One call reads all field
-// values. If a driver does not support a field, the query in the same row may return the value
-// instead.
+// The fields variable lists the samples that are computed from field values. One call reads all
+// field values. If a driver does not support a field, the query in the same row may return the
+// value instead.
 //
-// Policy counters are in nanoseconds. The counters for power and sync boost are also used for the
-// clock event reasons of the same name.
+// Policy counters are in nanoseconds. The power and sync boost counters are also used for the
+// corresponding clock event reasons.
 var fields = [...]struct {
 	id       nvml.FieldID
 	unit     catalogue.Unit
@@ -75,20 +75,21 @@ var fields = [...]struct {
 	{nvml.FieldRecoveryAction, catalogue.None, noQuery, nil},
 }
 
-// healths contains the functions that derive the health of a board from field values.
+// The healths map contains the functions that derive the health of a board from field values.
 var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 	nvml.FieldRemapFailure:   catalogue.Flagged(catalogue.HealthFailed),
 	nvml.FieldRemapPending:   catalogue.Flagged(catalogue.HealthPredictedFailure),
 	nvml.FieldRecoveryAction: dcgm.RecoveryHealth,
 }
 
-// linkErrors is the list of NVLink error types and the fields that count these errors.
+// linkErrors lists the NVLink error types and the fields that count these errors.
 var linkErrors = [...]struct {
 	attribute string
-	// total is the list of fields that cover all links of a board. The values of these fields are
-	// added up. Hopper and later boards do not support these fields.
+	// The total slice lists the fields that each cover all links of a board. The collector adds up
+	// the values of these fields. Hopper and later boards do not support these fields.
 	total []nvml.FieldID
-	// single is the list of fields that cover a single link, starting with the newest generation.
+	// The single slice lists the fields that each cover a single link, starting with the field of
+	// the newest GPU generation.
 	single []nvml.FieldID
 }{
 	{"nvlink_replay", []nvml.FieldID{nvml.FieldNVLinkReplay}, []nvml.FieldID{nvml.FieldNVLinkErrorReplay}},
@@ -105,11 +106,11 @@ var linkErrors = [...]struct {
 }
 
 // maxLinks is the value of NVML_NVLINK_MAX_LINKS in driver 610. If a board reports more links, the
-// links are not read.
+// collector does not read the links.
 const maxLinks = 36
 
-// queriedFields is the list of field values that a single call reads: the fields in the variable
-// fields, the totals in linkErrors, and the number of links.
+// queriedFields lists the field values that a single call reads: those in the fields variable, the
+// totals in linkErrors, and the number of links.
 var queriedFields = func() (values []nvml.FieldValue) {
 	for i := range fields {
 		values = append(values, nvml.FieldValue{ID: fields[i].id})
@@ -122,7 +123,7 @@ var queriedFields = func() (values []nvml.FieldValue) {
 	return append(values, nvml.FieldValue{ID: nvml.FieldNVLinkCount})
 }()
 
-// derivedMetrics is the list of metrics that are computed from several queries or fields.
+// derivedMetrics lists the metrics that are computed from several queries or fields.
 var derivedMetrics = []*signal.Metric{
 	signal.HwGPUMemoryUsage, signal.HwGPUMemoryLimit, signal.HwGPUMemoryUtilization, signal.HwErrors,
 	signal.GPUClockEventActive, signal.GPUPCIeThroughput, signal.GPUPCIeUtilization, signal.HwStatus, signal.GPURecoveryAction,
@@ -181,7 +182,7 @@ func (r *reader) boardSamples(handle nvml.Device, m *deviceCache, mig bool) {
 	}
 }
 
-// eventReasons adds a sample for each clock event reason that has a signal.
+// eventReasons adds a sample for each clock event reason that the signal table contains.
 func (r *reader) eventReasons(d *Device, mask float64) {
 	if _, verdict := catalogue.Mask.Value(mask); verdict != catalogue.Valid {
 		r.stats.ValuesDropped++
@@ -221,7 +222,7 @@ func (r *reader) fieldSamples(handle nvml.Device, m *deviceCache) {
 		switch {
 		case !v.OK:
 		case f.id == nvml.FieldMemoryTemperature && v.Value == 0:
-			// The board does not have this temperature sensor.
+			// The value 0 means that the board has no memory temperature sensor.
 		default:
 			for _, o := range f.outputs {
 				r.sample(o.metric, m.device, o.attribute, f.unit, v.Value)
@@ -269,7 +270,7 @@ func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	}
 }
 
-// linkErrorSamples adds a sample for each type of NVLink error that the board counts. The last
+// linkErrorSamples adds a sample for each type of NVLink error that the board counts. The values
 // argument contains the totals and the number of links.
 func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []nvml.FieldValue) {
 	links := values[len(values)-1]
@@ -296,7 +297,7 @@ func (r *reader) linkErrorSamples(handle nvml.Device, m *deviceCache, values []n
 }
 
 // linkSum returns the sum of a field over all links. If a link has no value, for example because it
-// failed, linkSum uses the last value of the link, because a decreasing sum would look like a
+// failed, linkSum uses the link's last known value, because a decreasing sum would look like a
 // counter reset. If no link has a value, linkSum returns false.
 func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, links int) (sum float64, ok bool) {
 	if r.lost {
@@ -328,7 +329,7 @@ func (r *reader) linkSum(handle nvml.Device, m *deviceCache, id nvml.FieldID, li
 }
 
 // pcieSamples reads the throughput of the PCIe link. The driver measures each direction for 20 ms,
-// and the call blocks during the measurement.
+// and each call blocks during the measurement.
 func (r *reader) pcieSamples(handle nvml.Device, m *deviceCache) {
 	if !r.isEnabled(signal.GPUPCIeThroughput) && !r.isEnabled(signal.GPUPCIeUtilization) {
 		return

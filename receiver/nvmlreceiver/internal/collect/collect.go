@@ -40,15 +40,16 @@ type Library interface {
 	NextXID(s nvml.EventSet) (nvml.XIDEvent, error)
 }
 
-// Device contains the identity and the description of a board or a GPU instance. Points of
-// different collections share the same Device as long as its fields do not change. If a field
-// changes, a new Device is created.
+// Device contains the identity and the description of a board or a GPU instance. Points from
+// different collections share a Device as long as the fields of the Device do not change. If a
+// field changes, a new Device is created.
 type Device struct {
 	// ID is the hw.id of the device: GPU-<uuid> for a board or GPU-<uuid>/gi<id> for an instance.
 	ID string
 	// If several compute instances share the GPU instance, the MIGUUID in Description is empty.
 	gpudata.Description
-	// FailurePredicted is true if, in the last collection, a failure of the board was predicted.
+	// FailurePredicted is true if the field values from the last collection predict a failure of
+	// the board.
 	FailurePredicted bool
 }
 
@@ -66,8 +67,8 @@ type Stats struct {
 	// CallsFailed is the number of failed calls. Calls that failed because the device does not have
 	// the requested value are not counted.
 	CallsFailed int64
-	// InstancesSkipped is the number of idle instances that were skipped because calls for them are
-	// slow.
+	// InstancesSkipped is the number of idle instances that were skipped because calls for
+	// instances of the same board are slow.
 	InstancesSkipped int64
 	// ValuesDropped is the number of values that were dropped because they are implausible.
 	ValuesDropped int64
@@ -85,7 +86,7 @@ type Options struct {
 	// AllProcesses is true if NVML lists all processes. Outside the host's PID namespace, NVML's
 	// process lists may be incomplete.
 	AllProcesses bool
-	// Hold is true if the library stays loaded between collections. If the library is unloaded, it
+	// Hold is true if the library stays loaded between collections. A library that was unloaded
 	// cannot provide data about the time between collections.
 	Hold bool
 	// Disabled contains the metrics that are not collected. Calls that are needed only for disabled
@@ -101,11 +102,11 @@ type Collector struct {
 	monitors bool // Whether to read performance counters (GPM) if the board has them.
 	events   bool // Whether to count XID errors if the driver reports them.
 
-	// eventSet receives the events of the watched boards, or is 0 if there is no event set. The IDs
-	// of the watched boards, keyed by handle, are stored in watched.
+	// eventSet receives the events of the watched boards, or is 0 if there is no event set. The
+	// watched map contains the IDs of the watched boards, keyed by handle.
 	eventSet nvml.EventSet
 	watched  map[nvml.Device]string
-	// collectionStart is the start time of the current collection. The field collectionEnd is the
+	// collectionStart is the start time of the current collection. The collectionEnd field is the
 	// end time of the last collection.
 	collectionStart, collectionEnd time.Time
 
@@ -113,9 +114,9 @@ type Collector struct {
 	stats   Stats
 	problem error // the first unexpected error in the collection
 
-	// previous contains the state that the last collection used. The map current contains the state
-	// that the current collection has used so far. State that a collection did not use is deleted
-	// after the collection.
+	// The previous map contains the state that the last collection used. The current map contains
+	// the state that the current collection has used so far. State that a collection did not use is
+	// deleted after the collection.
 	previous, current map[string]*deviceCache
 	collections       uint64
 
@@ -148,18 +149,19 @@ type deviceCache struct {
 	// links contains the last field values of each NVLink, indexed by link number.
 	links map[nvml.FieldID][maxLinks]float64
 
-	// migs are the MIG devices of a board, or nil if not all of them were identified. The field
-	// slow is true if calls for idle instances of the board are slow.
+	// The migs slice contains the MIG devices of a board, or is nil if not all MIG devices were
+	// identified. The slow field is true if calls for idle instances of the board are slow.
 	migs []migDevice
 	slow bool
 
-	// lastRead is the number of the last collection that read the instance, or 0. The field limit
+	// lastRead is the number of the last collection that read the instance, or 0. The limit field
 	// is the memory size of the instance in bytes, or 0 if the size is unknown.
 	lastRead uint64
 	limit    float64
 }
 
-// usage contains the utilization of a process according to the driver's utilization samples.
+// The usage type contains the utilization of a process according to the driver's utilization
+// samples.
 type usage struct {
 	sum     float64 // The sum of the utilization over all sample times.
 	unknown int     // The number of sample times for which all entries are invalid.
@@ -183,7 +185,7 @@ func New(options Options) *Collector {
 
 // Collect reads all devices. The returned points are valid until the next call of Collect. If the
 // library has lost the driver, Collect returns an error and no points. If only a part of the
-// collection failed, Collect returns no error, but the method Problem returns the reason.
+// collection fails, Collect returns no error, but the Problem method returns the reason.
 func (c *Collector) Collect(lib Library) ([]Point, error) {
 	c.points, c.stats, c.problem = c.points[:0], Stats{}, nil
 	c.previous, c.current = c.current, map[string]*deviceCache{}
@@ -227,8 +229,8 @@ func (c *Collector) Problem() error { return c.problem }
 
 func (c *Collector) isEnabled(m *signal.Metric) bool { return !c.options.Disabled[m] }
 
-// cached returns the cached state for a key. If there is no cached state, cached creates an empty
-// one.
+// The cached method returns the cached state for a key. If there is no state for the key, the
+// method creates an empty state.
 func (c *Collector) cached(key string) *deviceCache {
 	m := c.previous[key]
 	if m == nil {
@@ -254,22 +256,23 @@ type reader struct {
 	gpm     bool  // Whether the board has performance counters (GPM).
 	lost    bool  // Whether the board was lost; if so, the remaining calls are skipped.
 	fatal   error // The error if the driver was lost, or nil.
-	// The field found is true if all MIG devices of the board were found. The field fromCache is
+	// The found field is true if all MIG devices of the board were found. The fromCache field is
 	// true if the identities of these MIG devices come from the cache.
 	found, fromCache bool
-	// The field boardProcesses is the number of processes on the board, or negative if the number
+	// The boardProcesses field is the number of processes on the board, or negative if the number
 	// is unknown.
 	boardProcesses int
 }
 
-// absent reports whether an error means that a value, device, or function does not exist.
+// The absent function reports whether an error means that a value, device, or function does not
+// exist.
 func absent(err error) bool {
 	return errors.Is(err, nvml.ErrNotSupported) || errors.Is(err, nvml.ErrFunctionNotFound) || errors.Is(err, nvml.ErrNotFound) ||
 		errors.Is(err, nvml.ErrDeprecated)
 }
 
-// failed reports whether a call failed. Unless the error means that the value does not exist,
-// failed also records the error.
+// The failed method reports whether a call failed. The method also records the error, unless the
+// error means that the value does not exist.
 func (r *reader) failed(err error) bool {
 	if err == nil || absent(err) {
 		return err != nil
@@ -288,7 +291,8 @@ func (r *reader) failed(err error) bool {
 	return true
 }
 
-// query reads a number from a device. If the number cannot be read, query returns false.
+// The query method reads a number from a device. If the number cannot be read, the method returns
+// false.
 func (r *reader) query(d nvml.Device, q nvml.Query) (float64, bool) {
 	if r.lost {
 		return 0, false
@@ -321,7 +325,8 @@ func (r *reader) board(index int) {
 	if minor, ok := r.query(handle, nvml.MinorNumber); ok {
 		board.Name = "nvidia" + strconv.Itoa(int(minor))
 	}
-	// The serial number only describes the board, so it may be missing.
+	// The serial number is not needed to identify the board, so a missing serial number is not an
+	// error.
 	if serial, err := r.lib.Serial(handle); err == nil {
 		board.Serial = serial
 	}
@@ -376,7 +381,8 @@ func (c *Collector) processPoint(d *Device, pid uint32, s gpudata.Sample) {
 	}
 }
 
-// sample converts a value from NVML's unit to the unit of the metric and adds a sample.
+// The sample method converts a value from NVML's unit to the unit of the metric, and adds a sample
+// with the converted value.
 func (r *reader) sample(m *signal.Metric, d *Device, attribute string, u catalogue.Unit, raw float64) {
 	v, verdict := u.Value(raw)
 	if verdict != catalogue.Valid {
@@ -390,7 +396,7 @@ func (r *reader) sample(m *signal.Metric, d *Device, attribute string, u catalog
 	r.point(d, gpudata.Sample{Metric: m, Own: attribute, Value: v})
 }
 
-// ratio clamps a ratio to [0, 1] and adds a sample. Ratios that are implausible are dropped.
+// The ratio method clamps a ratio to [0, 1] and adds a sample. Implausible ratios are dropped.
 func (r *reader) ratio(m *signal.Metric, d *Device, attribute string, v float64) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {
@@ -403,7 +409,7 @@ func (r *reader) ratio(m *signal.Metric, d *Device, attribute string, v float64)
 	r.point(d, gpudata.Sample{Metric: m, Own: attribute, Value: v})
 }
 
-// memory reads the memory of a board or an instance.
+// The memory method reads the memory usage of a board or an instance, and adds the samples.
 func (r *reader) memory(handle nvml.Device, of *deviceCache) {
 	if r.lost {
 		return

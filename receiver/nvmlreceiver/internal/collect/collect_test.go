@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// machine is a fake Library for a simulated machine. A device handle is an index into the field
-// devices.
+// machine is a fake Library for a simulated machine. A device handle is an index into the devices
+// slice.
 type machine struct {
 	boards  []int
 	devices []*device
@@ -27,10 +27,10 @@ type machine struct {
 	driver  string
 	// counters contains the GPM samples that have not been freed.
 	counters map[nvml.GPMSample]*counters
-	// mixed is true if GPMValues was called with two samples of different devices, or in the wrong
-	// order.
+	// The mixed field is true if GPMValues was called with samples of two different devices, or
+	// with two samples in the wrong order.
 	mixed bool
-	// made is the number of times that a GPM sample was created or read.
+	// The made field is the number of times that a GPM sample was created or read.
 	made int
 	events
 }
@@ -65,10 +65,10 @@ type device struct {
 	samples    []nvml.ProcessSample
 	fails      error                         // The error that every call returns.
 	failsIn    map[any]error                 // The errors that calls return, keyed by Query or ProcessKind.
-	slow       time.Duration                 // The duration of each call for the identity or the memory.
-	asked      int                           // The number of calls for the memory.
-	identified int                           // The number of calls for the GPU instance.
-	board      int                           // The number of calls for values that only boards have.
+	slow       time.Duration                 // The duration of a call for the identity or memory.
+	asked      int                           // How many calls have read the memory.
+	identified int                           // How many calls have read the GPU instance ID.
+	board      int                           // How many calls have read values that only boards have.
 	after      []uint64                      // The times that were passed to ProcessUtilization.
 	gpmFails   map[uint32]error              // The errors that ReadGPMSample returns, keyed by instance.
 	unwatched  error                         // The error that WatchXIDs returns for the device.
@@ -312,7 +312,7 @@ func collector(m *machine) *Collector {
 	return New(Options{Devices: true, Processes: true, AllProcesses: true, Now: m.now})
 }
 
-// collected performs a collection and returns the points of one metric as text.
+// The collected function performs a collection and returns the points of one metric as text.
 func collected(t *testing.T, c *Collector, m *machine, metric *signal.Metric) []string {
 	t.Helper()
 	points, err := c.Collect(m)
@@ -335,8 +335,8 @@ func rendered(points []Point, metric *signal.Metric) []string {
 	return list
 }
 
-// Values that only boards have must not be queried for a MIG device, because some libraries then
-// return the value of the board.
+// Values that only boards have must not be queried for a MIG device, because some libraries would
+// return the board's value.
 func TestOnlySupportedValuesOfAMIGDeviceAreQueried(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1", 1, 2)
@@ -442,7 +442,7 @@ func TestNVLinkErrorsAreReadIfTheGenerationSupportsThem(t *testing.T) {
 	}
 }
 
-// A decrease of the counter would look like a reset, so backends would count the remaining value
+// A decrease in the counter would look like a reset, so backends would count the remaining value
 // again.
 func TestNVLinkErrorsDoNotDecreaseWhenALinkFails(t *testing.T) {
 	m := &machine{}

@@ -20,18 +20,18 @@ var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.Event
 
 // xidState contains the XID errors of a board or an instance that have been counted so far.
 type xidState struct {
-	// since is the time when the driver started to record the events of a board, or zero if the
-	// driver does not record events. The field refused is true if the driver does not support
-	// recording events.
+	// The since field is the time at which the driver started to record the events of a board, or
+	// zero if the driver does not record events. The refused field is true if the driver does not
+	// support recording events.
 	since   time.Time
 	refused bool
-	// xids contains the number of errors for each XID code. The field hasNew is true if the current
-	// collection has read a new error.
+	// The xids map contains the number of errors for each XID code. The hasNew field is true if the
+	// current collection has read a new error.
 	xids   map[uint64]xidCount
 	hasNew bool
 }
 
-// xidCount is the number of errors with one XID code that have occurred since start.
+// xidCount is the number of errors with one XID code that have occurred since the start time.
 type xidCount struct {
 	start time.Time
 	n     float64
@@ -69,7 +69,7 @@ func (c *Collector) endEvents(lib Library) {
 	if c.eventSet == 0 {
 		return
 	}
-	_ = lib.FreeEventSet(c.eventSet) // The error cannot be handled.
+	_ = lib.FreeEventSet(c.eventSet) // Ignore the error, because it cannot be handled.
 	c.eventSet = 0
 	clear(c.watched)
 	for _, generation := range []map[string]*deviceCache{c.previous, c.current} {
@@ -111,9 +111,9 @@ func (c *Collector) readEvents(lib Library) {
 	}
 }
 
-// eventDevice returns the cached state of the device on which an event occurred, which is the
-// instance or, if the instance is unknown, the board. If a lost board no longer returns its UUID,
-// eventDevice uses the UUID that was known when the board was first watched.
+// eventDevice returns the cached state of the device on which an event occurred: the instance or,
+// if the instance is unknown, the board. If a lost board no longer returns its UUID, eventDevice
+// uses the UUID that was known when the board was first watched.
 func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	id, err := lib.UUID(e.Device)
 	if err != nil {
@@ -151,7 +151,7 @@ func (r *reader) xidSamples(m *deviceCache) {
 	}
 }
 
-// xids adds a sample for each XID code that occurred on a device.
+// The xids method adds a sample for each XID code that occurred on a device.
 func (c *Collector) xids(m *deviceCache) {
 	m.watch.hasNew = false
 	for code, count := range m.watch.xids {

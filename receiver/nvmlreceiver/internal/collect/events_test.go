@@ -17,8 +17,8 @@ import (
 
 const interval = 15 * time.Second
 
-// xids performs a collection after one interval and returns the XID error samples as text,
-// including the number of seconds since the start of the count.
+// The xids function performs a collection after one interval and returns the XID error samples as
+// text, including the number of seconds since the start of the count.
 func xids(t *testing.T, c *Collector, m *machine) []string {
 	t.Helper()
 	var list []string
@@ -32,13 +32,13 @@ func xids(t *testing.T, c *Collector, m *machine) []string {
 	return list
 }
 
-// watching returns a Collector that assumes that the library stays loaded.
+// The watching function returns a Collector that assumes that the library stays loaded.
 func watching(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now})
 }
 
-// happen simulates XID errors on a board of the machine.
+// The happen method simulates XID errors on a board of the machine.
 func (m *machine) happen(board int, codes ...uint64) {
 	for _, code := range codes {
 		m.queue = append(m.queue, nvml.XIDEvent{Device: nvml.Device(m.boards[board]), Instance: nvml.NoInstance, Code: code})

@@ -10,8 +10,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// gpm is the list of samples that are computed from GPM values. Percentages are used for instances,
-// and for boards that are not in MIG mode. Link rates, in MiB/s, are used only for boards.
+// The gpm variable lists the samples that are computed from GPM values. Percentages are used for
+// instances, and for boards that are not in MIG mode. Link rates, in MiB/s, are used only for
+// boards.
 var gpm = [...]struct {
 	id      uint32
 	outputs []output
@@ -44,17 +45,17 @@ const gpmInterval = 200 * time.Millisecond
 // gpmState contains the readings of a device's performance counters. The readings are kept between
 // collections.
 type gpmState struct {
-	// last contains the most recent reading. The time of the last reading, or zero before the first
-	// reading, is stored in at. The field spare is the memory for the next reading.
+	// The last field contains the most recent reading. The at field is the time of that reading, or
+	// zero before the first reading. The spare field contains memory for the next reading.
 	last, spare nvml.GPMSample
 	at          time.Time
 }
 
-// free frees the memory of the readings.
+// The free method frees the memory of the readings.
 func (m *gpmState) free(lib Library) {
 	for _, s := range []nvml.GPMSample{m.last, m.spare} {
 		if s != 0 {
-			_ = lib.FreeGPMSample(s) // The error cannot be handled.
+			_ = lib.FreeGPMSample(s) // Ignore the error, because it cannot be handled.
 		}
 	}
 	*m = gpmState{}
@@ -113,9 +114,9 @@ func (r *reader) readGPM(board nvml.Device, m *deviceCache, instance uint32, mig
 }
 
 // failedOptional reports whether a call for GPM or events failed, and counts the failure. Unless
-// the board is lost, the failure is not recorded as a problem. After a problem, the library is
-// initialized again. A new initialization would not fix the failure, but samples of other devices
-// would be lost.
+// the board is lost, failedOptional does not record the failure as a problem. A recorded problem
+// causes the library to be reinitialized, which would not fix the failure, but would lose samples
+// of other devices.
 func (r *reader) failedOptional(err error) bool {
 	problem := r.problem
 	failed := r.failed(err)

@@ -15,14 +15,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// holding returns a Collector that assumes that the library stays loaded, and that does not count
-// errors.
+// The holding function returns a Collector that assumes that the library stays loaded. This
+// Collector does not count errors.
 func holding(m *machine) *Collector {
 	m.clock = time.Unix(1e9, 0)
 	return New(Options{Devices: true, AllProcesses: true, Hold: true, Now: m.now, Disabled: map[*signal.Metric]bool{signal.HwErrors: true}})
 }
 
-// next advances the clock by the given time and performs a collection.
+// The next function advances the clock by the given time and performs a collection.
 func next(t *testing.T, c *Collector, m *machine, after time.Duration) []Point {
 	t.Helper()
 	m.clock = m.clock.Add(after)
@@ -31,7 +31,7 @@ func next(t *testing.T, c *Collector, m *machine, after time.Duration) []Point {
 	return slices.Clone(points)
 }
 
-// monitored adds a board that supports GPM to the machine.
+// The monitored function adds a board that supports GPM to the machine.
 func monitored(m *machine, values map[uint32]float64, instances ...uint64) *device {
 	board := m.board("GPU-1", instances...)
 	board.name, board.memory = "NVIDIA H100 80GB HBM3", nil
@@ -42,7 +42,7 @@ func monitored(m *machine, values map[uint32]float64, instances ...uint64) *devi
 	return board
 }
 
-// There is one test case for each GPM metric. The metric IDs and units are from nvml.h.
+// There is one test case for each GPM metric. The metric IDs and units come from nvml.h.
 func TestEveryGPMMetricIsConverted(t *testing.T) {
 	for id, want := range map[uint32][]string{
 		1:  {"gpu.engine.active  = 0.25", "hw.gpu.utilization general = 0.25"},

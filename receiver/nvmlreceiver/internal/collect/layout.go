@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// slowAfter is the minimum duration of calls for an instance that count as slow. On boards with
+// slowAfter is the total duration at which the calls for an instance count as slow. On boards with
 // slow calls, idle instances are not read in every collection.
 const slowAfter = 40 * time.Millisecond
 
@@ -31,17 +31,17 @@ type identity struct {
 	profile string
 }
 
-// instance is a GPU instance of the current board. The identity is that of the first compute
-// instance. If there are several compute instances, the UUID is empty.
+// The instance type is a GPU instance of the current board. The identity is that of the first
+// compute instance. If the GPU instance has several compute instances, the UUID is empty.
 type instance struct {
 	identity
 	handle nvml.Device // The handle of the first compute instance.
-	// The field listed is true if the process list of the instance is complete. The number of
-	// processes on the instance is stored in processes.
+	// The listed field is true if the process list of the instance is complete. The processes field
+	// is the number of processes on the instance.
 	listed    bool
 	processes int
-	// The field skipped is true if the instance is not read in the current collection. The field
-	// elapsed is the total duration of the calls for the instance.
+	// The skipped field is true if the current collection does not read the instance. The elapsed
+	// field is the total duration of the calls for the instance.
 	skipped bool
 	elapsed time.Duration
 	*deviceCache
@@ -77,7 +77,7 @@ func (r *reader) readLayout(handle nvml.Device, m *deviceCache, mig bool) {
 // findInstances finds the GPU instances of a board through the board's MIG devices, which are
 // compute instances. The indexes of MIG devices may have gaps. If calls for instances are slow and
 // the indexes have not changed, findInstances assumes that the MIG devices have not changed either.
-// The method unchanged verifies this assumption.
+// The unchanged method verifies this assumption.
 func (r *reader) findInstances(handle nvml.Device, m *deviceCache) {
 	r.instances, r.migs = r.instances[:0], r.migs[:0]
 	maxDevices, complete := r.query(handle, nvml.MaxMIGDevices)
@@ -172,10 +172,10 @@ func (r *reader) skipIdle(m *deviceCache) {
 	}
 }
 
-// unchanged reads the identities of the instances that are not skipped. If an identity has changed,
-// or if a process is on an unknown instance, unchanged returns false. Each collection reads the
-// least recently read instance. Therefore, on a board with n instances, it takes at most n
-// collections to detect that an idle instance was replaced.
+// The unchanged method reads the identities of the instances that are not skipped. If an identity
+// has changed, or if a process is on an unknown instance, the method returns false. Each collection
+// reads the least recently read instance. Therefore, on a board with n instances, it takes at most
+// n collections to detect that an idle instance was replaced.
 func (r *reader) unchanged() bool {
 	for _, known := range r.migs {
 		in := r.instance(known.id)
@@ -190,7 +190,8 @@ func (r *reader) unchanged() bool {
 	return !slices.ContainsFunc(r.processes, func(p nvml.Process) bool { return r.instance(p.GPUInstance) == nil })
 }
 
-// instance returns the GPU instance with the given ID, or nil if the instance is unknown.
+// The instance method returns the GPU instance with the given ID, or nil if the instance is
+// unknown.
 func (r *reader) instance(id uint32) *instance {
 	if i := slices.IndexFunc(r.instances, func(in instance) bool { return in.id == id }); i >= 0 {
 		return &r.instances[i]
@@ -237,9 +238,9 @@ func (r *reader) readInstances(board nvml.Device, m *deviceCache) {
 	}
 }
 
-// profile extracts the profile from the name of a MIG device. The name ends in "MIG " and the
-// profile, for example "MIG 1g.10gb". If the compute instance is only a part of its GPU instance,
-// the name ends, for example, in "MIG 1c.3g.40gb".
+// The profile function extracts the profile from the name of a MIG device. The name ends in "MIG "
+// followed by the profile, as in "MIG 1g.10gb". If the compute instance is only a part of its GPU
+// instance, the number of compute slices precedes the profile, as in "MIG 1c.3g.40gb".
 func profile(name string) string {
 	_, text, _ := strings.Cut(name, "MIG ")
 	if compute, rest, ok := strings.Cut(text, "c."); ok && len(compute) == 1 {

@@ -148,8 +148,8 @@ func (r *reader) processSamples(board nvml.Device, m *deviceCache, mig bool) {
 	}
 }
 
-// counts adds samples for the number of processes on the board and on each instance whose process
-// list is complete.
+// The counts method adds samples for the number of processes on the board and on each instance
+// whose process list is complete.
 func (r *reader) counts(m *deviceCache) {
 	if r.boardProcesses >= 0 {
 		r.point(m.device, gpudata.Sample{Metric: signal.GPUProcessCount, Value: float64(r.boardProcesses)})
@@ -172,8 +172,8 @@ func (r *reader) instanceDevice(board *Device, id uint32) *Device {
 	return &d
 }
 
-// readUtilization reads the utilization samples of processes that the driver has taken since the
-// last collection. If the utilization cannot be read, readUtilization returns false.
+// readUtilization reads the process utilization samples that the driver has taken since the last
+// collection. If the utilization cannot be read, readUtilization returns false.
 func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	clear(r.usage)
 	clear(r.sampleTimes)
@@ -215,10 +215,11 @@ func (r *reader) readUtilization(board nvml.Device, m *deviceCache) bool {
 	return true
 }
 
-// utilization returns the mean utilization of a process over all sample times of its device. The
-// driver writes no entry for an idle process. Therefore, if a process has no entry for a sample
-// time, its utilization at that time counts as 0. Sample times for which all entries of the process
-// are invalid are ignored. If all sample times are ignored, the second result is false.
+// The utilization method returns the mean utilization of a process over all sample times of its
+// device. The driver writes no entry for an idle process. Therefore, if a process has no entry for
+// a sample time, its utilization at that time counts as 0. The method ignores sample times for
+// which all entries of the process are invalid. If all sample times are ignored, the second result
+// is false.
 func (r *reader) utilization(pid uint32) (mean float64, known bool) {
 	u := r.usage[pid]
 	times := len(r.sampleTimes) - u.unknown

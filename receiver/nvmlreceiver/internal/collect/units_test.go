@@ -12,13 +12,14 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// health returns the given samples and the expected hw.status samples for a board in the given
-// state, sorted.
+// The health function returns a sorted list of the given samples and of the hw.status samples that
+// are expected for a board in the given state.
 func health(state string, others ...string) []string {
 	return slices.Sorted(slices.Values(append(others, states("hw.status", "1", state, "ok", "degraded", "predicted_failure", "failed")...)))
 }
 
-// recovery returns the expected samples if the driver recommends the given recovery action.
+// The recovery function returns the samples that are expected if the driver recommends the given
+// recovery action.
 func recovery(action string) []string {
 	return states("gpu.recovery.action", "{state}", action, "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset")
 }
@@ -35,7 +36,7 @@ func states(metric, unit, now string, all ...string) (samples []string) {
 }
 
 // There is one test case for each number that NVML returns for a board. Each test case contains the
-// value in NVML's unit and the expected samples. The units are from nvml.h.
+// value in NVML's unit and the expected samples. The units come from nvml.h.
 func TestEveryNumberOfABoardIsConverted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query nvml.Query
@@ -135,8 +136,8 @@ func TestAPendingRemappingPredictsAFailureOfAFailedBoard(t *testing.T) {
 	}
 }
 
-// The predicted failure is a value, not a description: it must not restart what the collector counts
-// since the last collection.
+// A predicted failure is not a part of a device's description. Therefore, a change to the
+// prediction must not reset the error counts.
 func TestAPredictedFailureDoesNotRestartCounts(t *testing.T) {
 	m := &machine{}
 	board := monitored(m, map[uint32]float64{2: 25})

@@ -28,8 +28,8 @@ const (
 	listRetries = 4
 )
 
-// searched contains the directories in which Linux distributions, GKE, and the driver container of
-// the GPU operator install the library.
+// The searched slice contains the directories in which Linux distributions, GKE, and the driver
+// container of the GPU operator install the library.
 var searched = []string{
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
@@ -50,12 +50,12 @@ type Library struct {
 	handle  uintptr
 	symbols []uintptr
 	queries []uintptr
-	// driver is the version of the driver, or "" if the version is unknown.
+	// The driver field is the version of the driver, or "" if the version is unknown.
 	driver string
-	// reason is the field number that the driver uses for FieldReasonSWThermal, or 0 if the number
-	// is unknown.
+	// The reason field is the field number that the driver uses for FieldReasonSWThermal, or 0 if
+	// the number is unknown.
 	reason FieldID
-	// links is true if the driver supports reading the error counters of a single NVLink.
+	// The links field is true if the driver supports reading the error counters of a single NVLink.
 	links bool
 
 	// The library writes to the following fields. These fields must be on the heap, because Go may
@@ -76,7 +76,7 @@ type Library struct {
 	info    dlInfo
 }
 
-// Open loads and initializes the library. If the argument path is empty, Open tries the libraries
+// Open loads and initializes the library. If the path argument is empty, Open tries the libraries
 // on the loader's search path and in the usual directories, and uses the first one that can be
 // initialized. The error is ErrNoLibrary if no library can be loaded, ErrCrashed if a library
 // crashes the child process that tries it, or the ResultError from the initialization.
@@ -106,8 +106,8 @@ func Open(path string) (*Library, error) {
 	return l, nil
 }
 
-// found returns the library candidates: the library name, which the loader searches for, and the
-// paths of the libraries in the searched directories.
+// The found function returns the library candidates: the library name, which the loader searches
+// for, and the paths of the libraries in the searched directories.
 func found() []string {
 	candidates := []string{libraryName}
 	for _, dir := range searched {
@@ -119,9 +119,9 @@ func found() []string {
 	return candidates
 }
 
-// first returns the first candidate that can be loaded and initialized. The given function is
-// called before each candidate is loaded. The returned path is the path of the loaded file, even if
-// the initialization of the library failed.
+// The first function returns the first candidate that can be loaded and initialized. The function
+// calls the trying function before it loads each candidate. The returned path is the path of the
+// loaded file, even if the initialization of the library failed.
 func first(candidates []string, trying func(candidate string)) (l *Library, file string, err error) {
 	for _, candidate := range candidates {
 		trying(candidate)
@@ -166,8 +166,8 @@ func load(path string) (*Library, string, error) {
 	return l, path, nil
 }
 
-// lookup returns the address of the first given name that the library exports, or 0 if the library
-// exports none of them.
+// lookup returns the address of the first of the given names that the library exports, or 0 if the
+// library exports none of them.
 func (l *Library) lookup(names []string) uintptr {
 	for _, name := range names {
 		if address, err := purego.Dlsym(l.handle, name); err == nil {
@@ -217,7 +217,7 @@ func (l *Library) Device(index int) (Device, error) {
 }
 
 // MIGDevice returns the handle of the MIG device with the given index on a board. The index must be
-// less than the value of the query MaxMIGDevices. If there is no MIG device with this index, the
+// less than the value of the MaxMIGDevices query. If there is no MIG device with this index, the
 // error is ErrNotFound.
 func (l *Library) MIGDevice(board Device, index int) (Device, error) {
 	l.out = [2]uint64{}
@@ -239,8 +239,8 @@ func (l *Library) Driver() string { return l.driver }
 // Serial returns the serial number of the board, which is also printed on the board's label.
 func (l *Library) Serial(board Device) (string, error) { return l.string(symSerial, uintptr(board)) }
 
-// string calls a function with the signature f(of…, buffer, size) and returns the text that the
-// function wrote to the buffer.
+// The string method calls a function with the signature f(of…, buffer, size) and returns the text
+// that the function wrote to the buffer.
 func (l *Library) string(s symbol, of ...uintptr) (string, error) {
 	if err := l.call(l.symbols[s], append(of, address(&l.text), textSize)...); err != nil {
 		return "", err
@@ -276,8 +276,8 @@ func (l *Library) Query(d Device, q Query) (uint64, error) {
 	return v, err
 }
 
-// temperature calls the function that replaces nvmlDeviceGetTemperature, which CUDA 14 removes. The
-// new function was added in R565.
+// The temperature method calls the function that replaces nvmlDeviceGetTemperature, which CUDA 14
+// removes. The new function was added in R565.
 func (l *Library) temperature(d Device) (uint64, error) {
 	l.degrees = temperatureV1{version: temperatureV1Version}
 	err := l.call(l.symbols[symTemperatureV], uintptr(d), address(&l.degrees))
@@ -329,14 +329,14 @@ func (l *Library) Memory(d Device) (Memory, error) {
 }
 
 // FieldValues reads the fields whose IDs are in the given slice, and stores the results in the same
-// slice. If the whole call fails, FieldValues returns an error. If only a single field has no
-// value, OK is false for this field.
+// slice. If the whole call fails, FieldValues returns an error. For each field that has no value,
+// OK is false.
 func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	l.fields = l.fields[:0]
 	for i := range values {
 		values[i].Value, values[i].OK = 0, false
 		if id, ok := l.number(values[i].ID); ok {
-			// These initial values make an entry that the library does not write count as failed.
+			// With these initial values, an entry that the library does not write counts as failed.
 			l.fields = append(l.fields, fieldValue{fieldID: id, scopeID: values[i].Link, valueType: math.MaxUint32, nvmlReturn: uint32(ErrUnknown)})
 		}
 	}
@@ -362,8 +362,8 @@ func (l *Library) FieldValues(d Device, values []FieldValue) error {
 	return nil
 }
 
-// number returns the number that the driver uses for a field, or false if the driver does not
-// support the field.
+// The number method returns the number that the driver uses for a field, or false if the driver
+// does not support the field.
 func (l *Library) number(id FieldID) (uint32, bool) {
 	switch id {
 	case FieldReasonSWThermal, FieldReasonHWThermal, FieldReasonHWPowerBrake:
@@ -374,8 +374,9 @@ func (l *Library) number(id FieldID) (uint32, bool) {
 	return uint32(id), true
 }
 
-// decode converts the union to a number according to its type. If all bits of an integer are set,
-// there is no value (NVML_VALUE_NOT_AVAILABLE).
+// The decode method converts the union in the value field to a number. The valueType field defines
+// the type of the union. If all bits of an integer are set, there is no value
+// (NVML_VALUE_NOT_AVAILABLE).
 func (f *fieldValue) decode() (float64, bool) {
 	word := binary.NativeEndian.Uint64(f.value[:])
 	half := binary.NativeEndian.Uint32(f.value[:])
@@ -405,7 +406,7 @@ func (f *fieldValue) decode() (float64, bool) {
 	}
 }
 
-// unwritten is the byte with which a list is filled before the library writes to the list.
+// The unwritten constant is the byte that fills a list before the library writes to the list.
 const unwritten = "Z"
 
 // Processes appends the processes of one kind on a device to the list. If the board is in MIG mode,
@@ -415,8 +416,8 @@ const unwritten = "Z"
 // The entries that the library writes have one of three layouts. Neither the name of the function
 // nor the version of the driver reliably determines the layout, because R535 changed the layout of
 // the _v3 function and later reverted the change. Therefore, the buffer is large enough for the
-// largest layout, and the number of bytes that the library writes determines the layout. If this
-// number matches none of the layouts, Processes returns an error.
+// largest layout, and the number of bytes that the library writes determines the layout. If the
+// number of written bytes matches none of the layouts, Processes returns an error.
 func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Process, error) {
 	n, err := l.fill(len(l.list)/processInfoMaxSize, func(entries int) error {
 		if size := entries * processInfoMaxSize; len(l.list) < size {
@@ -433,9 +434,9 @@ func (l *Library) Processes(d Device, kind ProcessKind, list []Process) ([]Proce
 	return appendProcesses(list, l.list, n)
 }
 
-// fill calls a function that fills a list and returns the number of entries in the list. The list
-// initially has space for at least the given number of entries. Until all entries fit, fill repeats
-// the call with a larger list.
+// The fill method uses the call function to fill a list, and returns the number of entries in the
+// list. The list initially has space for at least the given number of entries. Until all entries
+// fit, the method repeats the call with a larger list.
 func (l *Library) fill(entries int, call func(entries int) error) (int, error) {
 	entries = max(entries, listStart)
 	for range listRetries {

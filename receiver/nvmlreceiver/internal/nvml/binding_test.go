@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/nvmltest"
 )
 
-// open opens a stub library that follows the given script.
+// The open function opens a stub library that follows the given script.
 func open(t *testing.T, stub *nvmltest.Stub, script string) *Library {
 	t.Helper()
 	stub.Script(t, script)
@@ -27,8 +27,8 @@ func open(t *testing.T, stub *nvmltest.Stub, script string) *Library {
 	return l
 }
 
-// board opens a stub library that follows the given script, and returns the library and its first
-// board.
+// The board function opens a stub library that follows the given script, and returns the library
+// and its first board.
 func board(t *testing.T, stub *nvmltest.Stub, script string) (*Library, Device) {
 	t.Helper()
 	l := open(t, stub, script)
@@ -202,8 +202,8 @@ mig uuid=MIG-b name=NVIDIA_A100_MIG_2g.10gb index=4 gi=3
 	assert.Equal(t, []string{"MIG-a 7", "MIG-b 3"}, found)
 }
 
-// processes returns a script that contains n processes, and the expected result of the method
-// Processes.
+// The processes function returns a script that contains n processes, and the expected result of the
+// Processes method.
 func processes(n int) (script string, want []Process) {
 	var b strings.Builder
 	b.WriteString("gpu uuid=GPU-1 migmode=1\n")
@@ -308,7 +308,7 @@ func TestProcessUtilization(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
-// Older libraries lack some functions. In this case, only the values that need the missing
+// Older libraries lack some functions. With an older library, only the values that need these
 // functions must be missing.
 func TestMissingSymbolsOnlyAffectTheirValues(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t, "-DOLD"), h100+"proc pid=4 mem=5\n")
@@ -409,7 +409,7 @@ func TestAClosedLibraryIsUnloaded(t *testing.T) {
 	require.ErrorIs(t, err, ErrFunctionNotFound)
 }
 
-// mapped reports whether the file is mapped into the memory of this process.
+// The mapped function reports whether the file is mapped into the memory of this process.
 func mapped(t *testing.T, path string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/maps")

@@ -25,7 +25,7 @@ func (l *Library) NewEventSet() (EventSet, error) {
 	return EventSet(l.out[0]), err
 }
 
-// FreeEventSet frees an event set and stops watching boards for it.
+// FreeEventSet frees an event set. The driver then stops storing events in the set.
 func (l *Library) FreeEventSet(s EventSet) error {
 	return l.call(l.symbols[symEventSetFree], uintptr(s))
 }

@@ -2,9 +2,9 @@
 
 package nvml
 
-// These types are version 1 structures in nvml.h, which were added in R520. The metrics array grew
-// from 98 to 210 and then to 333 entries, but the version did not change. A library uses only as
-// many entries as the count field specifies.
+// These types correspond to version 1 structures that were added to nvml.h in R520. The metrics
+// array grew from 98 to 210 and then to 333 entries, but the version did not change. A library uses
+// only as many entries as the count field specifies.
 type (
 	// gpmSupport is nvmlGpmSupport_t.
 	gpmSupport struct {
@@ -52,7 +52,7 @@ func (l *Library) FreeGPMSample(s GPMSample) error {
 	return l.call(l.symbols[symGPMSampleFree], uintptr(s))
 }
 
-// ReadGPMSample copies the current performance counters to a sample. If the argument instance is
+// ReadGPMSample copies the current performance counters to a sample. If the instance argument is
 // NoInstance, the counters are those of the board. Otherwise, the counters are those of the given
 // GPU instance on the board.
 func (l *Library) ReadGPMSample(board Device, instance uint32, s GPMSample) error {
@@ -68,7 +68,7 @@ func (l *Library) GPMValues(first, second GPMSample, values []GPMValue) error {
 	m := &l.gpm
 	m.version, m.count, m.first, m.second = gpmMetricsVersion, uint32(len(values)), uintptr(first), uintptr(second)
 	for i := range values {
-		// These initial values make an entry that the library does not write count as failed.
+		// With these initial values, an entry that the library does not write counts as failed.
 		m.metrics[i] = gpmMetric{id: values[i].ID, nvmlReturn: uint32(ErrUnknown)}
 	}
 	if err := l.call(l.symbols[symGPMMetrics], address(m)); err != nil {

@@ -1,13 +1,13 @@
 package nvml
 
 // Query identifies a value of a device that a single call returns as a number. A Query is an index
-// into the variable queries. The zero Query means that there is no query.
+// into the queries slice. The zero Query means that there is no query.
 type Query int
 
-// queries contains the functions with the signature f(device, args…, pointer to the value). Each
-// element contains the names of a function, starting with the newest name. Some functions have a
-// second pointer parameter for a value that is not used. The second pointer is passed in every
-// call, because other C functions ignore additional register arguments.
+// The queries slice contains the functions with the signature f(device, args…, pointer to the
+// value). Each element contains the names of a function, starting with the newest name. Some
+// functions have a second pointer parameter for a value that is not used. The package passes a
+// second pointer in every call, because the other C functions ignore additional register arguments.
 var queries = make([]function, 1)
 
 type function struct {
@@ -16,7 +16,7 @@ type function struct {
 	args   []uintptr
 }
 
-// result defines in which form the function of a query stores the value.
+// The result type defines how the function of a query stores the value.
 type result uint8
 
 const (

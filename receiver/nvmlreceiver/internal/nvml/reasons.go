@@ -7,7 +7,7 @@ import (
 )
 
 // Each of these constants is the first of three consecutive field numbers. Depending on its
-// version, a driver uses one of these sets of three numbers for FieldReasonSWThermal,
+// version, a driver uses one of these two sets of three numbers for FieldReasonSWThermal,
 // FieldReasonHWThermal, and FieldReasonHWPowerBrake.
 const (
 	firstReasonR575 = 251
@@ -22,10 +22,11 @@ const (
 //
 // Drivers up to R570 do not have slowdown counters, and use 251 to 268 for power smoothing. Drivers
 // from R575 to 580.76.05 use 251 to 253 for slowdown counters, and 256 to 273 for power smoothing.
-// Drivers since 580.82.07 use 269 to 271 for slowdown counters, and 251 to 268 for power smoothing.
+// Drivers from 580.82.07 on use 269 to 271 for slowdown counters, and 251 to 268 for power
+// smoothing.
 //
 // The sources are the known issues in the NVML API reference (fields 251 to 273 "have changed
-// between 13.0 and 13.0U1/v580TRD2") and the header nvml.h of each driver version. NVIDIA publishes
+// between 13.0 and 13.0U1/v580TRD2") and the nvml.h header of each driver version. NVIDIA publishes
 // the header as src/nvml.h in the nvidia-settings repository, with a tag for each driver version
 // (185 tags from 410.57 to 610.43.03). All other fields that this package reads have the same
 // numbers in all of these headers.
@@ -56,13 +57,13 @@ func firstReason(driver string) FieldID {
 var firstLinkCounters = []int{570, 133, 7}
 
 // hasLinkCounters reports whether the given driver version supports reading the error counters of a
-// single NVLink, with the link number as the scope of the field.
+// single NVLink, which requires passing the link number as the scope of the field.
 //
 // FieldNVLinkErrorReplay to FieldNVLinkErrorCRC were added to nvml.h in 520.56.06, and
-// FieldNVLinkRecoveryEvents in 560.28.03. Earlier headers do not use these field numbers. The
-// meaning of the scope was added to nvml.h in 570.133.07: "Link ID needs to be specified in the
+// FieldNVLinkRecoveryEvents was added in 560.28.03. Earlier headers do not use these field numbers.
+// The meaning of the scope was added to nvml.h in 570.133.07: "Link ID needs to be specified in the
 // scopeId field". In earlier versions, it is unknown whether a value covers one link or all links,
-// so these fields are not read.
+// so the package does not read these fields.
 func hasLinkCounters(driver string) bool {
 	version := parseVersion(driver)
 	return version != nil && slices.Compare(version, firstLinkCounters) >= 0

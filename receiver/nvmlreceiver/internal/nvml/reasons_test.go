@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// For each change, the last version before the change and the first version after it are from
-// NVIDIA's headers.
+// For each change, the last version before the change and the first version after the change come
+// from NVIDIA's headers.
 func TestTheDriverVersionDeterminesTheNumbersOfTheSlowdownCounters(t *testing.T) {
 	for driver, want := range map[string]FieldID{
 		"450.51":      0,
@@ -30,7 +30,7 @@ func TestTheDriverVersionDeterminesTheNumbersOfTheSlowdownCounters(t *testing.T)
 		"610.43.03":   269,
 		"1000.1":      269,
 		"576.02":      0, // A Windows driver.
-		"580.97":      0, // A Windows and WSL driver before the change, although its number is higher than 580.82.
+		"580.97":      0, // A Windows and WSL driver from before the change, even though its number is higher than 580.82.
 		"581.15":      0,
 		"580.00":      0, // the driver for Jetson
 		"580":         0,

@@ -10,7 +10,7 @@ type symbol int
 // or if the binding can determine the layout of the result, as it does for process lists.
 var symbolNames [][]string
 
-// named adds a symbol with the given names.
+// The named function adds a symbol with the given names.
 func named(names ...string) symbol {
 	symbolNames = append(symbolNames, names)
 	return symbol(len(symbolNames) - 1)
@@ -51,7 +51,7 @@ var (
 	symEventSetWait       = named("nvmlEventSetWait_v2") // version 2 also returns the GPU instance
 )
 
-// These types are structures from nvml.h, including the padding that C compilers add.
+// These types correspond to structures in nvml.h, including the padding that C compilers add.
 type (
 	// memoryV1 is nvmlMemory_t.
 	memoryV1 struct {
@@ -68,8 +68,8 @@ type (
 		used     uint64
 	}
 
-	// fieldValue is nvmlFieldValue_t. The field value is a union, and valueType defines how to
-	// interpret it.
+	// fieldValue is nvmlFieldValue_t. The value field is a union, and the valueType field defines
+	// how to interpret the union.
 	fieldValue struct {
 		fieldID    uint32
 		scopeID    uint32
@@ -86,7 +86,7 @@ type (
 		celsius         int32
 	}
 
-	// fabricInfo is nvmlGpuFabricInfo_v3_t. Version 2 of the structure ends after the health.
+	// fabricInfo is nvmlGpuFabricInfo_v3_t. Version 2 of the structure ends after the health field.
 	fabricInfo struct {
 		version    uint32
 		_          [16]byte
@@ -120,7 +120,7 @@ const (
 	processInfoGPUInstance = 16
 )
 
-// These constants are the values of the macro NVML_STRUCT_VERSION for Memory (version 2),
+// These constants are the values of the NVML_STRUCT_VERSION macro for Memory (version 2),
 // Temperature (version 1), and GpuFabricInfo (versions 3 and 2). Each value contains the version in
 // the highest byte and the size of the structure in the other bytes.
 const (

@@ -22,17 +22,17 @@ import (
 )
 
 // A library that crashes during its initialization also crashes the process that has loaded it.
-// Therefore, this program runs a trial before it loads a library for the first time or after the
-// library file has changed. A trial is a child process that runs the same program, but only loads
-// and initializes the library.
+// Therefore, this program runs a trial before it loads a library for the first time, and again
+// after the library file has changed. A trial is a child process that runs the same program, but
+// only loads and initializes the library.
 
 // trialName is the value of argv[0] for a trial. Only the parent process sets argv[0], so neither
 // the environment nor the configuration can turn a process into a trial. The arguments of the child
 // process are the library candidates.
 const trialName = "libnvidia-ml-trial"
 
-// Before the child process loads a candidate, it prints a line with the candidate. At the end, it
-// prints a line with the result.
+// Before the child process loads a candidate, it prints a line with the candidate. Finally, the
+// child process prints a line with the result.
 const (
 	resultTrying    = "trying"
 	resultReturned  = "answered" // Followed by the file name; nvmlInit returned, either with success or with an error.
@@ -70,13 +70,13 @@ var trials = struct {
 }{files: map[string]triedFile{}}
 
 // triedFile is a library file that passed a trial, which means that its initialization returned.
-// The field info describes the file at the time of the trial.
+// The info field describes the file at the time of the trial.
 type triedFile struct {
 	name string
 	info os.FileInfo
 }
 
-// same reports whether the file has not changed since the trial.
+// The same method reports whether the file is unchanged since the trial.
 func (f triedFile) same() bool {
 	now, err := os.Stat(f.name)
 	return err == nil && os.SameFile(f.info, now) && f.info.Size() == now.Size() && f.info.ModTime().Equal(now.ModTime())
@@ -88,9 +88,9 @@ func forget(path string) {
 	delete(trials.files, path)
 }
 
-// tried returns the library file that passed a trial. If the file has not changed since the last
-// trial, tried does not run another trial. If no child process can be run, tried returns "", and
-// the library is used without a trial.
+// The tried function returns the library file that passed a trial. If the file has not changed
+// since the last trial, the function does not run another trial. If no child process can be run,
+// the function returns "", and the library is used without a trial.
 func tried(path string, candidates []string) (string, error) {
 	trials.Lock()
 	defer trials.Unlock()
@@ -114,7 +114,7 @@ func tried(path string, candidates []string) (string, error) {
 // process.
 var signalName = regexp.MustCompile(`SIG[A-Z]+`)
 
-// try runs a child process and returns the library file whose initialization returned.
+// The try function runs a child process and returns the library file whose initialization returned.
 func try(candidates []string) (string, error) {
 	// Pdeathsig makes the kernel kill the child process when the thread that created it ends, so
 	// the goroutine must stay on this thread. The thread also ends when this process ends.
@@ -155,8 +155,8 @@ type dlInfo struct {
 	_    [3]uintptr
 }
 
-// file returns the path of the file from which the library with the given name was loaded. If the
-// path is unknown, file returns the name.
+// The file method returns the path of the file from which the library with the given name was
+// loaded. If the path is unknown, the method returns the name.
 func (l *Library) file(name string) string {
 	dladdr, err := purego.Dlsym(purego.RTLD_DEFAULT, "dladdr")
 	if err != nil {

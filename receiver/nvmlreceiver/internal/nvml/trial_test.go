@@ -33,7 +33,7 @@ func TestReceiverSurvivesALibraryThatCrashes(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// child makes trials run a shell script instead of this program.
+// The child function makes trials run a shell script instead of this program.
 func child(t *testing.T, script string) {
 	t.Helper()
 	before := trialProgram
@@ -42,7 +42,7 @@ func child(t *testing.T, script string) {
 	scripttest.Write(t, trialProgram, "#!/bin/sh\n"+script)
 }
 
-// opened reports whether the library at the given path can be opened.
+// The opened function reports whether the library at the given path can be opened.
 func opened(t *testing.T, path string) bool {
 	t.Helper()
 	l, err := Open(path)
@@ -92,7 +92,7 @@ func TestHangingLibraryIsAbandoned(t *testing.T) {
 	require.EqualError(t, err, "nvmlInit of "+stub.Path+" did not return within 1s")
 }
 
-// Even if no child process can run, the library may work.
+// Even if no child process can run, the library might work.
 func TestLibraryIsLoadedWithoutATrialIfNoChildCanRun(t *testing.T) {
 	stub := nvmltest.Build(t)
 	child(t, "echo usage: something; exit 1")

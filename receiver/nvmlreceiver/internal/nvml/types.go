@@ -96,8 +96,8 @@ const (
 	FieldRecoveryAction       FieldID = 230
 )
 
-// These fields are the error counters of a single NVLink. Unless the driver is known to support
-// reading these counters for a single link, they have no value. Hopper boards have the first three
+// These fields are the error counters of a single NVLink. These counters have no value unless the
+// driver is known to support reading them for a single link. Hopper boards have the first three
 // counters. Blackwell boards have the last counter, which counts the recoveries of a link.
 const (
 	FieldNVLinkErrorReplay    FieldID = 161

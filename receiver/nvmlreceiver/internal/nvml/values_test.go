@@ -43,8 +43,8 @@ field id=9 type=3 value=1 rc=15
 }
 
 // Different drivers use the same field numbers for different fields: power smoothing or slowdown
-// counters. In this test, the value of each field is its number, which shows which fields were
-// read.
+// counters. In this test, the value of each field is its field number, so the values show which
+// fields were read.
 func TestSlowdownCountersAreReadWithTheNumbersOfTheDriver(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const both = `gpu uuid=GPU-1
@@ -86,8 +86,8 @@ field id=83 value=83
 	})
 }
 
-// Only driver versions whose nvml.h documents it are known to use the scope of a field as the link
-// number.
+// The scope of a field is known to be the link number only in driver versions whose nvml.h
+// documents this meaning.
 func TestCountersPerLinkAreReadIfTheDriverSupportsThem(t *testing.T) {
 	stub := nvmltest.Build(t)
 	const counters = `gpu uuid=GPU-1
