@@ -47,7 +47,7 @@ type gpuEvents struct {
 	state *componenthelper.State // nil if no storage is configured
 
 	sending sync.Mutex              // Guards fails. Not held while the next consumer runs.
-	fails   componenthelper.Failure // Logs when the logs pipeline fails or recovers.
+	fails   componenthelper.Failure // Logs a message when the logs pipeline fails or recovers.
 
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -85,7 +85,7 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	if err != nil {
 		return err
 	}
-	if c.kube, err = startKubeEvents(c.cfg.KubernetesEvents, c.set, c.kubeResult()); err != nil { //nolint:contextcheck // requests are sent after Start returns
+	if c.kube, err = startKubeEvents(c.cfg.KubernetesEvents, c.set, c.kubeResult()); err != nil { //nolint:contextcheck // API requests are sent after Start returns
 		return errors.Join(fmt.Errorf("kubernetes_events: %w", err), c.state.Close(ctx))
 	}
 	componenthelper.Restore(ctx, c.state, func(_ string, stored *events.Stored) error { return c.tracker.Restore(stored) })
@@ -99,8 +99,8 @@ func (c *gpuEvents) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// ConsumeMetrics implements consumer.Metrics. ConsumeMetrics never returns an error, because the
-// metrics pipeline would then send the samples again.
+// ConsumeMetrics implements consumer.Metrics. ConsumeMetrics never returns an error, because an
+// error would cause the metrics pipeline to send the samples again.
 func (c *gpuEvents) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	c.read(ctx, &pdatagpu.Arrival{Metrics: md})
 	return nil
@@ -122,7 +122,7 @@ func NewStage(set connector.Settings, cfg *Config, next consumer.Logs) (*pdatagp
 	}), nil
 }
 
-// read finds events in the received data and sends log records for these events.
+// The read method finds events in the received data and sends log records for these events.
 func (c *gpuEvents) read(ctx context.Context, came *pdatagpu.Arrival) {
 	md, now := came.Metrics, time.Now()
 	c.order.Batch(md)
@@ -168,9 +168,9 @@ func (c *gpuEvents) wants(m *signal.Metric) bool {
 	return events.Wants(m) || c.rules != nil && findings.Wants(m)
 }
 
-// run calls the find function and sends the events that find returns. Before run sends the events,
-// it stores the new state of the affected nodes, and deletes the stored state of the nodes in the
-// gone slice.
+// The run method calls the find function and sends the events that find returns. Before run sends
+// the events, it stores the new state of the affected nodes, and deletes the stored state of the
+// nodes in the gone slice.
 func (c *gpuEvents) run(ctx context.Context, gone []gpudata.Place, find func() []events.Event) {
 	found := find()
 	changed := gone
@@ -215,7 +215,7 @@ func (c *gpuEvents) reportSkips(ctx context.Context) {
 	}
 }
 
-// save stores the state of the given nodes.
+// The save method stores the state of the given nodes.
 func (c *gpuEvents) save(ctx context.Context, changed []gpudata.Place) {
 	keys := make([]string, 0, len(changed))
 	for _, p := range changed {

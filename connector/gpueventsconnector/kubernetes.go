@@ -24,8 +24,8 @@ const eventSource = "otelcol-gpu"
 // messages.
 const maxMessage = 1024
 
-// reasons maps event names to the reasons in the corresponding Kubernetes Events. Events with other
-// names are written only as log records.
+// The reasons map contains, for each event name, the reason in the corresponding Kubernetes Event.
+// Events with other names are written only as log records.
 var reasons = map[string]string{
 	events.XID: "GPUXidError", events.Error: "GPUError", events.ThrottleStart: "GPUThrottled", events.PressureStart: "GPUMemoryPressure",
 	events.StatusChange: "GPUStatusChanged", events.FindingStart: "GPUFinding", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
@@ -52,7 +52,7 @@ func startKubeEvents(cfg kube.Config, set component.TelemetrySettings, result fu
 	}
 	if cache.Client() == nil {
 		cache.Release()
-		return nil, nil //nolint:nilnil // outside a cluster, which the cache has logged
+		return nil, nil //nolint:nilnil // no API server, which the cache has logged
 	}
 	return newKubeEvents(cache, cache.Client(), result), nil
 }
@@ -65,8 +65,8 @@ func newKubeEvents(cache *kube.Cache, client kubernetes.Interface, result func(e
 	return k
 }
 
-// add queues Kubernetes Events without blocking. If the API server is slow, the queue holds up to
-// 1000 Events.
+// The add method queues Kubernetes Events without blocking. If the API server is slow, the queue
+// holds up to 1000 Events.
 func (k *kubeEvents) add(found []events.Event) {
 	if k == nil {
 		return

@@ -22,7 +22,7 @@ import (
 )
 
 // The benchmarks in this file scrape an exporter for 8 GPUs that have 7 MIG instances each, with
-// pod labels on the samples. The directory test/bench contains benchmarks that compare this
+// pod labels on the samples. The test/bench directory contains benchmarks that compare this
 // receiver with the prometheus receiver.
 
 // BenchmarkScrapeToPdata measures a scrape without network access. In this benchmark, a scrape

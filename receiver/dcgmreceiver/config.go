@@ -78,7 +78,7 @@ type Config struct {
 	// CollectionInterval, up to a maximum of one hour.
 	StartJitter *time.Duration `mapstructure:"start_jitter"`
 
-	// MaxBodySize is the maximum size of a body, in bytes after decompression.
+	// MaxBodySize is the maximum size of a response body, in bytes after decompression.
 	MaxBodySize int64 `mapstructure:"max_body_size"`
 
 	// MemoryLimit is the size of the live heap, in bytes, above which scrapes are skipped. If
@@ -176,8 +176,8 @@ func (cfg *Config) Validate() error {
 	return p.Err()
 }
 
-// discovery returns the settings for discovery. The receiver uses discovery if no endpoints are
-// configured.
+// The discovery method returns the settings for discovery. The receiver uses discovery if no
+// endpoints are configured.
 func (cfg *Config) discovery() DiscoveryConfig {
 	d := cfg.Discovery
 	return *d.GetOrInsertDefault()

@@ -28,7 +28,7 @@ const discoveryTimeout = 10 * time.Second
 // errNoNodeName is the reason why an agent cannot find its exporter.
 var errNoNodeName = errors.New("discovery::node_name is empty and the environment variable " + componenthelper.NodeNameEnv + " is not set")
 
-// discovery finds the exporters and runs one scrape loop for each exporter.
+// The discovery type finds the exporters and runs one scrape loop for each exporter.
 type discovery struct {
 	cfg      DiscoveryConfig
 	receiver *dcgmReceiver
@@ -36,8 +36,8 @@ type discovery struct {
 
 	// selectors contains cfg.Selectors, followed by the selectors in cfg.Others.
 	selectors []labels.Selector
-	// With scope node, caches contains one cache for all pods on the node. With scope cluster,
-	// caches contains one cache per selector. If discovery is off, caches is empty.
+	// If the scope is node, caches contains one cache for all pods on the node. If the scope is
+	// cluster, caches contains one cache per selector. If discovery is off, caches is empty.
 	caches []*kube.Cache
 
 	// mu guards targets and caches. The run method reads caches without the lock, because caches
@@ -103,8 +103,8 @@ func (d *discovery) open() error {
 	return nil
 }
 
-// pods returns a list of matching pods for each selector. The second result is true if the lists
-// are complete, or if waiting longer is not expected to complete them.
+// The pods method returns a list of matching pods for each selector. The second result is true if
+// the lists are complete, or if waiting longer is not expected to complete them.
 func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	settled = true
 	for _, c := range d.caches {
@@ -138,7 +138,7 @@ func (d *discovery) releaseLocked() {
 	d.caches = nil
 }
 
-// run starts and stops scrape loops when the pods change. The run method returns when the first
+// The run method starts and stops scrape loops when the pods change, and returns when the first
 // context ends.
 func (d *discovery) run(scraping, consuming context.Context) {
 	defer d.release()
@@ -311,8 +311,8 @@ func (d *discovery) endpointsOf(t scrapeTarget, u *url.URL) []*endpoint {
 	return endpoints
 }
 
-// start runs a new scrape loop for the endpoints of one exporter. If there are no endpoints, start
-// returns a loop that does nothing.
+// The start method starts a new scrape loop for the endpoints of one exporter. If there are no
+// endpoints, the method returns a loop that does nothing.
 func (d *discovery) start(scraping, consuming context.Context, endpoints []*endpoint) *scrapeLoop {
 	ctx, stop := context.WithCancel(scraping)
 	if len(endpoints) > 0 {
@@ -326,7 +326,7 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 			for _, e := range endpoints {
 				componenthelper.SetScrapeError(e.urlFull, nil)
 			}
-			if scraping.Err() == nil { // the target was removed while the receiver keeps running
+			if scraping.Err() == nil { // the target was removed, but the receiver is still running
 				for _, e := range endpoints {
 					e.sendEnd(consuming)
 					e.clearStatus()

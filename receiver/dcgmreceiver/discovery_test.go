@@ -50,8 +50,8 @@ func exporterPod(name, node, ip string) *corev1.Pod {
 	}
 }
 
-// discovering returns a receiver that finds pods through a fake Kubernetes client. If client is
-// nil, there is no API server.
+// The discovering function returns a receiver that finds pods through a fake Kubernetes client. If
+// client is nil, there is no API server.
 func discovering(t *testing.T, client *fake.Clientset, change func(*DiscoveryConfig)) *fixture {
 	t.Helper()
 	f := newFixture(t, nil, func(cfg *Config) {
@@ -92,7 +92,7 @@ func lastUps(t *testing.T, f *fixture, since time.Time) map[string]exporterState
 	return states
 }
 
-// ended reports whether a batch ends the series of gpu.exporter.up.
+// The ended function reports whether a batch ends the series of gpu.exporter.up.
 func ended(md pmetric.Metrics) bool {
 	for _, point := range points(md) {
 		return point.Flags().NoRecordedValue()
@@ -100,7 +100,8 @@ func ended(md pmetric.Metrics) bool {
 	return false
 }
 
-// ends returns the sorted URLs of the exporters whose series of gpu.exporter.up have ended.
+// The ends function returns the sorted URLs of the exporters whose series of gpu.exporter.up have
+// ended.
 func ends(t *testing.T, f *fixture) []string {
 	t.Helper()
 	var urls []string
@@ -129,7 +130,7 @@ func settle() time.Time {
 	return since
 }
 
-// discoveryMessages returns the log messages of discovery.
+// discoveryMessages returns the log messages about discovery.
 func discoveryMessages(f *fixture) []string {
 	return slices.DeleteFunc(messages(f.logs), func(m string) bool {
 		return m == "info: Kubernetes objects are current" || m == "warn: Scraping the exporter fails" || m == "warn: Kubernetes objects cannot be read"

@@ -30,14 +30,14 @@ type endpoint struct {
 	parser          *exposition.Parser
 	honorTimestamps bool // whether to use the exporter's timestamps
 
-	// logged contains the outcomes that have been logged since the endpoint started to fail. While
-	// the endpoint works, logged is empty.
+	// The logged map contains the outcomes that have been logged since the endpoint started to
+	// fail. While the endpoint works, logged is empty.
 	logged map[outcome]bool
-	// reported is true if gpu.exporter.up has been sent and its series has not been ended since
-	// then.
+	// The reported field is true if gpu.exporter.up has been sent and its series has not been ended
+	// since then.
 	reported bool
 
-	// skipped limits how often skipped lines are logged, for each reason.
+	// The skipped array limits, for each reason, how often skipped lines are logged.
 	skipped [exposition.NumReasons]componenthelper.Trouble
 
 	cacheSize atomic.Int64 // the number of series in the parser's cache
@@ -78,7 +78,7 @@ func nodeOf(u *url.URL) string {
 	return ""
 }
 
-// attempt is the result of one scrape.
+// The attempt type is the result of one scrape.
 type attempt struct {
 	start    time.Time
 	duration time.Duration
@@ -91,10 +91,10 @@ type attempt struct {
 // samples.
 type skippedLines [exposition.NumReasons]int
 
-// scrape makes one attempt to scrape the endpoint and sends the resulting batch. If ctx ends,
-// scrape cancels the request and neither sends nor records anything, because a canceled request
-// does not show whether the exporter works. Shutdown relies on scrape sending nothing after ctx
-// ends. The second context is passed to the next consumer.
+// The scrape method makes one attempt to scrape the endpoint and sends the resulting batch. If ctx
+// ends, scrape cancels the request and neither sends nor records anything, because a canceled
+// request does not show whether the exporter works. Shutdown relies on scrape not reporting
+// canceled requests. The second context is passed to the next consumer.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -110,8 +110,8 @@ const (
 	newest = time.Minute
 )
 
-// attempt scrapes the endpoint, but does not record anything. If the scrape fails because ctx has
-// ended, attempt returns nil.
+// The attempt method scrapes the endpoint, but does not record anything. If the scrape fails
+// because ctx has ended, attempt returns nil.
 func (e *endpoint) attempt(ctx context.Context) *attempt {
 	start := time.Now()
 	scrapeCtx, cancel := context.WithTimeout(ctx, e.receiver.cfg.scrapeTimeout())
@@ -171,7 +171,7 @@ func (e *endpoint) sendEnd(consuming context.Context) {
 // this maximum is assumed not to contain metrics, even if some of its lines can be parsed.
 const maxBadLinesPerSample = 100
 
-// fetchAndParse fetches and parses a body. The returned scrape is valid until the next call of
+// fetchAndParse fetches and parses a body. The returned scrape is valid until the next call to
 // fetchAndParse.
 func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skippedLines, *scrapeError) {
 	var scrape *exposition.Scrape
@@ -189,8 +189,8 @@ func (e *endpoint) fetchAndParse(ctx context.Context) (*exposition.Scrape, skipp
 	return scrape, scrape.Skipped, nil
 }
 
-// unusable returns the reason why a body cannot be used, or nil if it can be used. The start
-// argument contains the first bytes of the body.
+// The unusable function returns the reason why a body cannot be used, or nil if the body can be
+// used. The start argument contains the first bytes of the body.
 func unusable(scrape *exposition.Scrape, start []byte) *scrapeError {
 	bad := scrape.BadLines()
 	reason, most := mostSkipped(scrape)

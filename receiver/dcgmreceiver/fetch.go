@@ -104,7 +104,7 @@ type fetcher struct {
 
 var errTooLarge = errors.New("larger than max_body_size")
 
-// body reads and decompresses the body of a response.
+// The body type reads and decompresses the body of a response.
 type body struct {
 	source  io.Reader
 	gzip    gzip.Reader
@@ -167,7 +167,7 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, read func(io.Reader) er
 	return bytes.Clone(b.start()), nil
 }
 
-// read passes the body of a response to the given function.
+// The read method passes the body of a response to the given function.
 func (f *fetcher) read(resp *http.Response, b *body, read func(io.Reader) error) *scrapeError {
 	encoding := resp.Header.Get("Content-Encoding")
 	compressed := strings.EqualFold(encoding, "gzip")
@@ -262,8 +262,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// excerpt returns the beginning of a body as a single line that can be appended to a message. If
-// the body is empty, excerpt returns "".
+// The excerpt function returns the beginning of a body as a single line that can be appended to a
+// message. If the body is empty, the function returns "".
 func excerpt(b []byte) string {
 	if len(b) > excerptSize {
 		b = b[:excerptSize]

@@ -448,7 +448,7 @@ func TestRequestsGoThroughTheConfiguredProxy(t *testing.T) {
 	assert.Equal(t, "http://exporter.invalid:9400/metrics", <-asked)
 }
 
-// extensions is a component host that has the given extensions.
+// The extensions type is a component host that has the given extensions.
 type extensions map[component.ID]component.Component
 
 func (e extensions) GetExtensions() map[component.ID]component.Component { return e }

@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/cpumeter"
 )
 
-// hung simulates the exporter on a node with two GPUs that are assigned to one pod. The pod runs a
-// training job that works for 10 scrapes, hangs, and then continues.
+// The hung type simulates the exporter on a node with two GPUs that are assigned to one pod. The
+// pod runs a training job that works for 10 scrapes, hangs, and then continues.
 type hung struct{ scrapes int }
 
 func (h *hung) RoundTrip(*http.Request) (*http.Response, error) {
@@ -127,8 +127,8 @@ func TestFindingHasARecordWithTheHolderAndASample(t *testing.T) {
 	assert.Zero(t, values["slow_device 0"], "two devices are not enough")
 }
 
-// worn simulates the exporter for a GPU that failed to remap a memory row. Later, another row remap
-// is pending.
+// The worn type simulates the exporter for a GPU that failed to remap a memory row. Later, another
+// row remap is pending.
 type worn struct{ scrapes int }
 
 func (w *worn) RoundTrip(*http.Request) (*http.Response, error) {

@@ -76,7 +76,7 @@ func newFixture(t *testing.T, endpoints []string, change func(*Config)) *fixture
 	return f
 }
 
-// opened returns a fixture whose receiver is already open.
+// The opened function returns a fixture whose receiver is already open.
 func opened(t *testing.T, endpoints []string, change func(*Config)) *fixture {
 	t.Helper()
 	f := newFixture(t, endpoints, change)
@@ -149,7 +149,7 @@ type network struct {
 	servers map[string]*pipeListener // keyed by host and port
 }
 
-// listen starts an HTTP server at the given address, which runs until the test ends.
+// listen starts an HTTP server at the given address. The server runs until the test ends.
 func (n *network) listen(t *testing.T, address string, handler http.Handler) {
 	t.Helper()
 	l := &pipeListener{connections: make(chan net.Conn), done: make(chan struct{})}
@@ -204,7 +204,7 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "pipe"} }
 
-// messages returns the log messages with their levels.
+// The messages method returns the log messages with their levels.
 func messages(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {

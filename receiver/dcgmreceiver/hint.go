@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// hint returns a log field that tells the user what to check first after a failure.
+// The hint method returns a log field that tells the user what to check first after a failure.
 // Self-explanatory errors have no hint.
 func (e *scrapeError) hint() zap.Field {
 	var (

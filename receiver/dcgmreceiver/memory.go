@@ -42,9 +42,9 @@ func newMemoryLimit(configured int64) *memoryLimit {
 	return m
 }
 
-// exceeded reports whether the live heap exceeds the limit, and returns the size of the live heap
-// in bytes. If the live heap exceeds the limit, this method first runs a garbage collection, at
-// most once every ten seconds, and then checks the size again.
+// The exceeded method reports whether the live heap exceeds the limit, and returns the size of the
+// live heap in bytes. If the live heap exceeds the limit, the method first runs a garbage
+// collection, at most once every ten seconds, and then checks the size again.
 func (m *memoryLimit) exceeded(now time.Time) (used int64, exceeded bool) {
 	if m.limit == 0 {
 		return 0, false

@@ -148,8 +148,8 @@ func hostOf(scrape *exposition.Scrape) string {
 	return host
 }
 
-// hostOfSet returns the name of the host from a label set. The label Hostname has precedence over
-// hostname, because hostname may be the name of a pod or a scrape target.
+// hostOfSet returns the name of the host from a label set. The Hostname label takes precedence over
+// the hostname label, because the hostname label may contain the name of a pod or a scrape target.
 func hostOfSet(set *exposition.LabelSet) (host string) {
 	for _, l := range set.Labels {
 		if l.Name == "Hostname" && l.Value != "" {
@@ -187,7 +187,7 @@ func (b batchBuilder) addExporterUp(resource pmetric.ResourceMetrics, url string
 	return point
 }
 
-// scope adds the receiver's scope to a Resource and returns the metrics of this scope.
+// The scope method adds the receiver's scope to a Resource and returns the metrics of this scope.
 func (b batchBuilder) scope(resource pmetric.ResourceMetrics) pmetric.MetricSlice {
 	sm := resource.ScopeMetrics().AppendEmpty()
 	sm.Scope().SetName(metadata.ScopeName)

@@ -173,8 +173,8 @@ func (r *dcgmReceiver) startStages(ctx context.Context) (err error) {
 	return nil
 }
 
-// send sends the metrics and rows from a scrape to the stages or, if there are no stages, to the
-// next consumer. The rows may be nil.
+// The send method sends the metrics and rows from a scrape to the stages or, if there are no
+// stages, to the next consumer. The rows may be nil.
 func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric.Metrics) error {
 	if r.stages != nil {
 		return r.stages.Consume(ctx, rows, md)
@@ -185,7 +185,7 @@ func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric
 	return r.next.ConsumeMetrics(ctx, md)
 }
 
-// open creates the HTTP client and starts discovery.
+// The open method creates the HTTP client and starts discovery.
 func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	r.status.Host = host
 	client, transport, err := newClient(ctx, r.cfg.HTTP, host, r.settings.TelemetrySettings)
@@ -204,8 +204,8 @@ func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run starts the scrape loops. The loops continue after ctx is canceled, because the context of
-// Start may be canceled as soon as Start returns.
+// The run method starts the scrape loops. The loops continue after ctx is canceled, because the
+// context of Start may be canceled as soon as Start returns.
 func (r *dcgmReceiver) run(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	scraping, stopScraping := context.WithCancel(ctx)
@@ -246,7 +246,7 @@ func (r *dcgmReceiver) hasMemory(ctx context.Context) bool {
 	return false
 }
 
-// skip counts scrapes that were skipped because the previous scrape was not complete.
+// The skip method counts scrapes that were skipped because the previous scrape was not complete.
 func (r *dcgmReceiver) skip(ctx context.Context, n int64) {
 	r.metrics.skipped(ctx, outcomeBusy, n)
 	if r.busyWarning.ShouldLog(time.Now()) {
@@ -351,9 +351,9 @@ type statusReporter struct {
 	failing int
 }
 
-// changed records that an endpoint has started to fail with err. If err is nil, changed records
-// that the endpoint works again. The lock is held during reports to the host, so that the host
-// receives status events in the correct order.
+// The changed method records that an endpoint has started to fail with err. If err is nil, the
+// method records that the endpoint works again. The lock is held during reports to the host, so
+// that the host receives status events in the correct order.
 func (s *statusReporter) changed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

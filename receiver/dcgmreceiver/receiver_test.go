@@ -310,7 +310,7 @@ func TestStartFailsIfTheClientCannotBeCreated(t *testing.T) {
 	require.NoError(t, f.Shutdown(t.Context()))
 }
 
-// start starts the receiver and connects it to an in-memory network.
+// The start method starts the receiver and connects it to an in-memory network.
 func (f *fixture) start(t *testing.T, n *network) {
 	t.Helper()
 	require.NoError(t, f.open(t.Context(), f.host))

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// schedule defines when an endpoint is scraped: first after the offset, and then once per interval.
+// The schedule type defines when an endpoint is scraped: first after the offset, and then once per
+// interval.
 type schedule struct {
 	offset, interval time.Duration
 }
 
-// run calls the work function first after the offset, and then once per interval, until ctx ends.
-// If a call takes longer than the interval, run skips the missed calls and passes their number to
-// the skipped function.
+// The run method calls the work function first after the offset, and then once per interval, until
+// ctx ends. If a call takes longer than the interval, the method skips the missed calls and passes
+// their number to the skipped function.
 func (s schedule) run(ctx context.Context, work func(), skipped func(n int64)) {
 	timer := time.NewTimer(s.offset)
 	defer timer.Stop()

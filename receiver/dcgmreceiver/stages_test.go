@@ -95,8 +95,8 @@ const (
 // The played type contains the points and the log records that a pipeline has sent, as sorted text.
 type played struct{ points, records []string }
 
-// play sends the responses of a timeline through the pipeline. The form argument selects how the
-// pipeline is configured.
+// The play function sends the responses of a timeline through the pipeline. The form argument
+// selects how the pipeline is configured.
 func play(t *testing.T, scenario string, seed uint64, form string) (out played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,8 +240,8 @@ func TestStagesSendTheSamePointsAndRecordsAsProcessors(t *testing.T) {
 	}
 }
 
-// difference compares two sorted lists and returns up to six lines that are in only one of the
-// lists.
+// The difference function compares two sorted lists and returns up to six lines that are in only
+// one of the lists.
 func difference(want, got []string) (out []string) {
 	for len(out) < 6 && (len(want) > 0 || len(got) > 0) {
 		switch {
@@ -256,7 +256,7 @@ func difference(want, got []string) (out []string) {
 	return out
 }
 
-// cases returns the number of random test cases to run. If the -short flag is set, the cases
+// The cases function returns the number of random test cases to run. If the -short flag is set, the
 // function returns its first argument. Otherwise, the function returns its second argument.
 func cases(quick, full int) int {
 	if testing.Short() {

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/dcgmreceiver/internal/metadatatest"
 )
 
-// ages maps each sample in a body to the age that its timestamp indicates. An age of 0 means that
-// the sample has no timestamp.
+// The ages map contains, for each sample in a body, the age that the timestamp of the sample
+// indicates. An age of 0 means that the sample has no timestamp.
 var ages = map[string]time.Duration{
 	"none": 0, "fresh": time.Second, "older": 4 * time.Minute, "too_old": 5*time.Minute + time.Second,
 	"ahead": -30 * time.Second, "future": -61 * time.Second,

@@ -22,9 +22,9 @@ type batches struct {
 	version     string
 }
 
-// build returns a batch of up to maxBatch points from the beginning of the given slice, and the
-// number of these points. In the slice, points with the same Place and the same metric must be
-// consecutive.
+// The build method returns a batch of up to maxBatch points from the beginning of the given slice,
+// and the number of these points. In the slice, points with the same Place and the same metric must
+// be consecutive.
 func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
 	n := min(len(from), maxBatch)
@@ -59,7 +59,8 @@ func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, in
 	return md, n
 }
 
-// resource adds a Resource for the place to a batch and returns the metrics of this Resource.
+// The resource method adds a Resource for the place to a batch and returns the metrics of this
+// Resource.
 func (b *batches) resource(md pmetric.Metrics, place demand.Place) pmetric.MetricSlice {
 	rm := md.ResourceMetrics().AppendEmpty()
 	attributes := rm.Resource().Attributes()

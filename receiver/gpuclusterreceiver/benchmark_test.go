@@ -62,7 +62,7 @@ func BenchmarkLargeCluster(b *testing.B) {
 	start := time.Now()
 	require.NoError(b, r.Start(b.Context(), componenttest.NewNopHost()))
 	points := 0
-	for n := maxBatch; n == maxBatch; { // The last batch is not full.
+	for n := maxBatch; n == maxBatch; { // Every batch except the last one is full.
 		n = <-first
 		points += n
 	}

@@ -15,11 +15,11 @@ import (
 // maxConditions is the maximum number of conditions that are emitted per node.
 const maxConditions = 32
 
-// defaultConditions returns patterns that match the conditions that the following components set:
-// GPU plugins for node-problem-detector (XidCriticalError, GPUMissing, NVLinkStatusInactive,
-// UnhealthyNvidiaDevicePlugin), the EKS node monitoring agent (AcceleratedHardwareReady), and
-// NVSentinel (GpuMemWatch, SysLogsXIDError, NVSwitchDown, DCGMError, FabricManagerDown,
-// NVCRECertFailed, and MultipleRemediations, which comes from its analyzer).
+// defaultConditions returns patterns that match the GPU conditions of three components. GPU plugins
+// for node-problem-detector set XidCriticalError, GPUMissing, NVLinkStatusInactive, and
+// UnhealthyNvidiaDevicePlugin. The EKS node monitoring agent sets AcceleratedHardwareReady.
+// NVSentinel sets GpuMemWatch, SysLogsXIDError, NVSwitchDown, DCGMError, FabricManagerDown, and
+// NVCRECertFailed, and its analyzer sets MultipleRemediations.
 func defaultConditions() []string {
 	return []string{
 		"AcceleratedHardwareReady", "*GPU*", "*Gpu*", "*XID*", "*Xid*", "*NVLink*", "*Nvlink*", "*NVSwitch*", "*Nvidia*", "*DCGM*", "*Dcgm*",

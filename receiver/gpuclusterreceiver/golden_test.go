@@ -22,13 +22,13 @@ import (
 // The now variable contains the emission time for the golden clusters.
 var now = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// The all variable means that objects of every kind can be read.
+// The all variable is the Observed value for a cluster in which objects of every kind can be read.
 var all = demand.Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 // TestGolden runs one test for each directory in testdata/golden. The name of each directory is a
-// sentence that describes the test. The file cluster.yaml contains the objects of a cluster. The
-// file output.txt contains the expected points, with one point per line. The optional file
-// config.yaml contains the configuration of the receiver.
+// sentence that describes the test. The cluster.yaml file contains the objects of a cluster. The
+// output.txt file contains the expected points, with one point per line. The optional config.yaml
+// file contains the configuration of the receiver.
 func TestGolden(t *testing.T) {
 	for _, dir := range goldentest.Dirs(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {

@@ -48,7 +48,7 @@ func readObjects(t *testing.T, file string) []runtime.Object {
 	}
 }
 
-// storeObject adds an object to the store in the same way as the cache does.
+// storeObject adds an object to the store the same way the cache does.
 func storeObject(t *testing.T, s *store, object runtime.Object) {
 	t.Helper()
 	switch o := object.(type) {
@@ -72,9 +72,9 @@ func storeObject(t *testing.T, s *store, object runtime.Object) {
 	}
 }
 
-// render returns the points in the batches as sorted lines. Each line contains the Resource, the
-// metric, the attributes, and the value of a point. Points for rules without violations are
-// omitted.
+// The render function returns the points in the batches as sorted lines. Each line contains the
+// Resource, the metric, the attributes, and the value of a point. Points for rules without
+// violations are omitted.
 func render(t *testing.T, batches ...pmetric.Metrics) string {
 	t.Helper()
 	var lines []string

@@ -162,7 +162,7 @@ func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	}
 }
 
-// run emits points during each leadership term, until ctx is done.
+// The run method emits points during each leadership term, until ctx is done.
 func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 	for {
 		select {
@@ -247,8 +247,8 @@ func (r *clusterReceiver) observed() demand.Observed {
 	}
 }
 
-// emit sends the current points. If the leadership term ends, emit does not send the remaining
-// points.
+// The emit method sends the current points. If the leadership term ends, the method does not send
+// the remaining points.
 func (r *clusterReceiver) emit(ctx context.Context, t *lease.Term, now time.Time) {
 	started := time.Now()
 	points, stats := r.store.points(now, r.observed(), make([]demand.Point, 0, r.size))

@@ -79,7 +79,7 @@ func startReplica(t *testing.T, client *fake.Clientset, change func(*Config), se
 
 func (r *replica) stop() { require.NoError(r.t, r.Shutdown(context.WithoutCancel(r.t.Context()))) }
 
-// emittedPoints returns the points that were emitted since the last call of emittedPoints, with one
+// emittedPoints returns the points that were emitted since the last call to emittedPoints, with one
 // point per line.
 func (r *replica) emittedPoints() []string {
 	batches := r.sink.AllMetrics()

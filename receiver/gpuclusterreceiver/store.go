@@ -19,13 +19,13 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/demand"
 )
 
-// kinds are the kinds of Kubernetes objects that the receiver reads.
+// The kinds slice lists the kinds of Kubernetes objects that the receiver reads.
 var kinds = []kube.Kind{
 	kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates,
 	kube.DeviceTaintRules,
 }
 
-// store keeps a demand.Cluster in sync with the objects in the cache.
+// The store type keeps a demand.Cluster in sync with the objects in the cache.
 type store struct {
 	families   gpushare.Families
 	conditions *regexp.Regexp // Matches the condition types to emit.
@@ -113,9 +113,9 @@ func clusterScoped(remove func(name string)) func(namespace, name string) {
 	return func(_, name string) { remove(name) }
 }
 
-// handle returns the event handler for the objects of one kind. The handler calls the convert
-// function without holding the lock. The handler holds the lock while it calls the remove function,
-// or the function that convert returned.
+// The handle function returns the event handler for the objects of one kind. The handler calls the
+// convert function without holding the lock. The handler holds the lock while it calls the remove
+// function, or the function that convert returned.
 func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(namespace, name string)) cache.ResourceEventHandler {
 	set := func(object any, delta int) {
 		typed, ok := object.(T)

@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// load reads a configuration the same way the Collector does.
+// The load function reads a configuration the same way the Collector does.
 func load(t *testing.T, yaml string) (*Config, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))

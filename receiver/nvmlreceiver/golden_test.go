@@ -29,8 +29,8 @@ import (
 
 // TestGolden runs one test for each directory in testdata/golden. The name of each directory is a
 // sentence that describes the test. The script file contains the responses of the stub library. The
-// proc directory contains the control groups of processes. The optional file config.yaml contains
-// the configuration. The file output.txt contains the expected points of the last collection, with
+// proc directory contains the control groups of processes. The optional config.yaml file contains
+// the configuration. The output.txt file contains the expected points of the last collection, with
 // one point per line. Comments in a script specify the compiler flags for the stub library, the
 // expected outcome (default: ok), and the number of collections (default: one).
 func TestGolden(t *testing.T) {
@@ -81,7 +81,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// render returns the points in a batch as sorted lines, with one line per point.
+// The render function returns the points in a batch as sorted lines, with one line per point.
 func render(md pmetric.Metrics) string {
 	var lines []string
 	for _, rm := range md.ResourceMetrics().All() {

@@ -82,7 +82,7 @@ func plug(tb testing.TB, root, device, vendor string) {
 	require.NoError(tb, os.WriteFile(filepath.Join(dir, "vendor"), []byte(vendor+"\n"), 0o600))
 }
 
-// messages returns the log messages with their levels.
+// The messages method returns the log messages with their levels.
 func messages(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {

@@ -215,9 +215,9 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// run performs collections until the first context is done. If a collection takes longer than the
-// interval, the missed collections are skipped, and the next collection starts at the next multiple
-// of the interval.
+// The run method performs collections until the first context is done. If a collection takes longer
+// than the interval, the missed collections are skipped, and the next collection starts at the next
+// multiple of the interval.
 func (r *nvmlReceiver) run(running, consuming context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -243,7 +243,7 @@ func (r *nvmlReceiver) run(running, consuming context.Context) {
 	}
 }
 
-// collect performs one collection and sends the collected points.
+// The collect method performs one collection and sends the collected points.
 func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	started := time.Now()
 	stuck := time.AfterFunc(stuckAfter, func() {
@@ -275,8 +275,8 @@ func (r *nvmlReceiver) collect(ctx context.Context) outcome {
 	return result
 }
 
-// read reads all devices. Unless the Hold setting keeps the library loaded, read closes the library
-// before it returns, so that neither the library file nor the driver remains in use.
+// The read method reads all devices. Unless the Hold setting keeps the library loaded, read closes
+// the library before it returns, so that neither the library file nor the driver remains in use.
 func (r *nvmlReceiver) read() ([]collect.Point, outcome, error) {
 	if r.deviceFound = r.deviceFound || hasDevice(r.cfg.SysRoot); !r.deviceFound {
 		return nil, outcomeNoDevice, nil
@@ -317,7 +317,7 @@ func openOutcome(err error) outcome {
 	return outcomeInitFailed
 }
 
-// release closes the library if it is open.
+// The release method closes the library if it is open.
 func (r *nvmlReceiver) release() error {
 	if r.openLib == nil {
 		return nil

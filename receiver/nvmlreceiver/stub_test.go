@@ -389,7 +389,7 @@ func BenchmarkCollection(b *testing.B) {
 
 // BenchmarkHold measures a collection of 8 boards, both with and without keeping the library
 // loaded. The benchmark simulates several durations for the initialization of the library. On real
-// machines, the initialization takes 20 ms with persistence mode and 2 s without persistence mode.
+// machines, the initialization takes 20 ms if persistence mode is enabled, and 2 s otherwise.
 func BenchmarkHold(b *testing.B) {
 	script, proc := node(b, 8, 7, 200)
 	stub := nvmltest.Build(b)

@@ -225,7 +225,7 @@ func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point
 	return e.out, e.stats
 }
 
-// emission contains the state of a single call of Points.
+// emission contains the state of a single call to Points.
 type emission struct {
 	*Cluster
 	now      time.Time
@@ -302,7 +302,8 @@ func (e *emission) isGPU(resource string) bool {
 	return gpu
 }
 
-// add returns the sum of two non-negative amounts, or the largest int64 if the sum overflows.
+// The add function returns the sum of two non-negative amounts, or the largest int64 if the sum
+// overflows.
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

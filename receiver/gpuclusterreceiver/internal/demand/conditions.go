@@ -22,8 +22,8 @@ const (
 )
 
 // addClaimConditions appends one point for each condition of an allocated device to the out slice.
-// The last argument is a point whose attributes describe the device. As in Kubernetes, a binding
-// condition that has not been reported has the status unknown, because the scheduler is still
+// The last argument is a point whose attributes describe the device. As in Kubernetes, the status
+// of a binding condition is unknown until the condition is reported, because the scheduler is still
 // waiting for the condition.
 func (e *emission) addClaimConditions(out []Point, c *resourcev1.ResourceClaim, r *resourcev1.DeviceRequestAllocationResult, on Point) []Point {
 	var conditions []metav1.Condition

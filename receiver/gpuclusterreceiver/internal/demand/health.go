@@ -45,7 +45,7 @@ func (e *emission) claimed(p *Pod, h *Health) (identity []Attribute, gpu bool) {
 		driver, _, _ := strings.Cut(h.ID, "/")
 		return nil, slices.Contains(e.opts.Drivers, driver)
 	}
-	// A CDI ID does not show which device of the claim it belongs to.
+	// A CDI ID does not identify the device of the claim to which the ID belongs.
 	gpu = true
 	for i := range given {
 		r := &given[i]

@@ -19,7 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The now variable contains the emission time in the tests.
 var now = time.Unix(1_800_000_000, 0)
 
-// The everything variable means that objects of every kind can be read.
+// The everything variable is the Observed value for a cluster in which objects of every kind can be
+// read.
 var everything = Observed{Pods: true, Nodes: true, Slices: true, Claims: true, Templates: true, TaintRules: true}
 
 func options() Options {

@@ -10,7 +10,7 @@ type Pod struct {
 	Namespace, Name, UID string
 	// Node is spec.nodeName. Node is empty until the pod is bound to a node.
 	Node string
-	// Phase is status.phase. A pod in the phase Unknown may still hold its devices.
+	// Phase is status.phase. A pod in the Unknown phase may still hold its devices.
 	Phase corev1.PodPhase
 	// Created is metadata.creationTimestamp in seconds since the epoch.
 	Created int64

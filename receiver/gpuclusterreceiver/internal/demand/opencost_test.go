@@ -15,7 +15,8 @@ const (
 	shared = "nvidia.com/gpu.shared"
 )
 
-// requests returns a pod whose regular containers request the given number of units of a resource.
+// The requests function returns a pod whose regular containers request the given number of units of
+// a resource.
 func requests(phase corev1.PodPhase, resource string, units int64) *Pod {
 	p := &Pod{Phase: phase, Requests: []Request{{Resource: resource, Effective: units, Regular: float64(units)}}}
 	if phase == corev1.PodRunning {

@@ -35,8 +35,8 @@ var podStates = [numPodStates]Attribute{
 	running:       {signal.State, "running"},
 }
 
-// state returns the state of the pod. A terminating pod that is bound to a node still holds its
-// resources. A terminating pod that is not bound to a node no longer waits for resources.
+// The state method returns the state of the pod. A terminating pod that is bound to a node still
+// holds its resources. A terminating pod that is not bound to a node no longer waits for resources.
 func (p *Pod) state() podState {
 	switch {
 	case p.Node != "" && p.Phase == corev1.PodRunning:
@@ -65,10 +65,11 @@ func (p *Pod) isIrrelevant() bool {
 	return len(p.Requests) == 0 && len(p.BrokenRules) == 0 && len(p.Health) == 0 && len(p.Claims) == 0 && !waitsForTemplateClaim
 }
 
-// waiting reports whether pods in this state are still waiting for the scheduler to find a node.
+// The waiting method reports whether pods in this state are still waiting for the scheduler to find
+// a node.
 func (s podState) waiting() bool { return s == gated || s == unschedulable || s == queued }
 
-// tally contains the numbers of pods and requested units for one resource.
+// The tally type contains the numbers of pods and requested units for one resource.
 type tally struct {
 	pods, units [numPodStates]int64 // Units are not emitted for resources that are amounts, such as MiB of memory.
 	oldest      int64               // The creation time of the oldest waiting pod, or 0.
@@ -205,8 +206,8 @@ func (e *emission) addBrokenRules() {
 	}
 }
 
-// These are the states of a node. A node that is both not ready and cordoned has the state
-// not_ready.
+// These are the states of a node. A node that is both not ready and cordoned is in the not_ready
+// state.
 var (
 	schedulable = Attribute{signal.State, "schedulable"}
 	cordoned    = Attribute{signal.State, "cordoned"}
@@ -265,7 +266,7 @@ func (e *emission) addNodes() {
 	}
 }
 
-// addConditions emits the current statuses of a node's conditions.
+// addConditions emits the current status of each condition of a node.
 func (e *emission) addConditions(n *Node) {
 	if e.opts.Disabled[signal.K8sNodeGPUCondition] {
 		return

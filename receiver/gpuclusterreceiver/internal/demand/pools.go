@@ -172,7 +172,7 @@ func (p *pool) labels(deviceType string, more ...Attribute) []Attribute {
 	return append(appendSet(attrs, signal.DRADeviceType, deviceType), more...)
 }
 
-// count counts the devices of the pool by type.
+// The count method counts the devices of the pool by type.
 func (p *pool) count() {
 	counts := map[string]int64{}
 	for _, d := range p.order {
@@ -183,7 +183,7 @@ func (p *pool) count() {
 	}
 }
 
-// sum adds up the capacities of the pool's devices without counting any hardware twice.
+// The sum method adds up the capacities of the pool's devices without counting any hardware twice.
 //
 // Devices that share a counter set or a UUID represent the same hardware, for example a board and
 // its partitions. If several devices represent the same hardware, only the largest value of each

@@ -41,15 +41,15 @@ func (p *pool) taints(d *Device) []Taint {
 	return slices.Compact(out)
 }
 
-// selects reports whether the selector of a rule matches a device. An empty selector matches every
-// device. A missing selector matches no device.
+// The selects function reports whether the selector of a rule matches a device. An empty selector
+// matches every device. A missing selector matches no device.
 func selects(s *resourcev1.DeviceTaintSelector, of poolID, deviceName string) bool {
 	matches := func(wanted *string, actual string) bool { return wanted == nil || *wanted == actual }
 	return s != nil && matches(s.Driver, of.driver) && matches(s.Pool, of.name) && matches(s.Device, deviceName)
 }
 
-// strongest returns the strongest effect among the taints, which is NoExecute, NoSchedule, or ""
-// (none).
+// The strongest function returns the strongest effect among the taints, which is NoExecute,
+// NoSchedule, or "" (none).
 func strongest(taints []Taint) string {
 	effect := ""
 	for _, t := range taints {

@@ -40,7 +40,7 @@ type Owner struct {
 	// PodUID is the UID of the pod in the API server. For a static pod, PodUID is a hash without
 	// dashes that the kubelet computes. Outside Kubernetes, PodUID is empty.
 	PodUID string
-	// Alone is true if the container is certainly not part of a pod, because the path is complete
+	// Alone is true if the container is known not to be part of a pod, because the path is complete
 	// and the container was not created for a kubelet.
 	Alone bool
 	// Job is the ID of the Slurm job.

@@ -258,8 +258,8 @@ func (r *reader) recoveryAction(d *Device, number float64) {
 	r.states(signal.GPURecoveryAction, d, signal.RecoveryAction, action)
 }
 
-// states adds a sample for each possible value of an attribute. The sample is 1 for the current
-// value of the attribute and 0 for all other values.
+// The states method adds a sample for each possible value of an attribute. The sample is 1 for the
+// current value of the attribute and 0 for all other values.
 func (r *reader) states(m *signal.Metric, d *Device, attribute, now string) {
 	for _, state := range signal.Values(attribute) {
 		is := 0.0

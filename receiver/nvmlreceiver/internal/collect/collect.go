@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// Library is an initialized NVML library. The type nvml.Library implements this interface.
+// Library is an initialized NVML library. The nvml.Library type implements this interface.
 type Library interface {
 	DeviceCount() (int, error)
 	Device(index int) (nvml.Device, error)
@@ -44,7 +44,8 @@ type Library interface {
 // different collections share a Device as long as the fields of the Device do not change. If a
 // field changes, a new Device is created.
 type Device struct {
-	// ID is the hw.id of the device: GPU-<uuid> for a board or GPU-<uuid>/gi<id> for an instance.
+	// ID is the hw.id of the device, which is GPU-<uuid> for a board or GPU-<uuid>/gi<id> for an
+	// instance.
 	ID string
 	// If several compute instances share the GPU instance, the MIGUUID in Description is empty.
 	gpudata.Description
@@ -136,17 +137,18 @@ type Collector struct {
 // deviceCache is the cached state of a board or an instance.
 type deviceCache struct {
 	device *Device
-	// sampled is the driver's timestamp of the last utilization sample that was read.
+	// The sampled field is the driver's timestamp of the last utilization sample that was read.
 	sampled uint64
-	// capacity is the capacity of the board's PCIe link in bytes per second, or 0 if the capacity
-	// is unknown.
+	// The capacity field is the capacity of the board's PCIe link in bytes per second, or 0 if the
+	// capacity is unknown.
 	capacity float64
-	// mig is true if the board was in MIG mode in the last collection.
+	// The mig field is true if the board was in MIG mode in the last collection.
 	mig bool
 	// gpm contains the performance counters of a board or an instance.
 	gpm   gpmState
 	watch xidState
-	// links contains the last field values of each NVLink, indexed by link number.
+	// The links map contains, for each field, the last value of each NVLink, indexed by link
+	// number.
 	links map[nvml.FieldID][maxLinks]float64
 
 	// The migs slice contains the MIG devices of a board, or is nil if not all MIG devices were
@@ -183,7 +185,7 @@ func New(options Options) *Collector {
 	return c
 }
 
-// Collect reads all devices. The returned points are valid until the next call of Collect. If the
+// Collect reads all devices. The returned points are valid until the next call to Collect. If the
 // library has lost the driver, Collect returns an error and no points. If only a part of the
 // collection fails, Collect returns no error, but the Problem method returns the reason.
 func (c *Collector) Collect(lib Library) ([]Point, error) {
@@ -301,7 +303,7 @@ func (r *reader) query(d nvml.Device, q nvml.Query) (float64, bool) {
 	return float64(v), !r.failed(err)
 }
 
-// board reads the board with the given index.
+// The board method reads the board with the given index.
 func (r *reader) board(index int) {
 	handle, err := r.lib.Device(index)
 	if r.failed(err) {
@@ -371,7 +373,7 @@ func (r *reader) board(index int) {
 	}
 }
 
-// point adds a sample of a device if the metric of the sample is enabled.
+// The point method adds a sample of a device if the metric of the sample is enabled.
 func (c *Collector) point(d *Device, s gpudata.Sample) { c.processPoint(d, 0, s) }
 
 // processPoint adds a sample of a process on a device if the metric of the sample is enabled.

@@ -17,15 +17,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
 )
 
-// machine is a fake Library for a simulated machine. A device handle is an index into the devices
-// slice.
+// The machine type is a fake Library for a simulated machine. A device handle is an index into the
+// devices slice.
 type machine struct {
 	boards  []int
 	devices []*device
 	clock   time.Time
 	countRC error
 	driver  string
-	// counters contains the GPM samples that have not been freed.
+	// The counters map contains the GPM samples that have not been freed.
 	counters map[nvml.GPMSample]*counters
 	// The mixed field is true if GPMValues was called with samples of two different devices, or
 	// with two samples in the wrong order.
@@ -35,8 +35,8 @@ type machine struct {
 	events
 }
 
-// events contains the event set of a machine (0 if there is none), the watched boards, and the
-// pending events.
+// The events type contains the event set of a machine (0 if there is none), the watched boards, and
+// the pending events.
 type events struct {
 	noEvents error // The error that NewEventSet returns.
 	waiting  error // The error that NextXID returns.
@@ -45,7 +45,7 @@ type events struct {
 	queue    []nvml.XIDEvent
 }
 
-// counters contains the source of a GPM sample, and the number of the reading.
+// The counters type contains the source of a GPM sample, and the number of the reading.
 type counters struct {
 	device   string
 	instance uint32
@@ -80,9 +80,9 @@ func (m *machine) add(d *device) int {
 	return len(m.devices) - 1
 }
 
-// board adds a board to the machine. If instances are given, the board is in MIG mode, and each
-// instance has one MIG device. The first instance has the MIG device with index 0, the second
-// instance has the MIG device with index 1, and so on.
+// The board method adds a board to the machine. If instances are given, the board is in MIG mode,
+// and each instance has one MIG device. The first instance has the MIG device with index 0, the
+// second instance has the MIG device with index 1, and so on.
 func (m *machine) board(uuid string, instances ...uint64) *device {
 	d := &device{uuid: uuid, name: "NVIDIA A100", memory: &nvml.Memory{Total: 100, Free: 50, Used: 40}, numbers: map[nvml.Query]uint64{}}
 	m.boards = append(m.boards, m.add(d))
@@ -101,7 +101,7 @@ func (m *machine) board(uuid string, instances ...uint64) *device {
 	return d
 }
 
-// mig returns the MIG device with the given index on a board.
+// The mig method returns the MIG device with the given index on a board.
 func (m *machine) mig(board *device, index int) *device { return m.devices[board.migs[index]] }
 
 func (m *machine) now() time.Time { return m.clock }

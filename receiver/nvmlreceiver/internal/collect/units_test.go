@@ -43,7 +43,7 @@ func TestEveryNumberOfABoardIsConverted(t *testing.T) {
 		field nvml.FieldID
 		value uint64
 		want  []string
-		// dropped is the expected number of dropped values.
+		// The dropped field is the expected number of dropped values.
 		dropped int64
 	}{
 		"utilization in percent":          {query: nvml.GPUUtilization, value: 41, want: []string{"hw.gpu.utilization general = 0.41 1"}},
@@ -122,7 +122,7 @@ func TestEveryNumberOfABoardIsConverted(t *testing.T) {
 	}
 }
 
-// The metric hw.status shows only the worst state of the board.
+// The hw.status metric shows only the worst state of the board.
 func TestAPendingRemappingPredictsAFailureOfAFailedBoard(t *testing.T) {
 	m := &machine{}
 	board := m.board("GPU-1")

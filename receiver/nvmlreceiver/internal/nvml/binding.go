@@ -95,7 +95,7 @@ func Open(path string) (*Library, error) {
 	l, _, err := first(candidates, func(string) {})
 	if err != nil {
 		if path == "" {
-			forget(path) // The next call of Open may find another library.
+			forget(path) // The next call to Open may find another library.
 		}
 		return nil, err
 	}
@@ -138,7 +138,8 @@ func first(candidates []string, trying func(candidate string)) (l *Library, file
 	return nil, file, err
 }
 
-// load loads and initializes a library, and returns the library and the file that was loaded.
+// The load function loads and initializes a library, and returns the library and the file that was
+// loaded.
 func load(path string) (*Library, string, error) {
 	// The loader stores its error text per thread.
 	runtime.LockOSThread()
@@ -182,7 +183,8 @@ func (l *Library) Close() error {
 	return errors.Join(l.call(l.symbols[symShutdown]), purego.Dlclose(l.handle))
 }
 
-// call calls a function of the library. Pointer arguments must point to fields of the Library.
+// The call method calls a function of the library. Pointer arguments must point to fields of the
+// Library.
 func (l *Library) call(fn uintptr, args ...uintptr) error {
 	if fn == 0 {
 		return ErrFunctionNotFound
@@ -195,9 +197,9 @@ func (l *Library) call(fn uintptr, args ...uintptr) error {
 	return nil
 }
 
-// address returns the address of a field of a Library as an integer. The address remains valid,
-// because the garbage collector does not move heap memory, and the method call keeps the Library
-// alive.
+// The address function returns the address of a field of a Library as an integer. The address
+// remains valid, because the garbage collector does not move heap memory, and the method call keeps
+// the Library alive.
 func address[T any](p *T) uintptr {
 	return uintptr(unsafe.Pointer(p)) //nolint:gosec // C functions take addresses.
 }

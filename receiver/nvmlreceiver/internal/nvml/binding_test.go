@@ -392,7 +392,7 @@ func TestTheUsualDirectoriesAreSearched(t *testing.T) {
 }
 
 // If the library file is replaced while the library is closed, for example during a driver upgrade,
-// the next call of Open must load the new file.
+// the next call to Open must load the new file.
 func TestAClosedLibraryIsUnloaded(t *testing.T) {
 	stub := nvmltest.Build(t)
 	stub.Script(t, h100)

@@ -8,6 +8,6 @@
 //
 // Every build contains the types of this package. The NVML binding is missing in builds for systems
 // other than Linux, and in builds with the otelcol_gpu_no_nvml tag. The tag is intended for static
-// binaries, which cannot contain the binding, because calls of C functions require a dynamically
+// binaries, which cannot contain the binding, because calls to C functions require a dynamically
 // linked libc.
 package nvml

@@ -17,7 +17,7 @@ const (
 // firstReason returns the field number of FieldReasonSWThermal in the given driver version, or 0 if
 // the number is unknown.
 //
-// NVIDIA renumbered the fields 251 to 273 twice, so different drivers use the same numbers for
+// NVIDIA renumbered fields 251 to 273 twice, so different drivers use the same numbers for
 // different fields: slowdown counters, or power smoothing (enablements, percentages, mW/s).
 //
 // Drivers up to R570 do not have slowdown counters, and use 251 to 268 for power smoothing. Drivers
@@ -25,11 +25,11 @@ const (
 // Drivers from 580.82.07 on use 269 to 271 for slowdown counters, and 251 to 268 for power
 // smoothing.
 //
-// The sources are the known issues in the NVML API reference (fields 251 to 273 "have changed
-// between 13.0 and 13.0U1/v580TRD2") and the nvml.h header of each driver version. NVIDIA publishes
-// the header as src/nvml.h in the nvidia-settings repository, with a tag for each driver version
-// (185 tags from 410.57 to 610.43.03). All other fields that this package reads have the same
-// numbers in all of these headers.
+// The sources of this information are the known issues in the NVML API reference (fields 251 to 273
+// "have changed between 13.0 and 13.0U1/v580TRD2") and the nvml.h header of each driver version.
+// NVIDIA publishes the header as src/nvml.h in the nvidia-settings repository, with a tag for each
+// driver version (185 tags from 410.57 to 610.43.03). All other fields that this package reads have
+// the same numbers in all of these headers.
 //
 // Drivers for systems other than Linux, such as 580.97 for WSL and 580.00 for Jetson, number the
 // R580 releases differently. Therefore, firstReason accepts an R580 version only if it has three

@@ -63,7 +63,7 @@ func init() {
 	syscall.Exit(0) // exits immediately; os.Exit takes a second with the race detector
 }
 
-// trials contains the library files that passed a trial, keyed by the configured path.
+// The trials variable contains the library files that passed a trial, keyed by the configured path.
 var trials = struct {
 	sync.Mutex
 	files map[string]triedFile
