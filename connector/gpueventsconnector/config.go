@@ -14,8 +14,8 @@ import (
 
 // Config configures the gpu_events connector.
 type Config struct {
-	// For is the length of the time window over which the connector computes how much of the time a
-	// device was throttled or under memory pressure.
+	// For is the length of the time window over which the connector computes the share of time that
+	// a device was throttled or under memory pressure.
 	For time.Duration `mapstructure:"for"`
 	// LostAfter is how long a device must be missing, or an exporter must be down, before an event
 	// is sent.
@@ -33,8 +33,8 @@ type Config struct {
 	// KubernetesEvents configures access to the API server to which Kubernetes Events are written.
 	// By default, auth_type is none, and no Kubernetes Events are written.
 	KubernetesEvents kube.Config `mapstructure:"kubernetes_events"`
-	// Findings configures the same rules as the gpu_findings stage. The connector evaluates these
-	// rules only if the findings section exists. The findings section must not be used together
+	// Findings configures the same rules as the gpu_findings stage. The connector itself evaluates
+	// the rules only if the findings section exists. The findings section must not be used together
 	// with the gpu_findings stage.
 	Findings configoptional.Optional[FindingsConfig] `mapstructure:"findings"`
 	// Storage is the storage extension that preserves the connector's state across restarts.

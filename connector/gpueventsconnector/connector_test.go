@@ -38,7 +38,7 @@ const (
 )
 
 // startConnector starts a connector that sends its logs to the consume function. If the memory
-// argument is not nil, the connector stores its state in this storage.
+// argument is not nil, the connector stores its state in the given storage.
 func startConnector(t *testing.T, memory *storagetest.Memory, consume func(plog.Logs) error) *gpuEvents {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)

@@ -31,10 +31,10 @@ var reasons = map[string]string{
 	events.StatusChange: "GPUStatusChanged", events.FindingStart: "GPUFinding", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
 }
 
-// kubeEvents writes Kubernetes Events for records whose severity is above INFO. For each of these
-// records, kubeEvents writes one Event about the node and, if a pod holds the device, another Event
-// about the pod. client-go combines identical Events and counts them. For each object, client-go
-// sends at most 25 Events in a burst, and then one Event every five minutes.
+// kubeEvents writes Kubernetes Events for records whose severity is above INFO. For each record
+// above INFO, kubeEvents writes one Event about the node and, if a pod holds the device, another
+// Event about the pod. client-go combines identical Events and counts them. For each object,
+// client-go sends at most 25 Events in a burst, and then one Event every five minutes.
 type kubeEvents struct {
 	cache       *kube.Cache
 	broadcaster record.EventBroadcaster

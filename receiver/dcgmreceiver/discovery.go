@@ -87,7 +87,7 @@ func (d *discovery) open() error {
 	}
 	if d.cfg.Scope == scopeNode {
 		// An agent uses one watch for all pods on its node, because a node has few pods and other
-		// components of the agent also watch these pods. A central collector uses one watch per
+		// components of the agent also watch the same pods. A central collector uses one watch per
 		// selector, because it must not cache all pods in the cluster.
 		o.NodeName, texts = d.cfg.NodeName, []string{""}
 	}
@@ -110,7 +110,7 @@ func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	for _, c := range d.caches {
 		settled = settled && c.State(kube.Pods).Settled()
 	}
-	if d.cfg.Scope != scopeNode { // each cache contains only the pods that match its selector, without their labels
+	if d.cfg.Scope != scopeNode { // each cache contains only the pods that match its selector, and does not store labels
 		for _, c := range d.caches {
 			found = append(found, c.Pods())
 		}

@@ -45,8 +45,8 @@ type DiscoveryConfig struct {
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
-	// Others are exporters for devices from other vendors. The receiver scrapes these exporters in
-	// addition to those that match Selectors.
+	// Others are exporters for devices from other vendors. The receiver scrapes the exporters in
+	// Others in addition to those that match Selectors.
 	Others []OtherExporter `mapstructure:"others"`
 
 	// Scheme is the scheme of the pods' URLs: http (default) or https.
@@ -64,7 +64,7 @@ type DiscoveryConfig struct {
 // OtherExporter configures how another vendor's exporter pods are found.
 type OtherExporter struct {
 	// Selector is a label selector. The receiver scrapes Port on each matching pod that declares
-	// this port number in one of its containers. Pods that use the host network do not have to
+	// the port number in one of its containers. Pods that use the host network do not have to
 	// declare the port.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`

@@ -168,7 +168,7 @@ func (e *endpoint) sendEnd(consuming context.Context) {
 }
 
 // maxBadLinesPerSample is the maximum number of unreadable lines per sample. A body that exceeds
-// this maximum is assumed not to contain metrics, even if some of its lines can be parsed.
+// the maximum is assumed not to contain metrics, even if some of its lines can be parsed.
 const maxBadLinesPerSample = 100
 
 // fetchAndParse fetches and parses a body. The returned scrape is valid until the next call to

@@ -80,9 +80,9 @@ var (
 	errForeignRedirect  = errors.New("redirect to another host or from https to http")
 )
 
-// checkRedirect rejects redirects to another host and redirects from https to http. If the client
-// followed one of these redirects, it would send its credentials to another host or without
-// encryption, because every request contains the credentials.
+// checkRedirect rejects redirects to another host and redirects from https to http. Following such
+// a redirect would send the client's credentials to another host or without encryption, because
+// every request contains the credentials.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errTooManyRedirects

@@ -62,7 +62,7 @@ const maxRoundDuration = int64(5 * time.Second)
 
 // joinTimes sets the timestamps of all samples from the last round to the newest of these
 // timestamps. The exporter reads values such as the used memory and the memory size one after
-// another. However, later calculations can combine these values only if they have the same
+// another. However, later calculations can combine values only if the values have the same
 // timestamp.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
@@ -91,7 +91,7 @@ func isExporterOwn(set *exposition.LabelSet) bool {
 	return true
 }
 
-// addExporterMetrics adds the metrics that describe the exporter itself. The Resource of these
+// addExporterMetrics adds the metrics that describe the exporter itself. The Resource of the added
 // metrics contains the exporter's node, if the node is known, and the host, if all label sets have
 // the same host. If neither the node nor the host is known, the Resource contains the URL instead,
 // so that different exporters have different Resources.

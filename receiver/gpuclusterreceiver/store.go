@@ -147,7 +147,7 @@ func handle[T any](s *store, k kube.Kind, convert func(T) func(), remove func(na
 }
 
 // isComplete reports whether all objects from the initial list of the kind have reached the store.
-// The n function returns the number of these objects. The last of these objects may reach the store
+// The n function returns the number of objects in the cache. The last objects may reach the store
 // shortly after the cache is complete.
 func (s *store) isComplete(k kube.Kind, n func() int) bool {
 	s.mu.Lock()

@@ -191,8 +191,8 @@ func (r *nvmlReceiver) startStages(ctx context.Context, host component.Host) (er
 }
 
 // Shutdown implements component.Component. Shutdown waits for the collection in progress until ctx
-// is done, but for at most 5 seconds. If the collection has not ended by then, it is abandoned, and
-// Shutdown returns an error.
+// is done, but for at most 5 seconds. If the collection is still running after that time, Shutdown
+// abandons the collection and returns an error.
 func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 	defer r.telemetry.Shutdown()
 	if r.stop == nil {
@@ -209,7 +209,7 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("a collection is still running and was abandoned: %w", waiting.Err())
 		r.stopConsuming()
 	}
-	if r.stages != nil { // stop the stages after the collection loop, so that they can still send the last data
+	if r.stages != nil { // stop the stages after the collection loop, so that the stages can still send the last data
 		err = errors.Join(err, r.stages.Shutdown(ctx))
 	}
 	return err

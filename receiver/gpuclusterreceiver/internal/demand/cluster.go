@@ -44,7 +44,7 @@ type Observed struct {
 // Stats contains statistics about the objects in an emission.
 type Stats struct {
 	// AllModeRequests is the number of requests in pending claims that request all matching
-	// devices. Each of these requests counts as one device.
+	// devices. A request for all matching devices counts as one device.
 	AllModeRequests int64
 	// IncompletePools is the number of pools that are not emitted, because slices of the highest
 	// generation are missing or inconsistent.

@@ -45,7 +45,7 @@ type device struct {
 	node       string
 	taints     []Taint     // The taints from the driver and from DeviceTaintRules.
 	effect     string      // The strongest effect of the taints, or "".
-	attributes []Attribute // The attributes of the k8s.resourceslice.device point, except those that the driver publishes.
+	attributes []Attribute // The attributes of the k8s.resourceslice.device point, except Device.Attributes.
 	identity   []Attribute // The attributes that identify the device in telemetry.
 	cutOf      []string    // The device's counter sets and UUID, which identify its hardware.
 }

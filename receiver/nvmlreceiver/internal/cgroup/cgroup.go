@@ -104,8 +104,8 @@ func parsePath(path string) Owner {
 	}
 	components := strings.Split(path, "/")[1:]
 	o := Owner{Kind: Host}
-	// The control groups of pods exist only under those of a kubelet. In a cgroup namespace, the
-	// path might not contain the control groups of the kubelet.
+	// Pod control groups exist only under the control groups of a kubelet. In a cgroup namespace,
+	// the path might not contain the control groups of the kubelet.
 	kubelet, hidden := false, components[0] == ".."
 	for _, component := range components {
 		kubelet = kubelet || strings.Contains(component, "kubepods")

@@ -86,7 +86,8 @@ var healths = map[nvml.FieldID]func(v float64) (catalogue.Health, bool){
 var linkErrors = [...]struct {
 	attribute string
 	// The total slice lists the fields that each cover all links of a board. The collector adds up
-	// the values of these fields. Hopper and later boards do not support these fields.
+	// the values of the fields in total. Hopper and later boards do not support the fields in
+	// total.
 	total []nvml.FieldID
 	// The single slice lists the fields that each cover a single link, starting with the field of
 	// the newest GPU generation.

@@ -314,7 +314,7 @@ func (r *reader) board(index int) {
 		return
 	}
 	if uuid == "" || r.current[uuid] != nil {
-		// If the identity is not unique, it is unknown which board the points belong to.
+		// If the UUID is missing or not unique, points cannot be assigned to a board.
 		r.stats.ValuesDropped++
 		return
 	}

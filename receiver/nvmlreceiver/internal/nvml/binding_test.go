@@ -308,8 +308,8 @@ func TestProcessUtilization(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
-// Older libraries lack some functions. With an older library, only the values that need these
-// functions must be missing.
+// Older libraries lack some functions. A missing function must affect only the values that need
+// this function.
 func TestMissingSymbolsOnlyAffectTheirValues(t *testing.T) {
 	l, d := board(t, nvmltest.Build(t, "-DOLD"), h100+"proc pid=4 mem=5\n")
 	for _, q := range []Query{MIGMode, MaxMIGDevices, GPUInstanceID} {

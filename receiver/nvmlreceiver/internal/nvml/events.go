@@ -37,8 +37,8 @@ func (l *Library) WatchXIDs(board Device, s EventSet) error {
 	return l.call(l.symbols[symRegisterEvents], uintptr(board), xidCriticalError, uintptr(s))
 }
 
-// NextXID removes an event from an event set and returns it. NextXID does not wait for events. If
-// the set contains no event, the error is ErrTimeout.
+// NextXID removes an event from an event set and returns the event. NextXID does not wait for
+// events. If the set contains no event, the error is ErrTimeout.
 func (l *Library) NextXID(s EventSet) (XIDEvent, error) {
 	l.event = eventData{gpuInstance: NoInstance}
 	if err := l.call(l.symbols[symEventSetWait], uintptr(s), address(&l.event), 0); err != nil {

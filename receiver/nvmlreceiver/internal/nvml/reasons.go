@@ -31,8 +31,8 @@ const (
 // driver version (185 tags from 410.57 to 610.43.03). All other fields that this package reads have
 // the same numbers in all of these headers.
 //
-// Drivers for systems other than Linux, such as 580.97 for WSL and 580.00 for Jetson, number the
-// R580 releases differently. Therefore, firstReason accepts an R580 version only if it has three
+// R580 drivers for systems other than Linux, such as 580.97 for WSL and 580.00 for Jetson, use a
+// different numbering scheme. Therefore, firstReason accepts an R580 version only if it has three
 // parts. There are no Linux driver branches between R580 and R590.
 func firstReason(driver string) FieldID {
 	version := parseVersion(driver)

@@ -7,7 +7,7 @@ type symbol int
 
 // symbolNames contains the alternative names of each function, starting with the newest name.
 // Functions can be alternatives only if they have the same parameters and the same result layout,
-// or if the binding can determine the layout of the result, as it does for process lists.
+// or if the binding can determine the layout of the result, as is the case for process lists.
 var symbolNames [][]string
 
 // The named function adds a symbol with the given names.

@@ -96,9 +96,9 @@ const (
 	FieldRecoveryAction       FieldID = 230
 )
 
-// These fields are the error counters of a single NVLink. These counters have no value unless the
-// driver is known to support reading them for a single link. Hopper boards have the first three
-// counters. Blackwell boards have the last counter, which counts the recoveries of a link.
+// These fields are the error counters of a single NVLink. The error counters of a single NVLink
+// have no value unless the driver is known to support reading them. Hopper boards have the first
+// three counters. Blackwell boards have the last counter, which counts the recoveries of a link.
 const (
 	FieldNVLinkErrorReplay    FieldID = 161
 	FieldNVLinkErrorRecovery  FieldID = 162
