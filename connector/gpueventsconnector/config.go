@@ -27,8 +27,8 @@ type Config struct {
 	// MaxGap is the maximum time between two consecutive samples in the window that For defines.
 	// After a longer gap, the connector starts a new window.
 	MaxGap time.Duration `mapstructure:"max_gap"`
-	// If Holders is true, the connector sends an event whenever the set of containers that hold a
-	// device changes.
+	// Holders makes the connector send an event whenever the set of containers that hold a device
+	// changes.
 	Holders bool `mapstructure:"holders"`
 	// KubernetesEvents configures access to the API server to which Kubernetes Events are written.
 	// By default, auth_type is none, and no Kubernetes Events are written.

@@ -86,10 +86,9 @@ type Config struct {
 	// set, there is no limit.
 	MemoryLimit int64 `mapstructure:"memory_limit"`
 
-	// If HonorTimestamps is true, the receiver uses the exporter's timestamps instead of the scrape
-	// time, and drops samples whose timestamps are too old or too far in the future.
-	// HonorTimestamps is intended for exporters that repeat old readings with their original
-	// timestamps.
+	// HonorTimestamps makes the receiver use the exporter's timestamps instead of the scrape time,
+	// and drop samples whose timestamps are too old or too far in the future. HonorTimestamps is
+	// intended for exporters that repeat old readings with their original timestamps.
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 
 	// Stages are processors that run inside the receiver and exchange frames without converting

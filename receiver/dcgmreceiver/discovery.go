@@ -110,7 +110,7 @@ func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	for _, c := range d.caches {
 		settled = settled && c.State(kube.Pods).Settled()
 	}
-	if d.cfg.Scope != scopeNode { // each cache contains only the pods that match its selector, and does not store labels
+	if d.cfg.Scope != scopeNode { // each cache contains only the pods that match its selector, without labels
 		for _, c := range d.caches {
 			found = append(found, c.Pods())
 		}

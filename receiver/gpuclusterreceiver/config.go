@@ -50,8 +50,8 @@ type Config struct {
 	FirstAvailable string `mapstructure:"first_available"`
 	// Metrics enables or disables individual metrics by name. All metrics are enabled by default.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
-	// If FlatAttributes is true, the receiver copies the Resource attributes to each point.
-	// FlatAttributes is intended for backends that store only point attributes.
+	// FlatAttributes makes the receiver copy the Resource attributes to each point. FlatAttributes
+	// is intended for backends that store only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
 }
 

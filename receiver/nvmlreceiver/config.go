@@ -50,7 +50,7 @@ type Config struct {
 	// searches for libnvidia-ml.so.1 on the loader's search path and in common driver directories.
 	LibraryPath string `mapstructure:"library_path"`
 
-	// If ProcessesOnly is true, the receiver collects samples of processes, but not of devices, for
+	// ProcessesOnly makes the receiver collect samples of processes, but not of devices, for
 	// example because another receiver already collects the samples of devices.
 	ProcessesOnly bool `mapstructure:"processes_only"`
 

@@ -209,7 +209,7 @@ func (r *nvmlReceiver) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("a collection is still running and was abandoned: %w", waiting.Err())
 		r.stopConsuming()
 	}
-	if r.stages != nil { // stop the stages after the collection loop, so that the stages can still send the last data
+	if r.stages != nil { // stop the stages last, so that they can still send the last data
 		err = errors.Join(err, r.stages.Shutdown(ctx))
 	}
 	return err
