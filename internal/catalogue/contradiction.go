@@ -1,7 +1,7 @@
 package catalogue
 
-// Contradiction is the reason why a plausible value is not an observation. The value conflicts with
-// other values of the same device and scrape.
+// Contradiction is the reason why a value that is plausible on its own is not an observation: it
+// conflicts with other values of the same device and scrape.
 type Contradiction uint8
 
 const (
@@ -13,7 +13,8 @@ const (
 	TooFast
 )
 
-// Values provides the values of one device in one scrape after the device's rows were merged.
+// Values provides access to the values of one device in one scrape, after the device's rows have
+// been merged.
 type Values interface {
 	// Value returns the device's value of a field or, if rate is true, the rate of a counter field.
 	// Value returns false if there is no value.

@@ -31,32 +31,33 @@ type Exporter struct {
 	// exporter's labels. If Claims is nil, the metric name is sufficient.
 	Claims func(*Row) bool
 	// Labels maps each known role to the possible names of its label. The name that the exporter
-	// uses comes before other spellings. If all label names of a row are in lowercase, case is
-	// ignored. BlankText reports whether a label value means "no value". BlankText covers only
-	// values that NoText does not cover. BlankText may be nil.
+	// uses comes before other spellings. If all label names in a row are lowercase, case is
+	// ignored. BlankText reports whether a label value means "no value". BlankText needs to
+	// recognize only values that NoText does not recognize. BlankText may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// OwnsName reports whether a metric name that is not in the table belongs to the exporter. If
 	// OwnsName is nil, the exporter has no metric names outside the table.
 	OwnsName func(name string) bool
-	// Identify returns the device of a row, or the reason why the row does not describe one of the
-	// exporter's devices.
+	// Identify returns the device that a row describes, or the reason why the row does not describe
+	// one of the exporter's devices.
 	Identify func(*Row) (Identity, Refusal)
 	// IsExporter reports whether a container has the exporter's name.
 	IsExporter func(Holder) bool
 
 	// OfContainers is true if the rows describe how containers use devices that other exporters
-	// expose. An exporter with OfContainers is not a second source for a device. Each row is
-	// matched by device ID to a device of another exporter. The ID is first compared unchanged, and
-	// then with NVIDIA's prefix. Rows without a holder measure the device and are used only if no
-	// other exporter exposes the device. Rows of one field and container that differ only in the
-	// label with RolePart are summed.
+	// expose. An exporter with OfContainers does not count as an additional source for a device.
+	// Each row is matched by device ID to a device of another exporter. The ID is compared first as
+	// exposed, and then with NVIDIA's prefix added. Rows without a holder measure the device and
+	// are used only if no other exporter exposes the device. If rows of the same field and
+	// container differ only in the label with RolePart, their values are summed.
 	OfContainers bool
 	// OfProcesses is true if the rows describe processes by their PIDs. If a row does not name a
 	// device, gpu_k8s determines the device. OfProcesses implies OfContainers.
 	OfProcesses bool
 	// Vitals contains the names of fields that are never 0 on a board that the driver can read. If
-	// all these fields are exposed and 0, no value of the board or its instances is an observation.
+	// all of the fields in Vitals are exposed and their values are 0, no value of the board or its
+	// instances is an observation.
 	Vitals []string
 
 	// Hooks are the functions that only this exporter needs.
@@ -97,15 +98,15 @@ type Group struct {
 	Fields []Field
 }
 
-// Identity is the device of a row.
+// Identity identifies the device that a row describes.
 type Identity struct {
 	// Board is the hw.id of the board. Instance identifies the instance if the row describes an
 	// instance. Instance is passed to InstanceID.
 	Board, Instance string
 	// Number is the number of the instance on the board.
 	Number int
-	// Of is the number of instances of the board, if the exporter exposes it. A value of 0 means
-	// that the number is unknown or that the board has no instances.
+	// Of is the number of instances of the board. If the board has no instances, or if the number
+	// is unknown, Of is 0.
 	Of int
 	// Model is the board's model name, and Part is the value of RolePart. Model and Part are set
 	// only if the row's labels do not contain their values.
@@ -114,7 +115,7 @@ type Identity struct {
 	Detail any
 }
 
-// Reading is a row that is passed to Exporter.Resolve. The row is from a single scrape.
+// Reading is a row that is passed to Exporter.Resolve, together with the other rows of the scrape.
 type Reading struct {
 	Field *Field
 	// Identity is the row's device. Resolve may replace the pointer but must not modify the
@@ -163,8 +164,8 @@ const (
 	OtherVendor
 )
 
-// Capacities contains the capacities of a board model. A capacity of 0 is unknown or does not
-// exist.
+// Capacities contains the capacities of a board model. A value of 0 means that the capacity is
+// unknown or does not exist.
 type Capacities struct {
 	// Memory is the size of the board's memory in bytes. Memory is set only for exporters that do
 	// not expose the memory size.

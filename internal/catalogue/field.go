@@ -25,11 +25,9 @@ const (
 	Bits
 	// Code is the code of the last event.
 	Code
-	// EventCount counts the events of the last few minutes. A label contains the code of the
-	// events.
+	// EventCount counts the events in the last few minutes. A label contains the event code.
 	EventCount
-	// EventTotal counts the events since the exporter started. A label contains the code of the
-	// events.
+	// EventTotal counts the events since the exporter started. A label contains the event code.
 	EventTotal
 )
 
@@ -39,25 +37,26 @@ type Scope uint8
 const (
 	// Instance fields measure the instance that the row names.
 	Instance Scope = iota
-	// Board fields measure the board. The row of every instance repeats the value.
+	// Board fields measure the board. The row of every instance repeats the board's value.
 	Board
 	// Whole fields measure a board without instances. Whole fields have no meaning on a board with
 	// instances.
 	Whole
 )
 
-// Parts describes how several rows of one field and device are combined. The combined rows differ
-// in a label, or in the metric name if the field has several names.
+// Parts specifies how several rows of the same field and device are combined. The combined rows
+// differ in a label, or in the metric name if the field has several names.
 type Parts uint8
 
 const (
-	// Highest rows are repeated readings of the same value. The highest value is used.
+	// Highest is for rows that are repeated readings of the same value. The highest value is used.
 	Highest Parts = iota
-	// Mean rows measure parts of the device that have equal weight. The mean of the values is used.
+	// Mean is for rows that measure parts of the device that have equal weight. The mean of the
+	// values is used.
 	Mean
-	// Sum rows measure parts of the device. The values of Sum rows are added. If a counter has no
-	// row for a part, the part's last value is used. A part that appears later is counted from the
-	// time at which it appears. No rate is computed while a part is missing.
+	// Sum is for rows that measure parts of the device. The values of the rows are added. If a
+	// counter has no row for a part, the part's last value is used. A part that appears later is
+	// counted from the time at which it appears. No rate is computed while a part is missing.
 	Sum
 )
 
@@ -78,14 +77,14 @@ type Field struct {
 	Parts Parts
 	// Rescaled contains other names under which the field is exposed in a different unit.
 	Rescaled []Rescaled
-	// ZeroIsNone is true if 0 is not an observation, because a value of 0 means that the sensor or
-	// the size does not exist.
+	// ZeroIsNone is true if a value of 0 is not an observation, but means that the measured
+	// quantity is unavailable.
 	ZeroIsNone bool
 	// Health returns the board's health state for a value, or false if the value does not determine
 	// the health state. Health is nil for fields that do not describe the board's health.
 	Health func(v float64) (Health, bool)
-	// Gives lists signals. Each signal is computed from the fields in the signal's From, or only
-	// from this field if From is empty.
+	// Gives lists the signals that the field provides. Each signal is computed from the fields in
+	// the signal's From, or only from this field if From is empty.
 	Gives []Signal
 
 	// New sets Process and Rate. Process is the signal that is computed from the rows of holders.
@@ -115,7 +114,7 @@ type Spelling struct {
 	// Alias is the position of the name in the field's aliases, starting at 1.
 	Alias uint8
 	// Cut maps the values of the RoleCut label to the fields that share the name. If Cut is set,
-	// Field is an arbitrary one of the fields in Cut.
+	// Field is an arbitrary field from Cut.
 	Cut map[string]*Field
 	// Prefixed is true if the name starts with a user-defined prefix.
 	Prefixed bool
@@ -142,12 +141,12 @@ const (
 	// ByTracker signals are counters that a Tracker computes from the values of consecutive
 	// scrapes.
 	ByTracker
-	// ByProcesses signals are computed from rows of holders. The rows of holders exist in addition
-	// to the device's own row.
+	// ByProcesses signals are computed from rows of holders. The rows of holders are exposed in
+	// addition to the device's own row.
 	ByProcesses
 )
 
-// Health is a value of the attribute hw.state of the metric hw.status. The values are ordered from
+// Health is a value of the hw.state attribute of the hw.status metric. The values are ordered from
 // best to worst.
 type Health uint8
 
@@ -223,10 +222,10 @@ type Signal struct {
 
 // Tracker computes a counter of one device from the values of consecutive scrapes.
 type Tracker interface {
-	// Add adds the values of a set of fields. The time of the values is in nanoseconds since the
-	// epoch. Add returns the counter's value and the time at which the counter was 0. Add returns
-	// false if the counter cannot be computed from the values. If Add returns false, the verdict is
-	// Valid unless the values are impossible.
+	// Add adds the values of a set of fields. The at parameter is the time of the values, in
+	// nanoseconds since the Unix epoch. Add returns the counter's value and the time at which the
+	// counter was 0. Add returns false if the counter cannot be computed from the values. If Add
+	// returns false, the verdict is Valid unless the values are impossible.
 	Add(at int64, values []float64) (start int64, v float64, ok bool, verdict Verdict)
 	// Rebase makes the next values the baseline. Rebase is called if the next values may come from
 	// another source.
@@ -252,6 +251,6 @@ func (s *Signal) Feeds() []*signal.Metric {
 	return out
 }
 
-// PartXID represents every error.type that starts with xid_. PartXID also represents the data point
-// without error.type, which reports that there were no XIDs.
+// PartXID represents every error.type value that starts with xid_. PartXID also represents the data
+// point without error.type, which reports that there were no XIDs.
 const PartXID = "xid"

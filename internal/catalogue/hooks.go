@@ -22,13 +22,14 @@ type Hooks struct {
 	// board. If MeasuresBoard is nil, the rows of all instances measure the board.
 	MeasuresBoard func(number int) bool
 	// JobsOfBoard reports whether the jobs in the rows of a board's instances are jobs of the
-	// entire board. If they are jobs of the entire board, it is unknown which job uses which
+	// entire board. If the jobs are those of the entire board, it is unknown which job uses which
 	// instance. The jobs of each instance are passed in sorted order.
 	JobsOfBoard func(instances [][]string) bool
 	// EqualParts returns the number of instances of a board. EqualParts is set if all instances of
 	// a board have the same size, regardless of their profile, and together make up the board. The
-	// argument reported is the number in an instance's row (Identity.Of), or "". The argument seen
-	// is the largest number of instances seen so far.
+	// reported argument is the number that an instance's row contains (Identity.Of), or "" if the
+	// row does not contain the number. The seen argument is the largest number of instances seen so
+	// far.
 	EqualParts func(reported string, seen int) int
 	// Capacities returns the known capacities of a board model.
 	Capacities func(model string) Capacities

@@ -13,8 +13,8 @@ import (
 type Role uint8
 
 const (
-	// NoRole labels have no known role. Examples are pod labels and the label fields of the
-	// counters CSV file.
+	// NoRole labels have no known role. Examples are pod labels and labels that are listed as
+	// fields in the counters CSV file.
 	NoRole Role = iota
 	// RoleUUID is the GPU's UUID. In the row of a MIG instance, RoleUUID is the board's UUID.
 	RoleUUID
@@ -61,9 +61,9 @@ const (
 	RoleJob
 	// RoleJobUser is the user who started the batch job.
 	RoleJobUser
-	// RoleJobPartition is the scheduler's queue that contains the batch job.
+	// RoleJobPartition is the scheduler queue that contains the batch job.
 	RoleJobPartition
-	// RoleDriverVersion is the version of the NVIDIA driver.
+	// RoleDriverVersion is the version of the device's driver.
 	RoleDriverVersion
 	// RoleSerial is the board's serial number.
 	RoleSerial
@@ -81,11 +81,11 @@ const (
 	RolePart
 	// RoleMIGUUID is the MIG-<uuid> of the row's MIG device.
 	RoleMIGUUID
-	// RoleOldPod is the holding pod's name in the exporter's alternative label names.
+	// RoleOldPod is the holding pod's name in a label with an alternative name.
 	RoleOldPod
-	// RoleOldNamespace is the holding pod's namespace in the alternative label names.
+	// RoleOldNamespace is the holding pod's namespace in a label with an alternative name.
 	RoleOldNamespace
-	// RoleOldContainer is the holding container's name in the alternative label names.
+	// RoleOldContainer is the holding container's name in a label with an alternative name.
 	RoleOldContainer
 	// RolePID is the PID of a process on the host.
 	RolePID
@@ -102,8 +102,8 @@ const NumRoles = RoleOwn + maxOwnRoles
 // labelName is one spelling of a label.
 type labelName struct {
 	role Role
-	// order is the position among the spellings of the role. The exporter's own spelling comes
-	// first.
+	// order is the spelling's position among all spellings of the role. The exporter's own spelling
+	// comes first.
 	order uint8
 	// mixed is true if the spelling has uppercase letters.
 	mixed bool
@@ -144,12 +144,12 @@ type Row struct {
 	// capitalization. If mixed is true, no backend converted the labels to lowercase, and a label
 	// with a different capitalization is not from the exporter.
 	mixed bool
-	// The following fields are the labels that Prometheus adds to the rows of a scrape target. The
-	// Prometheus receiver sets these labels as service.* attributes on the Resource.
+	// The following fields contain the labels that Prometheus adds to the rows of a scrape target.
+	// The Prometheus receiver sets these labels as service.* attributes on the Resource.
 	job, instance, service, receiverJob, receiverInstance string
 }
 
-// rowLabel is the label of a row that has a specific role.
+// rowLabel is a row's label for a specific role.
 type rowLabel struct {
 	name, text string
 	order      uint8
@@ -213,7 +213,7 @@ func IsUnsignedInteger(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// NoText reports whether a label value means "no value" for every role.
+// NoText reports whether a label value means "no value", regardless of the label's role.
 func NoText(text string) bool {
 	text = strings.TrimSpace(text)
 	return text == "" || strings.EqualFold(text, "N/A")
@@ -320,7 +320,7 @@ func (r *Row) Named() (Holder, bool) {
 	return Holder{Job: job}, job != "" && IsJobID(job)
 }
 
-// podName matches Kubernetes names. If several pods hold a device, exporters expose a text that
+// podName matches Kubernetes names. If several pods hold a device, exporters expose a value that
 // podName does not match.
 var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
@@ -328,7 +328,7 @@ var podName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 // ten bytes.
 const MaxJobID = 128
 
-// IsJobID reports whether text may be the ID of a batch job, such as 4711, 4711_3, 4711+0 or
+// IsJobID reports whether text may be the ID of a batch job, such as 4711, 4711_3, 4711+0, or
 // 123[4].server.
 func IsJobID(text string) bool {
 	odd := func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) }

@@ -19,6 +19,6 @@ func PCIeCapacity(generation, lanes float64) (float64, bool) {
 }
 
 // AboveCapacity reports whether a byte rate exceeds 1.5 times the capacity of a link. The margin
-// allows for inexact scrape intervals. A capacity of 0 is unknown. In this case, AboveCapacity
+// allows for inexact scrape intervals. If the capacity is 0, which means unknown, AboveCapacity
 // returns false.
 func AboveCapacity(rate, capacity float64) bool { return capacity > 0 && rate > 1.5*capacity }

@@ -10,9 +10,9 @@ import (
 func (r *Row) Federated() bool { return r.job != "" || r.instance != "" }
 
 // fromPrometheus reports whether the row has both the job and the instance that Prometheus or the
-// Prometheus receiver adds. If so, Prometheus may have renamed the exporter's labels. The instance
-// label that Prometheus adds must be an address with a port. A pod label cannot contain an address
-// with a port, because Kubernetes does not allow colons in pod label values.
+// Prometheus receiver adds. If the row has both, Prometheus may have renamed the exporter's labels.
+// The instance label that Prometheus adds must be an address with a port. A pod label cannot
+// contain an address with a port, because Kubernetes does not allow colons in pod label values.
 func (r *Row) fromPrometheus() bool {
 	return r.job != "" && strings.Contains(r.instance, ":") || r.receiverJob != "" && r.receiverInstance != ""
 }
@@ -38,14 +38,15 @@ func (r *Row) NamesTarget() bool {
 	return r.job != "" && r.instance != "" && (isPodOf(h.Pod, r.service) || isPodOf(h.Pod, r.job))
 }
 
-// podSuffix matches the suffix of a pod's name that follows the name of the controller.
+// podSuffix matches the part of a pod's name that follows the controller's name.
 var podSuffix = regexp.MustCompile(`(-[a-z0-9]{6,10})?-[a-z0-9]{5}$`)
 
 // workloadOf returns the name of the workload that controls the pod.
 func workloadOf(pod string) string { return podSuffix.ReplaceAllString(pod, "") }
 
-// isPodOf reports whether a pod's name consists of the name of a service or a scrape job and a
-// suffix that a controller added. The name of a scrape job may have the form namespace/name.
+// isPodOf reports whether a pod's name consists of the given name and a suffix that a controller
+// added. The given name is the name of a service or of a scrape job. The name of a scrape job may
+// have the form namespace/name.
 func isPodOf(pod, name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	suffix, found := strings.CutPrefix(pod, name)

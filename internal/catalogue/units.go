@@ -74,8 +74,9 @@ const (
 
 // unitTraits describes the values of a unit.
 type unitTraits struct {
-	name   string
-	factor float64 // for the conversion from the exposed unit to the base unit
+	name string
+	// factor converts the exposed unit to the base unit.
+	factor float64
 	// int32Blanks and float64Blanks are true if the int32 or float64 sentinels cannot be real
 	// values in the unit. For example, int32Blanks is false for BytePerSecond, because 2147483632
 	// can be a real number of bytes per second.

@@ -56,10 +56,11 @@ const (
 )
 
 // groups contains the exporter's fields, grouped by topic. Canonical names are from release 1.4,
-// and aliases are from earlier releases. Units are the actual units, even if HELP states a
-// different unit. Memory is in MiB, and energy is in microjoules. The TYPE of every metric is
-// gauge. Only the rows of a board's first partition contain the readings of the board's sensors.
-// The rows of the other partitions contain 0 or are missing.
+// and aliases are from earlier releases. Each field has the unit that its values actually have,
+// even if HELP states a different unit. Memory is in MiB, and energy is in microjoules. The TYPE of
+// every metric is gauge. Only the rows of a board's first partition contain the readings of the
+// board's sensors. For partitions other than the first, the rows for these sensors contain 0 or are
+// missing.
 //
 // A residency counts the clock ticks during which one cause throttled the GPU. The field
 // gpu_violation_current_accumulated_counter counts all ticks. Several causes can throttle the GPU
@@ -121,7 +122,8 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
+// gaps explains why this exporter does not provide some of the metrics that other exporters
+// provide.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the fraction of 0.1 s is exposed":            {signal.GPUClockEventActive},
 	"the residencies are in `gpu.clock.throttle.time`": {signal.GPUClockEventTime},

@@ -12,8 +12,8 @@ import (
 // rolePartitioning is the role of the label that contains the board's partitioning mode.
 const rolePartitioning = catalogue.RoleOwn
 
-// labels contains the labels of all releases. The first release had no labels for partitions or
-// pods.
+// labels maps each role to the label names that releases of the exporter have used. The first
+// release had no labels for partitions or pods.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"gpu_uuid"}, catalogue.RoleSerial: {"serial_number"}, catalogue.RoleIndex: {"gpu_id"},
 	catalogue.RolePartition: {"gpu_partition_id"}, rolePartitioning: {"gpu_compute_partition_type"},
@@ -30,9 +30,8 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RolePart: {"xcc_index", "link_index"},
 }
 
-// blankText reports whether a label value means "no value". For example, the exporter exposes
-// values that mean "no value" as the partition of an unpartitioned board and as the UUID in a
-// virtual machine.
+// blankText reports whether a label value means "no value". For example, the partition label of an
+// unpartitioned board and the UUID label in a virtual machine can have values that mean "no value".
 func blankText(role catalogue.Role, s string) bool {
 	switch s = strings.TrimSpace(s); s {
 	case "NA", "4294967295":
@@ -44,12 +43,12 @@ func blankText(role catalogue.Role, s string) bool {
 	return strings.Trim(s, "0-") == "" || slices.Contains(placeholders, strings.ToLower(s))
 }
 
-// placeholders lists the texts that the exporter exposes instead of a UUID or a serial number.
+// placeholders lists the strings that the exporter exposes instead of a UUID or a serial number.
 var placeholders = []string{"na", "none", "null", "unknown"}
 
 // blankValue reports whether v is the maximum of an integer type, which the driver returns for
-// unknown values. Since release 1.4, the exporter omits unknown values. The value 255 is not
-// checked, because it is a valid power in watts.
+// unknown values. Release 1.4 and later omit unknown values. The value 255 does not count as
+// unknown, because it is a valid power in watts.
 func blankValue(v float64) bool {
 	switch v {
 	case 1<<16 - 1, 1<<31 - 1, 1<<32 - 1, 1<<64 - 1:
@@ -59,15 +58,15 @@ func blankValue(v float64) bool {
 }
 
 // ownsName reports whether a metric name has the form of the exporter's metric names. Other
-// exporters also use metric names of this form, so a row belongs to the exporter only if claims
-// also returns true.
+// exporters' metric names can have the same form, so a row belongs to this exporter only if the
+// claims function also returns true.
 func ownsName(name string) bool {
 	name = strings.TrimPrefix(name, prefix)
 	return strings.HasPrefix(name, "gpu_") || strings.HasPrefix(name, "pcie_")
 }
 
-// claims reports whether a row's labels are those of the exporter. Every row of the exporter has
-// the device's index and at least one label that no other exporter uses.
+// claims reports whether a row's labels identify it as a row of this exporter. Every row of the
+// exporter has the device's index and at least one label that no other exporter uses.
 func claims(r *catalogue.Row) bool {
 	if vendor := r.Get(catalogue.RoleVendor); vendor != "" && !isAMD(vendor) {
 		return false
@@ -77,7 +76,7 @@ func claims(r *catalogue.Row) bool {
 		r.Get(catalogue.RolePartition), r.Get(rolePartitioning)) != ""
 }
 
-// pciVendor is AMD's PCI vendor ID, which some releases expose instead of the name.
+// pciVendor is AMD's PCI vendor ID, which some releases expose instead of AMD's name.
 const pciVendor = 0x1002
 
 // isAMD reports whether vendor is AMD's name or PCI vendor ID.
@@ -87,14 +86,15 @@ func isAMD(vendor string) bool {
 	return err == nil && number == pciVendor || strings.Contains(vendor, "AMD") || strings.Contains(vendor, "ADVANCED MICRO")
 }
 
-// partitions maps partitioning modes to the number of partitions. In cpx mode, each die is a
+// partitions maps each partitioning mode to its number of partitions. In cpx mode, each die is a
 // partition.
 var partitions = map[string]int{"dpx": 2, "tpx": 3, "qpx": 4, "cpx": 0}
 
-// whole lists the modes without partitions.
+// whole lists the partitioning modes of boards without partitions.
 var whole = []string{"", "spx", "none", "unknown"}
 
-// dies maps a substring of the model name (the series or the part number) to the number of dies.
+// dies lists how many dies each model has. A model is identified by a substring of its name, which
+// is the series or the part number.
 var dies = []struct {
 	model string
 	n     int
@@ -115,7 +115,7 @@ func count(r *catalogue.Row, way string) int {
 }
 
 // equalParts returns the number of partitions of a board. If the partitions' rows do not contain
-// the number, equalParts returns the largest number of partitions seen so far.
+// the number of partitions, equalParts returns the largest number of partitions seen so far.
 func equalParts(reported string, seen int) int {
 	if parts, err := strconv.Atoi(reported); err == nil && parts > 0 {
 		return parts
@@ -123,10 +123,10 @@ func equalParts(reported string, seen int) int {
 	return seen
 }
 
-// identify returns the device of a row. The device's ID is the UUID. If the row has no UUID, the ID
-// is composed of the board's serial number and the partition. If the row has no serial number
-// either, the ID is composed of the host and the index. If the row of a partition has no serial
-// number, the partition's board is unknown.
+// identify returns the device that a row describes. The device's ID is the UUID. If the row has no
+// UUID, the ID is composed of the board's serial number and the partition. If the row has no serial
+// number either, the ID is composed of the host and the index. If the row of a partition has no
+// serial number, the partition's board is unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, rolePartitioning))

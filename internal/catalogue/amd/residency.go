@@ -4,17 +4,20 @@ import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
 // residency is the time that a device has spent in a state. The time is computed from two tick
 // counters. One counter counts only while the device is in the state, and the other counter always
-// counts. The ratio of the increases of the two counters is the fraction of time that the device
-// spent in the state.
+// counts. The fraction of time that the device spent in the state is the increase in the ticks in
+// the state, divided by the increase in all ticks.
 type residency struct {
-	time         int64 // time of the last scrape with both counters, or 0
+	// time is the time of the last scrape with both counters, or 0.
+	time         int64
 	state, clock float64
-	begun        int64   // time of the first scrape with both counters
-	total        float64 // seconds in the state since begun
+	// begun is the time of the first scrape with both counters.
+	begun int64
+	// total is the time spent in the state since the first scrape, in seconds.
+	total float64
 }
 
-// Add implements catalogue.Tracker. The first value is the counter of ticks in the state, and the
-// second value is the counter of all ticks.
+// Add implements catalogue.Tracker. The values parameter contains the counter of the ticks in the
+// state, followed by the counter of all ticks.
 func (r *residency) Add(at int64, values []float64) (start int64, total float64, ok bool, verdict catalogue.Verdict) {
 	before := *r
 	if at <= before.time {

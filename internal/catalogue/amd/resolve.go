@@ -2,11 +2,12 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// detail contains the data of a row that resolve needs.
+// detail contains the data from a row that the resolve function needs.
 type detail struct {
-	index string // the device's index on its host
-	// bySerial identifies the device by its serial number and partition. If the row does not
-	// contain both, bySerial is nil.
+	// index is the device's index on its host.
+	index string
+	// bySerial identifies the device by its serial number and partition. If the row lacks the
+	// serial number or the partition, bySerial is nil.
 	bySerial *catalogue.Identity
 }
 
@@ -30,7 +31,8 @@ func resolve(rows []*catalogue.Reading) {
 	}
 }
 
-// detailOf returns the detail that identify stored, or the zero detail if there is none.
+// detailOf returns the detail that the identify function stored, or the zero detail if there is
+// none.
 func detailOf(is *catalogue.Identity) detail {
 	if d, ok := is.Detail.(*detail); ok {
 		return *d

@@ -26,13 +26,13 @@ var Exporter = cat.New(cat.Exporter{
 	OwnsName:   ownsName,
 	Identify:   identify,
 	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
-	Hooks:      cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // the exporter exposes -1 if a reading failed
+	Hooks:      cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // the exporter exposes -1 if it cannot read a value
 })
 
 // groups contains the exporter's fields, grouped by topic. Training chips have HBM, other chips
-// have DDR, and some chips have both. Chips with both types of memory keep models and data in HBM.
-// Therefore, once a chip has reported an HBM size, the chip's HBM values are used. The TYPE of
-// every metric is gauge.
+// have DDR, and some chips have both. Chips with both types of memory keep models and data in HBM,
+// so the HBM values of a chip are used once the chip has reported an HBM size. The TYPE of every
+// metric is gauge.
 //
 // Omitted on purpose:
 //   - health_status, which does not distinguish a warning from a failure
@@ -81,7 +81,8 @@ const (
 
 var memory = [][]string{{hbmUsed, hbmTotal}, {ddrUsed, ddrTotal}}
 
-// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
+// gaps explains why this exporter does not provide some of the metrics that other exporters
+// provide.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPURecoveryAction, signal.GPUPowerLimit,
@@ -109,7 +110,7 @@ func ownsName(name string) bool {
 	})
 }
 
-// identify returns the chip of a row. The id label is unique only within a node.
+// identify returns the chip that a row describes. The id label is unique only within a node.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	chip := r.Get(cat.RoleUUID)
 	if chip == "" {

@@ -6,8 +6,8 @@ import (
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Absence is a set of environments in which exporters do not expose a field although the field is
-// in their list of counters.
+// Absence is a set of environments in which an exporter does not expose a field, even though the
+// field is in the exporter's list of counters.
 type Absence uint8
 
 const (
@@ -28,9 +28,9 @@ type Advice struct {
 	// Listed is the field's name in the list of counters if it differs from Name. Listed is needed
 	// because some exporter versions do not accept Name.
 	Listed string
-	// Offered is true if the field's line is commented out in the list. Unlisted is true if the
-	// list does not contain the field. Note explains when to enable the field and is printed above
-	// the field's line.
+	// Offered is true if the field's line is commented out in the generated list of counters.
+	// Unlisted is true if the generated list does not contain the field. Note explains when to
+	// enable the field and is printed above the field's line.
 	Offered, Unlisted bool
 	Note              string
 	// Companion is another field that should be enabled together with this field.
@@ -71,7 +71,7 @@ func fieldsOf(groups []group) []cat.Group {
 	return out
 }
 
-// advice contains the advice for the fields of Exporter, in the same order.
+// advice contains the advice for each field of Exporter, in the order of Exporter's fields.
 var advice = adviceOf(groups)
 
 // adviceOf returns the advice in the table rows. Profiling fields and NVLink fields are marked as
@@ -115,8 +115,7 @@ func ListedName(f *cat.Field) string {
 	return f.Name
 }
 
-// Line returns the line for the given field in a list of counters. The line contains the given
-// name.
+// Line returns the line that adds a field, under the given name, to a list of counters.
 func Line(f *cat.Field, name string) string {
 	kind := "gauge"
 	if f.Kind == cat.Counter || f.Kind == cat.EventTotal {

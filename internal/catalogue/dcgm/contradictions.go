@@ -2,8 +2,8 @@ package dcgm
 
 import cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// BusyUtilization is the minimum utilization of a busy device. If the driver reports at least this
-// utilization, a zero from the profiler is not an observation.
+// BusyUtilization is the minimum utilization of a busy device. If the driver reports a utilization
+// of at least BusyUtilization, zeros from the profiler are not observations.
 const BusyUtilization = 0.1
 
 // contradictions returns a function that drops zeros that conflict with other values of the device:

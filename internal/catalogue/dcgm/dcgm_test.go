@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// dcgm-exporter accepts a line in the counters CSV file only if the line has exactly two commas and
-// contains the field's name for its oldest unit.
+// dcgm-exporter accepts a line in the counters CSV file only if the line has exactly two commas.
+// The name in the line must be a name that exposes the field in its oldest unit.
 func TestLinesOfCountersAreAcceptedByExporters(t *testing.T) {
 	for _, f := range Exporter.Fields() {
 		if AdviceFor(f.ID).Help == "" {
@@ -316,7 +316,7 @@ func TestPropertiesOfModels(t *testing.T) {
 	}
 }
 
-// The expected values are the immediate actions in the wording of NVIDIA's catalog.
+// The expected values are the immediate actions that NVIDIA's catalog recommends.
 func TestXIDActionsAreThoseOfNVIDIAsCatalogue(t *testing.T) {
 	for action, codes := range map[Action][]int{
 		ActionRestartApp: {
@@ -431,8 +431,8 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-// DCGM 4.7 exposes the fields 1613 to 1650 in base units. The signals computed from the fields in
-// base units are the same as those computed from the older fields.
+// DCGM 4.7 exposes fields 1613 to 1650 in base units. The signals computed from the fields in base
+// units are the same as those computed from the older fields.
 func TestTheFieldsInBaseUnitsOfDCGM47AreInTheTable(t *testing.T) {
 	for name, want := range map[string]struct {
 		field string

@@ -55,16 +55,17 @@ const (
 
 // groups contains the exporter's fields, grouped by topic. Canonical names are from DCGM 4.5 and
 // earlier. The first alias of each field is the name in DCGM 4.6. Lowercase names are from
-// dcgm-exporter 1.x. Names with base units were added later: …_HERTZ and …_JOULES_TOTAL in DCGM
-// 4.6.1, and …_SECONDS_TOTAL and the …_BYTES names of the frame buffer in DCGM 4.7. *_VIOLATION
-// values are in nanoseconds in every version, even if HELP states a different unit.
-// PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if their TYPE is not gauge.
+// dcgm-exporter 1.x. DCGM 4.6.1 added the names in base units that end with _HERTZ or
+// _JOULES_TOTAL. DCGM 4.7 added the names in base units that end with _SECONDS_TOTAL and, for the
+// frame buffer, with _BYTES. *_VIOLATION values are in nanoseconds in every version, even if HELP
+// states a different unit. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if their TYPE
+// is not gauge.
 //
 // There are three sets of NVLink error counters. NVLink 3 and earlier use …_ERROR_COUNT_TOTAL.
 // Hopper uses …_ERROR_DL_*, and its …_ERROR_COUNT_TOTAL fields have no value. Blackwell uses
-// …_LINK_RECOVERY_*. The counters in the first and third sets are sums over all links. For the
-// second set, DCGM 4.6.0 calls NVML without specifying a link, although nvml.h requires the caller
-// to specify a link.
+// …_LINK_RECOVERY_*. The …_ERROR_COUNT_TOTAL and …_LINK_RECOVERY_* counters are sums over all
+// links. For …_ERROR_DL_*, DCGM 4.6.0 calls NVML without specifying a link, although nvml.h
+// requires the caller to specify a link.
 //
 // Omitted on purpose:
 //   - NVLINK_BANDWIDTH_TOTAL (NVLINK_THROUGHPUT_TOTAL, NVLINK_THROUGHPUT_BYTES_PER_SECOND), because
@@ -191,8 +192,8 @@ var (
 			Or("DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS").
 			Or("DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY").Or("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"))
 
-	// An exposed rate is preferred to the rate of a counter, and the rate of a counter is preferred
-	// to a coarse rate.
+	// An exposed rate is preferred to a rate computed from a counter, and a computed rate is
+	// preferred to a coarse exposed rate.
 	pcieTX   = cat.First("DCGM_FI_PROF_PCIE_TX_BYTES").Or("DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL")
 	pcieRX   = cat.First("DCGM_FI_PROF_PCIE_RX_BYTES").Or("DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL")
 	nvlinkTX = cat.First("DCGM_FI_PROF_NVLINK_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES").Or("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL")
@@ -225,18 +226,19 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 	switch action {
 	case 0: // none
 		return cat.HealthOK, true
-	case 1, 2: // reset the GPU, reboot the node
+	case 1, 2: // 1: reset the GPU; 2: reboot the node
 		return cat.HealthFailed, true
-	case 3, 4: // drain peers, drain and reset
+	case 3, 4: // 3: drain peers; 4: drain and reset
 		return cat.HealthDegraded, true
 	}
 	return 0, false
 }
 
 // FabricHealth returns the health state for a value of NVML_GPU_FABRIC_HEALTH_MASK_*. Bits 0 to 7
-// contain four conditions of two bits each. A condition is true if the value of its two bits is 1.
-// Bits 8 to 11 contain the configuration state. A configuration state of 2 or higher is an error. A
-// mask of 0 means that the driver supports none of the conditions.
+// of the mask represent four conditions, with two bits each. A condition is true if the value of
+// its two bits is 1. Bits 8 to 11 of the mask contain the configuration state. A configuration
+// state of 2 or higher is an error. A mask of 0 means that the driver supports none of the
+// conditions.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)
 	for shift := range 4 {

@@ -12,17 +12,21 @@ import (
 
 // Labels with the following roles occur only in rows that do not describe a GPU.
 const (
-	roleLink    = catalogue.RoleOwn + iota // the number of an NVLink
-	roleLinkGPU                            // the UUID of a link's GPU
-	roleSwitch                             // the number of an NVSwitch
-	roleCPU                                // the number of a CPU or a CPU core
+	// roleLink is the number of an NVLink.
+	roleLink = catalogue.RoleOwn + iota
+	// roleLinkGPU is the UUID of a link's GPU.
+	roleLinkGPU
+	// roleSwitch is the number of an NVSwitch.
+	roleSwitch
+	// roleCPU is the number of a CPU or a CPU core.
+	roleCPU
 )
 
-// labels contains the exporter's labels. The label with the node's name is Hostname up to exporter
-// 4.8.2 and hostname in later versions. If the exporter runs with --use-old-namespace, it exposes
-// the labels uuid, pod_name, pod_namespace, and container_name. NVLink rows have the labels
-// gpu_uuid and model_name. The label uid is not listed, because every version uses pod_uid for the
-// pod's UID.
+// labels maps each role to the exporter's names for the label. The label that contains the node's
+// name is Hostname through exporter version 4.8.2, and hostname in later versions. If the exporter
+// runs with --use-old-namespace, it exposes the labels uuid, pod_name, pod_namespace, and
+// container_name. NVLink rows have the labels gpu_uuid and model_name. The label uid is not listed,
+// because every version uses pod_uid for the pod's UID.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, roleLinkGPU: {"gpu_uuid"},
 	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},
@@ -47,9 +51,9 @@ var labels = map[catalogue.Role][]string{
 	catalogue.RoleDRADevice: {"dra_device_name"}, catalogue.RoleMIGUUID: {"dra_mig_device_uuid"},
 }
 
-// identify returns the device of a row. The exporter's UUID identifies the board, even on a MIG
-// instance's row. A row without a UUID may describe a link, a switch, or a CPU. On a row with a
-// UUID, labels that have the same names as link, switch, or CPU labels are pod labels.
+// identify returns the device that a row describes. The exporter's UUID identifies the board, even
+// in a MIG instance's row. A row without a UUID may describe a link, a switch, or a CPU. In a row
+// with a UUID, labels that have the same names as link, switch, or CPU labels are pod labels.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
@@ -67,7 +71,7 @@ func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	}
 	is := catalogue.Identity{Board: BoardID(uuid)}
 	if id := r.Get(catalogue.RoleInstanceID); id != "" && !isPodsInstance(r) {
-		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // any other value comes from a pod label
+		if n, err := strconv.ParseUint(id, 10, 31); err == nil { // a value that is not a number comes from a pod label
 			is.Instance, is.Number = id, int(n)
 		}
 	}
@@ -89,7 +93,7 @@ func isPodsInstance(r *catalogue.Row) bool {
 // blankText reports whether a label value is invalid for the role. Some invalid values come from
 // pod labels.
 func blankText(role catalogue.Role, text string) bool {
-	switch role { //nolint:exhaustive // the other roles have no fixed form
+	switch role { //nolint:exhaustive // the values of the other roles have no fixed format
 	case catalogue.RoleDriverVersion:
 		return !driverVersion.MatchString(text)
 	case catalogue.RoleSerial:
@@ -103,7 +107,7 @@ func blankText(role catalogue.Role, text string) bool {
 var (
 	// driverVersion matches versions of NVIDIA's driver, such as 580.105.08.
 	driverVersion = regexp.MustCompile(`^[1-9]\d{1,3}(\.\d{1,4}){0,3}$`)
-	// instanceProfile matches known and unknown profiles.
+	// instanceProfile matches MIG profiles, including profiles that are not known yet.
 	instanceProfile = regexp.MustCompile(`^(\d+c\.)?\d+g\.\d+gb`)
 	// serialNumber matches the serial numbers of boards. All known serial numbers consist of
 	// digits.
@@ -114,8 +118,8 @@ var (
 func IsDriverVersion(text string) bool { return driverVersion.MatchString(text) }
 
 // isNVIDIA reports whether a row's labels describe an NVIDIA device: the UUID must start with GPU-
-// or MIG-, or the model must be one of NVIDIA's. The check is needed because exporters of other
-// vendors also use DCGM's metric names.
+// or MIG-, or the model must be one of NVIDIA's. The metric names are not sufficient, because
+// exporters from other vendors also use DCGM's metric names.
 func isNVIDIA(uuid, model string) bool {
 	uuid, model = properUUID(uuid), catalogue.FoldModel(model)
 	switch {
@@ -141,9 +145,9 @@ func hasWord(text string, words []string) bool {
 
 // IsExporter reports whether a container has the name of an exporter. The container's name is used
 // if no other label identifies the scraped pod. Scrape configurations add the labels of the
-// exporter's own pod to the rows of GPUs without a holder. The known names are from the static
-// manifests and the operator. The name in the Helm chart, "exporter", is too general without the
-// pod's name.
+// exporter's own pod to the rows of GPUs without a holder. IsExporter recognizes the container
+// names from the static manifests and from the operator. The container name in the Helm chart,
+// "exporter", is too general to be recognized without the pod's name.
 func IsExporter(h catalogue.Holder) bool {
 	container := cmp.Or(h.Container, h.Name)
 	switch container {

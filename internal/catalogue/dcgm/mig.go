@@ -20,8 +20,8 @@ func ProfileSlices(profile string) int {
 }
 
 // ofFourSlices and ofSevenSlices contain words that occur in the folded model names of boards that
-// support MIG with four or seven compute slices. The sources are the default configuration of the
-// GPU Operator's MIG manager and, for B300, NVIDIA's user guide.
+// support MIG with four or seven compute slices. The words are from the default configuration of
+// the GPU Operator's MIG manager and, for the B300, from NVIDIA's user guide.
 var (
 	ofFourSlices  = []string{"a30", "rtx pro 6000"}
 	ofSevenSlices = []string{"a100", "gh200", "h20", "h100", "h200", "gb200", "b200", "b300"}

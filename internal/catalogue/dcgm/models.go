@@ -23,8 +23,8 @@ type Model struct {
 	WithoutProfiling bool
 }
 
-// models maps words in the folded model name to the properties of the model. The first match is
-// used.
+// models maps words in the folded model name to the properties of the model. If several entries
+// match, the first entry is used.
 //
 // Capacities are from NVIDIA's data sheets. If a data sheet states the sum of both directions, the
 // capacity is half of the sum. If the link width or the bridge of a model differs between machines

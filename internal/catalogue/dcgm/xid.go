@@ -3,7 +3,7 @@ package dcgm
 import "slices"
 
 // The following constants identify the edition of NVIDIA's XID catalog on which the table is based.
-// This edition was still current in July 2026, when the documentation of driver 610 was published.
+// This edition was still current in July 2026, when the documentation for driver 610 was published.
 const (
 	// XIDCatalogueDate is the date of the catalog's last change.
 	XIDCatalogueDate = "2025-09-30"
@@ -21,7 +21,7 @@ const (
 	ActionNone
 	// ActionRestartApp recommends restarting the program that used the GPU.
 	ActionRestartApp
-	// ActionRestartVM recommends restarting the virtual machine that has the GPU.
+	// ActionRestartVM recommends restarting the virtual machine that uses the GPU.
 	ActionRestartVM
 	// ActionResetGPU recommends resetting the GPU.
 	ActionResetGPU
@@ -64,7 +64,7 @@ type XID struct {
 	Code int
 	// Meaning describes the error in a few words.
 	Meaning string
-	// Action is the immediate action.
+	// Action is the immediate action that the catalog recommends.
 	Action Action
 	// Note explains what the action depends on, or contains additional advice. Note is usually
 	// empty.
@@ -97,7 +97,7 @@ func (x XID) ShortAdvice() string {
 	return "see the details"
 }
 
-// XIDByCode returns the entry for a code, or false if the catalog does not list the code.
+// XIDByCode returns the catalog entry for a code, or false if the catalog does not list the code.
 func XIDByCode(code int) (XID, bool) {
 	if code < 1 || code >= len(xids) {
 		return XID{}, false
@@ -108,7 +108,7 @@ func XIDByCode(code int) (XID, bool) {
 // XIDs returns the catalog entries in ascending order of their codes.
 func XIDs() []XID { return slices.Clone(xids[1:]) }
 
-// xidRows is NVIDIA's catalog. Codes with equal entries share a row.
+// xidRows contains NVIDIA's catalog. Codes that have the same entry share a row.
 var xidRows = []struct {
 	action        Action
 	codes         []int

@@ -25,7 +25,7 @@ func BoardID(uuid string) string { return dcgm.BoardID(uuid) }
 func BoardName(number string) string { return "nvidia" + number }
 
 // BoardOf returns the hw.id of an instance's board, or "" if the instance's hw.id does not contain
-// it.
+// the board's hw.id.
 func BoardOf(id string) string { return dcgm.BoardOf(id) }
 
 // InstanceID returns the hw.id of a board's instance with the given number.
@@ -47,9 +47,9 @@ func Slices(vendor, profile string) int {
 	return dcgm.ProfileSlices(profile)
 }
 
-// BoardSlices returns the number of compute slices of a board. The argument reported is the number
-// of instances in an instance's row, or "". The argument seen is the largest number of instances
-// seen so far.
+// BoardSlices returns the number of compute slices of a board. The reported argument is the number
+// of instances that an instance's row contains, or "" if the row does not contain the number. The
+// seen argument is the largest number of instances seen so far.
 func BoardSlices(vendor, model, reported string, seen int) int {
 	if x := equalParts(vendor); x != nil {
 		return x.EqualParts(reported, seen)
@@ -61,7 +61,8 @@ func BoardSlices(vendor, model, reported string, seen int) int {
 }
 
 // EqualParts reports whether all instances of a vendor's boards have the same size and together
-// make up the board. If so, instances that the exporter does not list count as well.
+// make up the board. If EqualParts returns true, callers must also count instances that the
+// exporter does not list.
 func EqualParts(vendor string) bool { return equalParts(vendor) != nil }
 
 // equalParts returns the vendor's exporter if EqualParts returns true for the vendor, and nil

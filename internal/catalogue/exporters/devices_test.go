@@ -17,7 +17,7 @@ func TestInstancesHaveAShareOfTheBoard(t *testing.T) {
 		{"NVIDIA", "NVIDIA H100 80GB HBM3", "3g.40gb", "", 2, 3, 7},
 		{"NVIDIA", "NVIDIA A30", "1g.6gb", "", 4, 1, 4},
 		{"", "a model to come", "2g.20gb", "", 3, 2, 7},
-		{"AMD", "AMD Instinct MI300X", "", "8", 5, 1, 8}, // the exporter does not list some partitions (bug 495 of the exporter)
+		{"AMD", "AMD Instinct MI300X", "", "8", 5, 1, 8}, // the exporter omits some partitions (issue 495 of the exporter)
 		{"amd", "", "", "", 2, 1, 2},
 		{"AMD", "", "", "0", 2, 1, 2},
 		{"AWS", "", "", "", 2, 0, 7}, // it is unknown how the cores share a device

@@ -1,4 +1,4 @@
-// Package exporters lists all supported exporters. For how to add an exporter, see
+// Package exporters lists all supported exporters. For information about adding an exporter, see
 // docs/development.md.
 package exporters
 

@@ -36,10 +36,10 @@ const (
 )
 
 // groups contains the exporter's fields, grouped by topic. The aliases are the names before release
-// 2.9, which the monitor still exposes if configured to do so. The memory usage is what HAMi itself
-// counted as allocated, which excludes CUDA contexts. The breakdown of the memory usage was exposed
-// with the TYPE counter. The labels of the breakdown change whenever its value changes. The
-// scheduler's rows contain the pod's name and the container's index.
+// 2.9, which the monitor still exposes if configured to do so. The memory usage is the amount that
+// HAMi itself counted as allocated, which excludes CUDA contexts. The breakdown of the memory usage
+// was exposed with the TYPE counter. The labels of the breakdown change whenever its value changes.
+// The scheduler's rows contain the pod's name and the container's index.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{
@@ -63,8 +63,8 @@ var groups = []cat.Group{
 	}},
 }
 
-// labels lists the label names of releases before 2.9 only as alternatives, because rows with these
-// names may also have the labels of the scrape target.
+// labels assigns the label names from releases before 2.9 only to the roles for alternative names,
+// because rows with these label names may also have the labels of the scrape target.
 var labels = map[cat.Role][]string{
 	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid", "container_index"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
 	cat.RoleMIGUUID: {"mig_uuid"}, cat.RoleInstanceID: {"gpu_instance_id"},
@@ -73,7 +73,8 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
+// gaps explains why this exporter does not provide some of the metrics that other exporters
+// provide.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"the boards' exporter provides it": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,

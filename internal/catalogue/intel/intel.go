@@ -116,7 +116,8 @@ func sensors(name, alias string, unit cat.Unit, kind cat.Kind, m *signal.Metric)
 	return []cat.Field{card, chip}
 }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
+// gaps explains why this exporter does not provide some of the metrics that other exporters
+// provide.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"only the current reasons are exposed":        {signal.GPUClockThrottleTime, signal.GPUClockEventTime},
 	"only for sensors, not for the device":        {signal.HwStatus},
@@ -131,8 +132,10 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 })
 
 const (
-	roleDomain      = cat.RoleOwn + iota // the clock domain
-	roleAggregation                      // how the values within an interval were aggregated
+	// roleDomain is the clock domain.
+	roleDomain = cat.RoleOwn + iota
+	// roleAggregation specifies how the values within an interval were aggregated.
+	roleAggregation
 )
 
 // labels contains the OTLP attribute names and their spellings in Prometheus.
@@ -160,17 +163,17 @@ var labels = func() map[cat.Role][]string {
 // pciVendor is Intel's PCI vendor ID in hexadecimal.
 const pciVendor = "8086"
 
-// claims reports whether a row's labels are those of xpumd. The metric names do not identify xpumd,
-// because they are from the semantic conventions for hardware, which this distribution's metrics
-// also follow.
+// claims reports whether a row's labels identify it as a row of xpumd. The metric names do not
+// identify xpumd, because they are from the semantic conventions for hardware, which this
+// distribution's metrics also follow.
 func claims(r *cat.Row) bool {
 	vendor := strings.ToLower(strings.TrimSpace(r.Get(cat.RoleVendor)))
 	return r.Get(cat.RoleUUID) != "" && r.Get(cat.RoleIndex) != "" &&
 		(vendor == "" || strings.Contains(vendor, "intel") || strings.TrimPrefix(vendor, "0x") == pciVendor)
 }
 
-// identify returns the device of a row, which is the board or one of its tiles. A row with a clock
-// frequency is accepted only if the frequency is the mean frequency of the GPU's clock.
+// identify returns the board or the tile that a row describes. A row with a clock frequency is
+// accepted only if the frequency is the mean frequency of the GPU's clock.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	board, tile := r.Get(cat.RoleUUID), r.Get(cat.RolePartition)
 	if domain, how := r.Get(roleDomain), r.Get(roleAggregation); domain != "" && domain != "gpu" || how != "" && how != "avg" {

@@ -64,7 +64,7 @@ func errors(kinds ...string) (out []cat.Field) {
 const (
 	ofCores     = "neuroncore_memory_usage_constants"
 	ofProcesses = "neuron_runtime_memory_used_bytes"
-	onDevice    = "neuron_device" // value of memory_location; the other value means the host's memory
+	onDevice    = "neuron_device" // a value of memory_location; the only other value is for the host's memory
 )
 
 var usage = [][]string{{ofCores}, {ofProcesses + "{neuron_device}"}}
@@ -75,7 +75,8 @@ var memory = map[string]float64{"Inferentia": 8 << 30, "Inferentia2": 32 << 30, 
 
 func size(of *cat.Capacities, _ []float64) float64 { return of.Memory }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
+// gaps explains why this exporter does not provide some of the metrics that other exporters
+// provide.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwPower,
@@ -100,7 +101,8 @@ var labels = map[cat.Role][]string{
 // family describes the EC2 instance types whose names start with the same prefix.
 type family struct {
 	model string
-	cores uint64 // per device; 0 if the number is configurable
+	// cores is the number of cores per device, or 0 if the number is configurable.
+	cores uint64
 	// single lists the instance sizes that have only one device.
 	single []string
 }
@@ -113,9 +115,9 @@ var families = map[string]family{
 	"trn2":  {"Trainium2", 0, []string{"3xlarge"}},
 }
 
-// identify returns the device of a row. A row that contains memory or errors describes a device.
-// Any other row that names a core describes the core, which is an instance of a device. If the
-// number of cores per device is configurable, each core is treated as a device.
+// identify returns the device that a row describes. A row of a memory or error metric describes a
+// device. Any other row that names a core describes the core, which is an instance of a device. If
+// the number of cores per device is configurable, each core is treated as a device.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	machine := r.Get(cat.RoleUUID)
 	class, size, _ := strings.Cut(r.Get(roleMachine), ".")

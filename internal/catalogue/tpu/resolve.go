@@ -14,8 +14,9 @@ var fromWorkload = []string{duty, used, total}
 
 // machine contains the chip numbers in the rows of one machine.
 type machine struct {
-	// chips contains the chip numbers within the node and the identities of the chips, and slice
-	// contains the chip numbers within the TPU slice. Both lists are sorted and have no duplicates.
+	// The chips field contains the chip numbers within the node and the identities of the chips.
+	// The slice field contains the chip numbers within the TPU slice. Both lists are sorted and
+	// have no duplicates.
 	chips []chip
 	slice []int
 	// holder is one of the holders of the chips. If the chips have several holders, shared is true.

@@ -31,8 +31,8 @@ var Exporter = cat.New(cat.Exporter{
 // groups contains the exporter's fields, grouped by topic. The plugin exposes each value twice:
 // with pod labels for the pod, and without pod labels for the device. The metric names for the
 // device end with _node. The workload reports utilization and memory, so an idle chip has no rows
-// for utilization and memory. The other values are measured on the host. Rows from the workload and
-// rows from the host number the chips differently; see resolve.
+// for utilization and memory. The other values are measured on the host. A chip's number in rows
+// from the workload can differ from its number in rows from the host; see resolve.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},
@@ -50,7 +50,8 @@ var groups = []cat.Group{
 	}},
 }
 
-// gaps lists the metrics that other exporters provide but this exporter does not, and explains why.
+// gaps explains why this exporter does not provide some of the metrics that other exporters
+// provide.
 var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"not exposed": {
 		signal.GPUClockThrottleTime, signal.GPUClockEventActive, signal.GPUClockEventTime, signal.GPUClockFrequency, signal.HwErrors,
@@ -76,7 +77,7 @@ var labels = map[cat.Role][]string{
 	cat.RoleRelayedPod: {"exported_pod"}, cat.RoleRelayedNamespace: {"exported_namespace"}, cat.RoleRelayedContainer: {"exported_container"},
 }
 
-// identify returns the chip of a row from its accelerator_id.
+// identify uses a row's accelerator_id to determine which chip the row describes.
 func identify(r *cat.Row) (cat.Identity, cat.Refusal) {
 	id := r.Get(cat.RoleUUID)
 	if _, _, ok := parseID(id); !ok {
