@@ -24,10 +24,10 @@ type SharedRows string
 const (
 	// SharedRowsPerProcess keeps the device's own samples of FB_USED and GPU_UTIL and adds samples
 	// for each pod that measure the pod's processes. All other fields are copied to each pod.
-	// Exporters 4.5.3-4.8.2 and later expose shared devices in this way.
+	// Exporter version 4.5.3-4.8.2 and later versions behave like SharedRowsPerProcess.
 	SharedRowsPerProcess SharedRows = "per-process"
-	// SharedRowsCopies copies all fields of the device to each pod. Exporters before 4.5.3-4.8.2
-	// expose shared devices in this way.
+	// SharedRowsCopies copies all fields of the device to each pod. Exporter versions before
+	// 4.5.3-4.8.2 behave like SharedRowsCopies.
 	SharedRowsCopies SharedRows = "copies"
 )
 
@@ -37,19 +37,19 @@ type Config struct {
 	Scenario string
 	// Style is one of [Styles].
 	Style Style
-	// Fields is the set of counters.
+	// Fields is the set of counters that the exporter exposes.
 	Fields FieldSet
 	// Nodes is the number of nodes. Each node has one exporter. GPUs is the number of GPUs per
 	// node.
 	Nodes, GPUs int
 	// MIG is the number of 1g instances on every GPU, from 1 to 7. If MIG is 0, the scenario
-	// determines the number.
+	// determines the number of instances.
 	MIG int
 	// Links is the number of NVLinks per GPU.
 	Links int
 	// SharedRows determines how shared devices are exposed.
 	SharedRows SharedRows
-	// PodUID is the value of the exporter's flag --kubernetes-enable-pod-uid.
+	// PodUID is the value of the exporter's --kubernetes-enable-pod-uid flag.
 	PodUID bool
 	// CollectInterval is how long the exporter serves the same values. If CollectInterval is 0, the
 	// values change with every scrape.
@@ -79,7 +79,7 @@ const (
 	maxCollectInterval = time.Hour
 )
 
-// refused returns the error for a value that is not allowed. The argument setting is the name of
+// refused returns the error for a value that is not allowed. The setting argument is the name of
 // the dcgmsim flag without dashes, or the name of the Config field if there is no flag.
 func refused(setting string, value any, allowed string, args ...any) error {
 	return fmt.Errorf("%s: %q: want %s", setting, fmt.Sprint(value), fmt.Sprintf(allowed, args...))

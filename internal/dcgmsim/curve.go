@@ -82,8 +82,8 @@ func pulses(from, to, step, on time.Duration) []span {
 type gate struct {
 	period time.Duration
 	spans  []span
-	// before[i] is how long the gate is on between 0 and spans[i].from. The last element of before
-	// is how long the gate is on in one period.
+	// before[i] is how long the gate is on between 0 and spans[i].from. The last element of the
+	// slice is how long the gate is on in one period.
 	before []time.Duration
 }
 
@@ -154,8 +154,8 @@ func (g *gate) edges(u time.Duration) int64 {
 	return int64(u/g.period)*perPeriod + local
 }
 
-// union returns a gate that is on while at least one of the given gates is on. The given gates must
-// be zero or have the same period.
+// union returns a gate that is on while at least one of the given gates is on. All given gates that
+// are not zero must have the same period.
 func union(gates ...gate) gate {
 	var spans []span
 	var period time.Duration

@@ -7,8 +7,8 @@ import "time"
 // without it.
 const faultBegins, faultEnds = 10, 40
 
-// fault returns a curve that has the second value during the fault and the first value at all other
-// times.
+// fault returns a curve whose value is the second argument during the fault and the first argument
+// at all other times.
 func (s script) fault(usual, faulty float64) curve {
 	return newCurve(s.at(0, usual), s.at(faultBegins, usual), s.at(faultBegins, faulty), s.at(faultEnds, faulty), s.at(faultEnds, usual), s.at(60, usual))
 }
@@ -23,8 +23,8 @@ func (s script) spinning() *story {
 	}
 }
 
-// latchedUtilization is the story of a free device that reports a utilization of 1 although nothing
-// is running.
+// latchedUtilization is the story of a free device that reports a utilization of 1 even though
+// nothing is running.
 func (s script) latchedUtilization() *story {
 	return &story{
 		load: s.fault(0, 1), memory: s.flat(0), power: s.flat(0), temperature: s.flat(31), clock: s.flat(.175),

@@ -77,7 +77,7 @@ const (
 	quantities
 )
 
-// number is a field's value. A number also contains DCGM's type of the value, because the exporter
+// number is a field's value. A number also records the value's type in DCGM, because the exporter
 // formats integers and floats differently.
 type number struct {
 	int    int64
@@ -88,8 +88,8 @@ type number struct {
 
 func integer(v int64) number { return number{int: v, valid: true} }
 
-// double returns a float that is rounded to six decimals, as with "%f", so that every style exposes
-// the same value.
+// double returns a float that is rounded to six decimal places, as the %f verb does, so that every
+// style exposes the same value.
 func double(v float64) number {
 	return number{float: math.Round(v*1e6) / 1e6, double: true, valid: true}
 }
@@ -113,8 +113,8 @@ type field struct {
 // are repeated for every instance.
 var ofGPUs = []quantity{gpuUtil, memCopyUtil, encUtil, decUtil}
 
-// times returns a function that multiplies an integer by a factor. The functions times,
-// millijoules, and percent convert values to the base units of DCGM 4.7.
+// times returns a function that multiplies an integer by a factor. The times, millijoules, and
+// percent functions convert values to the base units of DCGM 4.7.
 func times(factor int64) func(number) number {
 	return func(n number) number { return integer(n.int * factor) }
 }
@@ -134,8 +134,8 @@ const (
 var csv = []struct {
 	quantity        quantity
 	name, typ, help string
-	// exists contains the styles that support the field, and shipped contains the styles whose
-	// default-counters.csv contains the field.
+	// The exists set contains the styles that support the counter. The shipped set contains the
+	// styles whose default-counters.csv contains the counter.
 	exists, shipped generation
 }{
 	{smClock, "DCGM_FI_DEV_SM_CLOCK", gauge, "SM clock frequency (in MHz).", always, always},
@@ -206,8 +206,7 @@ var csv = []struct {
 }
 
 // changes contains the differences between csv and some styles: types, help texts, and the names
-// and base units of DCGM 4.7. Each value that is not empty overrides the corresponding value in
-// csv.
+// and base units of DCGM 4.7. Each nonempty value overrides the corresponding value in csv.
 var changes = []struct {
 	styles generation
 	field

@@ -66,8 +66,8 @@ func TestEveryFixtureIsDescribedAndCanBeRead(t *testing.T) {
 	}
 }
 
-// memoryOf returns used + free for each device in a fixture. If a device has its own samples, only
-// these samples count.
+// memoryOf returns used + free for each device in a fixture. If a device has samples of its own,
+// only those samples count.
 func memoryOf(samples map[string]float64, series []labels.Labels) map[string]float64 {
 	read := func(name string) map[string]float64 {
 		out := map[string]float64{}
@@ -87,8 +87,8 @@ func memoryOf(samples map[string]float64, series []labels.Labels) map[string]flo
 }
 
 func TestTheMemoryOfTheFixturesAddsUp(t *testing.T) {
-	// The sizes are used + free memory, in MiB, of a V100, an H100, and the H100's 1g.10gb
-	// instances.
+	// Each size is the sum of used and free memory in MiB. The sizes are those of a V100, an H100,
+	// and the H100's 1g.10gb instances.
 	sizes := []float64{32510, 81079, 9856}
 	files, err := filepath.Glob(filepath.Join(fixtures, "*.prom"))
 	require.NoError(t, err)

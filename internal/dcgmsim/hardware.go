@@ -9,8 +9,8 @@ import (
 type hardware struct {
 	model  string
 	driver string
-	// fbMiB is used + free memory. If the driver reports reserved memory separately, the total is
-	// fbMiB + reservedMiB.
+	// fbMiB is the sum of used and free memory. If the driver reports reserved memory separately,
+	// the total is fbMiB + reservedMiB.
 	fbMiB, reservedMiB int64
 	// instanceMiB and instanceReservedMiB are the corresponding sizes for a MIG instance with the
 	// smallest profile.
@@ -54,7 +54,7 @@ var (
 // 13.
 const firstInstanceID = 7
 
-// ripple is noise in the power draw, in watts. The noise makes the values of every scrape differ
+// ripple is noise in the power draw, in watts. The noise makes values differ from scrape to scrape
 // without changing the mean.
 var ripple = newCurve(
 	point{0, 0}, point{900 * time.Millisecond, 4.5}, point{2800 * time.Millisecond, -4.5}, point{3700 * time.Millisecond, 0})
@@ -68,7 +68,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// uuid returns a UUID with the given prefix, as in NVML. The UUID is derived from the key.
+// uuid returns a UUID in NVML's format, with the given prefix. The UUID is derived from the key.
 func uuid(prefix string, key uint64) string {
 	hi, lo := mix(key), mix(key+1)
 	return fmt.Sprintf("%s-%08x-%04x-%04x-%04x-%012x", prefix, hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)

@@ -85,8 +85,8 @@ func (e exposition) only(t *testing.T, name string) value {
 	return all[0]
 }
 
-// newSimulation returns a simulation with the default configuration after the given function has
-// modified the configuration.
+// newSimulation calls the given function to modify the default configuration, and returns a
+// simulation with the modified configuration.
 func newSimulation(t testing.TB, change func(*Config)) *Simulation {
 	t.Helper()
 	config := NewDefaultConfig()
@@ -97,7 +97,7 @@ func newSimulation(t testing.TB, change func(*Config)) *Simulation {
 	return s
 }
 
-// lines returns the samples of a body without comments and empty lines.
+// lines returns the lines of a body that contain samples, without comments and empty lines.
 func lines(body []byte) []string {
 	var out []string
 	for line := range strings.Lines(string(body)) {

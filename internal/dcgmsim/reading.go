@@ -12,8 +12,8 @@ const notSupported = 0x7ffffffffffffff2
 // an idle GPU. Both rates are from recordings.
 const idlePCIeTx, idlePCIeRx = 110e3, 18e3
 
-// reading contains the values of one entity at one time. The number of a quantity without an
-// observation is not valid.
+// reading contains the values of one entity at one time. If a quantity was not observed, the
+// quantity's number is not valid.
 type reading [quantities]number
 
 // readBoard reads the values of the board at time t.
@@ -136,14 +136,14 @@ func (s *Simulation) readEntity(r *reading, e *entity, t time.Duration) {
 	last := e.lastXID(s.restarted(t), t)
 	r[xidLast] = integer(int64(last))
 	if last == 0 && s.config.Style.in(since45) {
-		// Exporters since 4.5 omit the sentinel that DCGM returns before the first XID.
+		// Exporter 4.5 and later omit the sentinel that DCGM returns before the first XID.
 		r[xidLast] = number{}
 	}
 }
 
-// clockEventCounts returns the number of samples with each reason in the window that ends at time
-// t. The results are in the order of clockEvents. DCGM takes one sample per collect interval. The
-// simulation takes at most one sample per second.
+// clockEventCounts returns, for each reason, the number of samples in which the reason was active.
+// The samples are from the window that ends at time t. The results are in the order of clockEvents.
+// DCGM takes one sample per collect interval. The simulation takes at most one sample per second.
 func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	var counts [9]int64
 	step := max(s.config.CollectInterval, time.Second)
@@ -162,7 +162,7 @@ func (s *Simulation) clockEventCounts(g *gpu, t time.Duration) [9]int64 {
 	return counts
 }
 
-// xidTexts maps the XID codes in the stories to the values of the label err_msg.
+// xidTexts maps the XID codes in the stories to the values of the err_msg label.
 var xidTexts = map[int]string{
 	0:  "No Error",
 	13: "Graphics Engine Exception",

@@ -16,8 +16,8 @@ type label struct {
 
 func (l label) compare(o label) int { return cmp.Compare(l.name, o.name) }
 
-// labelSet contains the labels of a row in three groups. The groups are in the order in which the
-// template of exporters up to 4.8.2 writes them.
+// labelSet contains the labels of a row in three groups. Exporters up to version 4.8.2 write the
+// groups in the order of the fields.
 type labelSet struct {
 	// identity contains the labels that are written first, in the given order.
 	identity []label
@@ -89,7 +89,8 @@ type rowTable struct {
 	plain []row
 	// perProcess contains the rows of FB_USED and GPU_UTIL if devices are shared.
 	perProcess []row
-	// links contains the rows of the NVLinks, and withLinks contains the rows in plain and links.
+	// The links field contains the rows of the NVLinks. The withLinks field contains the rows in
+	// plain and links.
 	links, withLinks []row
 }
 
@@ -210,8 +211,8 @@ func (s *Simulation) linkLabels(n *node, g *gpu, link int) labelSet {
 	}
 }
 
-// AppendBody appends the body that the node's exporter serves at time t since the start. The values
-// are those of the last collect interval.
+// AppendBody appends the body that the node's exporter serves at time t, measured from the start.
+// The values are those of the last collect interval.
 func (s *Simulation) AppendBody(dst []byte, node int, t time.Duration) []byte {
 	r := renderer{Simulation: s, node: &s.nodes[node], at: s.Sampled(t), out: dst}
 	if r.node.vendor == amd {
@@ -283,7 +284,8 @@ func (r *renderer) template() {
 	}
 }
 
-// sorted writes the body in the layout of exporters since 4.8.3: each family once, sorted by name.
+// sorted writes the body in the layout of exporter 4.8.3 and later. The families are sorted by
+// name, and each family appears once.
 func (r *renderer) sorted() {
 	fields := slices.Clone(r.fields)
 	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
@@ -310,7 +312,7 @@ func (r *renderer) header(f *field) {
 	r.out = fmt.Appendf(r.out, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", f.name, f.help, f.typ)
 }
 
-// family writes a field with its HELP and TYPE. It writes nothing if the field has no sample.
+// family writes a field with its HELP and TYPE. If the field has no sample, family writes nothing.
 func (r *renderer) family(f *field, rows []row) {
 	start := len(r.out)
 	r.header(f)

@@ -21,7 +21,8 @@ const (
 	ScenarioMixed         = "mixed"
 	ScenarioVendors       = "vendors"
 
-	// The following scenarios are for findings. Each scenario simulates the fault in its name.
+	// The following scenarios are for testing findings. Each scenario simulates the fault that its
+	// name describes.
 	ScenarioSpinning           = "spinning"
 	ScenarioLatchedUtilization = "latched-utilization"
 	ScenarioSlowDevice         = "slow-device"
@@ -39,16 +40,16 @@ func Scenarios() []string {
 	}
 }
 
-// mixedCast lists the scenarios that the GPUs of a mixed node play in turn. The dra scenario is
-// omitted, because an exporter that maps virtual GPUs does not map claims. The slurm scenario is
-// omitted, because batch jobs run outside Kubernetes.
+// mixedCast lists the scenarios of consecutive GPUs on a node in the mixed scenario. The dra
+// scenario is omitted, because an exporter that maps virtual GPUs does not map claims. The slurm
+// scenario is omitted, because batch jobs run outside Kubernetes.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,
 }
 
-// casts maps each vendor to the scenarios that the vendor's devices play in the vendors scenario.
-// The vendor's exporter can expose the values of these scenarios.
+// casts maps each vendor to the scenarios of the vendor's devices in the vendors scenario. For each
+// vendor, the list contains only scenarios whose values the vendor's exporter can expose.
 var casts = map[vendor][]string{
 	nvidia: mixedCast,
 	amd:    {ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling, ScenarioIdle},
@@ -56,7 +57,7 @@ var casts = map[vendor][]string{
 	aws:    {ScenarioHealthy, ScenarioMemoryFilling},
 }
 
-// part returns the scenario that the nth device of a vendor's node plays.
+// part returns the scenario of the nth device on a vendor's node.
 func part(scenario string, v vendor, n int) string {
 	switch scenario {
 	case ScenarioMixed:
@@ -71,13 +72,14 @@ func part(scenario string, v vendor, n int) string {
 	return scenario
 }
 
-// stories maps each scenario to its story. All devices that play a scenario share the scenario's
+// stories maps each scenario to its story. All devices with the same scenario share the scenario's
 // story.
 type stories map[string]*story
 
-// of returns the story of a scenario. In the memory-filling scenario, the loop takes five minutes.
-// In a mixed scenario, the loop takes one minute, so that even the shortest windows contain a
-// change. In a fault scenario, the fault lasts longer than the rules for findings require.
+// The of method returns the story of a scenario. In the memory-filling scenario, the loop takes
+// five minutes. In a mixed scenario, the loop takes one minute, so that even the shortest windows
+// contain a change. In a fault scenario, the fault lasts longer than the rules for findings
+// require.
 func (s stories) of(scenario string, mixed bool) *story {
 	if st, ok := s[scenario]; ok {
 		return st

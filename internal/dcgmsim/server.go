@@ -16,15 +16,15 @@ type Fault string
 const (
 	// FaultNone responds normally.
 	FaultNone Fault = "none"
-	// FaultHTTP500 responds with status 500 and the exporter's error text. Exporters since 4.8.3
-	// respond in this way if one sample in the body would be invalid.
+	// FaultHTTP500 responds with status 500 and the exporter's error text. Exporter 4.8.3 and later
+	// respond with status 500 if one sample in the body would be invalid.
 	FaultHTTP500 Fault = "http-500"
 	// FaultEmpty responds with status 200 and an empty body, as the exporter does during a hot
 	// reload.
 	FaultEmpty Fault = "empty"
 	// FaultHang does not respond until the client gives up or the server is closed.
 	FaultHang Fault = "hang"
-	// FaultTruncated announces the length of the full body, sends half of it, and closes the
+	// FaultTruncated announces the length of the full body, sends half of the body, and closes the
 	// connection.
 	FaultTruncated Fault = "truncated"
 	// FaultGarbage responds with status 200 and a page that is not exposition text, as a captive
@@ -40,8 +40,8 @@ func Faults() []Fault {
 	return []Fault{FaultNone, FaultHTTP500, FaultEmpty, FaultHang, FaultTruncated, FaultGarbage, FaultSlow}
 }
 
-// The following constants determine the timing of FaultSlow. Sending a body takes about two
-// seconds.
+// The following constants determine the timing of FaultSlow. With FaultSlow, sending a body takes
+// about two seconds.
 const (
 	slowPieces = 10
 	slowPause  = 200 * time.Millisecond
@@ -65,9 +65,9 @@ type ServerSettings struct {
 	Replay [][]byte
 }
 
-// Server serves a simulation over HTTP in the same way as dcgm-exporter. /metrics serves node 0,
-// /node/<n>/metrics serves node n, and /health responds with OK. POST /control queues faults.
-// Server is safe for concurrent use.
+// Server serves a simulation over HTTP in the same way as dcgm-exporter serves metrics. /metrics
+// serves node 0, /node/<n>/metrics serves node n, and /health responds with OK. POST /control
+// queues faults. Server is safe for concurrent use.
 type Server struct {
 	simulation *Simulation
 	settings   ServerSettings
@@ -83,7 +83,8 @@ type served struct {
 	mu      sync.Mutex
 	scrapes int
 	faults  []Fault
-	// sampled is the time of the values in body. The bytes of body must not be modified.
+	// sampled is the time of the values in the response body. The bytes of the response body must
+	// not be modified.
 	sampled time.Duration
 	body    []byte
 }
@@ -221,7 +222,7 @@ func (s *Server) scrape(node int) ([]byte, Fault) {
 	return n.body, fault
 }
 
-// wait blocks until the client disconnects, the server is closed, or the channel is ready. It
+// wait blocks until the client disconnects, the server is closed, or the channel is ready. wait
 // reports whether the channel was ready.
 func (s *Server) wait(r *http.Request, ready <-chan time.Time) bool {
 	select {

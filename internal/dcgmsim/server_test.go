@@ -68,7 +68,7 @@ type answer struct {
 	body   string
 }
 
-// get requests a path. It returns an error if the body cannot be read.
+// get requests a path. If the body cannot be read, get returns an error.
 func (s *site) get(t *testing.T, path string) (answer, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.http.URL+path, http.NoBody)

@@ -27,7 +27,7 @@ type node struct {
 	name   string
 	vendor vendor
 	gpus   []*gpu
-	// entities contains the entities with rows, which are GPUs or their MIG instances.
+	// entities contains the entities that have rows, which are GPUs or their MIG instances.
 	entities []*entity
 	// virtualGPUs is true if the exporter maps a shared device to all of its pods.
 	virtualGPUs bool
@@ -37,7 +37,7 @@ type node struct {
 // gpu is one board.
 type gpu struct {
 	index int
-	// scenario is the scenario that the GPU plays.
+	// scenario is the name of the GPU's scenario.
 	scenario  string
 	uuid, pci string
 	// serial is the serial number of an AMD board, and sliceID is the accelerator_id that contains
@@ -63,13 +63,13 @@ type entity struct {
 	instanceID int
 	// phase shifts the entity's load and memory in time.
 	phase time.Duration
-	// lag is the time by which the entity's power was sampled earlier than the entity's other
-	// values.
+	// lag is how much earlier the entity's power was sampled than the entity's other values.
 	lag     time.Duration
 	holders []pod
 }
 
-// New creates the devices of a configuration. New returns an error if the configuration is invalid.
+// New returns a simulation of the devices in a configuration. New returns an error if the
+// configuration is invalid.
 func New(config Config) (*Simulation, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func key(n, i int) uint64 {
 	return mix(mix(0)^uint64(n)<<20^uint64(i)) &^ 0xff
 }
 
-// newPod returns a pod of the workload that runs on a device in a scenario.
+// newPod returns the kth pod on the ith GPU of the nth node.
 func newPod(n, i, k int, namespace, name, container string) pod {
 	return pod{
 		namespace: namespace, name: name, container: container,
@@ -229,10 +229,14 @@ func jobHolders(n, i int) []pod {
 
 // These constants are the roles of consecutive GPUs in the dra scenario.
 const (
-	draOnePod    = iota // held by one pod through a claim
-	draTwoPods          // held by two pods through one claim
-	draMIGDevice        // has instances, with a claim for one MIG device
-	draFree             // not allocated
+	// draOnePod is a GPU that one pod holds through a claim.
+	draOnePod = iota
+	// draTwoPods is a GPU that two pods hold through one claim.
+	draTwoPods
+	// draMIGDevice is a GPU with instances. One MIG device is allocated through a claim.
+	draMIGDevice
+	// draFree is a GPU that is not allocated.
+	draFree
 	draRoles
 )
 
@@ -263,7 +267,7 @@ func (s *Simulation) claimHolders(host string, n, i int) []pod {
 	}
 }
 
-// migClaimHolder returns the pod that holds a GPU's first MIG device.
+// migClaimHolder returns the pod that holds a GPU's first MIG device through a claim.
 func (s *Simulation) migClaimHolder(host string, n, i int) pod {
 	p := newPod(n, i, 0, "inference", fmt.Sprintf("rerank-%d-%d", n, i), "server")
 	profile := s.config.Style.hardware().profile
@@ -304,7 +308,8 @@ func (s *Simulation) restarted(t time.Duration) time.Duration {
 	return t - t%s.restartEvery
 }
 
-// memoryMiB returns the entity's memory: usable (used + free) and reserved memory.
+// memoryMiB returns the entity's usable memory, which is the sum of used and free memory, and the
+// entity's reserved memory.
 func (e *entity) memoryMiB() (usable, reserved int64) {
 	if e.mig {
 		return e.gpu.hardware.instanceMiB, e.gpu.hardware.instanceReservedMiB

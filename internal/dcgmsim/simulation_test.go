@@ -168,7 +168,8 @@ func TestCountersNeverFallWithoutARestart(t *testing.T) {
 	}
 }
 
-// isRate reports whether a field is a rate although the exporter declares it as a counter.
+// isRate reports whether a field is a rate even though the exporter declares the field as a
+// counter.
 func isRate(name string) bool {
 	for _, part := range []string{"_THROUGHPUT", "PROF_PCIE_", "NVLINK_BANDWIDTH", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_CLOCK_EVENTS_COUNT"} {
 		if strings.Contains(name, part) {

@@ -21,8 +21,8 @@ const (
 	ReasonDisplayClocks Reason = 0x100
 )
 
-// clockEvents lists the reasons in the order of their bits. The names are the values of the label
-// clock_event of DCGM_EXP_CLOCK_EVENTS_*.
+// clockEvents lists the reasons in the order of their bits. The names are the values of the
+// clock_event label of DCGM_EXP_CLOCK_EVENTS_*.
 var clockEvents = []struct {
 	reason Reason
 	name   string
@@ -56,7 +56,8 @@ const (
 	violations
 )
 
-// story is the loop that a device plays. All curves and gates of a story have the same period.
+// story describes how a device's values change over time. The changes repeat in a loop. All curves
+// and gates of a story have the same period.
 type story struct {
 	// load is the fraction of time during which the graphics engine is active. The activities of
 	// the other parts of the GPU are proportional to load.
@@ -74,24 +75,25 @@ type story struct {
 	xids    []xidAt
 	// sbe contains the single-bit ECC errors.
 	sbe events
-	// remaps is on while a memory row waits to be remapped at the next reset, and resetWanted is on
-	// while the driver requests a reset.
+	// The remaps gate is on while a memory row waits to be remapped at the next reset. The
+	// resetWanted gate is on while the driver requests a reset.
 	remaps, resetWanted gate
-	// waits is on while kernels only poll: the engine is active, but the pipes, the memory, and the
-	// links are not.
+	// The waits gate is on while kernels only poll: the engine is active, but the pipes, the
+	// memory, and the links are not.
 	waits gate
-	// frozen is on while the exporter repeats earlier values.
+	// The frozen gate is on while the exporter repeats earlier values.
 	frozen gate
 
-	// finish sets the following fields.
+	// The finish method sets the following fields.
 	period     time.Duration
 	violations [violations]gate
 	xidCodes   []int
 	xidEvents  map[int]events
 }
 
-// xidAt is an XID in a story and the time of the XID in the loop. On a board with MIG instances,
-// the XID occurs on the first instance, or on all instances if board is true.
+// xidAt is an XID in a story, with the time at which the XID occurs in the loop. On a board with
+// MIG instances, the XID occurs on all instances if the board field is true. Otherwise, the XID
+// occurs on the first instance.
 type xidAt struct {
 	at    time.Duration
 	code  int
@@ -159,8 +161,8 @@ func (s script) healthy() *story {
 	}
 }
 
-// idle is the story of a device that nobody uses. The idle reason is active, and the time of low
-// utilization increases. Neither an idle device nor low utilization indicates saturation.
+// idle is the story of a device that nobody uses. The idle reason is active, and the
+// low-utilization time increases. Neither an idle device nor low utilization indicates saturation.
 func (s script) idle() *story {
 	return &story{
 		load:        s.flat(0),
@@ -192,8 +194,8 @@ func (s script) powerCapped() *story {
 	}
 }
 
-// thermal is the story of a device that heats up until the software slows it down, and then until
-// the hardware slows it down. The hardware slowdown halves the clock. Then the device cools down.
+// thermal is the story of a device that heats up. First the software slows the device down, and
+// later the hardware does. The hardware slowdown halves the clock. Then the device cools down.
 func (s script) thermal() *story {
 	hardware := s.gate(s.on(32, 38.5))
 	return &story{
@@ -226,7 +228,7 @@ func (s script) memoryFilling() *story {
 // xidBurst is the story of a device with application errors, followed by an uncorrectable memory
 // error that interrupts the work for a while. The first and the last XID of the loop are both XID
 // 31. The gauge with the last XID code does not change between the last XID of one loop and the
-// first XID of the next loop. Therefore, the number of changes of the gauge is only a lower bound
+// first XID of the next loop. The number of changes in the gauge is therefore only a lower bound
 // for the number of XIDs.
 func (s script) xidBurst() *story {
 	return &story{

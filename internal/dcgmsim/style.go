@@ -10,7 +10,7 @@ const (
 	// samples of each GPU; spaces after commas; no model, host, or MIG labels; and sentinels
 	// printed as 9223372036854775794.
 	Style2 Style = "2.x"
-	// Style3 is exporter 3.1: the label Hostname, empty pod labels on devices that no pod holds,
+	// Style3 is exporter 3.1: the Hostname label, empty pod labels on devices that no pod holds,
 	// CLOCK_THROTTLE_REASONS, and violations described as "(in us)".
 	Style3 Style = "3.x"
 	// Style45 is exporter 4.5.3-4.8.2, the last version before the new renderer: families in the
@@ -18,7 +18,7 @@ const (
 	// TYPE repeated before NVLink samples.
 	Style45 Style = "4.5"
 	// Style483 is exporter 4.6.0-4.8.3: families sorted by name, samples sorted by labels, the
-	// label hostname, escaped labels, floats formatted with %g, a Content-Type header, and
+	// hostname label, escaped labels, floats formatted with %g, a Content-Type header, and
 	// DCGM_EXP_*_TOTAL.
 	Style483 Style = "4.8.3"
 	// Style49 is exporter 4.7.0-4.9.0: like 4.8.3, but with the new field names and base units of
@@ -63,7 +63,7 @@ func (s Style) generation() generation {
 	}
 }
 
-// in reports whether the style belongs to the set.
+// The in method reports whether the style belongs to the set.
 func (s Style) in(set generation) bool {
 	return s.generation()&set != 0
 }
@@ -88,7 +88,8 @@ func (s Style) hostLabel() string {
 	return "Hostname"
 }
 
-// driverLabel returns the name of the CSV file's label field for the driver version.
+// driverLabel returns the name of the label that contains the driver version, as listed in the
+// counters CSV file.
 func (s Style) driverLabel() string {
 	if s == Style49 {
 		return "DCGM_FI_SYSTEM_DRIVER_VERSION"

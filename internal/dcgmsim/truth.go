@@ -11,7 +11,7 @@ type Device struct {
 	Node, GPU int
 	// GPUInstance is the GPU_I_ID of a MIG instance, or 0 for the GPU itself.
 	GPUInstance int
-	// Scenario is the scenario that the GPU plays.
+	// Scenario is the name of the GPU's scenario.
 	Scenario string
 	// Vendor is the value of OpenTelemetry's hw.vendor, which is NVIDIA, AMD, Google, or AWS.
 	Vendor string
@@ -58,7 +58,7 @@ func (s *Simulation) entity(d Device) *entity {
 	panic(fmt.Sprintf("dcgmsim: no device %+v", d))
 }
 
-// Active reports whether the reason's bit is set at time t since the start.
+// Active reports whether the reason's bit is set at time t, measured from the start.
 func (s *Simulation) Active(d Device, r Reason, t time.Duration) bool {
 	e := s.entity(d)
 	gate := e.gpu.story.reasons[r]

@@ -23,8 +23,8 @@ const (
 // vendors lists the vendors of consecutive nodes in the vendors scenario.
 var vendors = []vendor{nvidia, amd, google, aws}
 
-// otherVendorsDevices is the maximum number of devices on a node whose vendor is not NVIDIA. TPU
-// machines have four chips, and AMD's cast has four stories.
+// otherVendorsDevices is the maximum number of devices on a node whose vendor is not NVIDIA. A TPU
+// machine has four chips, and there are four scenarios for AMD devices.
 const otherVendorsDevices = 4
 
 // vendorOf returns the vendor of the nth node.
@@ -59,8 +59,8 @@ func (v vendor) hardware(style Style) *hardware {
 	}
 }
 
-// contentType returns the Content-Type header of a node's exporter, or "" if net/http detects the
-// type.
+// contentType returns the Content-Type header of a node's exporter, or "" if net/http must detect
+// the content type.
 func (s *Simulation) contentType(node int) string {
 	if s.nodes[node].vendor != nvidia || s.config.Style.in(since483) {
 		return "text/plain; version=0.0.4; charset=utf-8"
@@ -104,8 +104,8 @@ func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
 }
 
-// tick is the unit of AMD's residencies, and bootTicks is the number of ticks between the boot of
-// the machine and the start of the simulation.
+// tick is the unit of AMD's residencies, and bootTicks is the number of ticks between the machine's
+// boot and the start of the simulation.
 const (
 	tick      = time.Millisecond
 	bootTicks = 30 * 24 * time.Hour / tick
@@ -154,8 +154,8 @@ func busyPerXCC() []measure {
 	return out
 }
 
-// tpuMeasures are the metrics of GKE's TPU device plugin for a chip that a pod holds. For the
-// metrics of a node, _node is appended to the name. The runtime's metrics use the chip numbers
+// tpuMeasures are the metrics of GKE's TPU device plugin for a chip that a pod holds. The metrics
+// for a node have the same names with the suffix _node. The runtime's metrics use the chip numbers
 // within the entire slice.
 var tpuMeasures = []struct {
 	measure

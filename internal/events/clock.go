@@ -3,7 +3,7 @@ package events
 // Skip is the reason why a sample or a frame was skipped.
 type Skip int
 
-// All reasons to skip a sample or a frame concern its timestamp.
+// A sample or a frame is skipped only because of its timestamp, for one of the following reasons.
 const (
 	// Future samples are more than a minute ahead of the wall clock.
 	Future Skip = iota
@@ -17,9 +17,10 @@ const (
 // String returns the reason's name in the self-metric.
 func (s Skip) String() string { return [...]string{"future", "clock_set_back"}[s] }
 
-// setBack shifts the stored times of a place whose clock was set back by the given number of
-// nanoseconds. Active conditions continue, and missing devices can still be reported as lost. The
-// earlier values with which samples are compared are deleted, so the next samples are a baseline.
+// After a place's clock was set back, setBack moves the stored times of the place back by the given
+// number of nanoseconds. Active conditions continue, and missing devices can still be reported as
+// lost. The stored values with which samples are compared are deleted, so the next samples are a
+// baseline.
 func (p *place) setBack(by int64) {
 	move := func(times ...*int64) {
 		for _, t := range times {
@@ -49,8 +50,8 @@ func (p *place) setBack(by int64) {
 	}
 }
 
-// before returns the time of the device's last frame with which samples may be compared, or 0 if
-// there is no such frame.
+// The before method returns the time of the device's last frame with which new samples may be
+// compared. If there is no such frame, the result is 0.
 func (b *device) before() int64 {
 	if b.Baseline {
 		return 0
@@ -58,8 +59,8 @@ func (b *device) before() int64 {
 	return b.Seen
 }
 
-// lostSince reports whether a board was lost at or after the frame's time. If so, the frame is
-// late.
+// lostSince reports whether a board was lost at or after the frame's time. If the board was lost at
+// or after that time, the frame is late.
 func (c *frame) lostSince(id string) bool {
 	b := c.place.Devices[id]
 	return b != nil && b.Lost && b.Description.Parent == "" && c.f.Time <= b.LostAt

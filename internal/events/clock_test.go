@@ -65,7 +65,7 @@ func TestAClockThatIsSetBackIsABaselineAndNotAnEvent(t *testing.T) {
 			if c.ahead = -3600; restart {
 				c.Tracker = restarted(t, c.Tracker)
 			}
-			for wall := int64(20); wall <= 130; wall += 10 { // two XIDs while all samples are behind
+			for wall := int64(20); wall <= 130; wall += 10 { // two XIDs occur while all samples are older than the newest sample
 				c.see(wall, float64(min(wall/30, 2)))
 			}
 			assert.Empty(t, c.got)
@@ -159,7 +159,7 @@ func TestAnExporterIsDownAndUpAfterTheClockWasSetBack(t *testing.T) {
 	}, got)
 }
 
-// A node whose clock is more than a day behind must not be deleted at every tick.
+// The state of a node whose clock is more than a day behind must not be deleted at every tick.
 func TestANodeWhoseClockIsSlowHasEvents(t *testing.T) {
 	c := &clocked{Tracker: New(DefaultSettings()), ahead: -2 * 86_400}
 	for wall := int64(0); wall <= 120; wall += 10 {

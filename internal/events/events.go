@@ -88,18 +88,18 @@ type Event struct {
 	Texts   map[string]string   `json:",omitempty"`
 	Numbers map[string]float64  `json:",omitempty"`
 	Lists   map[string][]string `json:",omitempty"`
-	// Count is gpu.event.count: the increase of a counter, or the number of merged events.
+	// Count is gpu.event.count: the increase in a counter, or the number of merged events.
 	Count int64
 }
 
 // Settings contains the settings of the connector.
 type Settings struct {
-	// Shares of time are computed over a period whose length is For.
+	// For is the length of the period over which shares of time are computed.
 	For time.Duration
 	// LostAfter is how long a device or an instance must be missing, or an exporter must be down,
 	// before an event is sent.
 	LostAfter time.Duration
-	// After an event has been sent, equal events are merged until Interval has passed.
+	// Interval is how long equal events are merged after an event has been sent.
 	Interval time.Duration
 	// MaxGap is the maximum time between two consecutive samples of a share.
 	MaxGap time.Duration

@@ -19,7 +19,7 @@ import (
 )
 
 // epoch is the time in seconds at which the tests start. The epoch is not 0, because a time of 0
-// means that there is no time.
+// means that the time is not set.
 const epoch = 1_000_000
 
 var node = gpudata.Place{Node: "n1"}

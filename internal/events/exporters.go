@@ -12,16 +12,19 @@ import (
 
 // exporter is the state of a scraped exporter.
 type exporter struct {
-	Down int64 `json:",omitempty"` // when the exporter went down, or 0 if the exporter is up
-	Up   int64 `json:",omitempty"` // when the exporter last came up again
-	// Reported is true if the event gpu.exporter.down was sent.
-	Reported bool  `json:"Said,omitempty"`
-	Time     int64 `json:",omitempty"` // time of the newest sample
+	// Down is the time at which the exporter went down, or 0 if the exporter is up.
+	Down int64 `json:",omitempty"`
+	// Up is the time at which the exporter last came up again.
+	Up int64 `json:",omitempty"`
+	// Reported is true if the gpu.exporter.down event was sent.
+	Reported bool `json:"Said,omitempty"`
+	// Time is the time of the newest sample.
+	Time int64 `json:",omitempty"`
 }
 
-// RecordResponse records that an exporter's response contained the frames. If all frames are from
-// one place, the exporter is assumed to run in that place, unless gpu.exporter.up names another
-// place.
+// RecordResponse records that the frames are from the response of the exporter with the given URL.
+// If all frames are from one place, the exporter is assumed to run in that place, unless
+// gpu.exporter.up names another place.
 func (t *Tracker) RecordResponse(url string, frames []*gpudata.Frame) {
 	for _, f := range frames {
 		t.places.Visit(f.Place, func(p *place) {
@@ -95,8 +98,8 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 	return t.outlet.put(nil, event, now.UnixNano())
 }
 
-// up reports whether a board's exporter is up. The first result is the time since which the
-// exporter has been up, or 0 if the time is unknown. If the board's exporter is unknown, all
+// The up method reports whether a board's exporter is up. The first result is the time since which
+// the exporter has been up, or 0 if the time is unknown. If the board's exporter is unknown, all
 // exporters in the place must be up.
 func (p *place) up(k *device) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {

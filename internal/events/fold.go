@@ -28,11 +28,13 @@ func keyOf(e *Event) equal {
 	return k
 }
 
-// fold merges the events that have the same key as a sent event and follow the sent event within
-// the interval.
+// A fold contains the events that occur within the interval after an event was sent and that have
+// the same key as that event.
 type fold struct {
-	Since   int64  // when the last event with this key was sent
-	Waiting *Event `json:",omitempty"` // the merged events, or nil if there are none
+	// Since is the time at which the last event with this key was sent.
+	Since int64
+	// Waiting is the event that results from merging the waiting events, or nil if there are none.
+	Waiting *Event `json:",omitempty"`
 }
 
 // outlet merges equal events and limits the number of events per minute for all places together. An
@@ -40,15 +42,18 @@ type fold struct {
 type outlet struct {
 	set Settings
 
-	mu         sync.Mutex
-	folds      map[equal]*fold
-	minute     int64 // start of the current minute
-	sent       int   // number of events sent in this minute
+	mu    sync.Mutex
+	folds map[equal]*fold
+	// minute is the start of the current minute.
+	minute int64
+	// sent is the number of events sent in the current minute.
+	sent       int
 	suppressed int64
 }
 
 // put appends the event to the list of events to send, unless an equal event was sent within the
-// interval. In that case, put merges the event with the equal events that follow the sent event.
+// interval. If an equal event was sent within the interval, put merges the event with the other
+// equal events since then.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +157,7 @@ func (o *outlet) putSuppressedLocked(out []Event, now int64, atOnce bool) []Even
 	})
 }
 
-// of returns the folds for the events of a place.
+// The of method returns the folds for the events of a place.
 func (o *outlet) of(at gpudata.Place) (folds []storedFold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// Any stored content is either rejected or restored, and later frames are processed in both cases.
+// Any stored content is either rejected or restored, and later frames are processed in either case.
 func FuzzRestore(f *testing.F) {
 	set := DefaultSettings()
 	set.Holders = true

@@ -68,7 +68,7 @@ func (c *frame) group(id, code string, e *Event) {
 	i.Count += e.Count
 }
 
-// include adds text to a sorted list unless the list already contains it.
+// include adds text to a sorted list unless the list already contains the text.
 func include(list []string, text string) []string {
 	at, found := slices.BinarySearch(list, text)
 	if found {

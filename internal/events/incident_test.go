@@ -12,8 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// faults is a tracker for nodes with XIDs. The incidents that the tracker has returned are stored
-// in faults.
+// faults contains a tracker for nodes with XIDs, and the incidents that the tracker has returned.
 type faults struct {
 	*Tracker
 	counts map[string]map[string]float64 // by device and error.type

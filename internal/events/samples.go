@@ -18,7 +18,8 @@ const (
 	actionMetric = "gpu.recovery.action"
 )
 
-// The following metrics are the sources of throttling, in increasing order of preference.
+// Throttling is determined from one of the following metrics, listed in increasing order of
+// preference.
 const (
 	eventActive  = "gpu.clock.event.active"
 	eventTime    = "gpu.clock.event.time"
@@ -125,7 +126,7 @@ func describeXID(e *Event, id, code string) {
 	}
 	e.Texts[AttrMeaning], e.Texts[AttrAction], e.Texts[AttrCatalogueDate] = x.Meaning, x.Action.String(), exporters.XIDCatalogueDate
 	e.Body = fmt.Sprintf("GPU %s: XID %s, %s. Action: %s.", id, code, x.Meaning, x.Advice())
-	if x.Fatal { // the same rule as for hw.status
+	if x.Fatal { // hw.status uses the same rule
 		e.Severity = Err
 	}
 }
@@ -223,8 +224,8 @@ func (c *frame) pressure(k *device, id string, on bool) {
 	}
 }
 
-// over sends the event for the end of an active condition. The last argument is true if the ratio
-// is known.
+// The over method sends the event for the end of an active condition. The last argument is true if
+// the ratio is known.
 func (c *frame) over(k *device, id, name string, own [2]string, s *share, ratio float64, known bool) {
 	d := seconds(c.f.Time - s.Open)
 	s.Open = 0

@@ -6,19 +6,25 @@ import "slices"
 // records whether the condition is active. A condition is active if the start of the condition was
 // reported but the end was not.
 type share struct {
-	Last  int64   // time of the last sample
-	Raw   float64 // value of the last sample of a counter
-	Moved int64   // time of the counter's last change
-	Open  int64   `json:",omitempty"` // when the condition started, or 0 if it is not active
-	Parts []part  `json:",omitempty"`
+	// Last is the time of the last sample.
+	Last int64
+	// Raw is the value of the last sample of a counter.
+	Raw float64
+	// Moved is the time of the counter's last change.
+	Moved int64
+	// Open is the time at which the condition started, or 0 if the condition is not active.
+	Open  int64  `json:",omitempty"`
+	Parts []part `json:",omitempty"`
 }
 
 // part is the contribution of one sample to a share.
 type part struct {
-	Time     int64
-	Observed int64   // time since the previous sample
-	Value    float64 // the part of Weight during which the condition was true
-	Weight   float64
+	Time int64
+	// Observed is the time since the previous sample.
+	Observed int64
+	// Value is the part of Weight during which the condition was true.
+	Value  float64
+	Weight float64
 }
 
 // add adds a sample and drops the parts that are older than the given span. If the time since the

@@ -54,7 +54,7 @@ func (t *Tracker) Restore(s *Stored) error {
 		return errors.New("known has an empty exporter")
 	}
 	p := s.Known
-	// Earlier versions did not store Clock.Newest and Arrived.
+	// Earlier versions did not store Clock.Newest or Arrived.
 	p.Clock.Newest = p.newest()
 	p.Arrived = cmp.Or(p.Arrived, p.Clock.Newest)
 	p.at = s.Place

@@ -17,9 +17,9 @@ import (
 const (
 	// forgetAfter is how long the state of a missing device or place is kept.
 	forgetAfter = 24 * time.Hour
-	// The following constants limit the memory use. The limits maxDevices and maxExporters apply to
-	// each place, and maxKinds is the maximum number of error types per device. No events are sent
-	// for items beyond these limits.
+	// The following constants limit the memory use. The maxDevices and maxExporters limits apply to
+	// each place. The maxKinds limit is the maximum number of error types per device. No events are
+	// sent for items beyond these limits.
 	maxPlaces    = 20_000
 	maxDevices   = 2_000
 	maxExporters = 100
@@ -30,15 +30,17 @@ const (
 type Tracker struct {
 	// Refused counts the items that were ignored because a limit was reached.
 	Refused atomic.Int64
-	// Skipped counts samples and frames whose timestamps were wrong, by reason.
+	// Skipped counts, for each reason, the samples and frames whose timestamps were wrong.
 	Skipped [NumSkips]atomic.Int64
 
 	set    Settings
 	places *stage.Nodes[place]
 	outlet outlet
 
-	mu        sync.Mutex
-	exporters map[string]gpudata.Place // by url.full; only exporters whose place is known from their frames
+	mu sync.Mutex
+	// exporters maps the url.full of exporters to their places. It contains only exporters whose
+	// place is known from their frames.
+	exporters map[string]gpudata.Place
 }
 
 // Describe returns the Resource attributes of a holder. For the zero Holder, Describe returns the
@@ -47,32 +49,48 @@ type Describe func(*gpudata.Frame, gpudata.Holder) map[string]any
 
 // place is the stored state of one place.
 type place struct {
-	at        gpudata.Place
-	Host      string
-	First     bool          `json:",omitempty"` // true until a board has appeared in two frames
-	Clock     gpudata.Clock `json:"Seen"`       // clock of the frames and of gpu.exporter.up
-	Arrived   int64         // wall clock time at which the last frame or sample of gpu.exporter.up arrived
+	at   gpudata.Place
+	Host string
+	// First is true until a board has appeared in two frames.
+	First bool `json:",omitempty"`
+	// Clock is the clock of the frames and of gpu.exporter.up.
+	Clock gpudata.Clock `json:"Seen"`
+	// Arrived is the wall clock time at which the last frame or the last sample of gpu.exporter.up
+	// arrived.
+	Arrived   int64
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
-	Incident  *incident            `json:",omitempty"` // the incident that has not ended yet
+	// Incident is the incident that has not ended yet.
+	Incident *incident `json:",omitempty"`
 }
 
 // device is the stored state of a board or an instance.
 type device struct {
-	Description   gpudata.Description
-	holding       // the only known holder; zero if there is not exactly one
-	Seen          int64
-	Lost          bool               `json:",omitempty"`
-	LostAt        int64              `json:",omitempty"` // time of the frame that showed the loss
-	Baseline      bool               `json:",omitempty"` // the next frame is a baseline, because a clock was set back
-	Exporter      string             `json:",omitempty"` // url.full of the board's exporter, if known
-	Errors        map[string]*total  `json:",omitempty"` // totals by error.type
-	States        map[string]*state  `json:",omitempty"` // states by metric
-	Throttles     map[string]*share  `json:",omitempty"` // shares by reason or violation
-	Throttle      string             `json:",omitempty"` // the metric from which throttling is currently determined
-	Pressure      *share             `json:",omitempty"`
-	Profiles      map[string]profile `json:",omitempty"`      // the board's instances by hw.id
-	LayoutUnknown bool               `json:"Uncut,omitempty"` // true if the board has not been read since its first frame
+	Description gpudata.Description
+	// holding describes the only known holder. If there is not exactly one known holder, holding
+	// is zero.
+	holding
+	Seen int64
+	Lost bool `json:",omitempty"`
+	// LostAt is the time of the frame that showed the loss.
+	LostAt int64 `json:",omitempty"`
+	// Baseline is true if the next frame is a baseline, because a clock was set back.
+	Baseline bool `json:",omitempty"`
+	// Exporter is the url.full of the board's exporter, or "" if the exporter is unknown.
+	Exporter string `json:",omitempty"`
+	// Errors maps each error.type to its total.
+	Errors map[string]*total `json:",omitempty"`
+	// States maps each metric to its state.
+	States map[string]*state `json:",omitempty"`
+	// Throttles maps each reason or violation to the share of time in which it was active.
+	Throttles map[string]*share `json:",omitempty"`
+	// Throttle is the metric from which throttling is currently determined.
+	Throttle string `json:",omitempty"`
+	Pressure *share `json:",omitempty"`
+	// Profiles maps the hw.id of each of the board's instances to the instance's profile.
+	Profiles map[string]profile `json:",omitempty"`
+	// LayoutUnknown is true if the board has not been read since its first frame.
+	LayoutUnknown bool `json:"Uncut,omitempty"`
 	// HoldersKnown is true if the holders are known. If the holders are known and Holdings is
 	// empty, the device is free.
 	HoldersKnown bool      `json:",omitempty"`
@@ -126,7 +144,7 @@ type frame struct {
 	out    []Event
 }
 
-// Frame processes a frame and returns the events to send immediately. The function describe may be
+// Frame processes a frame and returns the events to send immediately. The describe function may be
 // nil.
 func (t *Tracker) Frame(f *gpudata.Frame, now time.Time, describe Describe) (out []Event) {
 	t.withPlace(f.Place, f.Time, now, func(p *place) { out = t.frame(p, f, now, describe) })
@@ -240,8 +258,8 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 
 // renamed returns the state of a board that was stored under a different ID, or b if no such state
 // is stored. For example, the ID of an AMD board may be the UUID while the board is unpartitioned,
-// and the serial number while the board is partitioned. The active conditions that were stored
-// under the previous ID end.
+// and the serial number while the board is partitioned. If renamed finds such a state, it ends the
+// active conditions that were stored under the previous ID.
 func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
@@ -330,9 +348,9 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 }
 
 // partition determines the layout of a board's instances in the frame. If an instance is new or its
-// profile has changed, the frame is assumed to contain the complete layout. In that case, instances
-// that are not in the frame no longer exist. Otherwise, a missing instance is removed after
-// LostAfter. Late frames and unread boards are ignored.
+// profile has changed, the frame is assumed to contain the complete layout, so instances that are
+// not in the frame no longer exist. If no instance is new or has changed, a missing instance is
+// removed after LostAfter. Late frames and unread boards are ignored.
 func (c *frame) partition(id string, baseline bool) {
 	b := c.place.Devices[id]
 	if b.hasInstanceAfter(c.f.Time) {
@@ -415,7 +433,7 @@ func (b *device) profiles() string {
 	return strings.Join(names, ",")
 }
 
-// missing finds boards that have had no row for LostAfter although their exporter is up.
+// missing finds boards that have had no row for LostAfter even though their exporter is up.
 func (c *frame) missing(present map[string]bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[id]
@@ -454,7 +472,8 @@ func (c *frame) lose(b *device, id string) {
 func (t *Tracker) Tick(now time.Time) []Event { return t.tick(now, false) }
 
 func (t *Tracker) tick(now time.Time, all bool) []Event {
-	// Incidents are sent first, so that the rate limit suppresses other events before incidents.
+	// Incidents are sent first, so that the rate limit suppresses other events before it suppresses
+	// incidents.
 	return t.outlet.tick(t.endIncidents(nil, now.UnixNano(), all), now.UnixNano(), all)
 }
 

@@ -21,8 +21,8 @@ type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
 	// behindSince is the wall clock time since which only samples that are older than Newest have
-	// arrived. If the last sample was not older than Newest, behindSince is zero. The time is not
-	// stored, because it is unknown which samples arrived while the process was down.
+	// arrived. If the last sample was not older than Newest, behindSince is zero. behindSince is
+	// not stored, because it is unknown which samples arrived while the process was down.
 	behindSince time.Time
 }
 
@@ -30,23 +30,24 @@ type Clock struct {
 type Verdict uint8
 
 const (
-	// OnTime samples are not older than any earlier sample.
+	// OnTime samples are not older than any sample that was observed earlier.
 	OnTime Verdict = iota
 	// Behind samples are older than the newest sample. Behind samples arrived late, or their source
 	// lags.
 	Behind
 	// Future samples are too far ahead of the wall clock and must be dropped.
 	Future
-	// SetBack samples are the first samples after a clock was set back. For longer than the maximum
-	// gap before a SetBack sample, all samples were older than the newest sample. The caller must
-	// not compare a SetBack sample or later samples with times that the caller stored earlier.
+	// SetBack samples are the first samples after a clock was set back. A clock is assumed to have
+	// been set back if all of its samples have been older than the newest sample for longer than
+	// the maximum gap. The caller must not compare a SetBack sample or later samples with times
+	// that were stored before the SetBack sample.
 	SetBack
 )
 
-// Observe classifies a sample time. The second argument is the wall clock time. Observe assumes
-// that a clock was set back if all samples of the clock have been behind for longer than the
-// maximum gap. If the wall clock time has a monotonic clock reading, the gap is measured correctly
-// even if the wall clock changes.
+// Observe classifies a sample time. The second argument is the wall clock time. If all samples of
+// the clock have been older than the newest sample for longer than the maximum gap, Observe assumes
+// that the clock was set back. If the wall clock time has a monotonic clock reading, the gap is
+// measured correctly even if the wall clock changes.
 func (c *Clock) Observe(t int64, now time.Time, maxGap time.Duration) Verdict {
 	switch {
 	case Ahead(t, now):

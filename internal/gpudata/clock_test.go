@@ -55,13 +55,14 @@ func TestLateSamplesBetweenNewerOnesNeverSetTimeBack(t *testing.T) {
 	}
 }
 
-// The expected verdicts are computed from all samples. A sample that is older than the newest
-// sample is behind, unless only older samples have arrived for longer than the gap.
+// The expected verdicts are computed from all samples. The expected verdict for a sample that is
+// older than the newest sample is Behind, unless only older samples have arrived for longer than
+// the gap.
 func TestVerdictsAreThoseOfTheRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Clock
 		newest := int64(-1 << 40)
-		var behind []int64 // wall clock time of each sample since the last newer sample
+		var behind []int64 // wall clock times of the samples that arrived after the newest sample
 		for wall := int64(0); wall < 3600; wall += rapid.Int64Range(1, 120).Draw(t, "step") {
 			sample := wall + rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(-300, 120), rapid.Int64Range(-7200, 7200)).Draw(t, "offset")
 			before := c

@@ -18,11 +18,11 @@ type Frame struct {
 	// known labels of the place's node.
 	HostType   string
 	NodeLabels map[string]string
-	// Time is in nanoseconds since the epoch. It is always positive.
+	// Time is the sample time, in nanoseconds since the Unix epoch. Time is always positive.
 	Time int64
 	// Scope is the scope of samples that do not have their own scope.
 	Scope Scope
-	// Devices must be modified only through Device and Append.
+	// Devices must be modified only through the Device and Append methods.
 	Devices []*DeviceFrame
 	// Unplaced contains the processes whose device is unknown. The samples of unplaced processes
 	// are not marked as incoming, because they are written again when the device is found.
@@ -49,7 +49,7 @@ type Finding struct {
 	// Duration is the time since the start of the finding. Duration is set only at the end of the
 	// finding.
 	Duration time.Duration
-	// Body is the text for users.
+	// Body is the text that users see.
 	Body string
 	// Texts, Numbers, and Lists contain the evidence. The evidence is set only at the start of the
 	// finding.
@@ -172,14 +172,14 @@ type DeviceFrame struct {
 	// Samples are the device's own series.
 	Samples Samples
 	// Users are the holders of the device, and the containers that use the device without holding
-	// it. Add users only through User, SameUser, and AddUser.
+	// it. Add users only through the User, SameUser, and AddUser methods.
 	Users []*User
 	// HoldersKnown is true if the holders are known. If the holders are known and no user is a
 	// holder, the device is free.
 	HoldersKnown bool
 	// Sharers contains the users for which the device's series are repeated (see [Frame.Share]). No
-	// user occurs twice. The first samples of the device are repeated, and Repeated is the number
-	// of these samples.
+	// user occurs twice. Repeated is the number of samples that are repeated. The samples that are
+	// repeated come first in Samples.
 	Sharers  []*User
 	Repeated int
 	// Processes are the processes on the device. If Listed is true, the list of processes was
@@ -190,14 +190,17 @@ type DeviceFrame struct {
 	Count     int
 	// Replaced is true if a better process list from another source has replaced the incoming list.
 	Replaced bool
-	// ProcessList is the device's list of processes whose time is closest to the frame's time. The
-	// list may be too old for the frame; see [ProcessList.AppliesAt]. ProcessList is nil if no list
-	// is known.
+	// ProcessList is the device's process list that is closest in time to the frame. The list may
+	// be too old for the frame; see [ProcessList.AppliesAt]. ProcessList is nil if no list is
+	// known.
 	ProcessList *ProcessList
 
-	byName  userIndex           // index of Users
-	sharers userIndex           // index of Sharers
-	byPID   map[string]*Process // nil if there are few processes
+	// byName is the index of Users.
+	byName userIndex
+	// sharers is the index of Sharers.
+	sharers userIndex
+	// byPID maps PIDs to processes. If there are few processes, byPID is nil.
+	byPID map[string]*Process
 }
 
 // Present reports whether the device existed at the frame's time, even if the device was unread.
@@ -321,8 +324,8 @@ type User struct {
 	// Strategy is gpu.sharing.strategy, or "" if it is unknown.
 	Strategy   string
 	Allocation Allocation
-	// Replicas is the number of replicas of the device that the user holds. A device plugin
-	// advertises the replicas. The values 0 and 1 both mean one replica.
+	// Replicas is the number of the device's replicas that the user holds. Replicas are advertised
+	// by a device plugin. The values 0 and 1 both mean one replica.
 	Replicas int
 	// Samples are the user's own series for this device, such as usage, budget, and power.
 	Samples Samples
@@ -360,14 +363,15 @@ type Sample struct {
 	// means that the start time is unknown.
 	Start int64
 	Value float64
-	// Ended is true if the series ends at the frame's time. A sample with Ended has no value.
+	// Ended is true if the series ends at the frame's time. If Ended is true, the sample has no
+	// value.
 	Ended bool
 	// Scope is the scope of the component that created the sample. The zero Scope means the frame's
 	// scope.
 	Scope Scope
 }
 
-// Presence returns the sample for a device that exists but is not observed. The sample shows other
+// Presence returns the sample for a device that exists but is not observed. The sample tells other
 // components that the device is not lost.
 func Presence(reason string) Sample {
 	return Sample{Metric: signal.GPUSignalAvailable, Own: signal.HwPower.Name, More: []Attr{{Key: signal.Reason, Value: reason}}}
@@ -383,8 +387,12 @@ type Attr struct {
 // Samples contains the samples of a device, a user, or a process. Samples distinguishes incoming
 // samples from samples that a component added.
 type Samples struct {
-	list              []Sample
-	incoming, settled int // number of incoming samples, and number of incoming or settled samples; both come first in the list
+	// The list contains the incoming samples first, then the settled samples, and then all other
+	// samples.
+	list []Sample
+	// incoming is the number of incoming samples. settled is the number of incoming and settled
+	// samples.
+	incoming, settled int
 }
 
 // All returns all samples. Callers must not modify the samples.

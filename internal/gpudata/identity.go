@@ -6,7 +6,7 @@ import (
 	"unique"
 )
 
-// Place is a node. The same device ID identifies different devices in different places.
+// Place is a node. The same device ID can identify different devices in different places.
 type Place struct {
 	// Cluster is k8s.cluster.name, or "" if it is not configured.
 	Cluster string
@@ -54,7 +54,8 @@ type Description struct {
 	// Serial is the board's serial number. Driver is the driver version.
 	Serial, Driver string
 	// For a MIG instance, Profile, Instance, and MIGUUID are gpu.mig.profile,
-	// gpu.mig.gpu_instance.id, and gpu.mig.uuid. For other devices, they are empty.
+	// gpu.mig.gpu_instance.id, and gpu.mig.uuid. For other devices, Profile, Instance, and MIGUUID
+	// are empty.
 	Profile, Instance, MIGUUID string
 	// Partitions is gpu.partition.count, the number of partitions of the board. Partitions is set
 	// only for partitions.
@@ -70,7 +71,7 @@ type Allocation struct {
 	ShareID                       string
 }
 
-// Complete copies values from o to the empty fields of d. Of the allocation, Complete copies only
+// Complete copies values from o to the empty fields of d. From the allocation, Complete copies only
 // the DRA driver, pool, and device. Complete does not copy the claim, because each holder may have
 // a different claim.
 func (d *Description) Complete(o *Description) {
@@ -151,9 +152,9 @@ func (h Holder) Same(o Holder) bool {
 	}
 }
 
-// MayBeSame reports whether h and o may be the same holder, although either may be incomplete. For
-// a process, often only the pod's UID is known, or the pod is known but not the container. Some
-// exporters omit the namespace.
+// MayBeSame reports whether h and o may be the same holder, given that either might be incomplete.
+// For a process, often only the pod's UID is known, or the pod is known but the container is not.
+// Some exporters omit the namespace.
 func (h Holder) MayBeSame(o Holder) bool {
 	if !h.InPod() || !o.InPod() {
 		return !h.IsZero() && h.Same(o)

@@ -29,14 +29,14 @@ type ListedProcess struct {
 	PID string
 	// ContainerID is the container.id from the process's control group, or "" if it is unknown.
 	ContainerID string
-	// Holder identifies the process's container as far as it is known.
+	// Holder identifies the process's container to the extent that the container is known.
 	Holder Holder
 	// Utilization is a ratio, and Memory is in bytes. An unknown value is NaN.
 	Utilization, Memory float64
 }
 
-// NewProcessList returns the processes of a device in a frame. NewProcessList returns nil if the
-// frame has no list for the device.
+// NewProcessList returns the list of processes on a device in a frame. NewProcessList returns nil
+// if the frame has no list for the device.
 func (d *DeviceFrame) NewProcessList(at int64) *ProcessList {
 	l := &ProcessList{Time: at, Counted: d.Listed, Count: d.Count}
 	value := func(p *Process, m *signal.Metric) float64 {

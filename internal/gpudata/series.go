@@ -87,7 +87,7 @@ func (s *Series) ScopeOf(sample *Sample) Scope {
 	return cmp.Or(sample.Scope, s.Scope)
 }
 
-// Each calls visit with all series in a frame: the samples of devices, users, and processes; the
+// Each calls visit for each series in a frame: the samples of devices, users, and processes; the
 // holders of each device and their number; the number of processes on each device; and the series
 // that are repeated for sharers.
 func (f *Frame) Each(visit func(*Series)) {

@@ -1,7 +1,7 @@
 package gpudata
 
-// Unplaced is a process from an exporter that may not identify the process's device. The processor
-// gpu_k8s finds the device and moves the process to the device.
+// Unplaced is a process from an exporter that may not identify the process's device. The gpu_k8s
+// processor finds the device and moves the process to the device.
 type Unplaced struct {
 	Process
 	// Exporter identifies the exporter. Two exporters on a node may list the same processes.

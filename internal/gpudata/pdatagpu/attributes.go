@@ -58,7 +58,7 @@ func ownerFields(o *gpudata.Ownership) [10]field {
 	}
 }
 
-// ownerOf returns the owner in a Resource's attributes.
+// ownerOf returns the owner that a Resource's attributes describe.
 func ownerOf(attrs pcommon.Map) gpudata.Owner {
 	var o gpudata.Ownership
 	fields := ownerFields(&o)
@@ -112,7 +112,7 @@ var eventSources = map[string][]gpudata.Attr{
 	signal.EventSourceLastCode: {{Key: signal.EventSource, Value: signal.EventSourceLastCode}},
 }
 
-// more returns those attributes of a user's data point that have no field in gpudata.
+// The more function returns the attributes of a user's data point that have no field in gpudata.
 func more(s *signal.Metric, attrs pcommon.Map) (attributes []gpudata.Attr) {
 	for k, v := range attrs.All() {
 		if !modeled[k] && (len(s.Attributes) == 0 || k != s.Attributes[0]) {

@@ -12,7 +12,7 @@ import (
 )
 
 // writeHoldings writes the holders of the devices, and everything that depends on the holders, to
-// the batch. All frames must have the given attribution. It writes:
+// the batch. All frames must have the given attribution. writeHoldings writes:
 //
 //   - gpu.device.holder and gpu.sharing.clients for devices whose holders are known,
 //   - the series of each device, repeated for each of its sharers, and the cAdvisor metrics for the
@@ -88,7 +88,8 @@ func ofDevices(rm pmetric.ResourceMetrics) bool {
 type holdingsWriter struct {
 	*Writer
 	repeats map[*gpudata.DeviceFrame]bool // devices whose data points have been repeated
-	// copies maps each output to the repeated data points of the current device metric.
+	// The copies map contains, for each output, the repeated data points of the current device
+	// metric.
 	copies map[*output]pmetric.NumberDataPointSlice
 	metric pmetric.Metric
 }
@@ -112,9 +113,9 @@ type seen struct {
 	device *gpudata.DeviceFrame
 }
 
-// walk calls visit with each data point of a device in a frame. Metrics for which look returns
-// false are skipped. Data points for which visit returns true are removed. Then empty metrics and
-// Resources are removed.
+// walk calls visit with each data point of a device in a frame. Metrics for which the look function
+// returns false are skipped. Data points for which the visit function returns true are removed.
+// Finally, empty metrics and Resources are removed.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := b.input(rm)
@@ -124,7 +125,7 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 			sm.Metrics().RemoveIf(func(m pmetric.Metric) bool {
 				s, ok := lookupName(m)
 				p := seen{in: &in, metric: m, signal: s, role: roles[s]}
-				if !ok || points.IsDelta(m) && p.role != ofDevice || !look(&p) { // a device's data points with delta temporality are repeated although they are not read
+				if !ok || points.IsDelta(m) && p.role != ofDevice || !look(&p) { // a device's data points with delta temporality are repeated even though they are not read
 					return false
 				}
 				dps := points.Of(m)
@@ -144,7 +145,7 @@ func (b *Batch) walk(look, visit func(*seen) bool) {
 	})
 }
 
-// writes reports whether the function write must be called with the metric's data points.
+// writes reports whether the write method must be called with the metric's data points.
 func (w *holdingsWriter) writes(p *seen) bool {
 	switch p.role {
 	case ofDevice:
@@ -158,7 +159,7 @@ func (w *holdingsWriter) writes(p *seen) bool {
 
 // write adds missing attributes to a device's data point and repeats the data point for each
 // sharer, or copies a process's data point to the Resource of the process's holder. The result is
-// always false, so that walk does not remove the data point.
+// always false, so that the walk method does not remove the data point.
 func (w *holdingsWriter) write(p *seen) bool {
 	if p.role == ofDevice {
 		completeDevice(p.Attributes(), p.device)
@@ -256,7 +257,7 @@ func (w *holdingsWriter) repeat(p *seen) {
 	}
 }
 
-// copied returns the slice in an output to which the data points of a device metric are copied.
+// copied returns the output's slice for copies of a device metric's data points.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
 	if w.metric != m { // all data points of one metric are visited in sequence
 		clear(w.copies)

@@ -19,7 +19,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Functions implements a component that runs in a pipeline or as a stage.
+// Functions contains the functions that implement a component. The component runs in a pipeline or
+// as a stage.
 type Functions struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
@@ -128,8 +129,8 @@ func (p *Processor) write(frames []*gpudata.Frame, to *Arrival) {
 	p.writers.Put(w)
 }
 
-// Own returns the metrics for modification. If other consumers share the metrics, Own copies them
-// first.
+// Own returns metrics that the caller may modify. If other consumers share the metrics, Own copies
+// the metrics first.
 func (a *Arrival) Own() pmetric.Metrics {
 	if a.Metrics.IsReadOnly() {
 		own := pmetric.NewMetrics()

@@ -1,5 +1,5 @@
 // Package pdatagpu converts between the Collector's metrics and frames. No other package converts
-// between metrics and frames. Other packages depend only on gpudata.
+// between metrics and frames.
 package pdatagpu
 
 import (
@@ -17,24 +17,27 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 )
 
-// Batch is a batch of metrics with the frames that were read from it.
+// Batch is a batch of metrics, with the frames that were read from the metrics.
 type Batch struct {
 	stage.Batch
 	Metrics pmetric.Metrics
 
-	read   []*gpudata.Frame // frames that were read from the metrics
+	// read contains the frames that were read from the metrics.
+	read   []*gpudata.Frame
 	wants  func(*signal.Metric) bool
 	frames map[frameKey]*gpudata.Frame
 	last   *gpudata.Frame
-	// resources contains the first Resource of each place and holder, and holders contains the
-	// holders in each place.
+	// The resources map contains the first Resource of each place and holder. The holders map
+	// contains the holders in each place.
 	resources map[resourceKey]pmetric.ResourceMetrics
 	holders   map[gpudata.Place][]gpudata.Holder
-	places    map[gpudata.Place]pmetric.ResourceMetrics // the first Resource of each place
+	// places contains the first Resource of each place.
+	places map[gpudata.Place]pmetric.ResourceMetrics
 	// described[d] is true if the description of d comes from the device's own series. If the
 	// description comes from a holder's series, described[d] is false.
 	described map[*gpudata.DeviceFrame]bool
-	unplaced  map[unplacedKey]*gpudata.Unplaced // nil if there are none
+	// unplaced contains the processes whose device is unknown, or is nil if there are none.
+	unplaced map[unplacedKey]*gpudata.Unplaced
 }
 
 type frameKey struct {
@@ -48,7 +51,7 @@ type resourceKey struct {
 	holder gpudata.Holder
 }
 
-// Read returns the frames in a batch without changing the batch. The function wants selects the
+// Read returns the frames in a batch without changing the batch. The wants function selects the
 // metrics that the caller uses. From other metrics, Read reads only the devices and their
 // descriptions. If a series of a device, user, or process ends, the frame contains a sample with
 // Ended set.
@@ -93,7 +96,7 @@ func lookupName(m pmetric.Metric) (s *signal.Metric, ok bool) {
 	return s, ok && s.Stage != signal.StageWindow && s.Stage != signal.StageCluster
 }
 
-// PlaceOf returns the place in a Resource's attributes.
+// PlaceOf returns the place that a Resource's attributes describe.
 func PlaceOf(attrs pcommon.Map) gpudata.Place {
 	p := gpudata.Place{Cluster: Text(attrs, signal.K8sClusterName), Node: Text(attrs, signal.K8sNodeName)}
 	if p.Node == "" {
@@ -102,7 +105,8 @@ func PlaceOf(attrs pcommon.Map) gpudata.Place {
 	return p
 }
 
-// HolderOf returns the holder in a Resource's attributes, or the zero Holder if there is none.
+// HolderOf returns the holder that a Resource's attributes describe, or the zero Holder if they
+// describe none.
 func HolderOf(attrs pcommon.Map) gpudata.Holder {
 	h := gpudata.Holder{
 		Namespace: Text(attrs, signal.K8sNamespaceName), Pod: Text(attrs, signal.K8sPodName),
@@ -166,13 +170,15 @@ type role uint8
 
 const (
 	ofDevice role = iota
-	ofLedger      // describes a board, even if the board is not observed
+	// ofLedger metrics describe a board, even if the board is not observed.
+	ofLedger
 	ofUser
 	ofProcess
 	ofHolding
 	ofClients
 	ofProcessCount
-	ofPresence // describes a device that exists, even if the device is not observed
+	// ofPresence metrics describe a device that exists, even if the device is not observed.
+	ofPresence
 	ofNothing
 )
 
@@ -352,7 +358,8 @@ func (in *input) observes(r role, s *signal.Metric, dp pmetric.NumberDataPoint) 
 func Observation(dp pmetric.NumberDataPoint) (v float64, why stage.Drop, ok bool) {
 	v = points.Value(dp)
 	switch {
-	// The flag is checked first, because the value of a data point with this flag is read as 0.
+	// The NoRecordedValue flag is checked first, because the value of a data point with this flag
+	// is read as 0.
 	case dp.Flags().NoRecordedValue(), dp.ValueType() == pmetric.NumberDataPointValueTypeEmpty:
 		return 0, stage.NoValue, false
 	case !hasTime(dp):
@@ -367,8 +374,8 @@ func hasTime(dp pmetric.NumberDataPoint) bool {
 	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
 
-// holds reads a data point of gpu.device.holder. A holder may have several data points in any
-// order, one for each replica that it holds from a device plugin.
+// holds reads a data point of gpu.device.holder. If a holder holds several replicas from a device
+// plugin, it has one data point for each replica, in any order.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u, strategy, a := d.User(in.holder), Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 	if !u.Holds || a.Compare(u.Allocation) < 0 {
@@ -395,8 +402,8 @@ func (b *Batch) frame(place gpudata.Place, time int64) *gpudata.Frame {
 	return b.last
 }
 
-// device returns the device of a data point. It adds the device if necessary. It returns nil if the
-// data point does not name a GPU.
+// device returns the device of a data point, and adds the device to the frame if necessary. If the
+// data point does not name a GPU, device returns nil.
 func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	b, id := in.batch, Text(attrs, signal.HardwareID)
 	f := b.frame(in.place, time)
@@ -414,8 +421,8 @@ func (in *input) device(time int64, attrs pcommon.Map) *gpudata.DeviceFrame {
 	return f.Device(id)
 }
 
-// frame returns the frame with the Resource's place and the given sample time. It adds the frame if
-// necessary.
+// frame returns the frame with the Resource's place and the given sample time, and adds the frame
+// to the batch if necessary.
 func (in *input) frame(time int64) *gpudata.Frame {
 	b := in.batch
 	f := b.frame(in.place, time)

@@ -21,8 +21,8 @@ func (b *Batch) Resource(f *gpudata.Frame, h gpudata.Holder) map[string]any {
 }
 
 // PutDevice writes the device to the attributes of a log record. If the record is about a single
-// user, the user is the last argument, and PutDevice also writes the user's strategy and
-// allocation. Otherwise, the last argument is nil.
+// user, the caller passes the user as the last argument, and PutDevice also writes the user's
+// strategy and allocation. If the record is not about a single user, the last argument is nil.
 func PutDevice(attrs pcommon.Map, d *gpudata.DeviceFrame, one *gpudata.User) {
 	putDevice(attrs, d)
 	attrs.PutStr(signal.HardwareType, signal.TypeGPU)

@@ -82,10 +82,10 @@ func (s *Stages) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	return s.Consume(ctx, nil, md)
 }
 
-// Consume runs the stages on metrics and on the rows of a scrape. The argument rows may be nil. If
+// Consume runs the stages on metrics and on the rows of a scrape. The rows argument may be nil. If
 // the first stage does not read rows, Consume first converts the rows to metrics. Callers must not
 // use md afterward. The item counters of the first stage count the input and output of the entire
-// list.
+// list of stages.
 func (s *Stages) Consume(ctx context.Context, rows *Rows, md pmetric.Metrics) error {
 	a := &Arrival{Metrics: md, Rows: rows}
 	first := s.list[0]

@@ -11,8 +11,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// This file reads and writes processes on unknown devices. The data points of these processes have
-// the attribute gpu.process.source and the device attributes that the exporter exposes.
+// The functions in this file read and write processes on unknown devices. The data points of a
+// process on an unknown device have the gpu.process.source attribute and the device attributes that
+// the exporter exposes.
 
 // isUnplaced reports whether the device of a process's data point is unknown.
 func isUnplaced(attrs pcommon.Map) bool { return Text(attrs, signal.ProcessSource) != "" }

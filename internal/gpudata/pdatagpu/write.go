@@ -49,13 +49,17 @@ type Writer struct {
 
 	md        pmetric.Metrics
 	resources map[resourceKey]pmetric.ResourceMetrics
-	batch     *Batch // the batch to which samples are added; nil in Write
-	outputs   map[outputKey]*output
+	// batch is the batch to which samples are added. In Write, batch is nil.
+	batch   *Batch
+	outputs map[outputKey]*output
 
 	descriptions *descriptions
-	device       *gpudata.DeviceFrame // the device that was last described
-	described    pcommon.Map
-	sizes        map[*signal.Metric]int // number of data points per metric in a place's Resource in the last call
+	// device is the device that was last described.
+	device    *gpudata.DeviceFrame
+	described pcommon.Map
+	// sizes contains, for each metric, the number of data points that the last call wrote to a
+	// place's Resource.
+	sizes map[*signal.Metric]int
 }
 
 type outputKey struct {
