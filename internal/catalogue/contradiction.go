@@ -1,11 +1,11 @@
 package catalogue
 
-// Contradiction is the reason why a value that is plausible on its own is not an observation: it
-// conflicts with other values of the same device and scrape.
+// Contradiction describes how a value conflicts with other values of the same device and scrape. A
+// conflicting value is not an observation, even if the value is plausible on its own.
 type Contradiction uint8
 
 const (
-	// Frozen values are zeros that a stopped profiler reports although the device is busy.
+	// Frozen values are zeros that a stopped profiler reports even though the device is busy.
 	Frozen Contradiction = iota
 	// Unread values are zeros that the driver reports for quantities that it cannot read.
 	Unread

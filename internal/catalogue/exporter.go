@@ -46,11 +46,11 @@ type Exporter struct {
 	IsExporter func(Holder) bool
 
 	// OfContainers is true if the rows describe how containers use devices that other exporters
-	// expose. An exporter with OfContainers does not count as an additional source for a device.
-	// Each row is matched by device ID to a device of another exporter. The ID is compared first as
-	// exposed, and then with NVIDIA's prefix added. Rows without a holder measure the device and
-	// are used only if no other exporter exposes the device. If rows of the same field and
-	// container differ only in the label with RolePart, their values are summed.
+	// expose. An exporter for which OfContainers is true does not count as an additional source for
+	// a device. Each row is matched by device ID to a device of another exporter. The ID is
+	// compared first as exposed, and then with NVIDIA's prefix added. Rows without a holder measure
+	// the device and are used only if no other exporter exposes the device. If rows of the same
+	// field and container differ only in the label with RolePart, their values are summed.
 	OfContainers bool
 	// OfProcesses is true if the rows describe processes by their PIDs. If a row does not name a
 	// device, gpu_k8s determines the device. OfProcesses implies OfContainers.
@@ -85,9 +85,11 @@ type Index struct {
 	fields    []*Field
 	signals   []*Signal
 	spellings map[string]Spelling
-	folded    map[string]Spelling // by lowercase name
-	labels    labelNames
-	links     []*Signal // ratios of a byte rate to the capacity of a link
+	// folded contains the same entries as spellings, indexed by lowercase name.
+	folded map[string]Spelling
+	labels labelNames
+	// links contains the signals that are the ratio of a byte rate to the capacity of a link.
+	links []*Signal
 
 	dropContradicted func(Values) // may be nil
 }

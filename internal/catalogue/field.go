@@ -62,9 +62,11 @@ const (
 
 // Field is one field of an exporter.
 type Field struct {
-	ID   ID
-	Name string // canonical name
-	Unit Unit   // unit of the canonical spelling
+	ID ID
+	// Name is the canonical name.
+	Name string
+	// Unit is the unit of values that are exposed under the canonical name.
+	Unit Unit
 
 	Kind  Kind
 	Scope Scope
@@ -194,10 +196,10 @@ type Signal struct {
 	Make func(set int, values []float64) (v float64, ok bool)
 	// Track returns a tracker for one device. Track is set if and only if By is ByTracker.
 	Track func() Tracker
-	// Lasting is true if the sets measure different things, so that the signal must not fall back
-	// to another set. Once the last field of a set has had a value, the signal ignores all later
-	// sets, even while fields of the chosen set are missing. If the metric is a counter, the signal
-	// also ignores all earlier sets.
+	// Lasting is true if the sets measure different things, so the signal must not fall back to
+	// another set. Once the last field of a set has had a value, the signal ignores all later sets,
+	// even while fields of the chosen set are missing. If the metric is a counter, the signal also
+	// ignores all earlier sets.
 	Lasting bool
 	// Bits lists the bits of a mask. The signal has one sample for each bit.
 	Bits []Bit

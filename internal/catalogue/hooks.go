@@ -5,8 +5,8 @@ package catalogue
 type Hooks struct {
 	// Spellings returns all spellings of a name in the table, including the name itself.
 	Spellings func(name string) []string
-	// AnyPrefix reports whether the labels alone prove that a row belongs to the exporter. If so,
-	// the metric name may have any prefix that ends with an underscore.
+	// AnyPrefix reports whether the labels alone prove that a row belongs to the exporter. If
+	// AnyPrefix returns true, the metric name may have any prefix that ends with an underscore.
 	AnyPrefix func(*Row) bool
 	// BlankValue reports whether a value means "no value" in every unit. A unit may have additional
 	// values that mean "no value".

@@ -137,8 +137,8 @@ func newLabelNames(labels map[Role][]string) labelNames {
 // omitted.
 type Row struct {
 	of *Exporter
-	// labels contains labels that have the exporter's capitalization, and lowered contains labels
-	// that have a different capitalization.
+	// The labels field contains the labels that have the exporter's capitalization. The lowered
+	// field contains the labels that have a different capitalization.
 	labels, lowered [NumRoles]rowLabel
 	// mixed is true if the row has a label that contains uppercase letters and has the exporter's
 	// capitalization. If mixed is true, no backend converted the labels to lowercase, and a label
@@ -155,8 +155,8 @@ type rowLabel struct {
 	order      uint8
 }
 
-// before reports whether a label has precedence over another label with the same role. If both
-// labels have the same name, the label that comes first in the row has precedence.
+// The before method reports whether a label has precedence over another label with the same role.
+// If both labels have the same name, the label that comes first in the row has precedence.
 func (l *rowLabel) before(other *rowLabel) bool {
 	if l.order != other.order {
 		return l.order < other.order

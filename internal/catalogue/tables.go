@@ -35,8 +35,8 @@ func Made(m *signal.Metric, part string, from Sets) []Signal {
 // Share returns the ratio of the first value to the second value, such as used / total.
 func Share(_ int, v []float64) (float64, bool) { return v[0] / v[1], v[1] > 0 }
 
-// Size returns the exposed size, or used + free + reserved memory if no size is exposed. If no size
-// is exposed and used + free is 0, Size returns false.
+// Size returns the exposed size, or the sum of used, free, and reserved memory if no size is
+// exposed. If no size is exposed and used + free is 0, Size returns false.
 func Size(_ int, v []float64) (total float64, ok bool) {
 	for _, part := range v {
 		total += part

@@ -9,16 +9,17 @@ import (
 // target.
 func (r *Row) Federated() bool { return r.job != "" || r.instance != "" }
 
-// fromPrometheus reports whether the row has both the job and the instance that Prometheus or the
-// Prometheus receiver adds. If the row has both, Prometheus may have renamed the exporter's labels.
-// The instance label that Prometheus adds must be an address with a port. A pod label cannot
-// contain an address with a port, because Kubernetes does not allow colons in pod label values.
+// fromPrometheus reports whether the row has both the job label and the instance label that
+// Prometheus or the Prometheus receiver adds. If the row has both labels, Prometheus may have
+// renamed the exporter's labels. The instance label that Prometheus adds must be an address with a
+// port. A pod label cannot contain an address with a port, because Kubernetes does not allow colons
+// in pod label values.
 func (r *Row) fromPrometheus() bool {
 	return r.job != "" && strings.Contains(r.instance, ":") || r.receiverJob != "" && r.receiverInstance != ""
 }
 
-// maybeRelayed reports whether the row has the labels job and instance, which Prometheus adds, but
-// the instance could come from a pod label.
+// maybeRelayed reports whether the row has the job and instance labels that Prometheus adds, but
+// the instance label could be a pod label.
 func (r *Row) maybeRelayed() bool {
 	return r.job != "" && r.instance != "" && !r.fromPrometheus()
 }
@@ -54,8 +55,8 @@ func isPodOf(pod, name string) bool {
 }
 
 // Targets contains the workloads of the exporters' own pods, which are found in the rows of devices
-// that have a holder. All pods of these workloads are exporters, even on nodes where no device has
-// a holder.
+// that have a holder. All pods of an exporter's workload are exporters, even on nodes where no
+// device has a holder.
 type Targets map[Holder]bool
 
 // Add adds a scrape target.

@@ -24,10 +24,10 @@ type SharedRows string
 const (
 	// SharedRowsPerProcess keeps the device's own samples of FB_USED and GPU_UTIL and adds samples
 	// for each pod that measure the pod's processes. All other fields are copied to each pod.
-	// Exporter version 4.5.3-4.8.2 and later versions behave like SharedRowsPerProcess.
+	// Exporter version 4.5.3-4.8.2 and later versions use SharedRowsPerProcess.
 	SharedRowsPerProcess SharedRows = "per-process"
 	// SharedRowsCopies copies all fields of the device to each pod. Exporter versions before
-	// 4.5.3-4.8.2 behave like SharedRowsCopies.
+	// 4.5.3-4.8.2 use SharedRowsCopies.
 	SharedRowsCopies SharedRows = "copies"
 )
 

@@ -13,8 +13,8 @@ type point struct {
 	value float64
 }
 
-// curve is a periodic, piecewise linear function of time. Two points at the same time form a step.
-// From that time on, the value of the second point applies.
+// curve is a periodic, piecewise linear function of time. Two points at the same time form a step:
+// from that time on, the value of the second point applies.
 type curve struct {
 	period time.Duration
 	points []point
@@ -43,7 +43,7 @@ func (c *curve) segment(u time.Duration) int {
 	return sort.Search(len(c.points), func(i int) bool { return c.points[i].at > u }) - 1
 }
 
-// at returns the curve's value at time u, which must not be negative.
+// The at method returns the curve's value at time u, which must not be negative.
 func (c *curve) at(u time.Duration) float64 {
 	u %= c.period
 	i := c.segment(u)
@@ -83,7 +83,7 @@ type gate struct {
 	period time.Duration
 	spans  []span
 	// before[i] is how long the gate is on between 0 and spans[i].from. The last element of the
-	// slice is how long the gate is on in one period.
+	// before slice is how long the gate is on in each period.
 	before []time.Duration
 }
 
@@ -107,12 +107,13 @@ func newGate(period time.Duration, spans ...span) gate {
 	return g
 }
 
-// after returns the index of the first span that starts after u, which is a time within the period.
+// The after method returns the index of the first span that starts after u, which is a time within
+// the period.
 func (g *gate) after(u time.Duration) int {
 	return sort.Search(len(g.spans), func(i int) bool { return g.spans[i].from > u })
 }
 
-// at reports whether the gate is on at time u, which must not be negative.
+// The at method reports whether the gate is on at time u, which must not be negative.
 func (g *gate) at(u time.Duration) bool {
 	if len(g.spans) == 0 {
 		return false

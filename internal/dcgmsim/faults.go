@@ -2,9 +2,9 @@ package dcgmsim
 
 import "time"
 
-// faultBegins and faultEnds are the beats at which a fault begins and ends. Stories with a fault
-// have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with the fault, and 10 minutes
-// without it.
+// In a story with a fault, faultBegins and faultEnds are the beats at which the fault begins and
+// ends. Stories with a fault have 60 beats of 30 s: 5 minutes without the fault, 15 minutes with
+// the fault, and 10 minutes without it.
 const faultBegins, faultEnds = 10, 40
 
 // fault returns a curve whose value is the second argument during the fault and the first argument

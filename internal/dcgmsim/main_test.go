@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 type exposition struct {
 	// samples maps "name{labels}" in Prometheus's canonical form to values.
 	samples map[string]float64
-	// series contains the labels, including the name, in the order of the body.
+	// series contains the labels of each series, including its name, in the order in which the
+	// series appear in the body.
 	series []labels.Labels
 	// types maps each family to its TYPE.
 	types map[string]string
@@ -66,7 +67,7 @@ type value struct {
 	number float64
 }
 
-// family returns the samples of a family in the order of the body.
+// family returns the samples of a family in the order in which they appear in the body.
 func (e exposition) family(name string) []value {
 	var out []value
 	for _, l := range e.series {

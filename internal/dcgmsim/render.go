@@ -17,7 +17,7 @@ type label struct {
 func (l label) compare(o label) int { return cmp.Compare(l.name, o.name) }
 
 // labelSet contains the labels of a row in three groups. Exporters up to version 4.8.2 write the
-// groups in the order of the fields.
+// groups in the order of the struct's fields.
 type labelSet struct {
 	// identity contains the labels that are written first, in the given order.
 	identity []label
@@ -28,7 +28,7 @@ type labelSet struct {
 	attributes []label
 }
 
-// with returns a copy of the label set with additional labels and attributes.
+// The with method returns a copy of the label set with additional labels and attributes.
 func (s *labelSet) with(labels, attributes []label) labelSet {
 	out := labelSet{
 		identity:   s.identity,
@@ -89,7 +89,7 @@ type rowTable struct {
 	plain []row
 	// perProcess contains the rows of FB_USED and GPU_UTIL if devices are shared.
 	perProcess []row
-	// The links field contains the rows of the NVLinks. The withLinks field contains the rows in
+	// The links field contains the rows of the NVLinks. The withLinks field contains all rows of
 	// plain and links.
 	links, withLinks []row
 }

@@ -65,9 +65,9 @@ type ServerSettings struct {
 	Replay [][]byte
 }
 
-// Server serves a simulation over HTTP in the same way as dcgm-exporter serves metrics. /metrics
-// serves node 0, /node/<n>/metrics serves node n, and /health responds with OK. POST /control
-// queues faults. Server is safe for concurrent use.
+// Server serves a simulation over HTTP in the same way as dcgm-exporter serves metrics. The path
+// /metrics serves node 0, /node/<n>/metrics serves node n, and /health responds with OK. POST
+// /control queues faults. Server is safe for concurrent use.
 type Server struct {
 	simulation *Simulation
 	settings   ServerSettings
@@ -222,8 +222,8 @@ func (s *Server) scrape(node int) ([]byte, Fault) {
 	return n.body, fault
 }
 
-// wait blocks until the client disconnects, the server is closed, or the channel is ready. wait
-// reports whether the channel was ready.
+// wait blocks until the client disconnects, the server is closed, or the channel is ready. The
+// result is true if the channel was ready.
 func (s *Server) wait(r *http.Request, ready <-chan time.Time) bool {
 	select {
 	case <-r.Context().Done():

@@ -92,8 +92,8 @@ type story struct {
 }
 
 // xidAt is an XID in a story, with the time at which the XID occurs in the loop. On a board with
-// MIG instances, the XID occurs on all instances if the board field is true. Otherwise, the XID
-// occurs on the first instance.
+// MIG instances, the XID occurs on the first instance or, if the board field is true, on all
+// instances.
 type xidAt struct {
 	at    time.Duration
 	code  int

@@ -83,7 +83,8 @@ func (s *Simulation) ViolationTime(d Device, v Violation, from, to time.Duration
 }
 
 // MeanOccupancy returns the mean of used / (used + free) in [from, to). The interval must not be
-// empty. The exposed values differ slightly from the result, because they are rounded to MiB.
+// empty. The exposed values differ slightly from the result, because the exposed values are rounded
+// to MiB.
 func (s *Simulation) MeanOccupancy(d Device, from, to time.Duration) float64 {
 	e := s.entity(d)
 	return e.mean(e.story.memory, from, to)

@@ -59,8 +59,8 @@ func (b *device) before() int64 {
 	return b.Seen
 }
 
-// lostSince reports whether a board was lost at or after the frame's time. If the board was lost at
-// or after that time, the frame is late.
+// lostSince reports whether a board was lost at or after the frame's time, which means that the
+// frame is late.
 func (c *frame) lostSince(id string) bool {
 	b := c.place.Devices[id]
 	return b != nil && b.Lost && b.Description.Parent == "" && c.f.Time <= b.LostAt

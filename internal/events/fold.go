@@ -28,12 +28,11 @@ func keyOf(e *Event) equal {
 	return k
 }
 
-// A fold contains the events that occur within the interval after an event was sent and that have
-// the same key as that event.
+// fold contains the events that were merged since an event with the same key was sent.
 type fold struct {
 	// Since is the time at which the last event with this key was sent.
 	Since int64
-	// Waiting is the event that results from merging the waiting events, or nil if there are none.
+	// Waiting is the merged event that has not been sent yet, or nil if there is none.
 	Waiting *Event `json:",omitempty"`
 }
 
@@ -53,7 +52,7 @@ type outlet struct {
 
 // put appends the event to the list of events to send, unless an equal event was sent within the
 // interval. If an equal event was sent within the interval, put merges the event with the other
-// equal events since then.
+// equal events that followed the sent event.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +121,8 @@ func (o *outlet) tick(out []Event, now int64, all bool) []Event {
 }
 
 // isNear reports whether two times differ by less than a duration. Batches that arrive at the same
-// time may be processed in any order, so the current time may be slightly before the other time.
+// time may be processed in any order, so the current time may be slightly earlier than a stored
+// time.
 func isNear(a, b int64, d time.Duration) bool { return time.Duration(a-b).Abs() < d }
 
 // allows reports whether another event may be sent in this minute.

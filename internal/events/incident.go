@@ -19,15 +19,17 @@ type incident struct {
 	// First and Last are the sample times of the first and the last event.
 	First, Last int64
 	// Arrived is the wall clock time at which the last event arrived.
-	Arrived  int64
-	Host     string         `json:",omitempty"`
-	Resource map[string]any `json:",omitempty"` // Resource attributes of the place
+	Arrived int64
+	Host    string `json:",omitempty"`
+	// Resource contains the Resource attributes of the place.
+	Resource map[string]any `json:",omitempty"`
 	// Codes contains the XID codes, and Devices contains the hw.id of each device. Both lists are
 	// sorted.
 	Codes, Devices []string
-	Action         string `json:",omitempty"` // the most severe action
-	Severity       Severity
-	Count          int64
+	// Action is the most severe action.
+	Action   string `json:",omitempty"`
+	Severity Severity
+	Count    int64
 }
 
 // actions lists the actions in the XID catalog, from most to least severe.
@@ -78,7 +80,7 @@ func include(list []string, text string) []string {
 }
 
 // endIncidents ends the incidents whose last event arrived at least incidentGap ago. The events of
-// these incidents are appended to the list of events to send. If the last argument is true,
+// the ended incidents are appended to the list of events to send. If the last argument is true,
 // endIncidents ends all incidents.
 func (t *Tracker) endIncidents(out []Event, now int64, all bool) []Event {
 	var ended []Event

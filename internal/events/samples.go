@@ -126,7 +126,7 @@ func describeXID(e *Event, id, code string) {
 	}
 	e.Texts[AttrMeaning], e.Texts[AttrAction], e.Texts[AttrCatalogueDate] = x.Meaning, x.Action.String(), exporters.XIDCatalogueDate
 	e.Body = fmt.Sprintf("GPU %s: XID %s, %s. Action: %s.", id, code, x.Meaning, x.Advice())
-	if x.Fatal { // hw.status uses the same rule
+	if x.Fatal { // the hw.status metric uses the same rule
 		e.Severity = Err
 	}
 }

@@ -17,9 +17,9 @@ import (
 const (
 	// forgetAfter is how long the state of a missing device or place is kept.
 	forgetAfter = 24 * time.Hour
-	// The following constants limit the memory use. The maxDevices and maxExporters limits apply to
+	// The following constants limit memory usage. The maxDevices and maxExporters limits apply to
 	// each place. The maxKinds limit is the maximum number of error types per device. No events are
-	// sent for items beyond these limits.
+	// sent for items that exceed the limits.
 	maxPlaces    = 20_000
 	maxDevices   = 2_000
 	maxExporters = 100
@@ -38,8 +38,8 @@ type Tracker struct {
 	outlet outlet
 
 	mu sync.Mutex
-	// exporters maps the url.full of exporters to their places. It contains only exporters whose
-	// place is known from their frames.
+	// The exporters map contains the place of each exporter, indexed by url.full. Exporters whose
+	// place is not known from their frames are omitted.
 	exporters map[string]gpudata.Place
 }
 
@@ -137,7 +137,7 @@ type frame struct {
 	describe Describe
 	f        *gpudata.Frame
 	place    *place
-	// before maps each board to the time of the board's previous frame, or to 0 if there was no
+	// The before map contains the time of each board's previous frame, or 0 if there was no
 	// previous frame.
 	before map[string]int64
 	now    int64
@@ -286,8 +286,8 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 }
 
 // described returns the description of the board with the given ID. If the given device is the
-// board, described returns the device's description. Otherwise, described returns only the values
-// that an instance shares with its board.
+// board, described returns the device's description. If the given device is an instance of the
+// board, described returns only the values that an instance shares with its board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description

@@ -15,14 +15,15 @@ const MaxAhead = time.Minute
 func Ahead(t int64, now time.Time) bool { return t > now.Add(MaxAhead).UnixNano() }
 
 // Clock tracks the sample times of a place, or of another source whose samples are compared with
-// earlier samples. The zero Clock has not observed any sample. The JSON form of a Clock is the
+// earlier samples. The zero Clock has not observed any samples. The JSON form of a Clock is the
 // value of Newest, so that a Clock can be stored and restored.
 type Clock struct {
 	// Newest is the newest sample time, in nanoseconds since the epoch.
 	Newest int64
 	// behindSince is the wall clock time since which only samples that are older than Newest have
-	// arrived. If the last sample was not older than Newest, behindSince is zero. behindSince is
-	// not stored, because it is unknown which samples arrived while the process was down.
+	// arrived. If the last sample was not older than Newest, behindSince is zero. The value of
+	// behindSince is not stored, because it is unknown which samples arrived while the process was
+	// down.
 	behindSince time.Time
 }
 

@@ -182,7 +182,7 @@ type DeviceFrame struct {
 	// repeated come first in Samples.
 	Sharers  []*User
 	Repeated int
-	// Processes are the processes on the device. If Listed is true, the list of processes was
+	// Processes are the processes on the device. If Listed is true, the list of processes is
 	// complete, and Count is the number of processes in the list. Count exceeds len(Processes) if
 	// some processes have no value.
 	Processes []*Process
@@ -298,7 +298,7 @@ func (x userIndex) find(users []*User, h Holder, is func(Holder, Holder) bool) *
 	return nil
 }
 
-// added updates the index after a user was appended to the list of users.
+// The added method updates the index after a user was appended to the list of users.
 func (x *userIndex) added(users []*User) {
 	switch {
 	case len(users) <= few:
@@ -324,8 +324,8 @@ type User struct {
 	// Strategy is gpu.sharing.strategy, or "" if it is unknown.
 	Strategy   string
 	Allocation Allocation
-	// Replicas is the number of the device's replicas that the user holds. Replicas are advertised
-	// by a device plugin. The values 0 and 1 both mean one replica.
+	// Replicas is the number of the device's replicas that the user holds. A device plugin
+	// advertises the replicas of a device. The values 0 and 1 both mean one replica.
 	Replicas int
 	// Samples are the user's own series for this device, such as usage, budget, and power.
 	Samples Samples
@@ -390,7 +390,7 @@ type Samples struct {
 	// The list contains the incoming samples first, then the settled samples, and then all other
 	// samples.
 	list []Sample
-	// incoming is the number of incoming samples. settled is the number of incoming and settled
+	// incoming is the number of incoming samples, and settled is the number of incoming and settled
 	// samples.
 	incoming, settled int
 }

@@ -26,7 +26,7 @@ func TestABoardIsSharedByTheHoldersOfItsInstances(t *testing.T) {
 	holds("GPU-1/gi7", a)
 	holds("GPU-1/gi7", b)
 	holds("GPU-1/gi8", b)
-	f.Device("GPU-1/gi8").User(a) // the user with the holder a uses the instance but does not hold it
+	f.Device("GPU-1/gi8").User(a) // the user with holder a uses the instance but does not hold it
 
 	f.Share(&Attribution{})
 	share := func(d *DeviceFrame) (who []string) {

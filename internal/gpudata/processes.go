@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// ProcessList contains the processes on a device at one time. A ProcessList is not modified after
-// its creation, so frames can share it.
+// ProcessList contains the processes on a device at one point in time. A ProcessList is not
+// modified after its creation, so frames can share it.
 type ProcessList struct {
 	// Time is the time of the list, in nanoseconds since the epoch. Time can differ from the time
 	// of the frame.

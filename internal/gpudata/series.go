@@ -87,9 +87,9 @@ func (s *Series) ScopeOf(sample *Sample) Scope {
 	return cmp.Or(sample.Scope, s.Scope)
 }
 
-// Each calls visit for each series in a frame: the samples of devices, users, and processes; the
-// holders of each device and their number; the number of processes on each device; and the series
-// that are repeated for sharers.
+// Each calls the visit function once for each series in a frame: the samples of devices, users, and
+// processes; the holders of each device and their number; the number of processes on each device;
+// and the series that are repeated for sharers.
 func (f *Frame) Each(visit func(*Series)) {
 	var s Series
 	show := func(d *DeviceFrame, u *User, p *Process, samples []Sample) {

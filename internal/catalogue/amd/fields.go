@@ -59,12 +59,11 @@ const (
 // and aliases are from earlier releases. Each field has the unit that its values actually have,
 // even if HELP states a different unit. Memory is in MiB, and energy is in microjoules. The TYPE of
 // every metric is gauge. Only the rows of a board's first partition contain the readings of the
-// board's sensors. For partitions other than the first, the rows for these sensors contain 0 or are
-// missing.
+// board's sensors. For partitions other than the first, the sensor rows contain 0 or are missing.
 //
-// A residency counts the clock ticks during which one cause throttled the GPU. The field
-// gpu_violation_current_accumulated_counter counts all ticks. Several causes can throttle the GPU
-// at the same time. MI2xx and Radeon have no residencies.
+// A residency counts the clock ticks during which one cause throttled the GPU. The
+// gpu_violation_current_accumulated_counter field counts all ticks. Several causes can throttle the
+// GPU at the same time. MI2xx and Radeon GPUs have no residencies.
 //
 // Omitted on purpose:
 //   - the *_percentage fields of the violations, which cover only a tenth of a second
@@ -135,7 +134,8 @@ var gaps = cat.Gaps(map[string][]*signal.Metric{
 	"no process rows":                       {signal.K8sContainerGPUMemoryUsage, signal.K8sContainerGPUUtilization},
 })
 
-// The memory size is the exposed size, or used + free if the exporter does not expose the size.
+// The memory size is the exposed size, or the sum of used and free memory if the exporter does not
+// expose the size.
 var (
 	memory = []cat.Signal{
 		{Metric: signal.HwGPUMemoryUtilization, From: cat.First(used, total).Or(used, free), Make: occupancy},

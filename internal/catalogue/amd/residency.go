@@ -2,10 +2,10 @@ package amd
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 
-// residency is the time that a device has spent in a state. The time is computed from two tick
-// counters. One counter counts only while the device is in the state, and the other counter always
-// counts. The fraction of time that the device spent in the state is the increase in the ticks in
-// the state, divided by the increase in all ticks.
+// residency computes how long a device has been in a state. The state counter counts ticks only
+// while the device is in the state, and the clock counter counts all ticks. The fraction of time
+// that the device spent in the state is the increase in the state counter, divided by the increase
+// in the clock counter.
 type residency struct {
 	// time is the time of the last scrape with both counters, or 0.
 	time         int64
@@ -16,8 +16,8 @@ type residency struct {
 	total float64
 }
 
-// Add implements catalogue.Tracker. The values parameter contains the counter of the ticks in the
-// state, followed by the counter of all ticks.
+// Add implements catalogue.Tracker. The values parameter contains the state counter, followed by
+// the clock counter.
 func (r *residency) Add(at int64, values []float64) (start int64, total float64, ok bool, verdict catalogue.Verdict) {
 	before := *r
 	if at <= before.time {

@@ -29,8 +29,8 @@ type Advice struct {
 	// because some exporter versions do not accept Name.
 	Listed string
 	// Offered is true if the field's line is commented out in the generated list of counters.
-	// Unlisted is true if the generated list does not contain the field. Note explains when to
-	// enable the field and is printed above the field's line.
+	// Unlisted is true if the generated list of counters does not contain the field. Note explains
+	// when to enable the field and is printed above the field's line.
 	Offered, Unlisted bool
 	Note              string
 	// Companion is another field that should be enabled together with this field.

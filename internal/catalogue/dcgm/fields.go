@@ -55,11 +55,11 @@ const (
 
 // groups contains the exporter's fields, grouped by topic. Canonical names are from DCGM 4.5 and
 // earlier. The first alias of each field is the name in DCGM 4.6. Lowercase names are from
-// dcgm-exporter 1.x. DCGM 4.6.1 added the names in base units that end with _HERTZ or
-// _JOULES_TOTAL. DCGM 4.7 added the names in base units that end with _SECONDS_TOTAL and, for the
-// frame buffer, with _BYTES. *_VIOLATION values are in nanoseconds in every version, even if HELP
-// states a different unit. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if their TYPE
-// is not gauge.
+// dcgm-exporter 1.x. Some names were added later, for values in base units: DCGM 4.6.1 added names
+// that end with _HERTZ or _JOULES_TOTAL, and DCGM 4.7 added names that end with _SECONDS_TOTAL or,
+// for the frame buffer, with _BYTES. *_VIOLATION values are in nanoseconds in every version, even
+// if HELP states a different unit. PROF_PCIE_*_BYTES and PROF_NVLINK_*_BYTES are rates, even if
+// their TYPE is not gauge.
 //
 // There are three sets of NVLink error counters. NVLink 3 and earlier use …_ERROR_COUNT_TOTAL.
 // Hopper uses …_ERROR_DL_*, and its …_ERROR_COUNT_TOTAL fields have no value. Blackwell uses
@@ -237,7 +237,7 @@ func RecoveryHealth(action float64) (cat.Health, bool) {
 // FabricHealth returns the health state for a value of NVML_GPU_FABRIC_HEALTH_MASK_*. Bits 0 to 7
 // of the mask represent four conditions, with two bits each. A condition is true if the value of
 // its two bits is 1. Bits 8 to 11 of the mask contain the configuration state. A configuration
-// state of 2 or higher is an error. A mask of 0 means that the driver supports none of the
+// state of 2 or higher indicates an error. A mask of 0 means that the driver supports none of the
 // conditions.
 func FabricHealth(mask float64) (cat.Health, bool) {
 	m := uint64(mask)

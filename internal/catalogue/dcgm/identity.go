@@ -32,8 +32,8 @@ func BoardID(uuid string) string {
 	return "GPU-" + uuid
 }
 
-// InstanceID returns the hw.id of a board's MIG instance. If board is a display name, the result is
-// the instance's display name.
+// InstanceID returns the hw.id of a board's MIG instance. If the board argument is a display name,
+// the result is the instance's display name.
 func InstanceID(board, instance string) string { return board + instanceMark + instance }
 
 // BoardOf returns the hw.id of an instance's board, or "" if id is the hw.id of a board.

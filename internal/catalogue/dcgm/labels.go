@@ -25,7 +25,7 @@ const (
 // labels maps each role to the exporter's names for the label. The label that contains the node's
 // name is Hostname through exporter version 4.8.2, and hostname in later versions. If the exporter
 // runs with --use-old-namespace, it exposes the labels uuid, pod_name, pod_namespace, and
-// container_name. NVLink rows have the labels gpu_uuid and model_name. The label uid is not listed,
+// container_name. NVLink rows have the labels gpu_uuid and model_name. The uid label is not listed,
 // because every version uses pod_uid for the pod's UID.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, roleLinkGPU: {"gpu_uuid"},
@@ -118,7 +118,7 @@ var (
 func IsDriverVersion(text string) bool { return driverVersion.MatchString(text) }
 
 // isNVIDIA reports whether a row's labels describe an NVIDIA device: the UUID must start with GPU-
-// or MIG-, or the model must be one of NVIDIA's. The metric names are not sufficient, because
+// or MIG-, or the model must be an NVIDIA model. The metric names are not sufficient, because
 // exporters from other vendors also use DCGM's metric names.
 func isNVIDIA(uuid, model string) bool {
 	uuid, model = properUUID(uuid), catalogue.FoldModel(model)

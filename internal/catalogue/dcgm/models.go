@@ -90,6 +90,7 @@ func LookupModel(name string) Model {
 // virtual matches the folded name of a virtual GPU. In vGPU drivers up to version 12, "GRID"
 // precedes the vGPU type. In later drivers, the type ends with the memory size in GB and the series
 // (A, B, C, or Q). Examples are A100-10C, H100-1-10CME (with media engines), and RTX6000-Ada-48Q.
-// DCGM_FI_DEV_VGPU_LICENSE_STATUS does not prove that a GPU is virtual: it is in default lists, is
-// 0 in a virtual machine without a license, and may also be exposed for a passed-through board.
+// DCGM_FI_DEV_VGPU_LICENSE_STATUS does not prove that a GPU is virtual: the field is in default
+// lists of counters, is 0 in a virtual machine without a license, and may also be exposed for a
+// passed-through board.
 var virtual = regexp.MustCompile(`^grid |(^| )\d+[abcq](me|gfx|nogfx)?$`)

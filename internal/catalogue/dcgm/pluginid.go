@@ -10,8 +10,8 @@ import (
 
 // pluginIDForm matches the device IDs of device plugins after the optional suffix ::N has been
 // removed. NVIDIA's plugin uses one form for GPUs and two forms for MIG devices, one of which is
-// for drivers before R470. GKE's plugin uses different forms for GPUs, MIG devices, and shares of
-// either.
+// for drivers before R470. GKE's plugin uses different forms for GPUs, for MIG devices, and for
+// shares of a GPU or a MIG device.
 var pluginIDForm = func() *regexp.Regexp {
 	const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 	return regexp.MustCompile(`^(?:(GPU-` + uuid + `)|(MIG-` + uuid + `)|MIG-(GPU-` + uuid + `)/(\d{1,4})/\d{1,4}` +

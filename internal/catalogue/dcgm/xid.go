@@ -32,8 +32,8 @@ const (
 	ActionCheckConnections
 	// ActionUpdateSoftware recommends updating the driver and the firmware.
 	ActionUpdateSoftware
-	// ActionWorkflow recommends following an NVIDIA workflow that depends on more than the code;
-	// see XID.Note.
+	// ActionWorkflow recommends following an NVIDIA workflow that depends on more than the XID
+	// code; see XID.Note.
 	ActionWorkflow
 	// ActionContactSupport recommends contacting the hardware vendor's support.
 	ActionContactSupport

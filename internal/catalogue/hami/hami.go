@@ -35,11 +35,12 @@ const (
 	allocated = "hami_vgpu_memory_allocated_bytes"
 )
 
-// groups contains the exporter's fields, grouped by topic. The aliases are the names before release
-// 2.9, which the monitor still exposes if configured to do so. The memory usage is the amount that
-// HAMi itself counted as allocated, which excludes CUDA contexts. The breakdown of the memory usage
-// was exposed with the TYPE counter. The labels of the breakdown change whenever its value changes.
-// The scheduler's rows contain the pod's name and the container's index.
+// groups contains the exporter's fields, grouped by topic. The aliases are the names that releases
+// before 2.9 used. The monitor still exposes the aliases if it is configured to do so. The memory
+// usage is the amount that HAMi itself counted as allocated, which excludes CUDA contexts. The
+// breakdown of the memory usage was exposed with the TYPE counter. The labels of the breakdown
+// change whenever its value changes. The scheduler's rows contain the pod's name and the
+// container's index.
 var groups = []cat.Group{
 	{Title: "Memory of containers", Fields: []cat.Field{
 		{Name: used, Unit: cat.Byte, Aliases: []string{"vGPU_device_memory_usage_in_bytes"}, Gives: []cat.Signal{

@@ -27,10 +27,10 @@ var Exporter = cat.New(cat.Exporter{
 	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },
 })
 
-// groups contains the exporter's fields, grouped by topic. Names are the metric names in OTLP, and
-// aliases are the metric names on the Prometheus endpoint. The engine groups overlap, so their
-// values are never added. The value of the group of all engines is preferred to the value of the
-// group of compute engines.
+// groups contains the exporter's fields, grouped by topic. The fields' names are the metric names
+// in OTLP, and the aliases are the metric names on the Prometheus endpoint. The engine groups
+// overlap, so their values are never added. The value of the group of all engines is preferred to
+// the value of the group of compute engines.
 //
 // Other hw.* metrics of xpumd are dropped, so that their series do not mix with this distribution's
 // series.

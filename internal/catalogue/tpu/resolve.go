@@ -6,10 +6,10 @@ import (
 	cat "github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// fromWorkload contains the names of the fields that the workload reports. In the rows of these
-// fields, accelerator_id contains the chip's number within the entire TPU slice. In other rows,
-// accelerator_id contains the chip's number within the node, and every pod on the node has a copy
-// of the row.
+// fromWorkload contains the names of the fields that the workload reports. In the rows of fields
+// that the workload reports, accelerator_id contains the chip's number within the entire TPU slice.
+// In other rows, accelerator_id contains the chip's number within the node, and every pod on the
+// node has a copy of the row.
 var fromWorkload = []string{duty, used, total}
 
 // machine contains the chip numbers in the rows of one machine.

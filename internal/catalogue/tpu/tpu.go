@@ -31,8 +31,9 @@ var Exporter = cat.New(cat.Exporter{
 // groups contains the exporter's fields, grouped by topic. The plugin exposes each value twice:
 // with pod labels for the pod, and without pod labels for the device. The metric names for the
 // device end with _node. The workload reports utilization and memory, so an idle chip has no rows
-// for utilization and memory. The other values are measured on the host. A chip's number in rows
-// from the workload can differ from its number in rows from the host; see resolve.
+// for utilization and memory. Values other than utilization and memory are measured on the host. A
+// chip's number in rows from the workload can differ from its number in rows from the host; see
+// resolve.
 var groups = []cat.Group{
 	{Title: "Utilization", Fields: []cat.Field{
 		{Name: duty, Unit: cat.Percent, Aliases: []string{"duty_cycle"}, Gives: cat.Gives(signal.HwGPUUtilization, signal.TaskGeneral)},

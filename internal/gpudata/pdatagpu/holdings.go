@@ -12,7 +12,7 @@ import (
 )
 
 // writeHoldings writes the holders of the devices, and everything that depends on the holders, to
-// the batch. All frames must have the given attribution. writeHoldings writes:
+// the batch. All frames must have the given attribution. The following data is written:
 //
 //   - gpu.device.holder and gpu.sharing.clients for devices whose holders are known,
 //   - the series of each device, repeated for each of its sharers, and the cAdvisor metrics for the
@@ -87,7 +87,8 @@ func ofDevices(rm pmetric.ResourceMetrics) bool {
 
 type holdingsWriter struct {
 	*Writer
-	repeats map[*gpudata.DeviceFrame]bool // devices whose data points have been repeated
+	// repeats contains the devices whose data points have been repeated.
+	repeats map[*gpudata.DeviceFrame]bool
 	// The copies map contains, for each output, the repeated data points of the current device
 	// metric.
 	copies map[*output]pmetric.NumberDataPointSlice
@@ -113,9 +114,9 @@ type seen struct {
 	device *gpudata.DeviceFrame
 }
 
-// walk calls visit with each data point of a device in a frame. Metrics for which the look function
-// returns false are skipped. Data points for which the visit function returns true are removed.
-// Finally, empty metrics and Resources are removed.
+// walk calls the visit function with each data point of a device in a frame. Metrics for which the
+// look function returns false are skipped. Data points for which the visit function returns true
+// are removed. Finally, empty metrics and Resources are removed.
 func (b *Batch) walk(look, visit func(*seen) bool) {
 	b.Metrics.ResourceMetrics().RemoveIf(func(rm pmetric.ResourceMetrics) bool {
 		in := b.input(rm)
@@ -211,8 +212,8 @@ func (w *holdingsWriter) replaces(p *seen) bool {
 	}
 }
 
-// moves returns the process of a data point. The second result is true if the process's holder in
-// the frame differs from the holder of the incoming data point.
+// The moves method returns the process of a data point. The second result is true if the process's
+// holder in the frame differs from the holder of the incoming data point.
 func (p *seen) moves() (to *gpudata.Process, moves bool) {
 	if p.device.Replaced || isUnplaced(p.Attributes()) {
 		return nil, false

@@ -24,8 +24,8 @@ import (
 type Functions struct {
 	Start    component.StartFunc
 	Shutdown component.ShutdownFunc
-	// TakesRows is true if Process reads the rows of a scrape. Otherwise, the rows are first
-	// converted to metrics.
+	// TakesRows is true if Process reads the rows of a scrape. If TakesRows is false, the rows are
+	// first converted to metrics.
 	TakesRows bool
 	// Process processes an arrival. The metrics that Process leaves in the arrival and the frames
 	// that Process returns are sent to the next component. Process may be called concurrently.

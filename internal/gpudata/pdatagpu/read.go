@@ -22,7 +22,7 @@ type Batch struct {
 	stage.Batch
 	Metrics pmetric.Metrics
 
-	// read contains the frames that were read from the metrics.
+	// The read field contains the frames that were read from the metrics.
 	read   []*gpudata.Frame
 	wants  func(*signal.Metric) bool
 	frames map[frameKey]*gpudata.Frame
@@ -240,7 +240,7 @@ func (in *input) metric(s *signal.Metric, m pmetric.Metric) {
 	}
 }
 
-// exists adds a device even if none of its values are observed.
+// The exists method adds a device even if none of its values are observed.
 func (in *input) exists(dp pmetric.NumberDataPoint) {
 	if !hasTime(dp) || dp.Flags().NoRecordedValue() {
 		return
@@ -256,8 +256,8 @@ func (in *input) exists(dp pmetric.NumberDataPoint) {
 	d.Unread = !d.Observed
 }
 
-// point reads a data point. If the data point is not an observation, point returns false and the
-// reason.
+// The point method reads a data point. If the data point is not an observation, the method returns
+// false and the reason.
 func (in *input) point(r role, s *signal.Metric, dp pmetric.NumberDataPoint, wanted bool) (why stage.Drop, ok bool) {
 	v, clamped, why, ok := in.observes(r, s, dp)
 	if !ok {
@@ -374,8 +374,8 @@ func hasTime(dp pmetric.NumberDataPoint) bool {
 	return dp.Timestamp() > 0 && dp.Timestamp() <= math.MaxInt64
 }
 
-// holds reads a data point of gpu.device.holder. If a holder holds several replicas from a device
-// plugin, it has one data point for each replica, in any order.
+// The holds method reads a data point of gpu.device.holder. If a holder holds several replicas from
+// a device plugin, it has one data point for each replica, in any order.
 func (in *input) holds(d *gpudata.DeviceFrame, attrs pcommon.Map) {
 	u, strategy, a := d.User(in.holder), Text(attrs, signal.SharingStrategy), allocationOf(attrs)
 	if !u.Holds || a.Compare(u.Allocation) < 0 {

@@ -12,7 +12,8 @@ import (
 // Rows contains the samples of a scrape as the exporter exposed them. A receiver sends Rows to the
 // synthesizer.
 type Rows struct {
-	Scope gpudata.Scope // the receiver's scope
+	// Scope is the receiver's scope.
+	Scope gpudata.Scope
 	// Node is the exporter's node. Node is "" if the Resources of the rows do not contain the node.
 	Node string
 	// Time is the time of the samples that have no timestamp.

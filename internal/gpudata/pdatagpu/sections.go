@@ -67,8 +67,8 @@ func Sections(list ...Section) Functions {
 	}
 }
 
-// For frames that were read from the metrics, write writes the data that the sections added. The
-// result contains the frames for the next stage. Callers must not use the batch afterward.
+// The write method writes the data that the sections added to the frames. The result contains the
+// frames for the next stage. Callers must not use the batch afterward.
 func (b *Batch) write(a *Arrival) []*gpudata.Frame {
 	if len(b.read) > 0 && b.read[0].Attribution != nil {
 		b.writeHoldings(b.read[0].Attribution)

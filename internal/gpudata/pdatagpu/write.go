@@ -97,7 +97,7 @@ func (c *descriptions) age(now time.Time) {
 	c.recent.Age(now)
 }
 
-// of returns the description of a device.
+// The of method returns the description of a device.
 func (c *descriptions) of(d *gpudata.DeviceFrame) *description {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,7 +265,7 @@ func MetricOf(s *gpudata.Sample) *signal.Metric {
 	return signal.InCurrency(s.Metric, code)
 }
 
-// points returns the data points of a metric in an output.
+// The points method returns the data points of a metric in an output.
 func (w *Writer) points(o *output, m *signal.Metric) pmetric.NumberDataPointSlice {
 	dps, ok := o.points[m]
 	if !ok {
@@ -331,8 +331,8 @@ func (w *Writer) resource(f *gpudata.Frame, key resourceKey, owner gpudata.Owner
 }
 
 // describe copies the attributes of a place. If the batch contains the place's own Resource, all
-// attributes of that Resource are copied. Otherwise, the place attributes of another Resource in
-// the place are copied.
+// attributes of that Resource are copied. If the place has no Resource of its own, the place
+// attributes of another Resource in the place are copied.
 func (b *Batch) describe(p gpudata.Place, attrs pcommon.Map) {
 	if of, known := b.resources[resourceKey{place: p}]; known {
 		of.Resource().Attributes().CopyTo(attrs)
