@@ -145,7 +145,8 @@ type Row struct {
 	// with a different capitalization is not from the exporter.
 	mixed bool
 	// The following fields contain the labels that Prometheus adds to the rows of a scrape target.
-	// The Prometheus receiver sets these labels as service.* attributes on the Resource.
+	// The Prometheus receiver stores the job and instance labels as service.* attributes of the
+	// Resource.
 	job, instance, service, receiverJob, receiverInstance string
 }
 
@@ -171,7 +172,7 @@ func NewRow(of *Exporter) *Row { return &Row{of: of} }
 func (r *Row) Of() *Exporter { return r.of }
 
 // Set adds one label. If a role has a value in several spellings, the exporter's own spelling is
-// used, because the others may be labels that a user set on a pod.
+// used, because labels with other spellings may be pod labels that a user set.
 func (r *Row) Set(name, value string) {
 	switch name {
 	case "job":

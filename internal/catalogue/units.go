@@ -66,7 +66,7 @@ const (
 	int32Blank   = 2147483632.0
 	float64Blank = 140737488355328.0
 	// int64Blank is slightly below 0x7ffffffffffffff0. All four int64 sentinels become
-	// 9.223372036854776e+18 when they are converted to float64, and exporters may round this number
+	// 9.223372036854776e+18 when they are converted to float64, and exporters may round the result
 	// further.
 	int64Blank = 9.2233720368547e18
 	blankKinds = 4

@@ -113,8 +113,8 @@ type field struct {
 // are repeated for every instance.
 var ofGPUs = []quantity{gpuUtil, memCopyUtil, encUtil, decUtil}
 
-// times returns a function that multiplies an integer by a factor. The times, millijoules, and
-// percent functions convert values to the base units of DCGM 4.7.
+// The times function returns a function that multiplies an integer by a factor. The times,
+// millijoules, and percent functions convert values to the base units of DCGM 4.7.
 func times(factor int64) func(number) number {
 	return func(n number) number { return integer(n.int * factor) }
 }

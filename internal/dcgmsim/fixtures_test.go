@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fixtures is a directory with exposition bodies. The tests of several packages use these bodies.
+// fixtures is a directory with exposition bodies. The tests of several packages use the bodies in
+// the directory.
 const fixtures = "../../testdata/exposition"
 
 // readFixture parses a body with Prometheus's own parser.
@@ -66,8 +67,8 @@ func TestEveryFixtureIsDescribedAndCanBeRead(t *testing.T) {
 	}
 }
 
-// memoryOf returns used + free for each device in a fixture. If a device has samples of its own,
-// only those samples count.
+// memoryOf returns the sum of used and free memory for each device in a fixture. If a device has
+// samples of its own, only those samples count.
 func memoryOf(samples map[string]float64, series []labels.Labels) map[string]float64 {
 	read := func(name string) map[string]float64 {
 		out := map[string]float64{}

@@ -98,7 +98,8 @@ func newSimulation(t testing.TB, change func(*Config)) *Simulation {
 	return s
 }
 
-// lines returns the lines of a body that contain samples, without comments and empty lines.
+// The lines function returns the lines of a body that contain samples, without comments and empty
+// lines.
 func lines(body []byte) []string {
 	var out []string
 	for line := range strings.Lines(string(body)) {

@@ -284,8 +284,8 @@ func (r *renderer) template() {
 	}
 }
 
-// sorted writes the body in the layout of exporter 4.8.3 and later. The families are sorted by
-// name, and each family appears once.
+// The sorted method writes the body in the layout of exporter 4.8.3 and later. The families are
+// sorted by name, and each family appears once.
 func (r *renderer) sorted() {
 	fields := slices.Clone(r.fields)
 	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
@@ -374,7 +374,7 @@ type sample struct {
 	value              int64
 }
 
-// labeled writes a field whose labels depend on its value.
+// The labeled method writes a field whose labels depend on its value.
 func (r *renderer) labeled(f *field, rows []row) {
 	type line struct {
 		text  string
@@ -397,7 +397,8 @@ func (r *renderer) labeled(f *field, rows []row) {
 	}
 }
 
-// samples returns the samples of one entity for a field whose labels depend on its value.
+// The samples method returns the samples of one entity for a field whose labels depend on its
+// value.
 func (r *renderer) samples(f *field, entity int) []sample {
 	e := r.node.entities[entity]
 	since := r.restarted(r.at)

@@ -57,7 +57,7 @@ var casts = map[vendor][]string{
 	aws:    {ScenarioHealthy, ScenarioMemoryFilling},
 }
 
-// part returns the scenario of the nth device on a vendor's node.
+// The part function returns the scenario of the nth device on a vendor's node.
 func part(scenario string, v vendor, n int) string {
 	switch scenario {
 	case ScenarioMixed:

@@ -16,8 +16,8 @@ type Fault string
 const (
 	// FaultNone responds normally.
 	FaultNone Fault = "none"
-	// FaultHTTP500 responds with status 500 and the exporter's error text. Exporter 4.8.3 and later
-	// respond with status 500 if one sample in the body would be invalid.
+	// FaultHTTP500 responds with status 500 and the exporter's error message. Exporter 4.8.3 and
+	// later respond with status 500 if one sample in the body would be invalid.
 	FaultHTTP500 Fault = "http-500"
 	// FaultEmpty responds with status 200 and an empty body, as the exporter does during a hot
 	// reload.

@@ -94,12 +94,13 @@ type measure struct {
 	value      func(r *reading, at time.Duration) float64
 }
 
-// scaled returns a function that converts the quantity to another unit.
+// The scaled function returns a function that converts the quantity to another unit.
 func scaled(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return r[q].value() * factor }
 }
 
-// whole returns a function that converts the quantity to another unit and rounds it to an integer.
+// The whole function returns a function that converts the quantity to another unit and rounds the
+// result to an integer.
 func whole(q quantity, factor float64) func(*reading, time.Duration) float64 {
 	return func(r *reading, _ time.Duration) float64 { return math.Round(r[q].value() * factor) }
 }

@@ -51,7 +51,7 @@ func (p *place) setBack(by int64) {
 }
 
 // The before method returns the time of the device's last frame with which new samples may be
-// compared. If there is no such frame, the result is 0.
+// compared, or 0 if there is none.
 func (b *device) before() int64 {
 	if b.Baseline {
 		return 0

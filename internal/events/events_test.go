@@ -24,7 +24,7 @@ const epoch = 1_000_000
 
 var node = gpudata.Place{Node: "n1"}
 
-// line formats an event for comparisons.
+// The line function formats an event for comparisons.
 func line(e Event) string {
 	b := fmt.Sprintf("%ds %s %s", e.Time/1e9-epoch, e.Name, e.Device)
 	if e.Own[0] != "" {
@@ -443,7 +443,7 @@ func errorsAt(s int64, n float64, kinds int) *gpudata.Frame {
 	return f
 }
 
-// restarted returns a new tracker with the stored state of another tracker.
+// The restarted function returns a new tracker with the stored state of another tracker.
 func restarted(t *testing.T, tr *Tracker) *Tracker {
 	t.Helper()
 	next := New(DefaultSettings())

@@ -6,7 +6,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// findings sends events for the findings that start or end in the frame.
+// The findings method sends events for the findings that start or end in the frame.
 func (c *frame) findings() {
 	for i := range c.f.Findings {
 		x := &c.f.Findings[i]

@@ -18,9 +18,9 @@ type holding struct {
 
 func (h holding) is(o holding) bool { return h.Holder.Same(o.Holder) }
 
-// holdings finds holders that have started or stopped holding a device. The first known holders of
-// a device are a baseline and cause no events. If the holders are unknown, the stored holders do
-// not change. On a board with MIG instances, only the holders of the instances count.
+// The holdings method finds holders that have started or stopped holding a device. The first known
+// holders of a device are a baseline and cause no events. If the holders are unknown, the stored
+// holders do not change. On a board with MIG instances, only the holders of the instances count.
 func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	if !c.set.Holders || !d.HoldersKnown || slices.ContainsFunc(c.f.Devices, func(o *gpudata.DeviceFrame) bool { return o.Parent == id }) {
 		return
@@ -47,7 +47,7 @@ func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	k.HoldersKnown, k.Holdings = true, now
 }
 
-// released ends all holdings of a device that no longer exists.
+// The released method ends all holdings of a device that no longer exists.
 func (c *frame) released(k *device, id string) {
 	for i := range k.Holdings {
 		c.held(k, id, HolderEnd, "no longer holds", &k.Holdings[i])

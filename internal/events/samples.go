@@ -37,8 +37,8 @@ var (
 // pressure is the memory utilization at which memory pressure starts.
 const pressure = 0.9
 
-// samples reads the samples of a device. The last argument is the time of the device's previous
-// frame, or 0 if there is no previous frame.
+// The samples method reads the samples of a device. The last argument is the time of the device's
+// previous frame, or 0 if there is no previous frame.
 func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int64) {
 	source := -1
 	samples := d.Samples.All()
@@ -69,7 +69,7 @@ func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int
 	}
 }
 
-// errors sends an event if an error counter has increased.
+// The errors method sends an event if an error counter has increased.
 func (c *frame) errors(k *device, id string, s *gpudata.Sample, before int64) {
 	if s.Own == "" { // a data point without error.type shows only that errors are observed
 		return
@@ -131,7 +131,8 @@ func describeXID(e *Event, id, code string) {
 	}
 }
 
-// state sends an event if the state has changed in a metric that has one data point per state.
+// For a metric that has one data point per state, the state method sends an event if the state has
+// changed.
 func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	if s.Value != 1 {
 		return
@@ -162,7 +163,7 @@ func (c *frame) state(k *device, id string, s *gpudata.Sample) {
 	c.emit(k, id, e)
 }
 
-// throttle adds a sample from a throttling source to the share of throttled time.
+// The throttle method adds a sample from a throttling metric to the share of throttled time.
 func (c *frame) throttle(k *device, id string, s *gpudata.Sample) {
 	sh := k.Throttles[s.Own]
 	if sh == nil {
@@ -204,7 +205,8 @@ func throttleKey(source string) string {
 	return signal.ClockEventReason
 }
 
-// pressure adds a sample of the memory utilization to the share of time with memory pressure.
+// The pressure method adds a sample of the memory utilization to the share of time with memory
+// pressure.
 func (c *frame) pressure(k *device, id string, on bool) {
 	if k.Pressure == nil {
 		k.Pressure = &share{}
@@ -247,7 +249,7 @@ func (c *frame) endThrottles(k *device, id string) {
 	}
 }
 
-// end ends all active conditions of a device.
+// The end method ends all active conditions of a device.
 func (c *frame) end(k *device, id string) {
 	c.endThrottles(k, id)
 	if k.Pressure != nil && k.Pressure.Open != 0 {

@@ -256,10 +256,10 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 	return fresh
 }
 
-// renamed returns the state of a board that was stored under a different ID, or b if no such state
-// is stored. For example, the ID of an AMD board may be the UUID while the board is unpartitioned,
-// and the serial number while the board is partitioned. If renamed finds such a state, it ends the
-// active conditions that were stored under the previous ID.
+// The renamed method returns the state of a board that was stored under a different ID, or b if
+// there is no such state. For example, the ID of an AMD board may be the UUID while the board is
+// unpartitioned, and the serial number while the board is partitioned. The renamed method also ends
+// the active conditions that were stored under the previous ID.
 func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
@@ -285,9 +285,9 @@ func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	return b
 }
 
-// described returns the description of the board with the given ID. If the given device is the
-// board, described returns the device's description. If the given device is an instance of the
-// board, described returns only the values that an instance shares with its board.
+// The described function returns the description of the board with the given ID. If the given
+// device is the board, described returns the device's description. If the given device is an
+// instance of the board, described returns only the values that an instance shares with its board.
 func described(d *gpudata.DeviceFrame, id string) gpudata.Description {
 	if d.Device.ID() == id {
 		return d.Description
@@ -407,8 +407,8 @@ func (c *frame) partition(id string, baseline bool) {
 	})
 }
 
-// gone deletes the state of an instance, except the error counts, which are needed if the instance
-// returns.
+// The gone method deletes the state of an instance, except for the error counts, which are needed
+// if the instance returns.
 func (b *device) gone() {
 	*b = device{Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors, Baseline: b.Baseline, Lost: true}
 }
@@ -433,7 +433,8 @@ func (b *device) profiles() string {
 	return strings.Join(names, ",")
 }
 
-// missing finds boards that have had no row for LostAfter even though their exporter is up.
+// The missing method finds boards that have had no row for LostAfter even though their exporter is
+// up.
 func (c *frame) missing(present map[string]bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[id]
@@ -452,7 +453,8 @@ func (c *frame) missing(present map[string]bool) {
 	}
 }
 
-// lose ends all active conditions of a board and its instances, and deletes the instances.
+// The lose method ends all active conditions of a board and its instances, and deletes the
+// instances.
 func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
 		if k := c.place.Devices[inst]; k != nil && inst != id {

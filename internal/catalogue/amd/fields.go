@@ -39,7 +39,7 @@ var Exporter = cat.New(cat.Exporter{
 
 // prefix is the prefix of the metric names in the exporter's example configuration. Users can
 // configure a different prefix. A row with a different prefix belongs to the exporter if the row
-// has the label gpu_compute_partition_type, which no other exporter uses. If the table does not
+// has the gpu_compute_partition_type label, which no other exporter uses. If the table does not
 // contain the name without the prefix, the row is passed through unchanged.
 const prefix = "amd_"
 

@@ -24,9 +24,9 @@ const (
 
 // labels maps each role to the exporter's names for the label. The label that contains the node's
 // name is Hostname through exporter version 4.8.2, and hostname in later versions. If the exporter
-// runs with --use-old-namespace, it exposes the labels uuid, pod_name, pod_namespace, and
-// container_name. NVLink rows have the labels gpu_uuid and model_name. The uid label is not listed,
-// because every version uses pod_uid for the pod's UID.
+// runs with --use-old-namespace, it exposes the uuid, pod_name, pod_namespace, and container_name
+// labels. NVLink rows have the gpu_uuid and model_name labels. The uid label is not listed, because
+// every version uses pod_uid for the pod's UID.
 var labels = map[catalogue.Role][]string{
 	catalogue.RoleUUID: {"UUID", "uuid"}, roleLinkGPU: {"gpu_uuid"},
 	catalogue.RoleDevice: {"device"}, catalogue.RoleModel: {"modelName", "model_name"},

@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// podLabels contains names of pod labels to which the table assigns a role. The exporter itself
-// does not use these names in the rows of this test.
+// podLabels contains names of pod labels to which the table assigns a role. In the rows of this
+// test, the exporter itself does not use any of the names in podLabels.
 var podLabels = []string{
 	"cpu", "cpucore", "nvlink", "nvswitch", "gpu_uuid", "uuid", "Uuid", "hostname", "HOSTNAME", "MODELNAME", "model_name",
 	"pod_name", "pod_namespace", "container_name", "podname", "Pod", "NAMESPACE", "Container", "uid", "POD_UID",

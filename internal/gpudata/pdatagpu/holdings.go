@@ -25,7 +25,7 @@ import (
 //
 // Incoming data points that writeHoldings replaces are removed. Incoming data points of
 // gpu.device.holder and of users' metrics are also removed if the batch's wants function selects
-// these metrics.
+// their metrics.
 func (b *Batch) writeHoldings(a *gpudata.Attribution) {
 	out := pmetric.NewMetrics()
 	w := holdingsWriter{
@@ -95,7 +95,8 @@ type holdingsWriter struct {
 	metric pmetric.Metric
 }
 
-// repeated reports whether a metric is a device metric that is repeated for the device's sharers.
+// The repeated function reports whether a metric is a device metric that is repeated for the
+// device's sharers.
 func repeated(s *signal.Metric) bool { return s.Stage == signal.StageSample && roles[s] == ofDevice }
 
 // isAccelerator reports whether a metric is one of cAdvisor's accelerator metrics.
@@ -246,7 +247,7 @@ func completeDevice(attrs pcommon.Map, d *gpudata.DeviceFrame) {
 	}
 }
 
-// repeat writes a device's data point once for each sharer.
+// The repeat method writes a device's data point once for each sharer.
 func (w *holdingsWriter) repeat(p *seen) {
 	for _, u := range p.device.Sharers {
 		w.repeats[p.device] = true
@@ -258,7 +259,7 @@ func (w *holdingsWriter) repeat(p *seen) {
 	}
 }
 
-// copied returns the output's slice for copies of a device metric's data points.
+// The copied method returns the output's slice for copies of a device metric's data points.
 func (w *holdingsWriter) copied(o *output, m pmetric.Metric) pmetric.NumberDataPointSlice {
 	if w.metric != m { // all data points of one metric are visited in sequence
 		clear(w.copies)

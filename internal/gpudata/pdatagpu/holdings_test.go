@@ -56,7 +56,8 @@ func (b testBatch) add(p gpudata.Place, h gpudata.Holder, time int64, m *signal.
 
 func (b testBatch) lines() []string { return lines(b.Metrics) }
 
-// lines returns a sorted list of everything that distinguishes the data points of a batch.
+// The lines function returns a sorted list of everything that distinguishes the data points of a
+// batch.
 func lines(md pmetric.Metrics) (all []string) {
 	for p := range points.All(md) {
 		all = append(all, fmt.Sprint(p.Timestamp(), " ", pointtest.Text(p.Resource.Attributes()), " ", p.Metric.Name(), " ", p.Metric.Type(), " ",
@@ -72,7 +73,7 @@ func hold(d *gpudata.DeviceFrame, h gpudata.Holder, strategy string, a gpudata.A
 	d.HoldersKnown = true
 }
 
-// share sets the attribution of the frames in a batch and writes the batch.
+// The share function sets the attribution of the frames in a batch and writes the batch.
 func share(b *Batch) {
 	scope := gpudata.NewScope("k8s", "")
 	for _, f := range b.Frames {

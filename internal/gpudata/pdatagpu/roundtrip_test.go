@@ -102,7 +102,7 @@ func unplaced(t *rapid.T, f *gpudata.Frame, pid string) {
 	f.Unplaced = append(f.Unplaced, u)
 }
 
-// described formats the contents of frames for comparisons.
+// The described function formats the contents of frames for comparisons.
 func described(all []*gpudata.Frame) (out []string) {
 	for _, f := range all {
 		for _, u := range f.Unplaced {

@@ -222,7 +222,7 @@ func PutPoint(attrs pcommon.Map, s *gpudata.Series, sample *gpudata.Sample) {
 	putSeries(attrs, s, sample)
 }
 
-// point adds a data point with its attributes to a series.
+// The point method adds a data point with its attributes to a series.
 func (w *Writer) point(to *output, f *gpudata.Frame, series *gpudata.Series, s *gpudata.Sample) pmetric.NumberDataPoint {
 	dp := w.points(to, MetricOf(s)).AppendEmpty()
 	dp.SetTimestamp(pcommon.Timestamp(f.Time))
