@@ -21,15 +21,16 @@ type Metrics map[string]MetricSwitch
 
 // MetricSwitch enables or disables a metric.
 type MetricSwitch struct {
-	// Enabled is true if the metric is emitted. If Enabled is nil, the metric's default applies.
+	// Enabled specifies whether the metric is emitted. If Enabled is nil, the metric's default
+	// applies.
 	Enabled *bool `mapstructure:"enabled"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
 
-// Check returns an error for each metric in m that is not in the list names, in alphabetical order.
-// The list contains the component's metrics and must not be empty.
+// Check returns an error for each metric in m that the component does not emit, sorted by metric
+// name. The names parameter lists the component's metrics and must not be empty.
 func (m Metrics) Check(names []string) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -41,7 +42,8 @@ func (m Metrics) Check(names []string) []error {
 	return errs
 }
 
-// Enabled reports whether a metric is enabled. The argument byDefault is the metric's default.
+// Enabled reports whether a metric is enabled. If the configuration does not say so, Enabled
+// returns byDefault.
 func (m Metrics) Enabled(name string, byDefault bool) bool {
 	if enabled := m[name].Enabled; enabled != nil {
 		return *enabled

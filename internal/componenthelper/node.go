@@ -7,7 +7,7 @@ import (
 )
 
 // NodeNameEnv is the environment variable that contains the name of the Kubernetes node. The
-// manifests of the agents use the downward API to set this variable.
+// manifests for the agents use the downward API to set this environment variable.
 const NodeNameEnv = "NODE_NAME"
 
 // NodeName returns the name of the node on which the process runs, or "" if it is unknown.

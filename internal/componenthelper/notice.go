@@ -6,7 +6,7 @@ import (
 )
 
 // noticeGap is the minimum time between two calls to the same subscriber. If thousands of objects
-// arrive one by one, this gap reduces them to a few calls.
+// arrive one by one, the gap reduces the number of calls to a few.
 const noticeGap = 100 * time.Millisecond
 
 // Notice is a channel that signals a change. A Notice holds at most one signal.
@@ -38,9 +38,9 @@ func (n *Notices) Notify() {
 	}
 }
 
-// Subscribe calls f in a separate goroutine after changes. If several changes occur during a call
-// to f or shortly after it, f is called only once more for all of them. The returned function
-// unsubscribe waits until f has returned, so f must not call unsubscribe.
+// Subscribe starts a goroutine that calls f after each change. If several changes occur during a
+// call to f or shortly after it, f is called only once more for all of them. The returned
+// unsubscribe function waits until f has returned, so f must not call unsubscribe.
 func (n *Notices) Subscribe(f func()) (unsubscribe func()) {
 	changed, stop, stopped := NewNotice(), make(chan struct{}), make(chan struct{})
 	n.mu.Lock()
@@ -62,7 +62,7 @@ func (n *Notices) Subscribe(f func()) (unsubscribe func()) {
 	})
 }
 
-// deliver calls the function f after changes, at most once per noticeGap.
+// deliver calls f after each change, but at most once per noticeGap.
 func deliver(changed Notice, stop <-chan struct{}, f func()) {
 	gap := time.NewTimer(0)
 	defer gap.Stop()

@@ -27,7 +27,7 @@ func Between[V cmp.Ordered](p *Problems, setting string, value, low, high V) {
 // MaxSeries adds an error unless n is a valid value of max_series.
 func (p *Problems) MaxSeries(n int) { Between(p, "max_series", n, 1, 10_000_000) }
 
-// Add adds all errors in the list that are not nil.
+// Add adds every given error that is not nil.
 func (p *Problems) Add(errs ...error) {
 	for _, err := range errs {
 		if err != nil {

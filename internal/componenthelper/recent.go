@@ -2,15 +2,15 @@ package componenthelper
 
 import "time"
 
-// RecentAge is the minimum time for which a [Recent] keeps an unused value. The maximum is twice
-// RecentAge.
+// RecentAge is the minimum time for which a [Recent] keeps an unused value. A [Recent] keeps an
+// unused value for at most twice RecentAge.
 const RecentAge = 10 * time.Minute
 
 // Recent is a cache that keeps values for a while after their last use. Recent is intended for
 // values that are derived from labels. Most labels repeat from scrape to scrape, but each new job
 // adds labels.
 type Recent[K comparable, V any] struct {
-	recent, old map[K]V // values used since the time begun, and values last used before it
+	recent, old map[K]V // values used since r.begun, and values last used before r.begun
 	begun       time.Time
 	limit       int // maximum number of values in each map
 }

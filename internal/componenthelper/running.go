@@ -29,8 +29,9 @@ type Ending struct {
 	err  error
 }
 
-// Run calls the function end when it is first called. Every call to Run returns the error from end.
-// If ctx is done first, Run returns ctx's error, and end continues in the background.
+// The first call to Run calls the end function. Every call to Run returns the error from the end
+// function. If ctx is done before the end function returns, Run returns ctx's error, and the end
+// function continues in the background.
 func (e *Ending) Run(ctx context.Context, end func() error) error {
 	e.once.Do(func() {
 		e.done = make(chan struct{})

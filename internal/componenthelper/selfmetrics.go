@@ -21,8 +21,8 @@ func Observed(value func() int64) metric.Int64Callback {
 	}
 }
 
-// CountBy adds counts to a self-metric that has one attribute. The index of a count is the value of
-// that attribute.
+// CountBy adds counts to a self-metric that has one attribute. The index of each count, converted
+// to V and formatted as text, is the attribute's value.
 func CountBy[V interface {
 	~int | ~uint8
 	fmt.Stringer

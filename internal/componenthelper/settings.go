@@ -22,13 +22,13 @@ type Config interface {
 	confmap.Validator
 }
 
-// Unmarshal decodes conf into cfg. The Unmarshal method of cfg's type calls it. By itself, decoding
-// with confmap would truncate fractions to integers, wrap numbers that are too large, and ignore
-// misspelled settings of confighttp, such as auth and tls. Unmarshal returns an error for each such
-// setting and for each value of the wrong type. The error message includes the field's name, its
-// value, and the allowed values. The error for an unknown key suggests the most similar key.
-// Unmarshal does not check numbers that decoding moves to other fields. The only such numbers are
-// the keepalive settings of confighttp.
+// Unmarshal decodes conf into cfg. The Unmarshal method of cfg's type calls this function. By
+// itself, decoding with confmap would truncate fractions to integers, wrap numbers that are too
+// large, and ignore misspelled settings of confighttp, such as auth and tls. Unmarshal returns an
+// error for each setting with one of these problems, and for each value of the wrong type. Each
+// error message includes the field's name, its value, and the allowed values. The error for an
+// unknown key suggests the most similar key. Unmarshal does not check the keepalive settings of
+// confighttp, because decoding moves their numbers to other fields.
 func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)
@@ -46,7 +46,7 @@ func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	return errors.Join(changed("", conf.ToStringMap(), decoded.ToStringMap())...)
 }
 
-// The function unknown returns an error for each key that is not a setting of type t.
+// unknown returns an error for each key that is not a setting of type t.
 func unknown(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	var errs []error
@@ -61,7 +61,7 @@ func unknown(field string, given any, t reflect.Type) []error {
 			addFields(fields, t)
 		case t.Kind() == reflect.Map:
 		default:
-			return nil // the type t parses its own notation
+			return nil // decoding checks values of all other types
 		}
 		for _, key := range slices.Sorted(maps.Keys(given)) {
 			inner := join(field, key)
@@ -94,9 +94,8 @@ func suggest(field, key string, keys []string) string {
 	return "must be one of " + strings.Join(keys, ", ")
 }
 
-// The function settings returns the type that contains a field's settings. For a pointer, this is
-// the type that it points to; for an Optional, it is the type of the value; for all other types, it
-// is the type itself.
+// settings returns the type that contains a field's settings: the target of a pointer type, the
+// value type of an Optional, or t itself if t is any other type.
 func settings(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -127,8 +126,8 @@ func join(field, key string) string {
 	return field + confmap.KeyDelimiter + key
 }
 
-// The function changed returns an error for each number that differs between the given and the
-// decoded configuration.
+// changed returns an error for each number in the decoded configuration that differs from the
+// number in the given configuration.
 func changed(field string, given, decoded any) []error {
 	var errs []error
 	switch given := given.(type) {
@@ -152,9 +151,9 @@ func changed(field string, given, decoded any) []error {
 	return errs
 }
 
-// The function mistyped returns an error for each value that a setting of type t does not accept.
-// Unmarshal calls mistyped after decoding has failed, because the errors from decoding contain Go
-// types instead of the allowed values.
+// mistyped returns an error for each value that a setting of type t does not accept. Unmarshal
+// calls mistyped after decoding has failed, because the decoder's errors contain Go types instead
+// of the allowed values.
 func mistyped(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // MapList accepts a list or a map
@@ -205,9 +204,8 @@ func mistyped(field string, given any, t reflect.Type) []error {
 	return errs
 }
 
-// The function shown formats a value of the wrong type for an error message. If the value may
-// contain a secret, shown returns a description of the value instead. Secret settings and strings
-// that may contain a password are described in this way.
+// shown formats a value of the wrong type for an error message. For the value of a secret setting
+// or a string that may contain a password, shown returns only a description.
 func shown(given any, t reflect.Type) string {
 	text, isText := given.(string)
 	switch {
@@ -242,7 +240,7 @@ func accepts(t reflect.Type, given any) bool {
 	return isNumber
 }
 
-// The function form describes the values that type t accepts.
+// form describes the values that type t accepts.
 func form(t reflect.Type) string {
 	if t == reflect.TypeFor[component.ID]() {
 		return "the ID of a component, as in file_storage/main"
@@ -264,8 +262,8 @@ func form(t reflect.Type) string {
 	return allowed(reflect.Zero(t).Interface())
 }
 
-// The function number converts a number of any type to a float64. Large integers are rounded. The
-// rounding error is much smaller than the difference that an overflow during decoding would cause.
+// number converts a number of any type to a float64. Large integers are rounded. The rounding error
+// is much smaller than the change that an overflow during decoding would cause.
 func number(value any) (float64, bool) {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():
@@ -278,8 +276,8 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// The function allowed describes the numbers that are valid for the type of the given value. A type
-// with its own notation describes that notation in its Notation method.
+// allowed describes the numbers that are valid for the type of the given value. If the type has its
+// own notation, the type's Notation method describes that notation.
 func allowed(value any) string {
 	switch value := value.(type) {
 	case interface{ Notation() string }:

@@ -22,17 +22,17 @@ var (
 	// ErrDamaged means that the value that was read from storage is not the value that was written
 	// under the same key.
 	ErrDamaged = errors.New("the stored value is damaged")
-	// ErrVersion means that a stored value has a version that the component does not read.
+	// ErrVersion means that a stored value has a version that the component does not support.
 	ErrVersion = errors.New("the stored value is not of this version")
 )
 
-// StateOptions defines how a component stores its state, and which messages it logs.
+// StateOptions defines how a component stores its state and which messages it logs.
 type StateOptions struct {
-	// Version is the version of the stored JSON. The JSON contains it in the field "version".
+	// Version is the version of the stored JSON. The "version" field of the JSON contains Version.
 	// Stored values with a different version are not used.
 	Version int
-	// Key is the storage key of a component that stores only one value. If Key is empty, the
-	// component stores one value for each place. A place is identified by the name of a node.
+	// Key is the storage key of a component that stores only one value. If Key is empty, the component
+	// stores one value for each place. The name of a place is the name of a node.
 	Key string
 	// Unusable is the log message for stored values that cannot be used.
 	Unusable string
@@ -43,9 +43,9 @@ type StateOptions struct {
 }
 
 // State is the state that a component keeps in a storage extension, so that the state survives a
-// restart. The state consists of values with keys. If no storage extension is configured, the State
-// is nil and stores nothing. [State.Changed] and [State.Save] are safe for concurrent use. Only one
-// goroutine may use the other methods at a time.
+// restart. The state consists of key-value pairs. If no storage extension is configured, the State
+// is nil and stores nothing. [State.Changed] and [State.Save] are safe for concurrent use. The
+// other methods are not safe for concurrent use.
 //
 // Each stored value ends with a CRC-32 of the key and the value, so that damaged values are
 // detected. The storage key for the value of a place is place/<name>. A storage extension cannot
@@ -70,7 +70,7 @@ type storedPlaces struct {
 }
 
 // OpenState returns the state of a component in the storage extension ext, or nil if ext is nil.
-// The parameters kind and owner identify the component. Errors name the extension and describe the
+// The kind and owner parameters identify the component. Errors name the extension and describe the
 // problem. A component must close its State before it calls OpenState again.
 func OpenState(ctx context.Context, host component.Host, ext *component.ID, kind component.Kind, owner component.ID, o StateOptions) (*State, error) {
 	if ext == nil {
@@ -106,10 +106,10 @@ type user struct {
 	id      component.ID
 }
 
-// The function take registers a user until the returned function release is called. The result free
-// is false if the user is already registered.
+// take registers a user until the returned release function is called. If the user is already
+// registered, take returns false.
 func take(u user) (release func(), free bool) {
-	if !reflect.ValueOf(u.storage).Comparable() { // values of this storage type cannot be map keys
+	if !reflect.ValueOf(u.storage).Comparable() { // this storage extension cannot be part of a map key
 		return func() {}, true
 	}
 	_, taken := users.LoadOrStore(u, nil)
@@ -129,9 +129,10 @@ func (s *State) Close(ctx context.Context) error {
 	return client.Close(ctx)
 }
 
-// Restore passes each stored value to the function use: either the component's only value, or the
-// value of each place. Values that cannot be read, or for which use returns an error, are counted
-// and logged in one line. The next [State.Save] replaces or deletes these values.
+// Restore calls the use function for each stored value: either for the component's only value, or
+// for the value of each place. Restore counts the values that cannot be read or for which the use
+// function returns an error, and logs these values in one line. The next [State.Save] replaces or
+// deletes such unusable values.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
 	if !s.open() {
 		return
@@ -175,10 +176,10 @@ func (s *State) Changed(key string) {
 	}
 }
 
-// SaveEvery saves changes in the background, once per interval, until the returned function stop is
-// called. The component must not modify anything that the function value has returned, because
-// SaveEvery writes it to storage without holding the component's locks; see [stage.Nodes.Stored].
-// If a write has started, stop waits until the write has ended.
+// SaveEvery saves changes in the background, once per interval, until the returned stop function is
+// called. The component must not modify anything that the value function has returned, because
+// SaveEvery writes the returned data to storage without holding the component's locks; see
+// [stage.Nodes.Stored]. If a write has started, the stop function waits until the write has ended.
 //
 // [stage.Nodes.Stored]: github.com/otelcol-gpu/otelcol-gpu/internal/stage
 func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value func(key string) any) (stop func()) {
@@ -199,10 +200,10 @@ func (s *State) SaveEvery(ctx context.Context, interval time.Duration, value fun
 }
 
 // Save writes the values of the given changed keys, and of all other keys that have changed since
-// the last successful Save, in one batch. The function value returns the value to store for a key.
-// If the function returns nil, the place no longer exists, and Save deletes the place's stored
-// value. If changed keys are given, Save waits until their values are written, even if another call
-// to Save writes them.
+// the last successful Save, in one batch. The value function returns the value to store for a key.
+// If the value function returns nil, the place no longer exists, and Save deletes the place's
+// stored value. If changed keys are given, Save waits until their values are written, even if
+// another call to Save writes them.
 func (s *State) Save(ctx context.Context, value func(key string) any, changed ...string) error {
 	if !s.open() || len(changed) == 0 && !s.hasChanges() {
 		return nil
@@ -227,7 +228,7 @@ type pending struct {
 	changed    map[string]bool
 	listed     map[string]bool // places in the stored list of places after the write
 	operations []*storage.Operation
-	err        error // error about values that could not be encoded and are not written
+	err        error // error that lists the values that are not written because they could not be encoded
 }
 
 // prepare returns the write for the pending changes, or nil if there are none.
@@ -273,7 +274,7 @@ func (s *State) write(ctx context.Context, w *pending) error {
 	return err
 }
 
-// The method at converts a key of the State to a storage key.
+// at converts a key of the State to a storage key.
 func (s *State) at(key string) string {
 	if s.options.Key != "" {
 		return key
@@ -281,9 +282,9 @@ func (s *State) at(key string) string {
 	return "place/" + key
 }
 
-// Load reads the value of a storage key. If the argument value is a *[]byte, Load stores the bytes
-// in it. Otherwise, Load decodes JSON into it. The result found is false if storage does not
-// contain the key or if there is an error.
+// Load reads the value of a storage key. If value is a *[]byte, Load stores the bytes in *value.
+// Otherwise, Load decodes the bytes as JSON into *value. Load returns false if storage does not
+// contain the key or if an error occurs.
 func (s *State) Load(ctx context.Context, key string, value any) (found bool, err error) {
 	sealed, err := s.client.Get(ctx, key)
 	if err != nil || sealed == nil {
@@ -312,9 +313,9 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 	return true, nil
 }
 
-// Write stores the values in the map set under their storage keys and deletes the keys in the list
-// gone, in one batch. Write stores a []byte unchanged and encodes other values as JSON. If JSON
-// cannot represent a value, Write omits the value and reports it in the error.
+// In one batch, Write stores each value in set under its storage key and deletes each storage key
+// in gone. Write stores a []byte unchanged and encodes other values as JSON. If JSON cannot
+// represent a value, Write omits the value and reports it in the error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	operations, err := encode(set, gone)
 	return errors.Join(err, s.client.Batch(ctx, operations...))
@@ -373,7 +374,7 @@ func checksum(key string, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
 
-// Seal returns the value followed by its checksum, which is the stored form.
+// Seal returns the form in which a value is stored: the value followed by its checksum.
 func Seal(key string, value []byte) []byte {
 	sealed := append(make([]byte, 0, len(value)+crc32.Size), value...)
 	return binary.LittleEndian.AppendUint32(sealed, checksum(key, value))

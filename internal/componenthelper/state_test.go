@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var self = component.MustNewID("gpu_power")
 
-// The function open opens the state of the component self in a storage extension.
+// open opens the state of the gpu_power component in a storage extension.
 func open(host component.Host) (*componenthelper.State, error) {
 	return componenthelper.OpenState(context.Background(), host, &storagetest.ID, component.KindProcessor, self, componenthelper.StateOptions{Version: 1})
 }
@@ -86,7 +86,7 @@ func TestAStorageNeedNotBeAPointer(t *testing.T) {
 	}
 }
 
-// The type refusing is a storage extension that does not return a client.
+// refusing is a storage extension that does not return a client.
 type refusing struct {
 	*storagetest.Memory
 	err error
@@ -230,7 +230,7 @@ func startNumbers(t *testing.T, m *storagetest.Memory) *numbers {
 	return n
 }
 
-// The method set changes or removes the number of a place.
+// set changes or removes the number of a place.
 func (n *numbers) set(place string, value float64) {
 	n.values[place] = value
 	n.state.Changed(place)
@@ -280,7 +280,7 @@ func TestAPlaceIsWrittenWhenItChangesAndDeletedWhenItIsRemoved(t *testing.T) {
 	want["place//n1"], want["place//n2"] = "untouched", `{"version":1,"number":3}`
 	assert.Equal(t, want, m.Values())
 	n.forget("/n1")
-	n.forget("/n3") // this place was never stored
+	n.forget("/n3") // no value for this place was ever stored
 	require.NoError(t, n.save())
 	assert.Equal(t, map[string]string{
 		"places": `{"version":1,"places":["/n2"]}`, "place//n2": `{"version":1,"number":3}`,
@@ -371,7 +371,7 @@ func TestASaveReturnsAfterItsOwnChangesAreWritten(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-// The type blocked is a storage extension whose writes wait until the channel release is closed.
+// blocked is a storage extension whose writes wait until the release channel is closed.
 type blocked struct {
 	*storagetest.Memory
 	writing, release chan struct{}

@@ -29,10 +29,10 @@ type Status struct {
 	problems map[string]error // Problems by part. There is no entry for a part without a problem.
 }
 
-// Report sets the problem of a part. A nil problem means that the part has no problem. The result
-// changed is true if the problem has changed. The result ok is true if no part has a problem.
-// Report holds the lock while it sends events to the host, so that the events arrive in the order
-// of the changes.
+// Report sets the problem of a part. A nil problem means that the part has no problem. The first
+// result reports whether the part's problem has changed. The second result is true if no part has a
+// problem. Report holds the lock while it sends events to the host, so that the events arrive in
+// the order in which the problems changed.
 func (s *Status) Report(part string, problem error) (changed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

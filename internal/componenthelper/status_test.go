@@ -18,7 +18,7 @@ func TestTheStatusReportsTheProblemOfEachPartOnce(t *testing.T) {
 		news          bool
 		last          string
 	}{
-		{"lease", "", false, ""}, // there was no problem before
+		{"lease", "", false, ""}, // the lease part had no problem before
 		{"objects", "nodes: forbidden", true, "nodes: forbidden"},
 		{"objects", "nodes: forbidden", false, "nodes: forbidden"},
 		{"lease", "no quorum", true, "no quorum\nnodes: forbidden"},

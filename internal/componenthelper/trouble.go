@@ -48,10 +48,10 @@ type Limit struct {
 	Trouble
 	// Component is the ID of the component.
 	Component string
-	// Setting is the name of the setting that users can raise, and Value is its value.
+	// Setting is the name of the setting that defines the limit, and Value is the setting's value.
 	Setting string
 	Value   int
-	// The field What contains the plural name of the refused items, such as "series".
+	// What is the plural noun for the refused items, such as "series".
 	What string
 }
 
@@ -77,10 +77,11 @@ type Series struct {
 	Limit
 
 	kept    *stage.Limit
-	refused atomic.Int64 // number of series refused since the last Report
+	refused atomic.Int64 // number of series refused since the last call to Report
 }
 
-// NewSeries returns a Series whose counts are zero. The parameters are the fields of its Limit.
+// NewSeries returns a Series whose counts are zero. The parameters become the fields of the
+// embedded Limit.
 func NewSeries(component, setting string, value int, what string) *Series {
 	return &Series{Limit: Limit{Component: component, Setting: setting, Value: value, What: what}, kept: stage.NewLimit(value)}
 }
@@ -101,7 +102,8 @@ func (s *Series) Free(n int) { s.kept.Free(n) }
 // Refuse records that the component refused n series.
 func (s *Series) Refuse(n int) { s.refused.Add(int64(n)) }
 
-// Report records how many series are kept, and how many were refused since the last Report.
+// Report records the number of kept series and the number of series that were refused since the
+// last call to Report.
 func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, kept metric.Int64Gauge, refused metric.Int64Counter) {
 	n := s.refused.Swap(0)
 	s.Refused(logger, now, n)
@@ -112,8 +114,8 @@ func (s *Series) Report(ctx context.Context, logger *zap.Logger, now time.Time, 
 }
 
 // Failure logs the failures of a repeated operation: one line when the operation starts to fail and
-// one line when it succeeds again. If the lines are empty, Failure logs nothing. Failure is not
-// safe for concurrent use.
+// one line when it succeeds again. If Fails is empty, Failure logs nothing. Failure is not safe for
+// concurrent use.
 type Failure struct {
 	Logger *zap.Logger
 	// Fails is the log line for the first failure, and Works is the log line for the first success

@@ -10,11 +10,11 @@ const (
 	causeNoValue // the value is a DCGM sentinel, NaN, or an impossible number, or there are HELP and TYPE lines but no row
 	causeNoEvent
 	causeNoProfiling
-	causeMIG // the field is not measured on boards that use MIG, or not on this instance
+	causeMIG // the field is not measured on this MIG instance or on any board that uses MIG
 	causeVGPU
 	causeDriver      // The driver does not provide the field on MIG instances.
 	causeOldExporter // Exporters before 4.x do not support the field.
-	causeOthersOnly  // Only other models or kinds of devices have the field.
+	causeOthersOnly  // Only devices of other models or kinds have the field.
 	causeSensor
 	causeLink
 	causeNoCounter // NVLinks of this generation do not have the counter
@@ -22,7 +22,7 @@ const (
 	causeUnit // it is unknown whether the value is a ratio or a percentage
 	causeFree
 	causeNoPodLabels
-	causeCopied   // The rows of several devices name the same holders.
+	causeCopied   // Rows of several devices name the same holders.
 	causeReserved // Rows name a reservation pod.
 	causeNoProcessRows
 	causeUnprofiled // DCGM does not support profiling on this model.

@@ -17,8 +17,8 @@ const (
 	Before335
 	// Since335 means that the exporter version is between 3.3.7-3.5.0 and 4.5.3-4.8.2.
 	Since335
-	// Since483 means that the exporter version is 4.6.0-4.8.3 or later. These exporter versions
-	// write the label hostname in lowercase.
+	// Since483 means that the exporter version is 4.6.0-4.8.3 or later. These exporter versions name
+	// the label "hostname" instead of "Hostname".
 	Since483
 )
 
@@ -34,7 +34,7 @@ const branchWithoutInstanceMemory = "535"
 // Clues contains facts about the scrape that can be derived from the labels of its rows: the
 // exporter's generation, the driver, and whether pods are mapped. The zero value is empty.
 type Clues struct {
-	// Driver is the driver version, if the exporter's CSV file adds the driver version as a label.
+	// Driver is the driver version, if the exporter's CSV file turns the driver version into a label.
 	Driver string
 
 	uuid, busID, lowerHost, upperHost bool
@@ -42,7 +42,7 @@ type Clues struct {
 	emptyPod                          bool
 }
 
-// Label records a label of a row.
+// Label records the facts that a row's label indicates.
 func (c *Clues) Label(name, value string) {
 	switch name {
 	case "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "dcgm_fi_driver_version", "dcgm_fi_system_driver_version":
@@ -60,7 +60,8 @@ func (c *Clues) Label(name, value string) {
 	case "modelname":
 		c.lowered = true
 	}
-	// An empty pod_uid does not count, because rows that name a pod may also have an empty pod_uid.
+	// An empty pod_uid is not a sign that no pod holds the device, because rows that name a pod may
+	// also have an empty pod_uid.
 	if value == "" && (name == "pod" || name == "pod_name") {
 		c.emptyPod = true
 	}
@@ -84,7 +85,7 @@ func (c *Clues) Merge(o Clues) {
 func (c *Clues) Age() Age {
 	switch {
 	case !c.uuid, c.lowered && !c.busID:
-		return UnknownAge // it is unknown whether the exporter wrote hostname in lowercase
+		return UnknownAge // it is unknown whether the exporter wrote "hostname" or "Hostname"
 	case c.lowerHost && !c.upperHost && !c.lowered:
 		return Since483
 	case c.busID:

@@ -10,5 +10,5 @@
 // has no value. A field may be missing because it is not in the CSV file, is not supported, or has
 // no value. If the scrape does not prove the reason, the verdict is marked as likely.
 //
-// Package diagnose does not use pdata, files, or the network.
+// Package diagnose accesses neither pdata nor files nor the network.
 package diagnose

@@ -24,20 +24,19 @@ type Exposition struct {
 	devices map[deviceKey]*device
 	order   []*device
 	series  map[string]bool
-	// targets contains the pods that an intermediate Prometheus server scraped. Even the rows of
-	// devices without a holder have labels that name these pods, and these labels look like the
-	// labels of a holder.
+	// targets contains the pods that an intermediate Prometheus server scraped. Labels that look like
+	// those of a holder name the scraped pods, even in rows of devices without a holder.
 	targets catalogue.Targets
-	// typedCounter lists the metrics that are rates but have the TYPE counter. microseconds lists
-	// the metrics whose HELP text contains "(in us)".
+	// typedCounter lists the metrics that are rates although their TYPE line says "counter".
+	// microseconds lists the metrics whose HELP text contains "(in us)".
 	typedCounter, microseconds []string
 	counts                     tally
-	// Both lists contain rows of an exporter that has the Resolve hook. Signals are computed from
-	// the rows in unresolved, but not from the rows in unknown.
+	// unresolved and unknown contain rows of an exporter that has the Resolve hook. Signals are
+	// computed from the rows in unresolved, but not from the rows in unknown.
 	unresolved, unknown []unresolvedRow
 }
 
-// tally contains the counts and flags that determine which warnings are shown.
+// tally contains the counts and flags that determine the warnings in the report.
 type tally struct {
 	rows, withoutUUID, otherVendor, blanks, duplicates, unresolved int
 	relayed, ownPod, reservation, boardDRA                         bool
@@ -46,20 +45,20 @@ type tally struct {
 	memoryUtil bool
 	second     string // another exporter whose rows were found
 
-	ownPodHosts []string // hosts whose rows name the exporter's own pod as the holder
+	ownPodHosts []string // hosts whose rows name the exporter's own pod instead of a holder
 }
 
 // memoryUtilRatio is the name that exporters 4.9 and later use for MEM_COPY_UTIL.
 const memoryUtilRatio = "DCGM_FI_DEV_MEMORY_UTIL_RATIO"
 
-// row is an exposed row with a known field. Exposition stores each row until all rows have been
-// read, because the scale of a value may depend on other rows.
+// row is a row of the exposition that has a known field. Exposition stores each row until all rows
+// have been read, because the scale of a value may depend on other rows.
 type row struct {
 	device   *device
 	spelling catalogue.Spelling
 	exposed  float64
-	// The row's labels name the container in the field holder. The field held is true if that
-	// container holds the device.
+	// holder is the container that the row's labels name. held is true if that container holds the
+	// device.
 	holder        catalogue.Holder
 	reserved      bool // true if the named container belongs to a reservation pod
 	held, relayed bool
@@ -105,7 +104,7 @@ func (e *Exposition) Declare(keyword, name, text string) {
 	}
 }
 
-// add appends an item to a list unless the list already contains that item.
+// add appends an item to the list unless the list already contains that item.
 func add[T comparable](list []T, one T) []T {
 	if slices.Contains(list, one) {
 		return list
@@ -116,8 +115,8 @@ func add[T comparable](list []T, one T) []T {
 // Rows returns how many of the added rows belong to the diagnosed exporter.
 func (e *Exposition) Rows() int { return e.counts.rows }
 
-// Add processes one row. Add ignores rows from unknown exporters. Add also ignores rows from
-// exporters other than the exporter of the first row.
+// Add processes one row. Add ignores rows from unknown exporters. If rows come from several
+// exporters, Add uses only the rows from the exporter of the first row.
 func (e *Exposition) Add(name string, labels []Label, value float64) {
 	sp, of := exporters.Lookup(name)
 	if of == nil || of.OfContainers { // rows of containers do not describe devices
@@ -244,7 +243,7 @@ func (e *Exposition) isDuplicate(name string, labels []Label) bool {
 	return false
 }
 
-// The method device returns the device to which a row belongs.
+// device returns the device to which a row belongs.
 func (e *Exposition) device(is catalogue.Identity, text *catalogue.Row) *device {
 	key := deviceKey{text.Get(catalogue.RoleHost), is.Board, is.Instance}
 	board := e.findOrAdd(deviceKey{key.host, key.board, ""}, nil)
@@ -306,7 +305,7 @@ func (e *Exposition) recordHost(text *catalogue.Row) {
 
 // recordHolder records the container that the row names. The exporter's own pod is never a holder.
 // The labels in a federated row may name the scrape target instead of a holder. recordHolder
-// recognizes such a scrape target by the name of the pod.
+// recognizes a scrape target by the name of the pod.
 func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	r.holder, r.held = text.Named()
 	r.host = text.Get(catalogue.RoleHost)
@@ -324,7 +323,7 @@ func (e *Exposition) recordHolder(r *row, text *catalogue.Row) {
 	e.counts.reservation = e.counts.reservation || r.reserved
 }
 
-// recordOwnPod records that a row names the exporter's own pod as the holder.
+// recordOwnPod records that a row names the exporter's own pod instead of a holder.
 func (e *Exposition) recordOwnPod(r *row) {
 	r.held, e.counts.ownPod = false, true
 	if r.host != "" {
@@ -346,7 +345,7 @@ func (e *Exposition) addRows() {
 		if r.held && e.isTarget(r) {
 			e.recordOwnPod(r)
 		}
-		r.holder.UID = "" // some rows that name the same container have no UID
+		r.holder.UID = "" // rows that name the same container may or may not have a UID
 		st, value := stateOf(r.spelling, r.exposed, scale)
 		if blank := e.scrape.exporter().BlankValue; blank != nil && blank(r.exposed) {
 			st = Blank
@@ -376,7 +375,7 @@ func (e *Exposition) scale() catalogue.Scale {
 	return settled
 }
 
-// stateOf returns the state of an exposed value, and the value converted to base units.
+// stateOf returns the state of an exposed value and converts the value to base units.
 func stateOf(sp catalogue.Spelling, exposed float64, scale catalogue.Scale) (State, float64) {
 	v, verdict := sp.Unit.Value(exposed)
 	if sp.Unit == catalogue.RatioOrPercent && verdict == catalogue.Valid {

@@ -11,13 +11,14 @@ type FindingReport struct {
 	// Name is the value of gpu.finding. Condition is the rule's condition.
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
-	// Missing lists the required signals that no device has. If a required signal is missing, the
-	// rule cannot be evaluated. Missing does not list holders and idle power, because other stages
-	// add them.
+	// Missing lists the required signals that no device has. If a required signal is missing, the rule
+	// cannot be evaluated. Missing lists neither holders nor idle power, because other stages add
+	// these signals.
 	Missing []string `json:"missing,omitempty"`
 }
 
-// findings reports which rules of gpu_findings can be evaluated.
+// findings returns a report for each gpu_findings rule, which shows whether the rule can be
+// evaluated.
 func (r *Report) findings() []FindingReport {
 	var out []FindingReport
 	for _, rule := range signal.Findings() {

@@ -2,8 +2,8 @@ package diagnose
 
 import "slices"
 
-// RecordNames records which holders a row names: the batch job, which may be empty, and whether the
-// row names a container.
+// RecordNames records the holders that a row names. The job parameter is the batch job, or "" if
+// the row names none. The container parameter is true if the row names a container.
 func (d *Device) RecordNames(job string, container bool) {
 	d.container = d.container || container
 	if job != "" && !slices.Contains(d.jobs, job) {
@@ -11,8 +11,8 @@ func (d *Device) RecordNames(job string, container bool) {
 	}
 }
 
-// moveJobsToBoard stops counting batch jobs as holders of the MIG instances if the jobs hold the
-// entire board.
+// If batch jobs hold the entire board, moveJobsToBoard stops counting them as holders of the
+// board's MIG instances.
 func (d *Device) moveJobsToBoard() {
 	if d.scrape.exporter().JobsOfBoard == nil {
 		return

@@ -61,7 +61,7 @@ func fullName(name string) string {
 	return "DCGM_FI_DEV_" + name
 }
 
-// verdictTexts returns what a report says about a signal for each kind of device.
+// verdictTexts returns the report's text about a signal for each kind of device.
 func verdictTexts(t *testing.T, r *Report, name string) string {
 	t.Helper()
 	for _, s := range r.Signals {
@@ -90,8 +90,7 @@ func verdictTexts(t *testing.T, r *Report, name string) string {
 	return ""
 }
 
-// details contains names for causes whose reason does not identify them, because other causes have
-// the same reason.
+// details contains names for causes that share their reason with other causes.
 var details = map[cause]string{
 	causeMIG: "mig", causeVGPU: "vgpu", causeOthersOnly: "others_only", causeSensor: "sensor", causeLink: "link",
 	causeNoCounter: "no_counter", causeUnprofiled: "unprofiled", causeBridge: "bridge", causeVendor: "vendor",

@@ -9,16 +9,16 @@ type Reason uint8
 const (
 	// None means that the signal is not missing.
 	None Reason = iota
-	// NotInCSV means that the signal requires a field that is not in the exporter's CSV file or
-	// that the exporter is too old to support.
+	// NotInCSV means that the signal requires a field that is missing from the exporter's CSV file, or
+	// that the exporter is too old to support the field.
 	NotInCSV
 	// NoValue means that the signal requires a field for which the exporter has no value.
 	NoValue
 	// NoEvent means that the signal counts XID errors and no error has occurred. Exporters 4.x
 	// expose the XID field only after the first error.
 	NoEvent
-	// NoProfiling means that the signal requires DCGM's profiling, which does not provide any
-	// values.
+	// NoProfiling means that the signal requires DCGM profiling, which provides no values on this
+	// device.
 	NoProfiling
 	// Frozen means that the value is 0 although the device is busy, because the profiler has
 	// stopped.
@@ -39,8 +39,8 @@ const (
 	NumReasons
 )
 
-// reasons contains the code and the text of each reason. The field lasting is true if no change to
-// the exporter can remove the reason.
+// reasons contains the code and the text of each reason. lasting is true if no change to the
+// exporter can remove the reason.
 var reasons = [NumReasons]struct {
 	code, text string
 	lasting    bool
@@ -64,8 +64,8 @@ func (r Reason) String() string { return reasons[r].code }
 // period.
 func (r Reason) Text() string { return reasons[r].text }
 
-// Lasting reports whether the reason remains regardless of how the exporter is configured, because
-// it is caused by the hardware or by how the hardware is used.
+// Lasting reports whether the hardware or its use causes the reason, so that no exporter
+// configuration can remove the reason.
 func (r Reason) Lasting() bool { return reasons[r].lasting }
 
 // ParseReason returns the reason with the given code, or false if there is none.

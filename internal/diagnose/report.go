@@ -30,7 +30,7 @@ type Exporter struct {
 	Version string `json:"version_looks_like,omitempty"`
 	// Driver is the driver version, if it appears in a label.
 	Driver string `json:"driver,omitempty"`
-	// Hosts are the host names in the rows.
+	// Hosts lists the host names in the rows.
 	Hosts []string `json:"hosts,omitempty"`
 }
 
@@ -48,7 +48,7 @@ type DeviceInfo struct {
 // SignalReport reports which devices provide a signal.
 type SignalReport struct {
 	Signal string `json:"signal"`
-	// Metric is the name of the signal's metric, and Part is the part of the metric that the signal
+	// Metric is the name of the signal's metric. Part describes which part of the metric the signal
 	// covers.
 	Metric string `json:"metric"`
 	Part   string `json:"part,omitempty"`
@@ -57,8 +57,7 @@ type SignalReport struct {
 	Optional bool     `json:"optional,omitempty"`
 	// NeverGiven is true if the vendor's exporter never provides the signal.
 	NeverGiven bool `json:"never_given,omitempty"`
-	// Kinds contains one entry for each kind of device, with the number of devices that provide the
-	// signal.
+	// Kinds counts, for each kind of device, the devices that provide the signal.
 	Kinds []KindCount `json:"kinds"`
 	// Missing has one entry for each combination of a kind of device and a reason.
 	Missing []Missing `json:"missing,omitempty"`
@@ -86,8 +85,8 @@ type Missing struct {
 	Devices   []string `json:"devices"`
 }
 
-// Complete reports whether the devices provide every signal that they support, except optional
-// signals.
+// Complete reports whether the devices provide every signal that they support. Complete ignores
+// optional signals.
 func (r *Report) Complete() bool {
 	return !slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.CanTurnOn() && !s.Optional })
 }
@@ -147,8 +146,8 @@ func (d *device) id() string {
 	return d.key.board
 }
 
-// signal summarizes which devices provide the given signal. The parameter i is the index of the
-// signal in the verdicts of each device.
+// signal summarizes which devices provide the given signal. The i parameter is the signal's index
+// in each device's verdicts.
 func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverGiven: s.Gap}
 	for _, kind := range []Kind{GPU, Board, Instance} {
@@ -174,8 +173,7 @@ func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport
 	return out
 }
 
-// The method miss adds a device to the list of devices that do not have the signal for the same
-// reason.
+// miss adds a device to the list of devices that lack the signal for the same reason.
 func (s *SignalReport) miss(kind Kind, v *Verdict, id string) {
 	for i := range s.Missing {
 		if m := &s.Missing[i]; m.Kind == kind.String() && m.Text == v.cause.text() && m.Likely == v.Likely {
@@ -203,7 +201,7 @@ type Advice struct {
 type Lines struct {
 	// For is the name of the metric that the CSV lines enable.
 	For string `json:"for"`
-	// Feeds lists the window metrics that are computed from the metric For.
+	// Feeds lists the window metrics that are computed from that metric.
 	Feeds []string `json:"feeds,omitempty"`
 	Lines []string `json:"lines"`
 }
@@ -249,11 +247,10 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
-	// The advice contains CSV lines that exporters 3.x do not support, and this exporter may be a
-	// 3.x.
+	// maybe3 is true if the advice contains CSV lines that exporters 3.x do not support, and this
+	// exporter may be a 3.x version.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
-	// Advice about settings that are not in the CSV file, and about how to pass the file to the
-	// exporter.
+	// The texts advise on settings outside the CSV file and on how to pass the file to the exporter.
 	for _, setting := range []struct {
 		when bool
 		text string
@@ -276,8 +273,8 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	return out
 }
 
-// The method line returns the CSV line for a field, with the name that this version of the exporter
-// uses for the field.
+// line returns the CSV line for a field, with the name that this version of the exporter uses for
+// the field.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
 	name := dcgm.ListedName(f)
@@ -287,7 +284,7 @@ func (e *Exposition) line(id catalogue.ID) string {
 	return dcgm.Line(f, name)
 }
 
-// The method lines returns the fields that the CSV file must contain to enable a missing signal.
+// lines returns the fields to add to the CSV file to enable a missing signal.
 func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:

@@ -26,7 +26,7 @@ const (
 	Stopped
 	// Zero means that the value is 0.
 	Zero
-	// Positive means that the value is a valid value other than 0.
+	// Positive means that the value is valid and not 0.
 	Positive
 )
 
@@ -62,9 +62,9 @@ type Scrape struct {
 	// best contains the highest state of each field across all devices.
 	best             fieldStates
 	hostsWithHolders map[string]bool // hosts with a row that names a holder
-	// bestByLikeness contains the highest state of each field across the devices of the same model
-	// and kind. The array processes contains true for a field if pods have rows of the field in
-	// addition to a device's own row. Both are computed when the first verdict is requested.
+	// bestByLikeness contains the highest state of each field across the devices of the same model and
+	// kind. processes[id] is true if pods have rows of the field in addition to a device's own row.
+	// bestByLikeness and processes are computed when the first verdict is requested.
 	bestByLikeness map[likeness]*fieldStates
 	processes      [catalogue.MaxFields]bool
 }
@@ -73,22 +73,21 @@ type Scrape struct {
 type Device struct {
 	// Model is the exposed model name.
 	Model string
-	// Host is the device's host. If a scrape covers several hosts, the exporters on some hosts may
-	// map pods to devices while the exporters on other hosts do not.
+	// Host is the device's host. If a scrape covers several hosts, it is possible that only the
+	// exporters on some of the hosts map pods to devices.
 	Host string
 
 	scrape                    *Scrape
 	known                     dcgm.Model // known properties of Model, which determine the advice about DCGM fields
 	parent                    *Device
 	instances                 []*Device
-	withoutHolder, withHolder fieldStates // States of the fields in rows without and with a holder.
+	withoutHolder, withHolder fieldStates // States of the fields in rows without a holder and in rows with a holder.
 	values                    values      // Values of the fields whose state is Positive.
 	hostsWithHolders          bool
-	// The field unread is true if the driver cannot read the board. The field frozen is true if the
-	// profiler has stopped.
+	// unread is true if the driver cannot read the board. frozen is true if the profiler has stopped.
 	unread, frozen bool
-	// jobs lists the batch jobs that the device's rows name. The field container is true if a row
-	// names a container as the holder.
+	// jobs lists the batch jobs that the device's rows name. container is true if a row names a
+	// container as the holder.
 	jobs      []string
 	container bool
 	ambiguous bool // True if a row names a holder that may hold a different device instead.
@@ -97,8 +96,8 @@ type Device struct {
 
 func (s *Scrape) exporter() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
 
-// Device adds a device to the scrape. The argument parent is the board of a MIG instance, or nil
-// for a board.
+// Device adds a device to the scrape. The parent parameter is the board if the new device is a MIG
+// instance, or nil if the new device is a board.
 func (s *Scrape) Device(parent *Device) *Device {
 	d := &Device{scrape: s, parent: parent}
 	if parent != nil {
@@ -162,8 +161,8 @@ func (d *Device) Kind() Kind {
 }
 
 // state returns the state of one of the device's fields. Rows without a holder take precedence,
-// because they describe the device itself. Fields that apply to an entire board may appear only in
-// the rows of its instances.
+// because they describe the device itself. If a field applies to an entire board, the field may
+// appear only in the rows of the board's instances.
 func (d *Device) state(id catalogue.ID) State {
 	st := d.withoutHolder[id]
 	if st == Unseen {
@@ -219,8 +218,8 @@ func (s *Scrape) aggregate() {
 	}
 }
 
-// hasValue reports whether the device has a value of the given field that can be used to compute a
-// signal.
+// hasValue reports whether the device has a value of the given field from which a signal can be
+// computed.
 func (d *Device) hasValue(id catalogue.ID) bool {
 	f := catalogue.ByID(id)
 	switch {
@@ -248,8 +247,8 @@ func (d *Device) hasAnySet(s *Signal) bool {
 }
 
 // hasSet reports whether the device has all fields in one of the signal's sets, and whether the
-// signal can be computed from these fields. To check this, hasSet computes the signal with every
-// positive value replaced by 1.
+// signal can be computed from these fields. To check whether the signal can be computed, hasSet
+// replaces every positive value by 1.
 func (d *Device) hasSet(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {

@@ -35,8 +35,8 @@ func (s *Signal) Fields() []string {
 	return out
 }
 
-// scope returns whether the signal is measured on the board or on the MIG instances if the board is
-// partitioned.
+// If a board is partitioned, scope returns whether the signal is measured on the board or on its
+// MIG instances.
 func (s *Signal) scope() catalogue.Scope {
 	if len(s.Sources) == 0 {
 		return catalogue.Instance
@@ -79,7 +79,7 @@ func signalsOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }
 
-// Fields that the code in this package handles individually.
+// These fields have special cases in this package.
 var (
 	fbReserved = field("DCGM_FI_DEV_FB_RESERVED")
 	gpuUtil    = field("DCGM_FI_DEV_GPU_UTIL")

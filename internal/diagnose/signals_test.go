@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Every sample metric can be diagnosed. Every window metric can be diagnosed too, except the
+// Every sample metric can be diagnosed. Every window metric can also be diagnosed, except for the
 // metrics that describe the window itself.
 func TestEverySampleAndEveryWindowIsDiagnosed(t *testing.T) {
 	var told []*signal.Metric

@@ -26,7 +26,8 @@ func (d *Device) value(id catalogue.ID) float64 {
 	return highest
 }
 
-// checkedDevice provides the values of a device to the code that checks them for contradictions.
+// checkedDevice implements catalogue.Values, which an exporter's DropContradicted hook uses to
+// check a device's values for contradictions.
 type checkedDevice struct{ *Device }
 
 // Value implements catalogue.Values. The rates of counters are never available, because they cannot
@@ -58,8 +59,8 @@ func (d *Device) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	}
 }
 
-// isUnread reports whether the device is a board whose vital fields are all 0, which means that the
-// driver cannot read the board.
+// isUnread reports whether the driver cannot read the board, which is the case if all of the
+// board's vital fields are 0. If the device is a MIG instance, isUnread returns false.
 func (d *Device) isUnread() bool {
 	vitals := d.scrape.exporter().VitalIDs
 	return d.parent == nil && len(vitals) > 0 &&

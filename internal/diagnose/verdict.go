@@ -14,8 +14,8 @@ type Verdict struct {
 	// Available is true if the scrape contains the fields or labels from which the signal is
 	// computed.
 	Available bool
-	// Elsewhere is true if the signal is measured on a different device: for a MIG instance, on its
-	// board; for a board, on its MIG instances.
+	// Elsewhere is true if the device is a MIG instance and the signal is measured on the instance's
+	// board, or if the device is a board and the signal is measured on the board's MIG instances.
 	Elsewhere bool
 	// cause specifies why the signal is missing.
 	cause cause
@@ -76,9 +76,9 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true
 		return v
 	}
-	// Usually, the verdict contains the cause for the signal's first source. The verdict contains
-	// the cause for another source only if users cannot enable the first source but can enable the
-	// other one.
+	// Usually, the verdict contains the cause for the signal's first source. The verdict contains the
+	// cause for another source only if users cannot enable the first source but can enable the other
+	// source.
 	for i, set := range s.Sources {
 		missing, cause, likely := d.why(set)
 		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {
@@ -103,8 +103,7 @@ func (d *Device) checkCapacity(v *Verdict) {
 	v.Available, v.cause = false, causeCapacity
 }
 
-// checkHolder determines whether the holder signal is available, based on the labels that name
-// pods.
+// checkHolder uses the labels that name pods to determine whether the holder signal is available.
 func (d *Device) checkHolder(v *Verdict) {
 	switch {
 	case d.unread:
@@ -124,8 +123,8 @@ func (d *Device) checkHolder(v *Verdict) {
 	}
 }
 
-// checkProcesses determines whether a signal about processes is available, which is the case if
-// pods have rows in addition to the device's own row.
+// checkProcesses determines whether a signal about processes is available. Such a signal requires
+// that pods have rows in addition to the device's own row.
 func (d *Device) checkProcesses(v *Verdict) {
 	id := v.Signal.Sources[0][0]
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// Warning describes a reason why users might misinterpret the numbers in the output.
+// Warning explains why users might misinterpret numbers in the output.
 type Warning struct {
 	// Code identifies the warning in scripts.
 	Code string `json:"code"`
@@ -77,7 +77,7 @@ func (e *Exposition) warnings() []Warning {
 	return out
 }
 
-// The method copied returns the devices for which the rows of several pods contain the same value.
+// copied returns each device for which the rows of several pods contain the same value.
 func (e *Exposition) copied() []*device {
 	type key struct {
 		device *device
@@ -99,9 +99,9 @@ func (e *Exposition) copied() []*device {
 	return out
 }
 
-// falseZeros returns devices that are busy according to some fields while other fields are 0. The
-// list idle contains the devices whose profiling activity fields are all 0. The list pcie contains
-// the devices whose PCIe rates are 0 in both directions.
+// falseZeros returns the devices that are busy according to some fields although other fields are
+// 0. The first result lists the devices whose profiling activity fields are all 0. The second
+// result lists the devices whose PCIe rates are 0 in both directions.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	for _, d := range e.order {
 		zeros, positive := 0, 0
@@ -149,7 +149,7 @@ func (e *Exposition) exposedTwice() []*device {
 // mostNames is the maximum number of names in one sentence.
 const mostNames = 4
 
-// The function list formats the names of devices for display to users.
+// list formats the names of devices for display to users.
 func list(devices []*device) string {
 	var names []string
 	for _, d := range devices {
@@ -164,7 +164,7 @@ func list(devices []*device) string {
 	return Some(names)
 }
 
-// The function short formats the names of DCGM fields without their common prefix.
+// short formats the names of DCGM fields without their common prefix.
 func short(names []string) string {
 	var out []string
 	for _, n := range names {
@@ -173,7 +173,7 @@ func short(names []string) string {
 	return Some(out)
 }
 
-// Some formats the first few names in the list and the number of remaining names.
+// Some formats the first few names, followed by the number of remaining names if there are more.
 func Some(names []string) string {
 	if len(names) > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
@@ -181,7 +181,7 @@ func Some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// onHosts formats host names in parentheses so that they can be appended to a sentence.
+// onHosts puts host names in parentheses, ready to be appended to a sentence.
 func onHosts(hosts []string) string {
 	if len(hosts) == 0 {
 		return ""

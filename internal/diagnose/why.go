@@ -19,7 +19,7 @@ func canBeListed(ids []catalogue.ID) bool {
 	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return dcgm.AdviceFor(id).Help == "" })
 }
 
-// The method why determines why the scrape has no values for a set of fields.
+// why determines why the scrape has no values for a set of fields.
 func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause, likely bool) {
 	for _, id := range set {
 		if !d.hasValue(id) {

@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// XIDReport describes an XID code that occurs in the exposition, and what NVIDIA's catalog says
-// about the code.
+// XIDReport contains an XID code that occurs in the exposition and the information about the code
+// from NVIDIA's catalog.
 type XIDReport struct {
 	Code int `json:"code"`
 	// Meaning, Action, and Advice are empty if the catalog does not contain the code.

@@ -49,8 +49,8 @@ func (t *Term) LeadingValue() int64 {
 // term, which ends when ctx is done.
 //
 // When a request for the Lease fails, Run passes the error to the result function. When a later
-// request succeeds or another replica becomes the leader, Run passes nil. Run does not report the
-// same result twice in a row.
+// request succeeds or another replica becomes the leader, Run passes nil to the result function.
+// Run does not report the same result twice in a row.
 func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func(*Term), result func(error)) error {
 	if !cfg.Enabled {
 		lead(&Term{ctx: ctx, valid: func() bool { return true }})
@@ -71,10 +71,9 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	}
 	reported := ""
 	report := func(err error) {
-		// An attempt to get or renew the Lease makes several kinds of requests. The error text
-		// contains the kind of request, the object, and the connection, so it differs from request
-		// to request. Only the API server's reason, if there is one, is the same in all of these
-		// errors.
+		// Each attempt to get or renew the Lease makes several requests of different kinds. Error texts
+		// name the kind of request, the object, and the connection, so the texts differ even if the
+		// problem stays the same. Therefore, only the reasons from the API server are compared.
 		problem := ""
 		if err != nil {
 			problem = "error " + string(apierrors.ReasonForError(err))

@@ -35,8 +35,8 @@ func config(namespace string, change ...func(*Config)) Config {
 	return cfg
 }
 
-// replica is a participant in an election. A replica stores its term and the reported results, in
-// order.
+// replica is a participant in an election. A replica stores its current term, and the reported
+// results in order.
 type replica struct {
 	stop  func()
 	mu    sync.Mutex
@@ -83,7 +83,7 @@ func (r *replica) newResults() []error {
 	return said
 }
 
-// pass lets the given time pass in the synctest bubble.
+// pass advances the clock of the synctest bubble by the given duration.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -108,8 +108,8 @@ func TestOneOfTwoLeadsAndTheOtherTakesOverImmediately(t *testing.T) {
 	})
 }
 
-// refusing makes requests for Leases fail. The returned function set replaces the function that
-// determines the error for each verb.
+// After a call to refusing, the client can reject requests for Leases. The returned set function
+// replaces the function that returns the error for each verb.
 func refusing(client *fake.Clientset) (set func(failure func(verb string) error)) {
 	var mu sync.Mutex
 	fails := func(string) error { return nil }
@@ -132,7 +132,7 @@ func forbidden(verb string) error {
 	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "leader", errors.New("cannot "+verb))
 }
 
-// The function away returns the error that a request gets when the API server does not respond.
+// away returns the error that a request gets when the API server refuses the connection.
 func away(verb string) error {
 	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
 }
