@@ -81,7 +81,7 @@ type Device struct {
 	known                     dcgm.Model // known properties of Model, which determine the advice about DCGM fields
 	parent                    *Device
 	instances                 []*Device
-	withoutHolder, withHolder fieldStates // States of the fields in rows without a holder and in rows with a holder.
+	withoutHolder, withHolder fieldStates // States of the fields in rows without or with a holder.
 	values                    values      // Values of the fields whose state is Positive.
 	hostsWithHolders          bool
 	// unread is true if the driver cannot read the board. frozen is true if the profiler has stopped.

@@ -6,22 +6,21 @@ import (
 	"strings"
 )
 
-// sweepSlack is the number of stale cache entries that never cause a sweep.
+// sweepSlack is the maximum number of stale cache entries that never cause a sweep.
 const sweepSlack = 64
 
 // series is a parsed series. The struct is kept small, because a node has thousands of series.
 type series struct {
 	metric  *Metric
 	set     *LabelSet
-	variant *variant // Is nil if the text after the metric name equals the label set's text.
+	variant *variant // Nil if the text after the metric name equals the label set's text.
 	twin    *series  // The next series in the list of series whose texts have the same hash.
-	next    *series  // The series that followed this one in the last body that contained both.
+	next    *series  // The series that followed this series in the last body that contained both.
 	seen    uint32   // Generation of the last body that contained this text.
 	sampled uint32   // Generation of the last body with a sample of this series. Only canonical series use this field.
 }
 
-// variant contains the text of a series that differs from the label set's text in spaces or label
-// order.
+// variant contains a series text whose spaces or label order differ from the label set's text.
 type variant struct {
 	tail      string
 	canonical *series // the series whose text equals the label set's text
@@ -35,8 +34,7 @@ func (s *series) tail() string {
 	return s.set.tail
 }
 
-// The method canonical returns the series that represents s and all other spellings of the same
-// series.
+// canonical returns the series that represents all spellings of the series s.
 func (s *series) canonical() *series {
 	if s.variant != nil {
 		return s.variant.canonical
@@ -53,13 +51,13 @@ func (p *Parser) lookup(text []byte) *series {
 	return s
 }
 
-// The method is reports whether the series s has the given text.
+// The is method reports whether the series s has the given text.
 func (s *series) is(text []byte) bool {
 	i, tail := len(s.metric.Name), s.tail()
 	return len(text) == i+len(tail) && string(text[:i]) == s.metric.Name && string(text[i:]) == tail
 }
 
-// The method intern adds the series of a parsed line to the cache.
+// intern adds the series of a parsed line to the cache.
 func (p *Parser) intern(line []byte, r reading) *series {
 	tail := string(line[r.nameEnd:r.textEnd])
 	set := p.set(tail, r.nameEnd)
@@ -95,7 +93,8 @@ func (p *Parser) hashOf(s *series) uint64 {
 // an attacker cannot construct two sets with the same key.
 type setKey [2]uint64
 
-// metric returns the metric with the given name. If the metric does not exist, it is added.
+// metric returns the metric with the given name. If the metric does not exist, the metric method
+// adds it.
 func (p *Parser) metric(name []byte) *Metric {
 	m := p.metrics[string(name)]
 	if m == nil {
@@ -105,10 +104,10 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// The method set returns the label set whose labels are at the positions p.spans. If the label set
-// does not exist, it is added. The positions are offsets into a line, and the argument tail is the
-// part of the line that begins at offset start. Labels share memory with tail unless they had to be
-// decoded.
+// The set method returns the label set whose labels are at the positions p.spans. If the label set
+// does not exist, the set method adds it. The positions are offsets into a line. The tail parameter
+// is the part of the line that begins at the offset start. Labels share memory with tail unless
+// they had to be decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))
 	p.sorted = append(p.sorted[:0], labels...)
@@ -130,8 +129,8 @@ func (p *Parser) set(tail string, start int) *LabelSet {
 	return set
 }
 
-// firstOfEach removes repeated labels and keeps the first label with each name. Up to version
-// 4.8.2, dcgm-exporter writes its own labels before the pod's labels, which may have the same
+// firstOfEach removes repeated labels and keeps the first label with each name. dcgm-exporter
+// versions up to 4.8.2 write their own labels before the pod's labels, which may have the same
 // names.
 func firstOfEach(labels []Label) []Label {
 	for i := 1; i < len(labels); i++ {
@@ -143,10 +142,10 @@ func firstOfEach(labels []Label) []Label {
 	return labels
 }
 
-// sweep removes cache entries that neither the current nor the previous body used, if these may be
-// more than half of all entries. The maps are rebuilt, because Go maps never shrink. The next sweep
-// happens only after as many entries were added as were kept, so the cost is proportional to the
-// input.
+// sweep removes the cache entries that neither the current nor the previous body used, if those
+// entries may be more than half of all entries. sweep rebuilds the maps, because Go maps never
+// shrink. The next sweep happens only after as many entries have been added as this sweep kept, so
+// the total cost is proportional to the size of the input.
 func (p *Parser) sweep() {
 	if p.size+len(p.metrics) <= 2*p.touched+sweepSlack {
 		return

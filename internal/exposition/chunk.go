@@ -15,9 +15,9 @@ const chunkSize = 64 << 10
 // chunk contains the part of a body that is currently in memory.
 type chunk struct {
 	buf   []byte
-	given int // buf[:given] contains the lines that the last call of fill returned
-	// The field tooLong is true if the last call of fill found a line longer than MaxLine. The
-	// field skipping is true until the end of that line has been read.
+	given int // buf[:given] contains the lines that the last call to fill returned
+	// tooLong is true if the last call to fill found a line longer than MaxLine. skipping is true
+	// until the end of that line has been read.
 	tooLong, skipping bool
 }
 
@@ -39,7 +39,7 @@ func (c *chunk) release() {
 }
 
 // fill reads more data and returns the complete lines. The returned lines are valid until the next
-// call of fill. The last lines are returned together with io.EOF.
+// call to fill. At the end of the body, fill returns the last lines together with io.EOF.
 func (c *chunk) fill(r io.Reader) (lines []byte, err error) {
 	c.buf = append(c.buf[:0], c.buf[c.given:]...)
 	c.given, c.tooLong = 0, false

@@ -51,8 +51,8 @@ func TestReadingABodyInPiecesHasTheSameResult(t *testing.T) {
 	}
 }
 
-// canonicalEqual compares two scrapes. Unlike assert.Equal, it does not print megabytes of text if
-// they differ.
+// canonicalEqual compares two scrapes. If the scrapes differ, canonicalEqual does not print
+// megabytes of text, unlike assert.Equal.
 func canonicalEqual(a, b *Scrape) bool { return assert.ObjectsAreEqual(canonical(a), canonical(b)) }
 
 func TestAnErrorInABodyDoesNotAffectTheNextOne(t *testing.T) {

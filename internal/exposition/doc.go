@@ -4,7 +4,7 @@
 //
 // # Accepted deviations
 //
-//   - HELP and TYPE lines that are repeated, missing, without samples, or after their samples.
+//   - HELP and TYPE lines that are repeated or missing, have no samples, or follow their samples.
 //   - Spaces around names, braces, commas, equals signs, and values; trailing commas; an empty pair
 //     of braces; CRLF; no newline at the end.
 //   - Label values that are not escaped: quotes, backslashes, braces, commas, and number signs
@@ -12,15 +12,15 @@
 //   - Timestamps and exemplars after the value. Exemplars are ignored. Timestamps are ignored
 //     unless [Parser.HonorTimestamps] has been called.
 //
-// If a line cannot be parsed, the parser skips the line and counts it under the [Reason].
+// If a line cannot be parsed, the parser skips the line and increments the count for the [Reason].
 //
 // # How a label value ends
 //
 // The parser tries the strict grammar first: a label value ends at the first quote that is not
-// escaped by a backslash, and \\, \", and \n are the escape sequences. If the line does not match
-// the strict grammar, the parser tries the tolerant grammar: there are no escape sequences, and a
-// label value ends at the first quote that is followed either by another label or by the closing
-// brace and a sample value.
+// escaped by a backslash, and the escape sequences are \\, \", and \n. If the line does not match
+// the strict grammar, the parser tries the tolerant grammar, which has no escape sequences: a label
+// value ends at the first quote that is followed either by another label or by the closing brace
+// and a sample value.
 //
 // # Types
 //
@@ -32,8 +32,9 @@
 //
 // A [Parser] caches the text of each series (everything before the value) with its parsed form. The
 // parser first compares a line with the series that came next in the last scrape. If the line does
-// not match, the parser uses a hash of the text to find the series, and compares the texts. If the
-// text of a cached series matches, only the value is parsed. Series that are missing from two
-// scrapes are removed when they outnumber the current series, so label churn cannot grow the cache
-// without limit. If the parser cannot read a body to its end, it clears the cache.
+// not match, the parser uses a hash of the text to look up the series, and then compares the texts.
+// If the text of a cached series matches, the parser parses only the value. When the series that
+// are missing from two scrapes outnumber the current series, the parser removes the missing series,
+// so label churn cannot grow the cache without limit. If the parser cannot read a body to its end,
+// it clears the cache.
 package exposition

@@ -18,8 +18,7 @@ type Line struct {
 }
 
 // ReadLine parses a single sample line without its newline. Use ReadLine instead of a [Parser] if
-// each body is read only once. If the line cannot be parsed, ok is false, and the result reason
-// states why.
+// each body is read only once. If the line cannot be parsed, ReadLine returns the reason and false.
 func ReadLine(line []byte) (out Line, reason Reason, ok bool) {
 	if len(line) > MaxLine {
 		return out, ReasonLineTooLong, false
@@ -52,7 +51,7 @@ type reading struct {
 }
 
 // withinLimits reports whether the number of labels, the names, and the values in a line are within
-// the limits. If ok is false, the result reason states which limit is exceeded.
+// the limits. If a limit is exceeded, withinLimits returns the reason and false.
 func (r *reading) withinLimits(spans []labelSpan) (reason Reason, ok bool) {
 	if len(spans) > MaxLabels {
 		return ReasonTooManyLabels, false
@@ -73,9 +72,9 @@ type labelSpan struct {
 	escaped              bool // the label was parsed with the strict grammar, and its value contains a backslash
 }
 
-// readLine parses a sample line without leading spaces and without the newline. The returned label
-// positions are stored in the memory of the argument spans if it is large enough. If the line
-// cannot be parsed, ok is false, and the result reason states why.
+// readLine parses a sample line without leading spaces and without the newline. If the memory of
+// spans is large enough, readLine stores the label positions in it. If the line cannot be parsed,
+// readLine returns the reason and false.
 func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason Reason, ok bool) {
 	spans = spans[:0]
 	r.nameEnd = nameLen(line, true)
@@ -106,7 +105,7 @@ func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason 
 }
 
 // strictLabels uses the strict grammar to parse the labels from line[i:] through the closing brace.
-// The result end is the offset after the closing brace.
+// The second result is the offset after the closing brace.
 func strictLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end int, ok bool) {
 	for {
 		i = skipBlanks(line, i)
@@ -179,8 +178,8 @@ func tolerantLabels(line []byte, i int, spans []labelSpan) (_ []labelSpan, end i
 	return spans, 0, false
 }
 
-// The function closing reports whether line[i:] starts with a closing brace that is followed by a
-// value. Spaces before the closing brace are allowed. The result end is the offset after the
+// The closing function reports whether line[i:] starts with a closing brace that is followed by a
+// value. Spaces before the closing brace are allowed. The first result is the offset after the
 // closing brace.
 func closing(line []byte, i int) (end int, ok bool) {
 	i = skipBlanks(line, i)
@@ -210,9 +209,9 @@ func labelStart(line []byte, i int) (s labelSpan, ok bool) {
 	return s, true
 }
 
-// decode returns the labels at the given spans, which contain offsets into a line. The argument
-// text is the part of that line that begins at offset start. Labels share memory with text unless
-// they had to be decoded.
+// decode returns the labels at the given spans, which contain offsets into a line. The text
+// parameter is the part of the line that begins at the offset start. Labels share memory with the
+// text unless they had to be decoded.
 func decode(text string, start int, spans []labelSpan) []Label {
 	labels := make([]Label, len(spans))
 	for i, sp := range spans {
@@ -229,7 +228,7 @@ func decode(text string, start int, spans []labelSpan) []Label {
 }
 
 // readRest parses the text after a series: a value and an optional timestamp. If there is no
-// timestamp, the result at is NaN. Exemplars and other comments are ignored.
+// timestamp, readRest returns NaN as the timestamp. Exemplars and other comments are ignored.
 func readRest(b []byte) (value, at float64, ok bool) {
 	token, b := nextToken(b)
 	if value, ok = parseValue(token); !ok {
@@ -246,10 +245,10 @@ func readRest(b []byte) (value, at float64, ok bool) {
 	return value, at, len(token) == 0 || token[0] == '#'
 }
 
-// nextToken returns the first run of bytes in b that are not spaces or tabs. A quote ends a token,
-// because neither numbers nor types contain quotes. Because tokens end at quotes, the tolerant
-// grammar does not search the entire rest of the line after each quote in an unescaped value. This
-// ensures that parsing takes linear time.
+// nextToken returns the first run of bytes in b that are not spaces or tabs. A quote also ends a
+// token, because neither numbers nor types contain quotes. Because tokens end at quotes, the
+// tolerant grammar does not search the entire rest of the line after each quote in an unescaped
+// value, so parsing takes linear time.
 func nextToken(b []byte) (token, rest []byte) {
 	start := skipBlanks(b, 0)
 	end := start
@@ -259,8 +258,8 @@ func nextToken(b []byte) (token, rest []byte) {
 	return b[start:end], b[end:]
 }
 
-// typeLine parses the text after the number sign of a comment. The result ok is true if the comment
-// is a valid TYPE line whose metric name is not too long.
+// typeLine parses the text after the number sign of a comment. If the comment is a valid TYPE line
+// whose metric name is not too long, the last result is true.
 func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	keyword, rest := nextToken(comment)
 	if string(keyword) != "TYPE" {
@@ -275,8 +274,8 @@ func typeLine(comment []byte) (name []byte, counter, ok bool) {
 }
 
 // nameLen returns the length of the metric or label name at the start of b, or 0 if b does not
-// start with a name. Only metric names may contain colons, so the argument colon is true for metric
-// names and false for label names.
+// start with a name. Only metric names may contain colons, so callers set the colon parameter to
+// true for metric names and to false for label names.
 func nameLen(b []byte, colon bool) int {
 	i := 0
 	for i < len(b) {

@@ -28,7 +28,7 @@ import (
 // oracle is the result of parsing a body with Prometheus's own parser.
 type oracle struct {
 	values   map[string][]float64 // Values of each series, by seriesKey.
-	counters map[string]bool      // Contains true for each name for which all TYPE lines declare a counter.
+	counters map[string]bool      // True for each name whose TYPE lines all declare a counter.
 }
 
 // commonForm matches lines that conform to the specification of the text format. For lines that do
@@ -49,8 +49,8 @@ var commonForm = func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:` + comment + `|` + name + `(?:` + blank + set + blank + `|[ \t]+)` + value + blank + `)?$`)
 }()
 
-// askOracle parses a body with Prometheus's parser. The result is nil if Prometheus rejects the
-// body, or if a line does not match commonForm.
+// askOracle parses a body with Prometheus's parser. If Prometheus rejects the body or a line does
+// not match commonForm, askOracle returns nil.
 func askOracle(body []byte) *oracle {
 	if bytes.IndexByte(body, 0) >= 0 {
 		return nil // Prometheus stops parsing at a line that contains a zero byte
@@ -122,8 +122,8 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	assert.Equal(t, slices.Sorted(maps.Keys(want.values)), slices.Sorted(maps.Keys(got)))
 	for key, values := range got {
 		for _, v := range values {
-			// Package exposition keeps labels with an empty value, but Prometheus's parser does
-			// not. Because of this difference, several series may have the same key.
+			// Package exposition keeps labels with an empty value, but Prometheus's parser does not.
+			// Therefore, several series may have the same key.
 			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
 				return w == v || math.IsNaN(w) && math.IsNaN(v)
 			}), "%s: %v is none of %v", key, v, want.values[key])

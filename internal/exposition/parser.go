@@ -19,9 +19,9 @@ const (
 	MaxName = 512
 
 	// MaxLabelValue is the maximum length of a label value in bytes, before decoding. Labels are
-	// repeated on every data point of a device, and backends reject label values longer than this.
-	// If a line contains a longer value, the entire line is skipped, because without the label, the
-	// line could be mistaken for another series.
+	// repeated on every data point of a device, and backends reject longer label values. If a line
+	// contains a longer value, the parser skips the entire line, because without the label, the line
+	// could be mistaken for another series.
 	MaxLabelValue = 2048
 
 	// MaxLabels is the maximum number of labels per series. Exporters that copy all pod labels need
@@ -39,12 +39,12 @@ const (
 type Parser struct {
 	scrape   Scrape
 	maxItems int
-	// If timestamps are honored, they must be between from and to, in milliseconds since the epoch.
-	// If timestamps are ignored, the field to is 0.
+	// Honored timestamps must be in the range [from, to], in milliseconds since the epoch. If
+	// timestamps are ignored, the upper bound is 0.
 	from, to float64
 
 	generation uint32
-	touched    int // Number of cache entries that the current body uses.
+	touched    int // Number of cache entries that the current body has used.
 	first      series
 
 	seeds   [2]maphash.Seed
@@ -75,23 +75,23 @@ func (p *Parser) forget() {
 // CacheSize returns the number of series texts in the cache.
 func (p *Parser) CacheSize() int { return p.size }
 
-// HonorTimestamps makes the parser use the timestamps in all subsequent bodies as sample times. The
+// After a call to HonorTimestamps, the parser uses the timestamps in bodies as sample times. The
 // parser then skips lines whose timestamp is not between the given limits. By default, timestamps
 // are ignored.
 func (p *Parser) HonorTimestamps(from, to time.Time) {
 	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
 }
 
-// Parse parses a body and does not retain it. The result depends only on the body. The cache
-// affects only the speed of Parse.
+// Parse parses a body and does not retain it. The returned scrape depends only on the body; the
+// cache affects only the speed of Parse.
 func (p *Parser) Parse(body []byte) *Scrape {
 	p.begin()
 	p.lines(&p.first, body)
 	return p.end()
 }
 
-// Read parses a body in chunks of about 64 KiB while the body arrives. The result is the same as
-// the result of Parse. If reading from r fails with an error other than io.EOF, Read returns that
+// Read parses a body in chunks of about 64 KiB while the body arrives. The returned scrape is the
+// same as from Parse. If reading from r fails with an error other than io.EOF, Read returns that
 // error and no scrape, and clears the cache, so that incomplete bodies cannot grow the cache.
 func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	p.begin()
@@ -114,8 +114,9 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// The method lines parses the lines in a part of a body. The argument last is the series of the
-// line before that part. The result is the series of the last line that contains one.
+// The lines method parses the lines in a part of a body. The last parameter is the series of the
+// line before that part. The result is the series of the last line in the part that contains a
+// series.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
@@ -140,7 +141,7 @@ func (p *Parser) lines(last *series, body []byte) *series {
 	return last
 }
 
-// The method end finishes parsing the current body and returns the scrape.
+// The end method finishes parsing the current body and returns the scrape.
 func (p *Parser) end() *Scrape {
 	if p.scrape.TooLarge {
 		p.abandon()
@@ -168,9 +169,9 @@ func (p *Parser) begin() {
 	}
 }
 
-// The method match parses the line at the start of b if the line consists of the text of the series
-// s, a space, and a value. The result n is the length of the line including the newline, or 0 if
-// the line does not match.
+// If the line at the start of b consists of the text of the series s, a space, and a value, match
+// parses the line. The second result is the length of the line including the newline, or 0 if the
+// line does not match.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)
@@ -194,8 +195,8 @@ func (s *series) match(b []byte) (v float64, n int) {
 	return 0, 0
 }
 
-// The method line parses one line, which is passed without its newline. If the line adds a sample
-// to the scrape, the result is the sample's series.
+// The line method parses one line without its newline. If the line adds a sample to the scrape, the
+// result is the sample's series.
 func (p *Parser) line(line []byte) *series {
 	if len(line) > MaxLine {
 		p.scrape.Skipped[ReasonLineTooLong]++
@@ -250,17 +251,17 @@ func (p *Parser) line(line []byte) *series {
 	return s
 }
 
-// The method honors reports whether a timestamp is acceptable, because it is within the limits or
-// because timestamps are ignored. The timestamp NaN means that the line has no timestamp.
+// The honors method reports whether a timestamp is acceptable. If timestamps are ignored or the
+// line has no timestamp (NaN), the result is true.
 func (p *Parser) honors(at float64) bool {
 	return p.to == 0 || math.IsNaN(at) || at >= p.from && at <= p.to
 }
 
 // likelyEnd returns the offset at which a line's series probably ends: after the last closing brace
-// or, if there is no brace, before the first space or tab. If the cache contains the text up to
-// this offset, the offset is always correct. The reason is that values and timestamps do not
-// contain braces, and that parsing stops at a comment. A text that was parsed as a series in one
-// line is therefore a series in every line in which it extends to the last brace.
+// or, if there is no brace, before the first space or tab. If the cache contains the text before
+// the returned offset, the offset is always correct, because values and timestamps do not contain
+// braces, and because parsing stops at a comment. Therefore, text that was parsed as a series in
+// one line is a series in every line in which the text extends to the last brace.
 func likelyEnd(line []byte) int {
 	for i := len(line); i > 0; i-- {
 		if line[i-1] == '}' {
@@ -274,7 +275,8 @@ func likelyEnd(line []byte) int {
 	return i
 }
 
-// The method comment parses a comment line and, if it is a TYPE line, records the declared type.
+// The comment method parses a comment line. If the line is a TYPE line, the method records the
+// declared type.
 func (p *Parser) comment(comment []byte) {
 	name, counter, ok := typeLine(comment)
 	if !ok {
@@ -291,7 +293,7 @@ func (p *Parser) comment(comment []byte) {
 	p.count(1)
 }
 
-// The method count adds n to the number of items in the body.
+// The count method adds n to the number of items in the body.
 func (p *Parser) count(n int) {
 	p.scrape.items += n
 	if p.scrape.items > p.maxItems {
@@ -299,8 +301,7 @@ func (p *Parser) count(n int) {
 	}
 }
 
-// The method add adds a sample to the scrape unless the body already contains a sample of the same
-// series.
+// add adds a sample to the scrape unless the body already contains a sample of the same series.
 func (p *Parser) add(s *series, value float64) bool {
 	c := s.canonical()
 	p.touch(s)

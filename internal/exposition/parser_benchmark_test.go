@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// BenchmarkParse parses the output of a large node with a warm cache, as in every scrape except the
-// first.
+// BenchmarkParse parses the output of a large node with a warm cache, which is the case in every
+// scrape except the first.
 func BenchmarkParse(b *testing.B) {
 	body := expositiontest.Node(8, 7)
 	p := NewParser()

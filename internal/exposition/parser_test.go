@@ -236,7 +236,7 @@ func TestAcceptedDeviations(t *testing.T) {
 			want: []string{`a{} 1`, `b{x="1"} 2`},
 		},
 		{
-			name: "the first of several labels with the same name is used", // dcgm-exporter#529: the exporter writes its own labels gpu and device before the pod's labels with these names
+			name: "the first of several labels with the same name is used", // dcgm-exporter#529: the exporter writes its own "gpu" and "device" labels before the pod's labels with the same names
 			body: "a{x=\"1\",x=\"1\"} 1\nb{x=\"1\",y=\"2\",x=\"3\"} 2\nc 3\n",
 			want: []string{`a{x="1"} 1`, `b{x="1",y="2"} 2`, `c{} 3`},
 		},
@@ -364,9 +364,8 @@ func TestTheResultDoesNotDependOnEarlierBodies(t *testing.T) {
 				p.Parse([]byte(a))
 				got := p.Parse([]byte(b))
 				assert.Equal(t, want.Skipped, got.Skipped)
-				// The order of a set's labels is the only difference that may exist between scrapes
-				// of the same body. The order depends on the first body that contained the set.
-				// Label sets in these bodies have at most one label.
+				// Scrapes of the same body can differ only in the order of each set's labels, which depends on
+				// the first body that contained the set. Here, each label set has at most one label.
 				assert.Equal(t, render(want), render(got))
 			})
 		}

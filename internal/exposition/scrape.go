@@ -1,6 +1,6 @@
 package exposition
 
-// Reason is the reason why a line was skipped.
+// Reason is why a line was skipped.
 type Reason uint8
 
 const (
@@ -55,8 +55,8 @@ type Sample struct {
 
 // LabelSet is a distinct set of labels, together with the samples that have these labels.
 type LabelSet struct {
-	// Labels contains the labels in the order in which the set was first exposed. The slice never
-	// changes, so callers may keep it.
+	// Labels contains the labels in the order in which they appeared when the set was first exposed.
+	// The slice never changes, so callers may keep it.
 	Labels []Label
 	// Samples contains the samples from the current body, in the order of their lines.
 	Samples []Sample
@@ -65,13 +65,13 @@ type LabelSet struct {
 	// timestamps. See Parser.HonorTimestamps.
 	Times []int64
 
-	tail string // The text from the opening brace through the closing brace, as first exposed.
+	tail string // The text from the opening brace through the closing brace when the set was first exposed.
 	seen uint32 // Generation of the last body that contained the set.
 	mark uint32 // Generation of the last sweep that found the set in use.
 }
 
-// Scrape is the content of one body. The parser reuses the Scrape, so it is valid only until the
-// next call to Parse or Read.
+// Scrape contains the samples from one body. The parser reuses the Scrape, so it is valid only
+// until the next call to Parse or Read.
 type Scrape struct {
 	// Sets contains the label sets, in the order of their first samples.
 	Sets []*LabelSet

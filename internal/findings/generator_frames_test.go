@@ -14,8 +14,8 @@ import (
 
 var start = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 
-// frames calls the function visit with each frame of the timeline. The function must not retain the
-// frame.
+// frames calls the visit function with each frame of the timeline. The visit function must not
+// retain the frame.
 func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 	restarts := w.restarts
 	for t := 0.0; t < w.length; t += w.every {
@@ -38,8 +38,8 @@ func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 	}
 }
 
-// step advances a device to time t. If the exporter responds, step adds what it exposes for the
-// device to the frame.
+// step advances a device to time t. If the exporter responds, step adds the device's exposed values
+// to the frame.
 func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 	l := w.does(b, i, t)
 	reason, share := "", 0.0
@@ -102,7 +102,7 @@ func (w *world) step(f *gpudata.Frame, b *board, i int, t float64, down bool) {
 	w.show(f, b, i, t, reason)
 }
 
-// show adds a device and the device's samples to a frame.
+// show adds the device and its samples to the frame.
 func (w *world) show(f *gpudata.Frame, b *board, i int, t float64, reason string) {
 	v := &b.shown
 	add := func(d *gpudata.DeviceFrame, m *signal.Metric, own string, value float64) {

@@ -12,8 +12,8 @@ import (
 // This file generates random timelines, which model what GPUs do and what their exporters expose.
 // The generator shares no code with the rules.
 
-// load describes what a device does at one time. All fields are ratios: for example, the field
-// power is a fraction of the power limit, and the field clock is a fraction of the maximum clock
+// load describes what a device is doing at a given time. All fields are ratios: for example,
+// "power" is a fraction of the power limit, and "clock" is a fraction of the maximum clock
 // frequency.
 type load struct{ util, tensor, dram, pcie, nvlink, power, clock float64 }
 
@@ -37,11 +37,11 @@ type job struct {
 	begin, end float64
 	users      []*gpudata.User // the pods that use each device of the job
 
-	// Only training jobs use the following fields. After every pauseEvery seconds of training,
-	// there is a pause: for pause seconds, one rank saves a checkpoint or evaluates the model while
-	// the other ranks wait. If spinsInPause is true, the other ranks wait in a kernel. The field
-	// bubbles is the maximum fraction of time for which a device waits for another stage of a
-	// training pipeline.
+	// Only training jobs use the following fields. A job trains for pauseEvery seconds and then pauses
+	// for the duration in the pause field. During a pause, one rank saves a checkpoint or evaluates
+	// the model while the other ranks wait. If spinsInPause is true, the other ranks wait in a kernel.
+	// bubbles is the maximum fraction of time for which a device waits for another stage of a training
+	// pipeline.
 	pauseEvery, pause float64
 	spinsInPause      bool
 	bubbles           float64
@@ -70,7 +70,7 @@ type board struct {
 	hot                                float64 // End of a short period with throttling.
 	quiet                              float64 // End of a period without profiling values.
 	shown                              shown
-	shownAt                            float64 // when the exposed values were last updated; 0 if never
+	shownAt                            float64 // time of the last update of the exposed values, or 0
 	pending                            bool
 	frame                              *gpudata.DeviceFrame
 	parts                              []*gpudata.DeviceFrame
@@ -137,7 +137,8 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// schedule adds random jobs to the node that do not overlap with existing jobs or with faults.
+// schedule adds random jobs to the node. These jobs do not overlap with existing jobs or with
+// faults.
 func (w *world) schedule() {
 	n := len(w.boards)
 	for at := 0.0; at < w.length; {
@@ -153,8 +154,9 @@ func (w *world) schedule() {
 	}
 }
 
-// The method free reports whether a device is available for a job in a period. A device is
-// available if no job uses it in the period and it has no fault within 15 minutes of the period.
+// The free method reports whether a device is available for a job in a period. A device is
+// available if no job uses it during the period and the device has no fault within 15 minutes of
+// the period.
 func (w *world) free(d int, begin, end float64) bool {
 	overlaps := func(devices []int, b, e float64) bool {
 		for _, o := range devices {
@@ -254,7 +256,7 @@ func (w *world) inject() {
 	w.faults = append(w.faults, f)
 }
 
-// The method has returns the fault that the given rule must detect on device d at time t, or nil if
+// The has method returns the fault that the given rule must detect on device d at time t, or nil if
 // there is none.
 func (w *world) has(rule string, d int, t float64) *fault {
 	for i := range w.faults {
@@ -265,7 +267,7 @@ func (w *world) has(rule string, d int, t float64) *fault {
 	return nil
 }
 
-// jobOn returns the job that runs on a device at time t, and the device's rank in the job.
+// jobOn returns the job that is running on a device at time t, and the device's rank in the job.
 func (w *world) jobOn(d int, t float64) (*job, int) {
 	for _, j := range w.jobs {
 		for rank, o := range j.devices {
@@ -277,13 +279,13 @@ func (w *world) jobOn(d int, t float64) (*job, int) {
 	return nil, 0
 }
 
-// The method idles returns the load of a device that does no work. Callers specify the clock,
-// because a CUDA context on the device may keep the clock high.
+// idles returns the load of a device that does no work. Callers pass the clock ratio, because a
+// CUDA context on the device may keep the clock high.
 func (w *world) idles(b *board, clock float64) load {
 	return load{power: b.idle / b.limit * w.between(0.985, 1.01), clock: clock, dram: 0.0001}
 }
 
-// The method waits returns the load of a device whose kernel waits for other ranks by polling.
+// waits returns the load of a device on which a kernel polls while it waits for other ranks.
 func (w *world) waits(strength float64) load {
 	weak := 1 - strength
 	return load{
@@ -292,7 +294,7 @@ func (w *world) waits(strength float64) load {
 	}
 }
 
-// The method does returns the load of device d at time t, without the effects of faults.
+// The does method returns the load of device d at time t, without the effects of faults.
 func (w *world) does(b *board, d int, t float64) load {
 	j, rank := w.jobOn(d, t)
 	if j == nil {
@@ -338,7 +340,7 @@ func (w *world) does(b *board, d int, t float64) load {
 	}
 }
 
-// down returns true if the exporter does not respond at time t.
+// down reports whether the exporter is unresponsive at time t.
 func (w *world) down(t float64) bool {
 	for _, g := range w.gaps {
 		if t >= g[0] && t < g[1] {

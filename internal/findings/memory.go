@@ -2,31 +2,31 @@ package findings
 
 import "time"
 
-// fadeFactor is the ratio of the speed at which evidence decreases to the speed at which it
-// increases. Because evidence decreases gradually, a single sample that does not meet the condition
-// does not end a finding. If the condition holds for less than four fifths of the time, no finding
-// starts.
+// While a condition does not hold, evidence decreases fadeFactor times as fast as it increases
+// while the condition holds. Because evidence decreases gradually, a single sample that does not
+// meet the condition does not end a finding. If the condition holds for less than four fifths of
+// the time, no finding starts.
 const fadeFactor = 4
 
 const numCauses = 23 // length of causes
 
-// memory is the state of a device that the tracker keeps between two frames. The struct is small,
-// because there is one for each device in the cluster. Durations are in seconds.
+// memory is the state of a device that the tracker keeps between two frames. The struct is kept
+// small, because there is one for each device in the cluster. Durations are in seconds.
 type memory struct {
 	seen   int64                   // Time of the last sample, in nanoseconds since the epoch.
 	counts [3]float64              // Totals of corrected errors and of both kinds of remapped rows, or NaN if not observed.
 	means  *[len(averages)]float32 // Mean values, or nil while there is no evidence of spinning.
-	// The field lowered contains, for each cause of lowered clocks, the value of its time counter
-	// when the condition of the rule slow_device started to hold. The field is nil while there is
-	// no evidence for slow_device.
+	// For each cause of lowered clocks, this array contains the value that the cause's time counter
+	// had when the condition of the slow_device rule started to hold. The pointer is nil while there
+	// is no evidence for slow_device.
 	lowered     *[numCauses]float32
 	fingerprint uint32  // Hash of the values that constantly change, or 0 if the values are not observed.
 	errors      float32 // Number of corrected errors in the observed part of the current period.
 	observed    float32 // Length of the observed part of the current period.
 	rate        float32 // Corrected errors per hour in the last complete period, or a negative number if unknown.
-	growing     float32 // For how much longer the last increase in remapped rows counts.
+	growing     float32 // Time for which the last increase in remapped rows remains evidence.
 	judged      [numRules]judgment
-	group       uint8 // Number of the group of devices that share a finding of the rule spinning, or 0.
+	group       uint8 // Number of the group of devices that share a finding of the spinning rule, or 0.
 	held        uint8 // One bit per rule, which is set if the condition held at the last sample.
 	open        uint8 // One bit per rule, which is set while a finding has started but not ended.
 }
@@ -34,10 +34,10 @@ type memory struct {
 // judgment is the state of one rule for one device.
 type judgment struct {
 	lasted   float32 // Time since the condition started to hold.
-	evidence float32 // Observed time for which the condition held, reduced while the condition does not hold.
+	evidence float32 // Observed time for which the condition held; decreases while it does not.
 }
 
-// averages lists the values whose means are reported as evidence in findings of the rule spinning.
+// averages lists the values whose means are reported as evidence in findings of the spinning rule.
 var averages = [...]value{utilization, tensor, dram, power}
 
 func bit(rule int) uint8              { return 1 << rule }
@@ -46,9 +46,10 @@ func seconds(d time.Duration) float32 { return float32(d.Seconds()) }
 // fade reduces the evidence.
 func (j *judgment) fade(by float32) { j.evidence = max(0, j.evidence-by) }
 
-// The method advance returns the time since the previous sample, or 0 if this time exceeds maxGap.
-// Nothing is known about the device during a gap longer than maxGap: evidence for findings that
-// have not started decreases, and findings that have started continue.
+// advance moves the state to the time of the next sample. The result is the time since the previous
+// sample, or 0 if that time exceeds maxGap. During a gap longer than maxGap, the device's condition
+// is unknown: evidence for findings that have not started decreases, and findings that have started
+// continue.
 func (m *memory) advance(to int64, maxGap float32) (dt float32) {
 	if m.seen == 0 {
 		m.seen = to
@@ -68,8 +69,8 @@ func (m *memory) advance(to int64, maxGap float32) (dt float32) {
 	return dt
 }
 
-// judge updates the evidence for a rule, based on the verdict for the current sample. The argument
-// wait is the maximum of the evidence.
+// judge uses the verdict for the current sample to update the evidence for a rule. The wait
+// parameter is the upper limit for the evidence.
 func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 	j, held, step := &m.judged[rule], m.held&bit(rule) != 0, dt
 	m.held &^= bit(rule)
@@ -92,9 +93,9 @@ func (m *memory) judge(rule int, v verdict, dt, wait float32) {
 	}
 }
 
-// The method count processes the counters of corrected errors and remapped rows in a sample. A
-// counter that decreases is assumed to have restarted from zero. An increase in remapped rows
-// counts for one period.
+// The count method processes a sample's counters of corrected errors and remapped rows. If a
+// counter decreases, the counter is assumed to have restarted from zero. An increase in remapped
+// rows is evidence of degrading memory for one period.
 func (m *memory) count(r *reading, dt, period float32) {
 	for i := range m.counts {
 		now, before := r[corrected+value(i)], m.counts[i]
@@ -118,9 +119,9 @@ func (m *memory) count(r *reading, dt, period float32) {
 	}
 }
 
-// The method collect stores the values from a sample that findings of the rules spinning and
-// slow_device report as evidence. When there is no longer any evidence for a rule, collect deletes
-// the values stored for that rule.
+// collect stores the sample's values that findings of the spinning and slow_device rules report as
+// evidence. When there is no longer any evidence for one of these rules, collect deletes the values
+// stored for that rule.
 func (m *memory) collect(r *reading, now *[numRules]verdict, dt float32) {
 	switch {
 	case now[slow] == yes && m.lowered == nil:

@@ -32,8 +32,8 @@ func linesOf(f *gpudata.Frame) (lines []string) {
 	return lines
 }
 
-// forms evaluates each frame twice: first unchanged, as a stage does, and then after the frame has
-// been written as data points and read again, as a processor in a pipeline does.
+// forms evaluates each frame twice. A stage evaluates frames unchanged. A processor in a pipeline
+// evaluates frames that were written as data points and read again.
 type forms struct {
 	stage, plain *findings.Tracker
 	writer       pdatagpu.Writer
@@ -81,9 +81,9 @@ func TestFramesFromPointsHaveTheSameFindings(t *testing.T) {
 	}
 }
 
-// The rules use one fact that frames contain but data points do not: that a row remap is pending on
-// a board whose status is already worse. In data points, hw.status contains only the worst state of
-// the board, so the verdict of the rule is unknown.
+// If a row remap is pending on a board whose status is already worse, only frames show the pending
+// row remap. In data points, hw.status contains only the worst state of the board, so the rule's
+// verdict is unknown.
 func TestFramesFromPointsHideAPendingRowRemapBehindAWorseStatus(t *testing.T) {
 	f := &gpudata.Frame{Place: gpudata.Place{Node: "n1"}, Time: start.UnixNano()}
 	d := f.Device("GPU-1")

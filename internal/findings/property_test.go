@@ -14,21 +14,21 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// score summarizes which findings are correct in many timelines, and which faults the rules missed.
+// score summarizes, for many timelines, which findings are false and which faults the rules missed.
 type score struct {
 	timelines                int
 	deviceHours, faultyHours float64
-	// The map expected contains, for each rule, the number of devices whose fault was observed for
-	// at least twice the time that the rule requires. The map found contains the number of these
-	// devices for which the rule detected the fault.
+	// For each rule, expected[rule] counts the devices whose fault was observed for at least twice the
+	// time that the rule requires, and found[rule] counts those devices for which the rule detected
+	// the fault.
 	expected, found map[string]int
-	// The list wrong contains the false findings in timelines without faults. The list wrongBeside
-	// contains the false findings in timelines with faults.
+	// The first list contains the false findings in timelines without faults. The second list contains
+	// the false findings in timelines with faults.
 	wrong, wrongBeside []string
 	missed             []string
 }
 
-// judgeWorld runs the rules on a timeline and adds the result to the score.
+// judgeWorld runs the rules on the timeline with the given seed and adds the result to the score.
 func (s *score) judgeWorld(seed uint64) {
 	w := newWorld(seed)
 	set := findings.DefaultSettings()

@@ -10,7 +10,7 @@ import (
 
 // reading contains the values that the rules read for one device in one frame. A value that is not
 // observed is NaN. If there are several samples for a value, such as one for each direction of a
-// link, the reading contains the highest value.
+// link, the reading contains the highest of them.
 type reading [maxValues]float64
 
 const maxValues = 64
@@ -18,16 +18,16 @@ const maxValues = 64
 // value is the index of a value in a reading.
 type value int
 
-// Causes of lowered clocks for all vendors. In the list causes, clock event reasons come before
-// policy violations, because violations are less precise.
+// Causes of lowered clocks for all vendors. Clock event reasons come before policy violations,
+// because violations are less precise.
 var (
 	reasons    = signal.Values(signal.ClockEventReason)
 	violations = signal.Values(signal.ClockViolation)
 	causes     = slices.Concat(reasons, violations)
 )
 
-// Indexes of the values that the rules read. If there are several values for a metric, the variable
-// contains the index of the first one.
+// Indexes of the values that the rules read. If a metric has several values, its variable contains
+// the index of the first value.
 var (
 	utilization = input(signal.HwGPUUtilization, signal.TaskGeneral)
 	tensor      = input(signal.GPUPipeActive, "tensor")
@@ -59,16 +59,16 @@ var columns = make([][]column, len(signal.All())+1)
 
 var numValues value // number of values in a reading
 
-// column maps samples of a metric to a position in a reading. If the field own is empty, the column
-// applies to all samples of the metric; otherwise, it applies only to samples whose own attribute
-// has that value.
+// column maps samples of a metric to a position in a reading. If column.own is empty, the column
+// applies to all samples of the metric. Otherwise, the column applies only to samples whose own
+// attribute has the value column.own.
 type column struct {
 	own   string
 	value value
 }
 
-// The function input adds one value per given attribute value to all readings. The new values have
-// consecutive positions, and input returns the first position.
+// input adds one value to all readings for each given attribute value. The new values have
+// consecutive positions. The result is the first of these positions.
 func input(m *signal.Metric, owns ...string) (first value) {
 	first = numValues
 	for _, own := range owns {
@@ -78,13 +78,13 @@ func input(m *signal.Metric, owns ...string) (first value) {
 	return first
 }
 
-// Wants reports whether the rules read a metric. In frames, some of these metrics are represented
-// as holders or processes instead of samples.
+// Wants reports whether the rules read a metric. Frames represent some of these metrics as holders
+// or processes instead of samples.
 func Wants(m *signal.Metric) bool {
 	return columns[m.Index()] != nil || m == signal.GPUDeviceHolder || m == signal.GPUSharingClients || m == signal.GPUProcessCount
 }
 
-// The method read sets the reading to the values in a device's samples.
+// The read method fills the reading with the values from a device's samples.
 func (r *reading) read(d *gpudata.DeviceFrame) {
 	for i := range r {
 		r[i] = math.NaN()
@@ -100,7 +100,7 @@ func (r *reading) read(d *gpudata.DeviceFrame) {
 	}
 }
 
-// The method known reports whether all given values are observed.
+// The known method reports whether all of the given values are observed.
 func (r *reading) known(values ...value) bool {
 	return !slices.ContainsFunc(values, func(v value) bool { return math.IsNaN(r[v]) })
 }

@@ -41,12 +41,12 @@ func verdictOf(holds bool) verdict {
 // rules contains the functions of each rule. [signal.Findings] describes the rules for users.
 var rules = [numRules]struct {
 	judge func(*view) verdict
-	// The function evidence adds the attributes of the start event to a finding and returns the
-	// text for users. If the cause is not known yet, the function returns "", and the finding does
+	// The evidence function adds the attributes of the start event to a finding and returns the text
+	// for users. If the cause is not known yet, the evidence function returns "", and the finding does
 	// not start.
 	evidence func(*view, *gpudata.Finding) string
-	// The field averaged is true if the condition itself already covers the time that the rule
-	// requires, so that a finding starts as soon as the condition holds.
+	// If the condition already covers the time that the rule requires, averaged is true, and a finding
+	// starts as soon as the condition holds.
 	averaged bool
 }{
 	frozen:    {judge: judgeFrozen, evidence: frozenEvidence},
@@ -64,14 +64,14 @@ type view struct {
 	d   *gpudata.DeviceFrame
 	r   reading
 	m   *memory
-	dt  float32 // observed time since the previous sample, in seconds; 0 if there is none
-	// The field held is true if the device is known to have a holder. The field holdersKnown is
-	// true if it is known whether the device has a holder.
+	dt  float32 // observed time since the previous sample, in seconds; 0 if no time was observed
+	// held is true if the device is known to have a holder. holdersKnown is true if it is known
+	// whether the device has a holder.
 	held, holdersKnown bool
-	// The field workload contains the workload to which all holders of the device belong, or the
-	// zero value if there is no such workload.
+	// All holders of the device belong to this workload. The zero value means that there is no common
+	// workload.
 	workload gpudata.Workload
-	// The field all contains the views of all devices in the frame, including this device.
+	// Views of all devices in the frame, including this device.
 	all []view
 	now [numRules]verdict // verdicts for this frame
 }
@@ -80,16 +80,17 @@ type view struct {
 // errors.
 func (v *view) board() bool { return v.d.Parent == "" }
 
-// Values that constantly change on a working board, and the metrics that contain them. If the board
-// has no energy counter, several other values are used. The power value is used only if its
-// resolution is finer than 1 W, because power in whole watts may stay the same on an idle board.
+// These variables list the values that constantly change on a working board, and the metrics that
+// contain these values. If a board has no energy counter, the values in the second list are used
+// instead. The power value is used only if its resolution is finer than 1 W, because power in whole
+// watts may stay the same on an idle board.
 var (
 	changing, changingFields   = []value{energy}, []string{"hw.energy"}
 	otherwise, otherwiseFields = []value{power, temperature, smClock, memoryClock}, []string{"gpu.clock.frequency", "hw.power", "hw.temperature"}
 )
 
 // fingerprint returns a hash of the values that constantly change, and the metrics that contain
-// these values. If the values are not observed, the hash is 0.
+// these values. If any of these values is not observed, the hash is 0.
 func (r *reading) fingerprint() (hash uint32, fields []string) {
 	values, fields := changing, changingFields
 	if !(r[energy] > 0) { // 0 means that the board has no energy counter
@@ -139,11 +140,11 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait", m[0], m[3], v.r[limit], m[1], m[2])
 }
 
-// The method together returns the workload's spinning devices on the node if they form a group with
-// a single finding. Spinning devices form a group if all devices of the workload spin, or if the
-// workload has at least three devices and all but one spin. In the second case, the result other is
-// the device that does not spin. If a device of the workload already has a finding of the rule
-// spinning, there is no group.
+// If the workload's spinning devices on the node form a group with a single finding, together
+// returns these devices. Spinning devices form a group if all devices of the workload spin, or if
+// the workload has at least three devices and all but one spin. If one device does not spin, the
+// second result is that device. If a device of the workload already has a finding of the spinning
+// rule, there is no group.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil
@@ -167,8 +168,8 @@ func (v *view) together() (group []*view, other *view) {
 	return group, other
 }
 
-// The function differing returns the device in a group whose power differs most from the median, or
-// nil if the difference is at most a tenth of the median.
+// The differing function returns the device in a group whose power differs most from the median. If
+// the difference is at most a tenth of the median, the result is nil.
 func differing(group []*view) *view {
 	mean := func(v *view) float64 { return float64(v.m.means[3]) }
 	middle := median(group, mean)
@@ -207,9 +208,9 @@ func judgeSlow(v *view) verdict {
 	return verdictOf(v.r[smClock] < v.set.SlowDevice.Clock*median(equals, of(smClock)))
 }
 
-// The method equals returns the boards in the frame, including this board, that have a known SM
+// The equals method returns the boards in the frame, including this board, that have a known SM
 // clock and the same model and workload as this board. If this device is a MIG instance or has no
-// workload, equals returns nil.
+// workload, the result is nil.
 func (v *view) equals() (equals []*view) {
 	if v.workload == (gpudata.Workload{}) || !v.board() {
 		return nil
@@ -234,10 +235,10 @@ func linkOf(v *view) float64 {
 	return math.NaN()
 }
 
-// slowEvidence adds the evidence for a slow clock to the finding e and returns the text for users.
-// If nothing explains the slow clock, slowEvidence returns "". Possible explanations are a clock
-// event reason that is currently active, a cause that was active for at least a tenth of the time,
-// and a PCIe link that has fewer lanes or less capacity than the links of equal devices.
+// slowEvidence adds the evidence for a slow clock to the finding and returns the text for users. If
+// nothing explains the slow clock, slowEvidence returns "". Possible explanations are a clock event
+// reason that is currently active, a cause that was active for at least a tenth of the time, and a
+// PCIe link that has fewer lanes or less capacity than the links of equal devices.
 func slowEvidence(v *view, e *gpudata.Finding) string {
 	equals := v.equals()
 	cause, throttled := "", 0.0
@@ -268,8 +269,8 @@ func slowEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("the SM clock is %.0f MHz, the median of %d equal devices of the workload %.0f MHz: %s", v.r[smClock]/1e6, len(equals), middle/1e6, cause)
 }
 
-// loweredBy returns the number of seconds for which a cause has lowered the clocks since the
-// condition started to hold. If the number is unknown, loweredBy returns NaN.
+// loweredBy returns how long a cause has lowered the clocks since the condition started to hold, in
+// seconds. If the time is unknown, loweredBy returns NaN.
 func (v *view) loweredBy(cause int) float64 {
 	return v.r[lowered+value(cause)] - float64(v.m.lowered[cause])
 }

@@ -99,7 +99,8 @@ func TestAPCIeLinkWithLessCapacityExplainsAClockWithoutReasons(t *testing.T) {
 	assert.Empty(t, found(t, fmt.Sprintf(link, "0", "0")), "an idle link shows no capacity")
 }
 
-// Some GPUs use fewer lanes while they are idle, so the link width counts only while the GPU works.
+// Some GPUs use fewer lanes while they are idle, so the link width is evidence only while the GPU
+// is busy.
 func TestAPCIeLinkWithFewerLanesExplainsTheClockOfABusyGPU(t *testing.T) {
 	link := "0s A,B,C,D util=0.9 sm=1.8e9 active_hw_thermal=0 lanes=16 holder=p/job\n5m D sm=1.6e9 util=%s lanes=%s\n20m end"
 	assert.Contains(t, run(t, parseTimeline(t, fmt.Sprintf(link, "0.9", "8")), DefaultSettings()), "gpu.finding.cause=pcie_link")
@@ -208,8 +209,8 @@ func TestAFindingOfADeviceThatIsGoneEndsAfterAnHour(t *testing.T) {
 	assert.Equal(t, "1h10m0s end spinning G", got[1], "an hour after its last sample, in the next frame")
 }
 
-// at returns a frame that contains one spinning GPU. The frame's time is s seconds after the
-// variable epoch.
+// at returns a frame that contains one spinning GPU. The frame's time is s seconds after the start
+// of the timeline.
 func at(s int64) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: epoch.Unix()*1e9 + s*1e9}
 	d := f.Device("G")
@@ -239,10 +240,10 @@ func TestAClockThatIsSetBackIsNoEvidence(t *testing.T) {
 	for s := int64(240); s < 800; s += 15 {
 		see(s, s-3600)
 	}
-	// Frames older than the newest frame are not evaluated, so there is a gap of 345 s until the
-	// tracker accepts that the clock was set back. Because the gap is longer than max_gap, the
-	// evidence decreases by 91 s, from 225 s to 134 s. The rule requires 300 s of evidence, so
-	// another 166 s are needed.
+	// The tracker does not evaluate frames that are older than the newest frame, so there is a gap of
+	// 345 s until the tracker accepts that the clock was set back. Because the gap is longer than
+	// max_gap, the evidence decreases by 91 s, from 225 s to 134 s. The rule requires 300 s of
+	// evidence, so another 166 s are needed.
 	assert.Equal(t, []string{"8m45s start spinning G"}, got)
 	assert.EqualValues(t, 1, tracker.SetBack.Load())
 	see(900, 90_000)
@@ -305,7 +306,7 @@ func TestTheRulesMatchTheSignalTable(t *testing.T) {
 }
 
 // For samples in any order and with any values, the rules do not panic, the state does not grow,
-// and each start has at most one end.
+// and each finding that starts ends at most once.
 func TestAnyTimelineCanBeEvaluated(t *testing.T) {
 	keys := []string{"util", "tensor", "dram", "pcie", "power", "limit", "idle", "temp", "sm", "mem", "energy", "corrected", "row_remap_correctable", "pending", "active_hw_thermal", "time_hw_thermal", "violation_power"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -3,10 +3,10 @@ package findings
 import "time"
 
 // Settings contains the durations and thresholds of the rules. Each rule has a section with the
-// name of the rule.
+// rule's name.
 type Settings struct {
-	// MaxGap is the maximum time between two samples. If the time between two samples is longer, it
-	// counts as not observed.
+	// MaxGap is the maximum time between two samples. If the time between two samples is longer, that
+	// time counts as not observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`
 
 	Spinning           Spinning  `mapstructure:"spinning"`
@@ -16,17 +16,16 @@ type Settings struct {
 	FrozenTelemetry    Judging   `mapstructure:"frozen_telemetry"`
 }
 
-// Judging contains the settings that all rules have in common. The rule frozen_telemetry has no
+// Judging contains the settings that all rules have in common. The frozen_telemetry rule has no
 // other settings.
 type Judging struct {
-	// Enabled is true if the rule is evaluated.
+	// Enabled specifies whether the rule is evaluated.
 	Enabled bool `mapstructure:"enabled"`
 	// For specifies how long the condition must hold.
 	For time.Duration `mapstructure:"for"`
 }
 
-// Of returns the common settings of a rule. The argument is the index of the rule in
-// [signal.Findings].
+// Of returns the common settings of the rule with the given index in [signal.Findings].
 func (s *Settings) Of(rule int) *Judging {
 	return [numRules]*Judging{
 		frozen: &s.FrozenTelemetry, spinning: &s.Spinning.Judging, latched: &s.LatchedUtilization.Judging,
@@ -34,13 +33,13 @@ func (s *Settings) Of(rule int) *Judging {
 	}[rule]
 }
 
-// Spinning contains the settings of the rule spinning. All limits are ratios.
+// Spinning contains the settings of the spinning rule. All limits are ratios.
 type Spinning struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as spinning.
 	Utilization float64 `mapstructure:"utilization"`
-	// Tensor and DRAM are the maximum activity of the tensor pipes and of the memory of a spinning
-	// device. Links is the maximum utilization of its links in each direction.
+	// Tensor and DRAM are the maximum activity of a spinning device's tensor pipes and memory. Links
+	// is the maximum utilization of a spinning device's links in each direction.
 	Tensor float64 `mapstructure:"tensor"`
 	DRAM   float64 `mapstructure:"dram"`
 	Links  float64 `mapstructure:"links"`
@@ -48,33 +47,33 @@ type Spinning struct {
 	Power float64 `mapstructure:"power"`
 }
 
-// Latched contains the settings of the rule latched_utilization.
+// Latched contains the settings of the latched_utilization rule.
 type Latched struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as latched.
 	Utilization float64 `mapstructure:"utilization"`
-	// Power is the maximum amount by which the power of a latched device exceeds the idle power, as
-	// a fraction of the idle power.
+	// Power is the maximum difference between the power of a latched device and the idle power, as a
+	// fraction of the idle power.
 	Power float64 `mapstructure:"power"`
 }
 
-// Slow contains the settings of the rule slow_device.
+// Slow contains the settings of the slow_device rule.
 type Slow struct {
 	Judging `mapstructure:",squash"`
-	// Clock is a fraction of the median SM clock of equal devices. A device is slow if its SM clock
-	// is below this fraction of the median.
+	// A device is slow if its SM clock is below the fraction Clock of the median SM clock of equal
+	// devices.
 	Clock float64 `mapstructure:"clock"`
 	// Devices is the minimum number of equal devices that a workload must use on the node for the
 	// rule to be evaluated.
 	Devices int `mapstructure:"devices"`
 }
 
-// Degrading contains the settings of the rule memory_degrading. The setting For is the length of
-// the period over which the rate of corrected errors is measured. An increase in remapped rows
-// counts for the same period.
+// Degrading contains the settings of the memory_degrading rule. The For setting is the length of
+// the period over which the rate of corrected errors is measured. An increase in remapped rows is
+// evidence for the same length of time.
 type Degrading struct {
 	Judging `mapstructure:",squash"`
-	// CorrectedPerHour is the maximum acceptable rate of corrected errors. A higher rate is a
+	// CorrectedPerHour is the maximum acceptable rate of corrected errors. A higher rate causes a
 	// finding.
 	CorrectedPerHour float64 `mapstructure:"corrected_per_hour"`
 }

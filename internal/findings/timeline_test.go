@@ -24,9 +24,9 @@ var (
 	epoch = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// series maps the short names that timelines use to samples of a device. The init function adds the
-// names active_<reason>, time_<reason>, and violation_<policy>, which are derived from the signal
-// table.
+// series maps the short names that timelines use to samples of a device. The init function derives
+// the names active_<reason>, time_<reason>, and violation_<policy> from the signal table and adds
+// them.
 var series = map[string]gpudata.Sample{
 	"util":                    {Metric: signal.HwGPUUtilization, Own: signal.TaskGeneral},
 	"tensor":                  {Metric: signal.GPUPipeActive, Own: "tensor"},
@@ -64,11 +64,11 @@ func init() { //nolint:gochecknoinits // the names are from the signal table
 //	<time> <devices> <key>=<value> …     the state of the devices from this time on
 //	<time> end
 //
-// Devices are separated by commas. The value "-" means that there is no sample, and "+<n>" means
-// that the value increases by n each second. Other keys are holder=<pod>/<workload>, holder=nobody,
-// holder=-, processes=<n>, model, parent, predicted=true for a predicted failure that hw.status
-// hides, and gone=true for a device without a row. If <devices> is "all", gap=true means that the
-// exporter does not respond.
+// Commas separate devices. The value "-" means that there is no sample, and "+<n>" means that the
+// value increases by n each second. Keys that are not names of samples are holder=<pod>/<workload>,
+// holder=nobody, holder=-, processes=<n>, model, parent, predicted=true for a predicted failure
+// that hw.status hides, and gone=true for a device without a row. If <devices> is "all", gap=true
+// means that the exporter does not respond.
 type timeline struct {
 	every   time.Duration
 	changes []change
@@ -113,8 +113,7 @@ func parseTimeline(t *testing.T, text string) timeline {
 	return tl
 }
 
-// frames creates the frames of a timeline and calls the function visit with the time of each frame
-// and the frame.
+// frames creates the frames of a timeline and calls the visit function for each frame.
 func (tl *timeline) frames(t *testing.T, visit func(at time.Duration, f *gpudata.Frame)) {
 	t.Helper()
 	present := map[string]map[string]string{}
@@ -198,7 +197,7 @@ func lineOf(at time.Duration, f *gpudata.Finding) string {
 	return fmt.Sprintf("%s %s %s %s", at, verb, f.Name, of)
 }
 
-// The function run evaluates a timeline and formats the start and end of each finding, including
+// The run function evaluates a timeline and formats the start and end of each finding, including
 // the evidence.
 func run(t *testing.T, tl timeline, set Settings) string {
 	t.Helper()
@@ -233,8 +232,8 @@ func TestPublicIncidents(t *testing.T) {
 	}
 }
 
-// The function found evaluates a timeline and returns one line for the start and one for the end of
-// each finding, without the evidence.
+// The found function evaluates a timeline and returns one line for the start and one line for the
+// end of each finding, without the evidence.
 func found(t *testing.T, text string) []string {
 	t.Helper()
 	var lines []string

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// The maximum number of places, and the maximum number of devices in each place, limit how much
-	// memory the tracker uses. The tracker does not evaluate devices beyond these limits.
+	// To limit memory usage, the tracker evaluates only this many places, and only this many devices
+	// in each place.
 	maxPlaces  = 20_000
 	maxDevices = 2_000
-	// Retention times: how long the tracker keeps the state of a device without samples and of a
-	// place without frames.
+	// The tracker keeps the state of a device without samples, and the state of a place without
+	// frames, for these retention times.
 	deviceRetention = time.Hour
 	placeRetention  = 24 * time.Hour
 )
@@ -31,7 +31,8 @@ type Tracker struct {
 	// Refused counts devices and frames that were not evaluated because a limit was reached.
 	Refused atomic.Int64
 	// Future counts frames that were dropped because their time is too far ahead of the wall clock.
-	// SetBack counts how often the time of a place was reset because its clock was set back.
+	// SetBack counts how often the tracker adjusted the times of a place because the place's clock was
+	// set back.
 	Future, SetBack atomic.Int64
 
 	set    Settings
@@ -46,7 +47,7 @@ type place struct {
 	groups  uint8 // number of the group that was created last
 }
 
-// New returns a tracker with the given settings that has not evaluated any frames yet.
+// New returns a tracker that uses the given settings.
 func New(set Settings) *Tracker {
 	return &Tracker{
 		set:    set,
@@ -79,8 +80,8 @@ func (t *Tracker) Frame(f *gpudata.Frame, now time.Time) {
 }
 
 // setBack adjusts the stored times after a place's clock was set back. After the adjustment, the
-// last frame before the change and the first frame after it are one second more than maxGap apart,
-// so that the time between them counts as a gap.
+// time between the last frame before the change and the first frame after the change is maxGap plus
+// one second, so that this time counts as a gap.
 func (p *place) setBack(by int64, maxGap time.Duration) {
 	for _, m := range p.devices {
 		m.seen += by - int64(maxGap+time.Second)
@@ -108,7 +109,7 @@ func (t *Tracker) evaluate(p *place, f *gpudata.Frame) {
 	t.unused.Put(reused)
 }
 
-// The method read appends a view of each observed device in a frame to the given views.
+// The read method appends a view of each observed device in a frame to the given views.
 func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 	for _, d := range f.Devices {
 		m := p.devices[d.Device]
@@ -131,7 +132,7 @@ func (t *Tracker) read(views []view, f *gpudata.Frame, p *place) []view {
 }
 
 // judge evaluates each rule for a device. If the device's values have not changed for longer than
-// the maximum gap, only the rule frozen_telemetry is evaluated, because frozen values are not
+// the maximum gap, judge evaluates only the frozen_telemetry rule, because frozen values are not
 // evidence for the other rules.
 func (v *view) judge() {
 	v.m.count(&v.r, v.dt, seconds(v.set.MemoryDegrading.For))
@@ -145,7 +146,8 @@ func (v *view) judge() {
 	v.m.collect(&v.r, &v.now, v.dt)
 }
 
-// The method change starts or ends a device's finding of a rule if the evidence requires it.
+// If the evidence for a rule requires it, the change method starts or ends the device's finding of
+// the rule.
 func (v *view) change(f *gpudata.Frame, p *place, i int) {
 	m, j, about := v.m, &v.m.judged[i], &descriptions[i]
 	isOpen := m.open&bit(i) != 0
@@ -177,7 +179,7 @@ func (v *view) change(f *gpudata.Frame, p *place, i int) {
 }
 
 // startGroup extends the start of a finding to all spinning devices of a workload. The result is
-// the text that names these devices in the finding's log message. The argument other is the only
+// the text that describes the devices in the finding's log message. The other parameter is the only
 // device of the workload that does not spin, or nil.
 func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) string {
 	p.groups = max(1, p.groups+1) // 0 means no group
@@ -199,7 +201,7 @@ func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) s
 	return subject
 }
 
-// The method end ends a device's finding of a rule. A finding about a workload ends when the
+// The end method ends a device's finding of a rule. A finding about a workload ends when the
 // findings of all of the workload's devices have ended.
 func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	m.open &^= bit(i)
@@ -220,8 +222,8 @@ func (p *place) end(f *gpudata.Frame, d gpudata.Device, m *memory, i int) {
 	f.Findings = append(f.Findings, found)
 }
 
-// sweep ends the findings of devices that have been missing for the retention time, and deletes the
-// state of these devices.
+// If a device has been missing for longer than the retention time, sweep ends the device's findings
+// and deletes the device's state.
 func (p *place) sweep(f *gpudata.Frame) {
 	var gone []gpudata.Device
 	for d, m := range p.devices {

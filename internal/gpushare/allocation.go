@@ -27,7 +27,7 @@ const (
 	kaiDevices   = "gpu-fraction-num-devices"
 )
 
-// KAIAnnotations returns the keys of the annotations that KAI uses.
+// KAIAnnotations returns the keys of KAI's annotations.
 func KAIAnnotations() []string { return []string{kaiMemory, kaiFraction, kaiContainer, kaiDevices} }
 
 // Allocation is a device, or a share of a device, that a scheduler allocated to a pod.
@@ -36,8 +36,8 @@ type Allocation struct {
 	Family Family
 	// Container is the container's name. Container is "" if the device is allocated to the pod
 	// (Koordinator) or if the container is unknown. [Allocations] sets Container only if KAI's
-	// annotation contains the name. [PodAllocations] also sets Container for HAMi, and for KAI
-	// annotations without a name.
+	// annotation names a container. [PodAllocations] also sets Container for HAMi allocations, and for
+	// KAI allocations whose annotation does not name a container.
 	Container string
 	// Slot is the allocation's position in HAMi's annotation, or -1 for the other families. A slot
 	// is not the index of a container; see [PodAllocations].
@@ -66,12 +66,11 @@ type MIGInstance struct {
 }
 
 // Allocations parses the pod annotations in which Koordinator, HAMi, Volcano, and KAI record
-// allocations, in this order. KAI's annotations contain only the request but not the allocated
-// device.
+// allocations, in this order. KAI's annotations contain only the request, not the allocated device.
 //
-// If an entry is invalid, Allocations omits the entry, lists it in the error, and returns the other
-// entries. (HAMi and Koordinator would reject the entire annotation.) Annotations larger than 256
-// KiB are not parsed.
+// If an entry is invalid, Allocations omits the entry from the result, lists the entry in the
+// error, and returns the other entries. (HAMi and Koordinator would reject the entire annotation.)
+// Allocations does not parse annotations that are larger than 256 KiB.
 //
 // [PodAllocations] also determines which containers use the allocated devices.
 func Allocations(annotations map[string]string) ([]Allocation, error) {
@@ -80,16 +79,16 @@ func Allocations(annotations map[string]string) ([]Allocation, error) {
 	return all, p.err()
 }
 
-// allocations works like [Allocations]. In addition, it returns the sorted list of the slots in
-// HAMi's annotation that contain a device.
+// allocations works like [Allocations]. In addition, allocations returns the sorted list of the
+// slots in HAMi's annotation that contain a device.
 func allocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	hami, slots := hamiAllocations(annotations, p)
 	out = append(koordinatorAllocations(annotations, p), hami...)
 	return append(out, kaiAllocations(annotations, p)...), slots
 }
 
-// uuidForm matches device UUIDs. The expression is permissive, because vendors and tests use
-// arbitrary device names: it rejects only separators, spaces, and quotes.
+// uuidForm matches device UUIDs. Because vendors and tests use arbitrary device names, the
+// expression is permissive: it rejects only text with separators, spaces, or quotes.
 var uuidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
 
 // koordinatorAllocations parses {"gpu":[{"minor":3,"id":"GPU-…","resources":{…}}]}. Entries for
@@ -173,12 +172,12 @@ const hamiTypeAMD = "AMDGPU"
 const hamiEmpty = ",,0,0"
 
 // hamiAllocations parses HAMi's annotation, which contains UUID,TYPE,MiB,cores for each device.
-// Slots are separated by semicolons. MIG instances are matched to devices by the slot and by the
-// device's position in the slot. hamiAllocations also returns the sorted list of slots that contain
-// a device, even if the device cannot be parsed. If the pod has no annotation with allocations,
-// hamiAllocations parses the annotation with the request (-to-allocate). HAMi writes both
+// Semicolons separate slots. The slot and the position in the slot determine which device a MIG
+// instance belongs to. hamiAllocations also returns the sorted list of slots that contain a device,
+// even if the device cannot be parsed. If the pod has no annotation with allocations,
+// hamiAllocations parses the annotation that contains the request (-to-allocate). HAMi writes both
 // annotations at the same time. When the device plugin has allocated a device, HAMi removes the
-// device from the request.
+// device from the request annotation.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	key := positional(annotations)
 	value := annotations[key]
@@ -213,7 +212,7 @@ func hamiAllocations(annotations map[string]string, p *problems) (out []Allocati
 	out = hamiMIGAllocations(annotations[hamiMIG], out, at, p)
 	for i := range out {
 		if at, known := slices.BinarySearch(slots, out[i].Slot); !known {
-			slots = slices.Insert(slots, at, out[i].Slot) // this slot occurs only in the MIG annotation
+			slots = slices.Insert(slots, at, out[i].Slot) // the slot occurs only in the MIG annotation
 		}
 	}
 	return out, slots
@@ -225,9 +224,9 @@ func hamiDevice(entry string) (Allocation, error) {
 		return Allocation{}, fmt.Errorf("%s is not UUID,TYPE,MiB,cores", clip(entry))
 	}
 	a := Allocation{Family: HAMi, Minor: -1, UUID: fields[0]}
-	// Older HAMi releases do not record the placement of the instance. Instead, they append the
-	// indexes of the MIG template and its slot to the board's UUID, in brackets: GPU-…[0-1]. The
-	// indexes do not identify the instance.
+	// Older HAMi releases do not record the placement of a MIG instance. Instead, they append the
+	// indexes of the MIG template and of the template's slot to the board's UUID, in brackets:
+	// GPU-…[0-1]. These indexes do not identify the instance.
 	if board, template, ok := strings.Cut(a.UUID, "["); ok && strings.HasSuffix(template, "]") {
 		a.UUID, a.MIG = board, &MIGInstance{GPUInstance: -1}
 	}
@@ -253,8 +252,9 @@ func hamiDevice(entry string) (Allocation, error) {
 	return a, nil
 }
 
-// hamiMIGAllocations adds each instance to the allocation with the same slot and device. If there
-// is no such allocation, the instance becomes a separate allocation with unknown memory.
+// hamiMIGAllocations adds each MIG instance to the allocation for the same slot and device. If no
+// allocation has the same slot and device, the instance becomes a separate allocation with unknown
+// memory.
 func hamiMIGAllocations(value string, out []Allocation, at map[slot]int, p *problems) []Allocation {
 	if value == "" || p.tooLong(hamiMIG, value) {
 		return out
@@ -328,12 +328,11 @@ var (
 	containerForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
-// kaiMaxDevices is the maximum value of gpu-fraction-num-devices. No node has more than this number
-// of GPUs.
+// kaiMaxDevices is the maximum value of gpu-fraction-num-devices. No node has more than 64 GPUs.
 const kaiMaxDevices = 64
 
 // kaiAllocations parses gpu-fraction or gpu-memory (in MiB). Only one of these two annotations may
-// be set. If gpu-fraction-num-devices is set to n, the pod has n shares of this size, each on a
+// be set. If gpu-fraction-num-devices is set to n, the pod has n shares of that size, each on a
 // different device.
 func kaiAllocations(annotations map[string]string, p *problems) []Allocation {
 	fraction, hasFraction := annotations[kaiFraction]

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The function lines splits the text of an error into lines.
+// The lines function splits an error's text into lines.
 func lines(err error) []string {
 	if err == nil {
 		return nil
@@ -317,7 +317,7 @@ func TestAnErrorListsTheFirstEntriesAndTheNumberOfOthers(t *testing.T) {
 	assert.Less(t, len(err.Error()), 4096)
 }
 
-// The method check returns an error for an allocation that no annotation can produce.
+// The check method returns an error for an allocation that no annotation can produce.
 func (a Allocation) check() error {
 	switch {
 	case a.Family != Koordinator && a.Family != HAMi && a.Family != KAI:

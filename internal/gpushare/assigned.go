@@ -9,11 +9,11 @@ import (
 
 // Assigned returns the devices that a scheduler's annotation assigns to a pod: Koordinator's
 // device-allocated, HAMi's vgpu-devices-allocated or amd-devices-allocated, or Volcano's
-// vgpu-ids-new. For such a pod, the scheduler has selected the device. The device IDs that the
-// kubelet lists for the pod are virtual and may name a different board.
+// vgpu-ids-new. If the annotation exists, the scheduler has selected the devices. The device IDs
+// that the kubelet lists for the pod are virtual and may refer to a different board.
 //
-// The result annotated is true if one of these annotations assigns GPUs to the pod. If an entry
-// cannot be parsed, the error contains the entry, and Assigned does not return its device.
+// The second result is true if one of these annotations assigns GPUs to the pod. If an entry cannot
+// be parsed, the error contains the entry, and Assigned does not return the entry's device.
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
@@ -29,7 +29,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 			read.Annotations[key] = value
 		}
 	}
-	_, err = Allocations(read.Annotations) // these errors are only about devices, not about containers
+	_, err = Allocations(read.Annotations) // all errors are about devices, not about containers
 	devices, _ = PodAllocations(&read)
 	only := onlyContainer(pod)
 	for i := range devices {
@@ -40,7 +40,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 	return devices, len(devices) > 0 || err != nil, err
 }
 
-// IsEntireDevice reports whether the allocation comprises an entire device instead of a share of a
+// IsEntireDevice reports whether the allocation is for an entire device, not for a share of a
 // device.
 func (a *Allocation) IsEntireDevice() bool {
 	if a.Family == HAMi {
@@ -49,9 +49,9 @@ func (a *Allocation) IsEntireDevice() bool {
 	return a.Core == 1 && (a.MemoryRatio == 1 || a.MemoryRatio == 0 && a.MemoryBytes == 0)
 }
 
-// onlyContainer returns the name of the only container that requests GPUs. If no container or
-// several containers request GPUs, onlyContainer returns "". The name is needed because Koordinator
-// allocates devices to the pod and does not name the container.
+// If exactly one container requests GPUs, onlyContainer returns the container's name. Otherwise,
+// onlyContainer returns "". The name is needed because Koordinator allocates devices to the pod and
+// does not name the container.
 func onlyContainer(pod *corev1.Pod) (only string) {
 	for _, c := range Containers(pod) {
 		if !requestsGPU(c) {
@@ -81,9 +81,9 @@ const (
 	reservedDevice = "run.ai/reserve_for_gpu_index" // Annotation in which the reservation pod stores the device's UUID.
 )
 
-// Groups returns the names of the groups that KAI Scheduler and Run:ai use to assign shares of
-// devices to a pod. Each group consists of a reservation pod, which requests the device from the
-// kubelet, and the pods that share the device.
+// Groups returns the pod's groups, which KAI Scheduler and Run:ai use to assign shares of devices
+// to pods. Each group consists of a reservation pod, which requests the device from the kubelet,
+// and the pods that share the device.
 func Groups(pod *corev1.Pod) (groups []string) {
 	for key, value := range pod.Labels {
 		if value != "" && (key == gpuGroup || strings.HasPrefix(key, gpuGroupPrefix)) {
@@ -95,8 +95,9 @@ func Groups(pod *corev1.Pod) (groups []string) {
 }
 
 // GroupContainer returns the name of the container that uses the device shares of the pod's groups.
-// The pod's annotation contains the name; if there is no annotation, the first app container uses
-// the shares. If the container does not exist, GroupContainer returns "".
+// An annotation of the pod contains the container's name. If the annotation is missing, the first
+// app container uses the shares. If the pod has no container with that name, GroupContainer returns
+// "".
 func GroupContainer(pod *corev1.Pod) string {
 	name := pod.Annotations[kaiContainer]
 	if name == "" && len(pod.Spec.Containers) > 0 {
@@ -109,5 +110,5 @@ func GroupContainer(pod *corev1.Pod) string {
 }
 
 // ReservedDevice returns the UUID of the device that a reservation pod reserves, or "" if the pod
-// does not contain a UUID.
+// has no annotation with a UUID.
 func ReservedDevice(pod *corev1.Pod) string { return pod.Annotations[reservedDevice] }

@@ -103,8 +103,8 @@ func TestDevicesThatASchedulersAnnotationAssigns(t *testing.T) {
 	}
 }
 
-// The scheduler's settings determine the memory unit in Volcano's annotation, so the number alone
-// is not an amount of memory.
+// The scheduler's settings determine the memory unit in Volcano's annotation, so the number in the
+// annotation does not specify an amount of memory.
 func TestVolcanosAnnotationIsNotAMemoryBudget(t *testing.T) {
 	pod := podWith(map[string]string{"volcano.sh/vgpu-ids-new": "GPU-1,NVIDIA,1126,50:"}, asking("a", "volcano.sh/vgpu-number"))
 	got, err := PodAllocations(pod)

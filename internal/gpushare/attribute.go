@@ -7,10 +7,10 @@ import (
 )
 
 // DeviceText returns the value of a device's string attribute, or "" if the device does not have
-// the attribute. An attribute name without a domain is in the driver's domain. If the driver's
-// domain does not contain the attribute, DeviceText uses the attribute from the domain that comes
-// first in alphabetical order. If the attribute is a list with more than one value, the result
-// several is true, because it is unknown which value applies.
+// the attribute. An attribute name without a domain belongs to the driver's domain. If the driver's
+// domain does not contain the attribute, DeviceText uses the attribute from another domain: the
+// first one in alphabetical order. If the attribute is a list with more than one value, it is
+// unknown which value applies, and the second result is true.
 func DeviceText(driver string, d *resourcev1.Device, name string) (value string, several bool) {
 	a, ok := d.Attributes[resourcev1.QualifiedName(name)]
 	if !ok {

@@ -2,8 +2,8 @@ package gpushare
 
 import corev1 "k8s.io/api/core/v1"
 
-// BudgetSource specifies where a memory budget is declared. Its constants are the possible values
-// of the attribute gpu.memory.budget.source.
+// BudgetSource specifies where a memory budget is declared. The constants are the possible values
+// of the gpu.memory.budget.source attribute.
 type BudgetSource string
 
 // Budget sources, in order of preference: allocations by a scheduler, requests to a scheduler,
@@ -46,12 +46,12 @@ func BudgetSources() []BudgetSource {
 
 // BudgetOptions contains the budget sources that users configure.
 type BudgetOptions struct {
-	// Resources contains extended resources that declare memory. The map contains the number of
-	// bytes per unit for each resource name, such as 1<<20 for a resource in MiB.
+	// Resources contains extended resources that declare memory. The map contains the number of bytes
+	// per unit for each resource name. For example, the value is 1<<20 if the resource's unit is MiB.
 	Resources map[string]int64
 	// Annotation is the key of an annotation that contains the pod's budget as a quantity of bytes,
-	// such as 5Gi. If the key has the suffix .<container>, the annotation applies to that
-	// container. If Annotation is empty, budgets are not read from annotations.
+	// such as 5Gi. If the key has the suffix .<container>, the annotation applies to that container.
+	// If Annotation is empty, [Budgets] does not read budgets from configured annotations.
 	Annotation string
 }
 
@@ -63,27 +63,27 @@ type Budget struct {
 	Container string
 	// UUID is the device's UUID. UUID is "" if the declaration does not name a device.
 	UUID string
-	// Minor is the device's minor number. Minor is -1 if the declaration does not contain a minor
+	// Minor is the device's minor number. Minor is -1 if the declaration does not specify a minor
 	// number.
 	Minor int
-	// Devices is the number of devices. The budget applies to each of them separately. If Devices
-	// is 0, the declaration does not contain a number of devices, and all devices of the container
-	// share the budget.
+	// Devices is the number of devices. The budget applies to each device separately. If Devices is 0,
+	// the declaration does not specify a number of devices, and all devices of the container share the
+	// budget.
 	Devices int64
 	// MemoryBytes is the budget in bytes. MemoryBytes is 0 if only a ratio is declared.
 	MemoryBytes int64
-	// MemoryRatio is the budget as a fraction of the device's memory. MemoryRatio is 0 if only
-	// bytes are declared. MemoryOf converts the ratio to bytes.
+	// MemoryRatio is the budget as a fraction of the device's memory. MemoryRatio is 0 if only bytes
+	// are declared. [MemoryOf] converts the ratio to bytes.
 	MemoryRatio float64
 }
 
 // Budgets returns all memory budgets that a pod declares, in the order of [BudgetSources]. Budgets
-// with the same source are in the order of the list that [Containers] returns. An entire GPU, a MIG
+// with the same source are sorted by container, in the order of [Containers]. An entire GPU, a MIG
 // instance, an MPS limit, and the capacity that a DRA claim consumes are also budgets, but pods do
 // not declare them.
 //
-// If some declarations cannot be parsed, the error lists them, and Budgets returns the budgets from
-// the others.
+// If some declarations cannot be parsed, the error lists these declarations, and Budgets returns
+// the budgets from the others.
 func Budgets(pod *corev1.Pod, o BudgetOptions) ([]Budget, error) {
 	var p problems
 	containers := Containers(pod)

@@ -6,7 +6,7 @@ import (
 )
 
 // Rule is the name of a rule in Koordinator's GPU share API that requests can break. The names must
-// not change, because they are the values of an attribute of a metric.
+// not change, because they are the values of a metric's attribute.
 type Rule string
 
 // Rules of the GPU share API. Each comment states where the rule is defined. The proposal is the
@@ -14,19 +14,18 @@ type Rule string
 // is off by default. The scheduler is Koordinator's deviceshare plugin, which checks the pod's
 // effective requests.
 const (
-	// VendorWithShare means that a pod requests both a vendor's GPU and koordinator.sh GPU
-	// resources. The rule is defined by proposal rule 1 and the scheduler.
+	// VendorWithShare means that a pod requests both a vendor's GPU and koordinator.sh GPU resources.
+	// Proposal rule 1 and the scheduler define this rule.
 	VendorWithShare Rule = "vendor_with_share"
-	// MemoryWithRatio means that gpu-memory and gpu-memory-ratio are requested together. The rule
-	// is defined by proposal rule 2, the webhook, and the scheduler.
+	// MemoryWithRatio means that gpu-memory and gpu-memory-ratio are requested together. Proposal rule
+	// 2, the webhook, and the scheduler define this rule.
 	MemoryWithRatio Rule = "memory_with_ratio"
 	// CoreWithoutMemory means that gpu-core is requested without gpu-memory or gpu-memory-ratio.
-	// The rule is defined by proposal rule 3 and the scheduler.
+	// Proposal rule 3 and the scheduler define this rule.
 	CoreWithoutMemory Rule = "core_without_memory"
-	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without
-	// gpu.shared. The rule is defined by proposal rule 4. The scheduler accepts such requests. The
-	// mutating webhook adds gpu.shared, so a stored pod breaks this rule only if the mutating
-	// webhook is off.
+	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without gpu.shared.
+	// Proposal rule 4 defines this rule. The scheduler does not enforce it. The mutating webhook adds
+	// gpu.shared, so a stored pod breaks this rule only if the mutating webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
 	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. The rule
 	// is defined by the webhook and the scheduler.
@@ -64,12 +63,12 @@ const (
 	// NPUOverDevice means that a pod requests a share of more than one Huawei NPU, or more than 100
 	// percentage points of the NPU's DVPP. The rule is defined by the scheduler.
 	NPUOverDevice Rule = "npu_over_device"
-	// UnknownCombination means that the scheduler does not accept the combination of resource
-	// names, and that no other rule explains this. The rule is defined by the scheduler.
+	// UnknownCombination means that the scheduler does not accept the combination of resource names,
+	// and that no other rule explains why. The rule is defined by the scheduler.
 	UnknownCombination Rule = "unknown_combination"
 )
 
-// Rules returns all rules, sorted.
+// Rules returns all rules in alphabetical order.
 func Rules() []Rule {
 	return []Rule{
 		CoreNotMultipleOf100, CoreNotMultipleOfShared, CoreOverDevice, CoreWithoutMemory,
@@ -81,17 +80,19 @@ func Rules() []Rule {
 }
 
 // Check returns the rules of Koordinator's GPU share API that a pod's requests break, sorted and
-// without duplicates. The argument containers contains the requests of all containers in the stored
-// pod, including init containers. The argument pod contains the pod's effective requests; see
-// [PodRequests]. If the argument pod is nil, Check skips the rules for the entire pod. Requests
-// without koordinator.sh GPU resources do not break any rule. There are no rules for FPGAs or RDMA.
+// without duplicates. The containers parameter contains the requests of all containers in the
+// stored pod, including init containers. The pod parameter contains the pod's effective requests;
+// see [PodRequests]. If the pod parameter is nil, Check skips the rules for the entire pod.
+// Requests without koordinator.sh GPU resources do not break any rule. There are no rules for FPGAs
+// or RDMA.
 //
 // Koordinator's webhook checks only app containers. Check also checks init containers, because the
 // proposal does not exempt them.
 //
-// In the proposal, a vendor's GPU is any resource of a vendor's device plugin, including resources
-// that the user added. The scheduler supports only nvidia.com/gpu, amd.com/gpu, and dcu.com/gpu.
-// Check follows the proposal: a MIG resource that is requested together with a share breaks a rule.
+// According to the proposal, a vendor's GPU is any resource of a vendor's device plugin, including
+// resources that the user added. The scheduler supports only nvidia.com/gpu, amd.com/gpu, and
+// dcu.com/gpu. Check follows the proposal: for example, a request for a MIG resource together with
+// a share breaks a rule.
 func (f Families) Check(containers []Requests, pod Requests) []Rule {
 	broken := map[Rule]bool{}
 	var share, vendor bool
@@ -118,8 +119,8 @@ func (f Families) Check(containers []Requests, pod Requests) []Rule {
 }
 
 // checkStored applies the rules of the proposal and the webhook. The proposal and the webhook check
-// each container separately. The sum of the requests of all containers can also break these rules,
-// and then the scheduler rejects the pod.
+// each container separately. The sum of the requests of all containers can also break these rules.
+// In that case, the scheduler rejects the pod.
 func checkStored(r Requests, broken map[Rule]bool) {
 	_, hasGPU := r[koordGPU]
 	_, hasShared := r[koordShared]
@@ -152,7 +153,7 @@ func addBroken(broken, rules map[Rule]bool) {
 	}
 }
 
-// Bits that represent the resource names in the scheduler's combinations.
+// Each bit represents a resource name in the scheduler's combinations.
 const (
 	bitNVIDIA = 1 << iota
 	bitAMD

@@ -2,10 +2,10 @@ package gpushare
 
 import "cmp"
 
-// Demand describes how many devices a container requests, and which share of each device. Requests
-// with Koordinator's and HAMi's resource names are represented in this common form.
+// Demand describes how many devices a container requests and what share of each device. Demand is
+// the common form of requests that use Koordinator's or HAMi's resource names.
 //
-// Quantities above 2^50 are treated as 2^50, so that the sum over thousands of pods fits into an
+// Quantities above 2^50 are treated as 2^50, so that the sum for thousands of pods fits into an
 // int64. Negative quantities are treated as zero, and fractional quantities are rounded up, as the
 // scheduler does.
 type Demand struct {
@@ -28,10 +28,10 @@ type Demand struct {
 // Demands returns the shares of devices that a container requests.
 //
 // Demands applies the defaults of Koordinator's mutating webhook and divides the request among the
-// devices, so the result does not depend on whether the webhook has already changed the pod. In
-// HAMi, memory and cores are requested per device of one container, so the sum over a pod's
-// containers is meaningless. If requests contradict each other (a vendor's GPU together with a
-// share), Demands returns all of them, and [Families.Check] reports the contradiction.
+// devices, so the result does not depend on whether the webhook has already changed the pod. HAMi's
+// memory and core requests apply to each device of one container, so the sum of the requests of a
+// pod's containers is meaningless. If requests contradict each other (a vendor's GPU together with
+// a share), Demands returns all of them, and [Families.Check] reports the contradiction.
 func Demands(r Requests) []Demand {
 	var out []Demand
 	for _, h := range hamiNames {
@@ -45,16 +45,16 @@ func Demands(r Requests) []Demand {
 	return out
 }
 
-// koordinator applies the mutating webhook's defaults and then divides the request among the
-// devices in the same way as the scheduler. There is a difference between the webhook and the
-// scheduler if more than 100 percentage points of gpu-core are requested but neither gpu.shared nor
-// a ratio: the webhook adds a request for one device per 100 percentage points, whereas the
-// scheduler by itself would use a single device. koordinator follows the webhook, which is on by
-// default.
+// The koordinator function applies the mutating webhook's defaults and then divides the request
+// among the devices in the same way as the scheduler. If a container requests more than 100
+// percentage points of gpu-core but neither gpu.shared nor a ratio, the webhook and the scheduler
+// differ: the webhook adds a request for one device per 100 percentage points, whereas the
+// scheduler by itself would use a single device. The koordinator function follows the webhook,
+// which is on by default.
 //
-// koordinator divides ratios exactly, whereas the scheduler truncates the quotients to percentage
-// points. Because the scheduler rejects values that are not divisible, the results differ only for
-// requests that break a rule.
+// The koordinator function divides ratios exactly, whereas the scheduler truncates the quotients to
+// percentage points. Because the scheduler rejects values that are not divisible by the number of
+// devices, the results differ only for requests that break a rule.
 func koordinator(r Requests) (Demand, bool) {
 	gpu, shared, core := Units(r[koordGPU]), Units(r[koordShared]), Units(r[koordCore])
 	memory, ratio := Units(r[koordMemory]), Units(r[koordRatio])
@@ -79,9 +79,9 @@ func koordinator(r Requests) (Demand, bool) {
 }
 
 // defaultShared returns the value of gpu.shared that the mutating webhook adds. According to the
-// proposal, the webhook divides the ratio by 100 if it is a multiple of 100. The webhook's code
-// divides only multiples above 100, which has the same result. The proposal does not mention that
-// gpu-core is used if there is no ratio; only the code does this.
+// proposal, the webhook divides the ratio by 100 if the ratio is a multiple of 100. The webhook's
+// code divides only multiples above 100, which has the same result. If there is no ratio, the
+// webhook's code uses gpu-core, which the proposal does not mention.
 func defaultShared(core, ratio int64) int64 {
 	points := cmp.Or(ratio, core)
 	if points > 100 && points%100 == 0 {
@@ -107,13 +107,13 @@ func (h hami) isRequested(r Requests) bool {
 	return Units(r[h.count])+Units(r[h.memory])+Units(r[h.percentage])+Units(r[h.cores]) > 0
 }
 
-// The method demand interprets requests in the same way as HAMi's code. A request for memory takes
+// The demand method interprets requests in the same way as HAMi's code. A request for memory takes
 // precedence over a request for a percentage of the memory. A percentage above 100 is treated as
-// 100. If neither is requested, the demand is all of the memory, because HAMi's default
-// (defaultMemory) is a scheduler setting that is not visible in the pod. If the demand is all of
-// the memory and no cores are requested, the demand is the entire GPU. If the number of vGPUs is
-// not requested, the demand is one vGPU (defaultGPUNum). Memory is in MiB. HAMi's setting
-// memoryFactor is not applied.
+// 100. If neither memory nor a percentage is requested, the demand is all of the memory, because
+// HAMi's default (defaultMemory) is a scheduler setting that is not visible in the pod. If the
+// demand is all of the memory and no cores are requested, the demand is the entire GPU. If the
+// request does not contain a number of vGPUs, the demand is one vGPU (defaultGPUNum). Memory is in
+// MiB. HAMi's memoryFactor setting is not applied.
 func (h hami) demand(r Requests) (Demand, bool) {
 	memory, percentage, cores := Units(r[h.memory]), min(Units(r[h.percentage]), 100), min(Units(r[h.cores]), 100)
 	if memory+percentage+cores == 0 {

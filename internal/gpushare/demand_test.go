@@ -40,7 +40,7 @@ func TestDemands(t *testing.T) {
 		"proposal: ratio 100 gets shared 1":                            {"ratio=100", koord(1, 0, 1, 0)},
 		"proposal: ratio 300 gets shared 3":                            {"ratio=300", koord(3, 0, 1, 0)},
 
-		// Test cases from Koordinator's tests of how requests are divided among devices.
+		// Test cases from Koordinator's tests of how the scheduler divides requests among devices.
 		"split: {shared2,core100,ratio100}":            {"shared=2 core=100 ratio=100", koord(2, 0, 0.5, 0.5)},
 		"split: {core200,ratio200}":                    {"core=200 ratio=200", koord(2, 0, 1, 1)},
 		"split: {mem1024,core100}":                     {"mem=1024 core=100", koord(1, 1024, 0, 1)},
@@ -73,8 +73,8 @@ func TestDemands(t *testing.T) {
 	}
 }
 
-// The test cases are from the tests of Koordinator's fillGPUTotalMem, with 8 GiB and with an odd
-// memory size.
+// The test cases are from Koordinator's tests of fillGPUTotalMem, with 8 GiB and with an odd memory
+// size.
 func TestMemoryOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		bytes int64
@@ -160,7 +160,7 @@ func TestDemandsAreNeverNegativeAndSplitTheRequest(t *testing.T) {
 }
 
 // The webhook is on by default, but it mutates only pods that are created after it was installed.
-// Consequently, a cluster can contain both mutated and unmutated pods.
+// Therefore, a cluster can contain both mutated and unmutated pods.
 func TestMutatedAndStoredRequestsHaveTheSameDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Requests{}

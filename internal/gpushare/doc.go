@@ -1,12 +1,12 @@
 // Package gpushare converts the GPU requests and declarations of pods to a common form. The
 // functions convert quantities and annotations to plain values, have no side effects, and do not
-// call the API server. If the input is invalid, they return the valid part and either an error or a
-// broken rule. They never panic and never guess a value.
+// call the API server. If the input is invalid, the functions return the valid part and either an
+// error or a broken rule. The functions never panic and never guess a value.
 //
 // # The families
 //
-// Pods request GPUs with the resource names of different systems. A [Family] is a group of resource
-// names that one system uses:
+// Pods use the resource names of different systems to request GPUs. A [Family] is a group of
+// resource names that one system uses:
 //
 //	nvidia       nvidia.com/gpu, nvidia.com/gpu.shared         devices or slots
 //	nvidia_mig   nvidia.com/mig-<profile>[.me][.shared]        instances or slots
@@ -32,14 +32,14 @@
 //
 // A slot is one of several virtual devices that a device plugin advertises for one device. The zero
 // value of [Families] contains the names in this table; [NewFamilies] adds names and DeviceClasses.
-// No source code was available for Aliyun and Tencent. [IsAmount] reports whether the unit of a
-// resource is neither devices nor slots.
+// No source code was available for Aliyun and Tencent. [IsAmount] reports whether a resource has a
+// unit other than devices or slots.
 //
 // # From a request to a share
 //
 // For Koordinator and HAMi, [Demands] returns how many devices a container requests and how much of
-// each device: its memory in bytes or as a ratio, and its compute as a ratio. Koordinator's
-// requests are converted in the same way as in Koordinator's webhook and scheduler:
+// each device: its memory in bytes or as a ratio, and its compute as a ratio. [Demands] converts
+// Koordinator's requests in the same way as Koordinator's webhook and scheduler:
 //
 //  1. A request for gpu becomes a request for gpu-core and gpu-memory-ratio with the same value.
 //  2. The default of gpu.shared is 1. However, if gpu-memory-ratio (or gpu-core, if there is no
@@ -55,10 +55,10 @@
 //
 // [Families.Check] returns the [Rule] names that a pod's requests break: the four rules of the GPU
 // share proposal, the rules of the validating webhook, and the scheduler's table of combinations.
-// Koordinator's code enforces fewer rules than its proposal, and some only behind a feature gate.
-// As a result, there can be running pods that break rules, and a metric counts them. The comment of
-// each rule names the components that enforce it. For the messages of an admission webhook,
-// [Families.Violations] adds the container, the field, and the allowed values.
+// Koordinator's code enforces fewer rules than its proposal defines, and some rules only behind a
+// feature gate. As a result, running pods can break rules, and a metric counts those pods. The
+// comment on each rule names the components that define the rule. For the messages of an admission
+// webhook, [Families.Violations] adds the container, the field, and the allowed values.
 //
 // # Allocations
 //

@@ -42,7 +42,7 @@ const (
 	// Koordinator contains koordinator.sh/gpu and the resource names in the GPU share API.
 	Koordinator Family = "koordinator"
 	// HAMi contains the resource names for the memory and cores of vGPUs. To request a number of
-	// vGPUs, pods use a name in the family Vendor.
+	// vGPUs, pods use a name in the Vendor family.
 	HAMi Family = "hami"
 	// KAI has annotations but no resource names.
 	KAI Family = "kai"
@@ -52,7 +52,7 @@ const (
 // the resource's name is the name of the DeviceClass.
 const deviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 
-// Koordinator's resource names, including the names for NPUs, to which the same rules apply.
+// Koordinator's rules apply to these resource names, which include names for NPUs.
 const (
 	koordGPU    = "koordinator.sh/gpu"
 	koordShared = "koordinator.sh/gpu.shared"
@@ -120,13 +120,13 @@ var amounts = map[string]bool{
 }
 
 // IsAmount reports whether a quantity of the resource is an amount of memory or compute. If
-// IsAmount returns false, the quantity is a number of devices or slots. Resources that a user added
-// are always treated as numbers.
+// IsAmount returns false, the quantity is a number of devices or slots. The quantity of a resource
+// that a user added is always treated as a number of devices.
 func IsAmount(resourceName string) bool { return amounts[resourceName] }
 
-// Resource names with a variable part. HAMi's huawei.com/Ascend910B-memory does not match, because
-// it is an amount of memory that is requested together with a number of devices. Volcano's
-// huawei.com/Ascend910-2c is a virtual NPU with two cores.
+// Some resource names have a variable part. HAMi's huawei.com/Ascend910B-memory does not match,
+// because its quantity is an amount of memory, which pods request together with a number of
+// devices. Volcano's huawei.com/Ascend910-2c is a virtual NPU with two cores.
 var (
 	amdForm    = regexp.MustCompile(`^amd\.com/[sdqc]px_nps[124]$`)
 	ascendForm = regexp.MustCompile(`^huawei\.com/Ascend[0-9]+[A-Z]*[0-9]*(-[0-9]+c(\.[0-9]+cpu)?(\.[0-9]+g)?)?$`)
@@ -144,8 +144,8 @@ func (n Names) Has(name string) bool {
 	})
 }
 
-// Check returns an error for each invalid entry. The argument is the name of the setting that
-// contains the entries.
+// Check returns an error for each invalid entry. The setting parameter is the name of the setting
+// that contains the entries.
 func (n Names) Check(setting string) []error {
 	var errs []error
 	for i, name := range n {
@@ -161,16 +161,16 @@ func (n Names) Check(setting string) []error {
 	return errs
 }
 
-// Families contains the built-in resource names and any names that were added. The zero value of
-// Families contains only the built-in names. It is immutable.
+// Families contains the built-in resource names and any names that were added. The zero value
+// contains only the built-in names. Families is immutable.
 type Families struct {
 	extra   Names
 	classes []string
 }
 
-// NewFamilies returns the built-in families and two additions: the given names of GPU resources
+// NewFamilies returns the built-in families with two additions: the given names of GPU resources
 // (such as a renamed nvidia.com/gpu or an extendedResourceName), and the given DeviceClasses, whose
-// implicit extended resource is a GPU. If an entry is invalid, NewFamilies returns an error that
+// implicit extended resources are GPUs. If an entry is invalid, NewFamilies returns an error that
 // contains the entry.
 func NewFamilies(resources Names, deviceClasses []string) (Families, error) {
 	if errs := resources.Check("resources"); len(errs) > 0 {
@@ -184,14 +184,14 @@ func NewFamilies(resources Names, deviceClasses []string) (Families, error) {
 	return Families{resources, deviceClasses}, nil
 }
 
-// DefaultDeviceClasses returns the DeviceClasses of NVIDIA's DRA driver.
+// DefaultDeviceClasses returns the names of the DeviceClasses from NVIDIA's DRA driver.
 func DefaultDeviceClasses() []string {
 	return []string{"gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"}
 }
 
 // Lookup returns the family of a resource name. If the resource does not allocate GPUs, Lookup
-// returns false. For example, gpu.intel.com/*_monitoring only gives access to all GPUs, without
-// allocating one.
+// returns false. For example, gpu.intel.com/*_monitoring grants access to all GPUs but does not
+// allocate a GPU.
 func (f Families) Lookup(name string) (Family, bool) {
 	if family, ok := familyByName[name]; ok {
 		return family, true

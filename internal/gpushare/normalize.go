@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PatchOperation is an operation in a JSON patch (RFC 6902) for a pod. Its values are quantities.
+// PatchOperation is an operation in a JSON patch (RFC 6902) for a pod. All values are quantities.
 type PatchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -19,15 +19,16 @@ type PatchOperation struct {
 // Normalize returns the JSON patch that the mutating webhook of the GPU share API applies to a pod.
 // The patch changes the requests and limits of all containers, including init containers:
 //
-//   - koordinator.sh/gpu is replaced by gpu-core and gpu-memory-ratio with the same value, if the
-//     value is allowed (1 to 100, or a multiple of 100) and no other resource name in the API is
-//     requested.
-//   - gpu.shared is added if gpu-core, gpu-memory, or gpu-memory-ratio is requested without
+//   - If the value of koordinator.sh/gpu is allowed (1 to 100, or a multiple of 100) and no other
+//     resource name in the API is requested, gpu-core and gpu-memory-ratio with the same value
+//     replace koordinator.sh/gpu.
+//   - If gpu-core, gpu-memory, or gpu-memory-ratio is requested without gpu.shared, the patch adds
 //     gpu.shared. The value is the number of devices that [Demands] returns for the same requests.
 //
-// Other requests for koordinator.sh/gpu break a rule. Requests that break a rule are not changed,
-// so that [Families.Check] reports what the user wrote. Containers that share an NPU are not
-// changed, because they do not use this API. If the pod was already patched, the patch is empty.
+// Other requests for koordinator.sh/gpu break a rule. Normalize does not change requests that break
+// a rule, so that [Families.Check] reports what the user wrote. Normalize does not change
+// containers that share an NPU, because these containers do not use the GPU share API. If the pod
+// was already patched, the patch is empty.
 func Normalize(p *corev1.Pod) []PatchOperation {
 	var patch []PatchOperation
 	for i := range p.Spec.InitContainers {
@@ -39,7 +40,7 @@ func Normalize(p *corev1.Pod) []PatchOperation {
 	return patch
 }
 
-// shareNames contains the resource names in the API that are requested together with gpu.shared.
+// shareNames contains the resource names in the API that pods request together with gpu.shared.
 var shareNames = []string{koordCore, koordMemory, koordRatio}
 
 // normalizeContainer returns the patch operations for the container at the given path.
@@ -80,9 +81,9 @@ func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	return patch
 }
 
-// The function convertible reports whether a request for koordinator.sh/gpu can be converted to
-// gpu-core and gpu-memory-ratio. A request can be converted if koordinator.sh/gpu is requested
-// alone and does not break a rule.
+// convertible reports whether a request for koordinator.sh/gpu can be converted to gpu-core and
+// gpu-memory-ratio. Conversion requires that none of the names in shareNames are requested and that
+// the request for koordinator.sh/gpu does not break a rule.
 func convertible(requests Requests) bool {
 	for _, name := range shareNames {
 		if _, ok := requests[name]; ok {

@@ -15,15 +15,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The function stored returns a container in the form in which the API server stores it: the
-// requests equal the limits.
+// stored returns a container in the form in which the API server stores containers: the requests
+// equal the limits.
 func stored(name, requested string) corev1.Container {
 	c := container(name, requests(requested))
 	c.Resources.Limits = c.Resources.Requests.DeepCopy()
 	return c
 }
 
-// The function patched applies a JSON patch to the pod in the same way as the API server.
+// patched applies a JSON patch to the pod in the same way as the API server.
 func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *corev1.Pod {
 	if len(operations) == 0 {
 		return pod
@@ -67,8 +67,8 @@ func TestNormalizeContainer(t *testing.T) {
 		"{core100,mem8000,ratio200}":    {"core=100 mem=8000 ratio=200", "core=100 mem=8000 ratio=200 shared=2"},
 		"without a ratio, core is used": {"core=200 mem=64Gi", "core=200 mem=64Gi shared=2"},
 
-		// Requests that break a rule are not changed, so that the rejection message contains the
-		// user's request.
+		// Normalize does not change requests that break a rule, so that the rejection message contains
+		// the user's request.
 		"gpu=0":                 {"gpu=0", "gpu=0"},
 		"gpu=101":               {"gpu=101", "gpu=101"},
 		"gpu with gpu.shared":   {"gpu=100 shared=1", "gpu=100 shared=1"},

@@ -9,21 +9,21 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// PodAllocations parses a pod's annotations in the same way as [Allocations]. In addition, it
-// determines the containers to which the allocations belong.
+// PodAllocations parses a pod's annotations in the same way as [Allocations]. In addition,
+// PodAllocations determines the container of each allocation.
 //
-// HAMi's annotation consists of slots, and the meaning of a slot depends on HAMi's release. Up to
-// HAMi 2.8, each slot represents an app container. Since HAMi 2.9, slots represent all containers,
-// with init containers first. HAMi 2.10.0 omits the empty slots of init containers (HAMi#3079,
-// HAMi#2899). In all releases, the slots that contain a device are in the order of the containers.
-// If the number of slots that contain a device equals the number of containers that request a vGPU,
-// PodAllocations matches these slots to these containers in order. If the numbers differ,
-// PodAllocations returns the devices without a container, and the error states that it is unknown
-// which container uses which device.
+// HAMi's annotation consists of slots, and the meaning of a slot depends on HAMi's release. Before
+// HAMi 2.9, each slot represents an app container. In HAMi 2.9 and later, slots represent all
+// containers, with init containers first. HAMi 2.10.0 omits the empty slots of init containers
+// (HAMi#3079, HAMi#2899). In all releases, the slots that contain a device are in the order of the
+// containers. If the number of slots that contain a device equals the number of containers that
+// request a vGPU, PodAllocations matches these slots to these containers in order. If the numbers
+// differ, PodAllocations returns the devices without a container, and the error states that it is
+// unknown which container uses which device.
 //
 // If KAI's annotation does not name a container, the annotation applies to the first app container.
-// If an allocation names a container that the pod does not have, the allocation is omitted and
-// listed in the error.
+// If an allocation names a container that the pod does not have, PodAllocations omits the
+// allocation from the result and lists it in the error.
 func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	var p problems
 	all, slots := allocations(pod.Annotations, &p)
@@ -82,7 +82,7 @@ func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 }
 
 // kaiContainerOf returns the name of the container to which a KAI annotation applies. If the
-// annotation does not name a container, this is the first app container.
+// annotation does not name a container, the annotation applies to the first app container.
 func kaiContainerOf(a Allocation, pod *corev1.Pod) (string, error) {
 	if a.Container == "" && len(pod.Spec.Containers) > 0 {
 		return pod.Spec.Containers[0].Name, nil
@@ -119,9 +119,9 @@ func RequestsOf(c *corev1.Container) Requests {
 }
 
 // PodRequests returns the arguments for [Families.Check]: the requests of each container, and the
-// pod's effective requests for extended resources, which are computed in the same way as in the
-// scheduler. If a resource has a limit but no request, the limit is used as the request, as in the
-// API server.
+// pod's effective requests for extended resources. PodRequests computes the effective requests in
+// the same way as the scheduler. If a resource has a limit but no request, PodRequests uses the
+// limit as the request, like the API server.
 func PodRequests(p *corev1.Pod) (containers []Requests, effective Requests) {
 	filled := *p
 	filled.Spec.InitContainers = slices.Clone(p.Spec.InitContainers)

@@ -111,7 +111,8 @@ func orDash(text string) string {
 }
 
 // PodAllocations never matches a device to the wrong container, regardless of the HAMi release. If
-// each container that requests a vGPU has a slot, all devices are matched to a container.
+// each container that requests a vGPU has a slot, PodAllocations matches every device to a
+// container.
 func TestDevicesOfAllHAMiReleasesAreMatchedToTheRightContainer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		release := rapid.SampledFrom([]string{"2.8", "2.9", "2.10.0"}).Draw(t, "release")

@@ -7,10 +7,10 @@ import (
 )
 
 // CurrentSlices returns a pool's current slices, which are the slices with the highest generation.
-// Other slices must not be used, because a device name in an older generation or an incomplete pool
-// may refer to a different device. If slices are missing or contradict each other, CurrentSlices
-// returns nil. Like the scheduler, it ignores a pool if its slices contain different slice counts
-// or if a device occurs twice.
+// The slices of an older generation or an incomplete pool must not be used, because their device
+// names may refer to different devices. If slices are missing or contradict each other,
+// CurrentSlices returns nil. Like the scheduler, CurrentSlices ignores a pool if the pool's slices
+// contain different slice counts or if a device occurs twice.
 func CurrentSlices(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
 	var newest []*resourcev1.ResourceSlice
 	for _, s := range all {
@@ -38,7 +38,7 @@ func CurrentSlices(all []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice 
 }
 
 // ClassOf returns the device class of a request in a claim, or "" if the claim has no such request.
-// For a subrequest, the argument has the form <request>/<subrequest>.
+// For a subrequest, the request parameter has the form <request>/<subrequest>.
 func ClassOf(c *resourcev1.ResourceClaim, request string) string {
 	request, sub, _ := strings.Cut(request, "/")
 	for _, r := range c.Spec.Devices.Requests {

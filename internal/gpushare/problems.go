@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// maxAnnotation is the maximum length of an annotation that is parsed. The API server limits the
-// total length of all annotations of an object to the same value.
+// maxAnnotation is the maximum length of a parsed annotation. The API server applies the same limit
+// to the total length of an object's annotations.
 const maxAnnotation = 256 << 10
 
 // maxProblems is the maximum number of invalid entries that an error lists.
@@ -26,8 +26,8 @@ func (p *problems) add(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// tooLong reports whether an annotation is longer than the API server allows, and if so, records a
-// problem.
+// tooLong reports whether an annotation is longer than the API server allows. If so, tooLong also
+// records a problem.
 func (p *problems) tooLong(key, value string) bool {
 	if len(value) <= maxAnnotation {
 		return false

@@ -19,8 +19,9 @@ const (
 )
 
 // Units converts a quantity to an integer from 0 to 2^50. Fractions are rounded up. Quantity.Value
-// is not sufficient for user input: for example, it returns 0 for 1e30. For other quantities that
-// do not fit into an int64, Quantity.Value may return any number, even a negative number.
+// is not suitable for user input: for example, Quantity.Value returns 0 for 1e30. For other
+// quantities that do not fit into an int64, Quantity.Value may return any number, even a negative
+// number.
 func Units(q resource.Quantity) int64 {
 	if q.Sign() <= 0 {
 		return 0
@@ -31,7 +32,7 @@ func Units(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// The function times multiplies two non-negative numbers. If the product exceeds the limit, times
+// The times function multiplies two non-negative numbers. If the product exceeds the limit, times
 // returns the limit.
 func times(a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
@@ -42,11 +43,11 @@ func times(a, b int64) int64 {
 }
 
 // quantityForm matches quantities in annotations. The exponent may have at most three digits,
-// because ParseQuantity takes a second to parse 1e-9999999.
+// because ParseQuantity would take a second to parse 1e-9999999.
 var quantityForm = regexp.MustCompile(`^[+-]?(?:[0-9]{1,24}(?:\.[0-9]{0,24})?|\.[0-9]{1,24})(?:[eE][+-]?[0-9]{1,3}|[KMGTPE]i|[numkMGTPE])?$`)
 
-// parseQuantity parses a JSON number or string as a quantity. If the quantity is negative, or is
-// not less than the limit, parseQuantity returns an error.
+// parseQuantity parses a JSON number or string as a quantity. If the quantity is negative or at
+// least the limit, parseQuantity returns an error.
 func parseQuantity(raw json.RawMessage) (int64, error) {
 	text := string(raw)
 	if len(raw) > 0 && raw[0] == '"' {
@@ -78,10 +79,10 @@ func clip(text string) string {
 }
 
 // MemoryOf returns the size of a memory share in bytes. If the share is declared in bytes, MemoryOf
-// returns the argument bytes. If the share is declared as a ratio, MemoryOf multiplies the ratio by
-// the total memory of the device. If neither bytes nor a ratio is declared, or if only a ratio is
-// declared and the total is not positive, MemoryOf returns 0. Like Koordinator, MemoryOf rounds
-// down.
+// returns that number of bytes. If the share is declared as a ratio, MemoryOf multiplies the ratio
+// by the device's total memory. If neither bytes nor a ratio is declared, or if only a ratio is
+// declared and the total memory is not positive, MemoryOf returns 0. Like Koordinator, MemoryOf
+// rounds down.
 func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 	if bytes == 0 && ratio > 0 && total > 0 {
 		return shareOf(ratio, total)
@@ -91,7 +92,7 @@ func MemoryOf(bytes int64, ratio float64, total int64) int64 {
 
 // shareOf returns the product of a ratio and a total, rounded down. Most ratios are whole
 // percentages. shareOf multiplies whole percentages as integers, because a float such as 0.07 is
-// inexact and the result could be one byte too small.
+// inexact, so the result could be one byte too small.
 func shareOf(ratio float64, total int64) int64 {
 	if points := math.Round(ratio * 100); math.Abs(ratio*100-points) < 1e-9 && points <= limit {
 		hi, lo := bits.Mul64(uint64(points), uint64(total))

@@ -21,23 +21,25 @@ const (
 	LikelyNoGPU
 )
 
-// otherVendors contains the domains of other accelerator vendors. Their subdomains also match.
+// otherVendors contains the domains of other accelerator vendors. Subdomains of these domains also
+// match.
 var otherVendors = []string{
 	"amd.com", "aws.amazon.com", "baidu.com", "birentech.com", "cambricon.com", "dcu.com", "enflame.com", "furiosa.ai", "google.com",
 	"habana.ai", "huawei.com", "hygon.com", "iluvatar.ai", "iluvatar.com", "intel.com", "kunlunxin.com", "metax-tech.com", "mthreads.com",
 	"qualcomm.com", "rebellions.ai", "tenstorrent.com",
 }
 
-// noGPUDomains contains domains of resources that are not accelerators. Their subdomains also
-// match.
+// noGPUDomains contains domains of resources that are not accelerators. Subdomains of these domains
+// also match.
 var noGPUDomains = []string{
 	"akri.sh", "devices.kubevirt.io", "k8s.cni.cncf.io", "mellanox.com", "network.kubevirt.io", "networking.gke.io", "networking.gke.io.networks",
 	"openshift.io", "rdma", "smarter-devices", "vpc.amazonaws.com",
 }
 
-// Words that occur in the names of GPUs and of other devices. If a name contains words from both
-// lists, it is treated as the name of a GPU. Network cards that are named after a GPU do not match
-// the GPU words, because their names contain words such as gpu0.
+// gpuWords occur in the names of GPUs, and noGPUWords occur in the names of other devices. A name
+// that contains words from both lists is treated as the name of a GPU. The names of network cards
+// that are named after a GPU do not match the GPU words, because such names contain words such as
+// gpu0.
 var (
 	gpuWords   = []string{"gpu", "gpus", "vgpu", "vgpus", "cuda", "vcuda", "mig", "accelerator", "accelerators"}
 	noGPUWords = []string{

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Violation describes a rule that a pod breaks, including the location and the allowed values.
+// Violation describes how a pod breaks a rule, including the location of the request and the
+// allowed values.
 type Violation struct {
 	Rule Rule
 	// Container is the container that breaks the rule. Container is "" if only the pod's effective
@@ -38,7 +39,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s %s: %s", v.Rule, where, v.Field, is, v.Allowed)
 }
 
-// ruleTexts maps each rule to its resource and to a description of the allowed values.
+// ruleTexts maps each rule to the rule's resource and to a description of the allowed values.
 var ruleTexts = map[Rule]struct{ resource, allowed string }{
 	VendorWithShare:          {"", "must not be requested in a pod with koordinator.sh GPU resources; use one of the two APIs"},
 	MemoryWithRatio:          {koordMemory, "must not be requested together with " + koordRatio + "; use one of the two"},
@@ -60,9 +61,9 @@ var ruleTexts = map[Rule]struct{ resource, allowed string }{
 		koordRatio + ", and with or without " + koordCore},
 }
 
-// Violations returns the rules that a pod breaks, in the order of [Families.Check]. There is one
-// Violation for each container that breaks a rule. If no single container breaks the rule, there is
-// one Violation for the pod.
+// Violations describes how a pod breaks rules, in the order of [Families.Check]. For each rule,
+// there is one Violation for each container that breaks the rule. If no single container breaks the
+// rule, there is one Violation for the pod.
 func (f Families) Violations(p *corev1.Pod) []Violation {
 	containers, effective := PodRequests(p)
 	rules := f.Check(containers, effective)
@@ -111,9 +112,9 @@ func (f Families) violation(rule Rule, container string, path *field.Path, r Req
 	return v
 }
 
-// The method requested returns the first requested resource name to which a rule applies, and the
-// quantities of all requested names to which the rule applies. The rule VendorWithShare applies to
-// the names of vendors' GPUs. The rule UnknownCombination applies to all names that the scheduler
+// The requested method returns the first requested resource name to which a rule applies, and the
+// quantities of all requested names to which the rule applies. The VendorWithShare rule applies to
+// the names of vendors' GPUs. The UnknownCombination rule applies to all names that the scheduler
 // knows.
 func (f Families) requested(rule Rule, r Requests) (first string, quantities []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
