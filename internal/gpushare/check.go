@@ -27,44 +27,44 @@ const (
 	// Proposal rule 4 defines this rule. The scheduler does not enforce it. The mutating webhook adds
 	// gpu.shared, so a stored pod breaks this rule only if the mutating webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
-	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. The rule
-	// is defined by the webhook and the scheduler.
+	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. The webhook
+	// and the scheduler define this rule.
 	GPUWithShared Rule = "gpu_with_shared"
 	// GPUZero means that koordinator.sh/gpu is requested with a quantity that is not greater than
-	// zero. The rule is defined by the webhook.
+	// zero. The webhook defines this rule.
 	GPUZero Rule = "gpu_zero"
 	// GPUNotMultipleOf100 means that koordinator.sh/gpu is above 100 and not a multiple of 100. The
-	// rule is defined by the webhook and the scheduler.
+	// webhook and the scheduler define this rule.
 	GPUNotMultipleOf100 Rule = "gpu_not_multiple_of_100"
-	// SharedZero means that gpu.shared is requested with a quantity that is not greater than zero.
-	// The rule is defined by the webhook.
+	// SharedZero means that gpu.shared is requested with a quantity that is not greater than zero. The
+	// webhook defines this rule.
 	SharedZero Rule = "shared_zero"
 	// SharedWithoutMemory means that gpu.shared is requested, but neither gpu-memory nor
-	// gpu-memory-ratio is above zero. The rule is defined by the webhook and the scheduler.
+	// gpu-memory-ratio is above zero. The webhook and the scheduler define this rule.
 	SharedWithoutMemory Rule = "shared_without_memory"
-	// CoreNotMultipleOfShared means that gpu-core is not divisible by gpu.shared. The rule is
-	// defined by the webhook and the scheduler.
+	// CoreNotMultipleOfShared means that gpu-core is not divisible by gpu.shared. The webhook and the
+	// scheduler define this rule.
 	CoreNotMultipleOfShared Rule = "core_not_multiple_of_shared"
-	// RatioNotMultipleOfShared means that gpu-memory-ratio is not divisible by gpu.shared. The rule
-	// is defined by the webhook and the scheduler.
+	// RatioNotMultipleOfShared means that gpu-memory-ratio is not divisible by gpu.shared. The webhook
+	// and the scheduler define this rule.
 	RatioNotMultipleOfShared Rule = "ratio_not_multiple_of_shared"
-	// CoreNotMultipleOf100 means that gpu.shared is not requested and gpu-core is above 100 but not
-	// a multiple of 100. The rule is defined by the scheduler.
+	// CoreNotMultipleOf100 means that gpu.shared is not requested and gpu-core is above 100 but not a
+	// multiple of 100. The scheduler defines this rule.
 	CoreNotMultipleOf100 Rule = "core_not_multiple_of_100"
-	// RatioNotMultipleOf100 means that gpu.shared is not requested and gpu-memory-ratio is above
-	// 100 but not a multiple of 100. The rule is defined by the scheduler.
+	// RatioNotMultipleOf100 means that gpu.shared is not requested and gpu-memory-ratio is above 100
+	// but not a multiple of 100. The scheduler defines this rule.
 	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
-	// CoreOverDevice means that gpu-core exceeds 100 per requested device (gpu.shared). The rule is
-	// defined by the scheduler.
+	// CoreOverDevice means that gpu-core exceeds 100 per requested device (gpu.shared). The scheduler
+	// defines this rule.
 	CoreOverDevice Rule = "core_over_device"
-	// RatioOverDevice means that gpu-memory-ratio exceeds 100 per requested device (gpu.shared).
-	// The rule is defined by the scheduler.
+	// RatioOverDevice means that gpu-memory-ratio exceeds 100 per requested device (gpu.shared). The
+	// scheduler defines this rule.
 	RatioOverDevice Rule = "ratio_over_device"
 	// NPUOverDevice means that a pod requests a share of more than one Huawei NPU, or more than 100
-	// percentage points of the NPU's DVPP. The rule is defined by the scheduler.
+	// percentage points of the NPU's DVPP. The scheduler defines this rule.
 	NPUOverDevice Rule = "npu_over_device"
 	// UnknownCombination means that the scheduler does not accept the combination of resource names,
-	// and that no other rule explains why. The rule is defined by the scheduler.
+	// and that no other rule explains why. The scheduler defines this rule.
 	UnknownCombination Rule = "unknown_combination"
 )
 

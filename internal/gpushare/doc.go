@@ -41,10 +41,9 @@
 // each device: its memory in bytes or as a ratio, and its compute as a ratio. [Demands] converts
 // Koordinator's requests in the same way as Koordinator's webhook and scheduler:
 //
-//  1. A request for gpu becomes a request for gpu-core and gpu-memory-ratio with the same value.
-//  2. The default of gpu.shared is 1. However, if gpu-memory-ratio (or gpu-core, if there is no
-//     ratio) is above 100 and a multiple of 100, the default of gpu.shared is that value divided by
-//     100.
+//  1. A request for gpu becomes requests for gpu-core and gpu-memory-ratio with the same value.
+//  2. gpu.shared defaults to 1. However, if gpu-memory-ratio (or gpu-core, if there is no ratio) is
+//     above 100 and a multiple of 100, gpu.shared defaults to that value divided by 100.
 //  3. The value of gpu.shared is the number of devices. The requested core and memory are divided
 //     equally among these devices.
 //

@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// BenchmarkCachedPods measures how many heap bytes each cached pod takes. There are four cases: a
-// pod with every field that is kept, a pod with one container and one GPU, a pod without a device,
-// and a pod that is not transformed. The time per operation is the time that it takes to decode and
-// transform all pods.
+// BenchmarkCachedPods measures how many heap bytes each cached pod takes. There are four kinds of
+// pods: with every field that the cache keeps, with one container and one GPU, without a device,
+// and not transformed. The time per operation is the time that it takes to decode and transform all
+// pods.
 func BenchmarkCachedPods(b *testing.B) {
 	input, err := os.ReadFile("testdata/transform/a_pod_keeps_its_device_requests_and_allocations/input.yaml")
 	require.NoError(b, err)

@@ -6,7 +6,7 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bytes is an amount of memory in bytes. In a configuration, users write a number of bytes or a
+// Bytes is an amount of memory in bytes. In a configuration, users specify a number of bytes or a
 // quantity such as 14000Mi.
 type Bytes int64
 
@@ -30,12 +30,12 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 }
 
 // Plausible reports whether the amount is between [MinBytes] and [MaxBytes]. Decoding does not call
-// UnmarshalText for numbers without quotes. If a configuration has a field of type Bytes, its
-// Validate method must therefore call Plausible.
+// UnmarshalText for numbers without quotes. Therefore, if a configuration has a field of type
+// Bytes, the configuration's Validate method must call Plausible.
 func (b Bytes) Plausible() bool { return b >= MinBytes && b <= MaxBytes }
 
-// Notation describes how users write Bytes in a configuration. The description is used in error
-// messages.
+// Notation describes how users specify Bytes in a configuration. Error messages contain this
+// description.
 func (Bytes) Notation() string { return "a whole number of bytes or a quantity, as in 1536Mi" }
 
 // String returns the amount as a quantity.

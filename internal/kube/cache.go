@@ -20,17 +20,17 @@ import (
 type Options struct {
 	Config Config
 
-	// NodeName limits the cache to one node: the pods on the node, its ResourceSlices, and its Node
-	// object. If NodeName is empty, the cache covers the entire cluster. The cache keeps container
-	// IDs and owners of pods, and all labels of nodes, only if NodeName is set.
+	// NodeName limits the cache to the pods on one node, the node's ResourceSlices, and the Node
+	// object. If NodeName is empty, the cache covers the entire cluster. Only if NodeName is set does
+	// the cache keep the container IDs and owners of pods, and all labels of nodes.
 	NodeName string
 
 	// Namespace limits pods, Jobs, ResourceClaims, and ResourceClaimTemplates to one namespace. If
 	// Namespace is empty, the cache covers all namespaces.
 	Namespace string
 
-	// LabelSelector limits the pods in the cache by their labels; it does not affect other kinds.
-	// If LabelSelector is empty, the cache covers all pods.
+	// LabelSelector limits the cache to pods that match the selector. LabelSelector does not affect
+	// other kinds of objects. If LabelSelector is empty, the cache covers all pods.
 	LabelSelector string
 }
 
@@ -61,7 +61,7 @@ var caches = struct {
 // Acquire returns the cache for the given options. Callers with equal options share a cache, which
 // uses the telemetry settings of the first caller. Acquire does not open a connection. If a
 // kubeconfig file cannot be used, Acquire returns an error. If there is no service account, the
-// cache is Off. For each successful call of Acquire, the caller must call Release once.
+// cache is Off. For each successful call to Acquire, the caller must call Release once.
 func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	caches.mu.Lock()
 	defer caches.mu.Unlock()
@@ -87,8 +87,8 @@ func Acquire(o Options, set component.TelemetrySettings) (*Cache, error) {
 	return c, nil
 }
 
-// configInUse reports whether a cache with this configuration already exists. If it exists,
-// messages about the configuration have already been logged. The caller must hold caches.mu.
+// configInUse reports whether a cache with this configuration already exists. If so, messages about
+// the configuration have already been logged. The caller must hold caches.mu.
 func configInUse(config Config) bool {
 	for o := range caches.m {
 		if o.Config == config {
@@ -105,8 +105,8 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 		logger = logger.With(zap.String("label_selector", o.LabelSelector))
 	}
 	c := &Cache{options: o, client: client, logger: logger, users: 1}
-	// Without this logger, client-go would log each failed attempt. Package kube itself logs each
-	// change of state once.
+	// Without this logger, client-go would log each failed attempt. Package kube logs each state
+	// change once.
 	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	if client != nil {
 		for k := range numKinds {
@@ -117,8 +117,8 @@ func NewCache(client kubernetes.Interface, o Options, set component.TelemetrySet
 }
 
 // Release indicates that a caller of Acquire no longer uses the cache. When the last caller
-// releases the cache, Release stops the informers and waits until they have stopped. Before that,
-// all subscriptions must be ended.
+// releases the cache, Release stops the informers and waits until they have stopped. Callers must
+// end all subscriptions before they call Release.
 func (c *Cache) Release() {
 	caches.mu.Lock()
 	c.users--
@@ -133,8 +133,8 @@ func (c *Cache) Release() {
 	}
 }
 
-// Need starts fetching the objects of the given kinds unless they are already being fetched. Need
-// returns immediately.
+// Need starts to fetch the objects of the given kinds unless it has already started. Need returns
+// immediately.
 func (c *Cache) Need(kinds ...Kind) {
 	for _, k := range kinds {
 		if col := c.kinds[k]; col != nil {
@@ -143,8 +143,8 @@ func (c *Cache) Need(kinds ...Kind) {
 	}
 }
 
-// WaitSynced waits until all given kinds are settled (see [State.Settled]). If ctx is done first,
-// the error contains a kind that is not settled, and the reason.
+// WaitSynced waits until all given kinds are settled (see [State.Settled]). If ctx is done before
+// all kinds are settled, the error names a kind that is not settled and states the reason.
 func (c *Cache) WaitSynced(ctx context.Context, kinds ...Kind) error {
 	for _, k := range kinds {
 		subscribe := func(f func()) func() { return c.Subscribe(k, f) }
@@ -165,10 +165,10 @@ func (c *Cache) State(k Kind) State {
 	return State{Phase: Off, Err: c.offReason}
 }
 
-// Subscribe calls f in a separate goroutine whenever objects of the kind, or the state of the kind,
-// have changed. If several changes occur during a call to f or shortly after it, f is called only
-// once more for all of them. The returned function unsubscribe waits until f has returned, so f
-// must not call unsubscribe.
+// Subscribe starts a goroutine that calls f whenever objects of the kind or the state of the kind
+// change. If several changes occur during a call to f or shortly after it, f is called only once
+// more for all of them. The returned unsubscribe function waits until f has returned, so f must not
+// call unsubscribe.
 func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 	if col := c.kinds[k]; col != nil {
 		return col.changes.Subscribe(f)
@@ -177,7 +177,7 @@ func (c *Cache) Subscribe(k Kind, f func()) (unsubscribe func()) {
 }
 
 // SubscribeObjects first passes all existing objects of the kind to the handler, and then passes
-// every change, in order. The returned function unsubscribe waits until the handler has returned,
+// every change, in order. The returned unsubscribe function waits until the handler has returned,
 // so the handler must not call unsubscribe.
 func (c *Cache) SubscribeObjects(k Kind, handler cache.ResourceEventHandler) (unsubscribe func()) {
 	col := c.kinds[k]
@@ -254,8 +254,8 @@ func listObjects[T any](c *Cache, k Kind) []T {
 	return typed
 }
 
-// getObject returns the object with the given key. The key is namespace/name, or only the name for
-// cluster-scoped objects.
+// getObject returns the object with the given key. The key is <namespace>/<name>, or only the name
+// if the object is cluster-scoped.
 func getObject[T any](c *Cache, k Kind, key string) (T, bool) {
 	var none T
 	col := c.kinds[k]

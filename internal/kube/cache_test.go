@@ -32,8 +32,7 @@ import (
 
 var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs, kube.DeviceTaintRules}
 
-// The function observed returns telemetry settings, and the log that is written through their
-// logger.
+// observed returns telemetry settings and the log that the settings' logger writes.
 func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	set := componenttest.NewNopTelemetrySettings()
@@ -41,7 +40,7 @@ func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	return set, logs
 }
 
-// lines returns the level, kind, and state of each log entry, sorted.
+// lines returns the level, kind, and state of each log entry. The entries are sorted.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -172,9 +171,8 @@ func TestHandlersReceiveEveryObjectAndEveryChange(t *testing.T) {
 	})
 }
 
-// The function failing makes all requests for a resource, such as attempts to list it, fail with
-// the given error. The returned function become changes the error. If the error is nil, requests
-// succeed.
+// After a call to failing, all requests for a resource, such as list requests, fail with the given
+// error. The returned become function changes the error. If the error is nil, requests succeed.
 func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {

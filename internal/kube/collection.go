@@ -16,10 +16,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/componenthelper"
 )
 
-// collection contains the objects of one kind, and the state of the kind.
+// collection contains the objects of one kind and the state of the kind.
 //
-// The informer's reflector calls the methods list and watch. If an attempt fails, the reflector
-// retries, first after less than a second and later after up to a minute.
+// The informer's reflector calls the list and watch methods. If an attempt fails, the reflector
+// retries after a delay, which increases from less than a second to up to a minute.
 type collection struct {
 	cache     *Cache
 	kind      Kind
@@ -78,15 +78,15 @@ func (col *collection) list(ctx context.Context, options metav1.ListOptions) (ru
 	if err != nil && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
 	}
-	// A successful list does not count as a successful attempt, because the objects are up to date
-	// only when the watch is open.
+	// A successful list request does not count as a successful attempt, because the objects are up to
+	// date only when the watch is open.
 	return objects, err
 }
 
 func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w, err := col.source.watch(ctx, options)
-	// Older API servers cannot send the initial objects through a watch. If the server rejects such
-	// a watch, the reflector lists the objects instead.
+	// Older API servers cannot send the initial objects through a watch. If the server rejects a watch
+	// with initial objects, the reflector lists the objects instead.
 	refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
 	if !refused && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
@@ -94,8 +94,8 @@ func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (w
 	return w, err
 }
 
-// isRetriedImmediately reports whether an error only means that the resource version is too old or
-// too new for the server.
+// isRetriedImmediately reports whether the error means only that the resource version is too old or
+// too new for the server, in which case the reflector retries immediately.
 func isRetriedImmediately(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)
 }
@@ -125,8 +125,8 @@ func (col *collection) update() {
 	}
 }
 
-// nextPhase returns the phase after an attempt. The phases Forbidden and Absent persist while the
-// server does not respond.
+// nextPhase returns the phase after an attempt. While the server does not respond, the Forbidden
+// and Absent phases persist.
 func nextPhase(previous Phase, err error, synced bool) Phase {
 	switch {
 	case errors.Is(err, errNotServed):

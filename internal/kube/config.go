@@ -24,20 +24,21 @@ var authTypes = []string{AuthServiceAccount, AuthKubeConfig, AuthNone}
 // userAgent identifies this program in the API server's audit log and metrics.
 const userAgent = "otelcol-gpu"
 
-// Config configures access to the API server. A component's configuration contains it as the
-// section kubernetes.
+// Config configures access to the API server. In a component's configuration, Config is the
+// kubernetes section.
 type Config struct {
-	// AuthType is serviceAccount (the default), kubeConfig, or none. If AuthType is none, the API
-	// server is not used. If the program runs outside a cluster, serviceAccount has the same effect
-	// as none, and a message is logged.
+	// AuthType is serviceAccount (the default), kubeConfig, or none. If AuthType is none, the program
+	// does not use the API server. If the program runs outside a cluster, serviceAccount has the same
+	// effect as none, and a message is logged.
 	AuthType string `mapstructure:"auth_type"`
 
-	// KubeConfig is the path of the kubeconfig file if auth_type is kubeConfig. The default is the
-	// value of the environment variable KUBECONFIG or, if the variable is not set, ~/.kube/config.
+	// KubeConfig is the path of the kubeconfig file if auth_type is kubeConfig. KubeConfig defaults to
+	// the value of the KUBECONFIG environment variable or, if the variable is not set, to
+	// ~/.kube/config.
 	KubeConfig string `mapstructure:"kubeconfig"`
 
-	// Context is the name of the context in the kubeconfig file if auth_type is kubeConfig. The
-	// default is the current context of the kubeconfig file.
+	// Context is the name of the context in the kubeconfig file if auth_type is kubeConfig. Context
+	// defaults to the kubeconfig file's current context.
 	Context string `mapstructure:"context"`
 }
 
@@ -58,9 +59,9 @@ func (c *Config) Validate() error {
 }
 
 // restConfig returns the configuration of the API client, or nil if the API server is not used. The
-// result offReason explains why the API server is not used: either the program runs outside a
-// cluster ([rest.ErrNotInCluster]), or the service account has no token. If the configuration
-// disables the API server, offReason is nil.
+// second result, offReason, explains why: either the program runs outside a cluster
+// ([rest.ErrNotInCluster]), or the service account has no token. If the configuration disables the
+// API server, offReason is nil.
 func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 	switch c.AuthType {
 	case AuthNone:
@@ -80,13 +81,12 @@ func (c *Config) restConfig() (config *rest.Config, offReason, err error) {
 		}
 	}
 	config.UserAgent = userAgent
-	// client-go's default rate limits are intended for command-line tools. With these limits,
-	// fetching all kinds would take several seconds.
+	// client-go's default rate limits are intended for command-line tools. With client-go's default
+	// limits, fetching all kinds of objects would take several seconds.
 	config.QPS, config.Burst = 20, 40
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	// Without this handler, client-go would log the warning that API servers send with every
-	// response from a beta API.
+	// Without this handler, client-go would log the warning in every response from a beta API.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config, nil, nil
 }

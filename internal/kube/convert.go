@@ -11,8 +11,8 @@ import (
 )
 
 // The JSON format is the same in all versions of resource.k8s.io, with two exceptions in v1beta1.
-// In v1beta1, a device's attributes are in a field named basic, and a request's fields are in the
-// request itself instead of in a field named exactly.
+// In v1beta1, a device's attributes are inside a "basic" field, and a request's fields are directly
+// in the request, whereas later versions have them inside an "exactly" field.
 
 // objectPointer is a pointer to type T that implements runtime.Object.
 type objectPointer[T any] interface {
@@ -20,7 +20,7 @@ type objectPointer[T any] interface {
 	runtime.Object
 }
 
-// convertJSON converts an object to type T, which must have the same JSON format.
+// convertJSON converts an object to type T. The object's type and T must have the same JSON format.
 func convertJSON[T any, P objectPointer[T]](from runtime.Object) (runtime.Object, error) {
 	to := P(new(T))
 	if err := copyJSON(from, to); err != nil {
@@ -39,8 +39,8 @@ func copyJSON(from, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// convertWithMoves returns a function that first calls convertJSON and then calls the function
-// move, which copies the fields that have a different path in the JSON format of type Old.
+// convertWithMoves returns a function that first calls convertJSON and then calls the move
+// function, which copies the fields that have a different path in the JSON format of type Old.
 func convertWithMoves[Old, T any, P objectPointer[T]](move func(from *Old, to P) error) func(runtime.Object) (runtime.Object, error) {
 	return func(from runtime.Object) (runtime.Object, error) {
 		converted, err := convertJSON[T, P](from)

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// grpcWarnings collects the warnings that gRPC logs. In the program, they would appear in the
-// Collector's log.
+// grpcWarnings collects the warnings that gRPC logs. Outside tests, these warnings would appear in
+// the Collector's log.
 var grpcWarnings lockedBuffer
 
 func TestMain(m *testing.M) {

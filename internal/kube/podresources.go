@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// maxPodResources is the maximum size of the kubelet's response, in bytes. gRPC's default of 4
-	// MiB is too small for nodes with many pods.
+	// maxPodResources is the maximum size of a response from the kubelet, in bytes. gRPC's default of
+	// 4 MiB is too small for nodes with many pods.
 	maxPodResources = 16 << 20
 	// maxPodResourcesBackoff is the maximum pause between polls after failures, unless the polling
 	// interval is longer.
 	maxPodResourcesBackoff = time.Minute
-	// podResourcesJitter determines by how much pauses between polls are randomized: it is the size
-	// of the range of possible pauses, as a fraction of the pause. Without randomization, several
-	// pollers on a node could always poll at the same time and exceed the kubelet's rate limit.
+	// podResourcesJitter randomizes the pauses between polls. The value is the width of the range of
+	// possible pauses, as a fraction of the pause. Without randomization, several pollers on a node
+	// could always poll at the same time and exceed the kubelet's rate limit.
 	podResourcesJitter = 0.1
 )
 
@@ -40,14 +40,14 @@ type PodResourcesConfig struct {
 	// Enabled enables polling.
 	Enabled bool `mapstructure:"enabled"`
 
-	// Socket is the path of the kubelet's socket, or of another socket with the same API, such as
-	// koordlet's. Mount the directory that contains the socket instead of the socket itself,
+	// Socket is the path of the kubelet's socket or of another socket that serves the same API, such
+	// as koordlet's. Mount the directory that contains the socket instead of the socket itself,
 	// because the kubelet creates a new socket when it restarts.
 	Socket string `mapstructure:"socket"`
 
-	// Interval is the polling interval. After the second consecutive failure and each further
-	// failure, the interval is doubled, up to one minute. When a poll succeeds, the configured
-	// interval is used again.
+	// Interval is the polling interval. After the second consecutive failure and each further failure,
+	// the client doubles the interval, up to one minute. When a poll succeeds, the client uses the
+	// configured interval again.
 	Interval time.Duration `mapstructure:"interval"`
 
 	// Timeout is the maximum duration of one poll.
@@ -56,8 +56,8 @@ type PodResourcesConfig struct {
 
 var _ confmap.Validator = (*PodResourcesConfig)(nil)
 
-// NewDefaultPodResourcesConfig returns the default configuration, with which the kubelet is polled
-// every 10 s.
+// NewDefaultPodResourcesConfig returns the default configuration, which polls the kubelet every 10
+// s.
 func NewDefaultPodResourcesConfig() PodResourcesConfig {
 	return PodResourcesConfig{
 		Enabled:  true,
@@ -76,8 +76,8 @@ func (c *PodResourcesConfig) Validate() error {
 	var p componenthelper.Problems
 	p.Check(filepath.IsAbs(c.Socket), "socket is %q: must be an absolute path", c.Socket)
 	componenthelper.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
-	// A number without a unit is interpreted as nanoseconds, so the minimum also detects a missing
-	// unit.
+	// Because a number without a unit is interpreted as nanoseconds, this minimum also detects missing
+	// units.
 	p.Check(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute,
 		"timeout is %s: must be between 10ms and 1m0s; write the unit, as in 5s", c.Timeout)
 	return p.Err()
@@ -96,8 +96,8 @@ type DeviceRef struct {
 	ID       string // The ID of the device, as the device plugin spells it.
 }
 
-// ClaimDevice is a device that is allocated to a ResourceClaim. The kubelet does not report the UID
-// of the claim, or the request in the claim that the device satisfies.
+// ClaimDevice is a device that is allocated to a ResourceClaim. The kubelet reports neither the
+// claim's UID nor which of the claim's requests the device satisfies.
 type ClaimDevice struct {
 	Namespace, Claim     string // namespace and name of the ResourceClaim
 	Driver, Pool, Device string
@@ -120,7 +120,7 @@ type PodResources struct {
 
 	mu         sync.Mutex
 	resources  []ContainerResources
-	lastAnswer time.Time // when the last successful response arrived; zero before the first one
+	lastAnswer time.Time // time of the last successful response; zero before the first successful response
 	state      State
 }
 
@@ -143,8 +143,8 @@ func (p *PodResources) Start() {
 	})
 }
 
-// Shutdown cancels the poll that is in progress, if any, and waits until it has ended. Shutdown may
-// be called more than once, and even if Start was not called.
+// If a poll is in progress, Shutdown cancels the poll and waits until it has ended. Shutdown may be
+// called more than once, and even if Start was not called.
 func (p *PodResources) Shutdown() {
 	p.startOnce.Do(func() {}) // a later Start has no effect
 	p.cancel()
@@ -153,18 +153,19 @@ func (p *PodResources) Shutdown() {
 
 // Snapshot returns the resources in the last successful response, the time at which the response
 // arrived, and the state of the source. Before the first successful response, the time is zero.
-// Before Start is called, the state is Off. From then until the first successful response, the
-// state is Absent if the socket does not exist, Forbidden if the client has no permission to open
-// the socket, and Syncing otherwise. After the first successful response, the state is Synced, or
-// Stale if the last poll failed. The resources are sorted. Callers must not modify the resources.
+// Before Start is called, the state is Off. Between the call to Start and the first successful
+// response, the state is Absent if the socket does not exist, Forbidden if the client has no
+// permission to open the socket, and Syncing otherwise. After the first successful response, the
+// state is Synced, or Stale if the last poll failed. The resources are sorted. Callers must not
+// modify the resources.
 func (p *PodResources) Snapshot() (resources []ContainerResources, at time.Time, state State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.resources, p.lastAnswer, p.state
 }
 
-// Subscribe calls f in a separate goroutine whenever the resources or the state have changed. In
-// all other respects, Subscribe works like [Cache.Subscribe].
+// Subscribe starts a goroutine that calls f whenever the resources or the state change. In all
+// other respects, Subscribe works like [Cache.Subscribe].
 func (p *PodResources) Subscribe(f func()) (unsubscribe func()) { return p.changes.Subscribe(f) }
 
 // WaitSettled waits until the state is settled or ctx is done.
@@ -194,8 +195,8 @@ func (p *PodResources) run() {
 	}
 }
 
-// pause returns how long to wait before the next poll after the given number of consecutive
-// failures.
+// The pause method returns how long to wait before the next poll after the given number of
+// consecutive failures.
 func (p *PodResources) pause(failures int) time.Duration {
 	pause := p.cfg.Interval
 	for limit := max(pause, maxPodResourcesBackoff); failures > 1 && pause < limit; failures-- {
@@ -204,7 +205,7 @@ func (p *PodResources) pause(failures int) time.Duration {
 	return pause + time.Duration(podResourcesJitter*(rand.Float64()-0.5)*float64(pause))
 }
 
-// poll polls once and reports whether the poll succeeded.
+// poll polls the kubelet once and reports whether the poll succeeded.
 func (p *PodResources) poll() bool {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
@@ -257,10 +258,10 @@ func (p *PodResources) log() {
 	}
 }
 
-// listPodResources opens a new connection and lists all resources. A new connection for each poll
-// is cheap, and it works even after the kubelet has recreated the socket. listPodResources dials
-// the socket itself for two reasons. First, gRPC would log every attempt to open a missing socket.
-// Second, gRPC's errors would hide errors such as [fs.ErrNotExist].
+// listPodResources opens a new connection and lists all resources. Opening a new connection for
+// each poll is cheap, and works even after the kubelet has recreated the socket. listPodResources
+// dials the socket itself for two reasons. First, gRPC would log every attempt to open a missing
+// socket. Second, gRPC's errors would hide errors such as [fs.ErrNotExist].
 func listPodResources(ctx context.Context, socket string) ([]ContainerResources, error) {
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -292,8 +293,8 @@ func listPodResources(ctx context.Context, socket string) ([]ContainerResources,
 	return containersOf(response), nil
 }
 
-// containersOf returns the containers in a response that have devices. The containers and their
-// devices are sorted, so that equal responses result in equal slices.
+// containersOf returns a response's containers that have devices. containersOf sorts the containers
+// and their devices, so that equal responses result in equal slices.
 func containersOf(response *podresourcesv1.ListPodResourcesResponse) []ContainerResources {
 	var containers []ContainerResources
 	for _, pod := range response.GetPodResources() {

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// script is a list of responses, one for each poll. After the end of the list, the last response is
-// repeated.
+// script is a list of responses, one for each poll. After the last response in the list, script
+// repeats that response.
 type script struct {
 	answers []answer
 	times   []time.Duration // time of each poll, relative to the start
@@ -34,8 +34,8 @@ func (s *script) list(context.Context) ([]ContainerResources, error) {
 	return a.resources, a.err
 }
 
-// The function polled runs a client for the given time in a synctest bubble. The client receives
-// the responses in the script.
+// polled runs a client for the given time in a synctest bubble. The client receives the responses
+// in the script.
 func polled(t *testing.T, s *script, while time.Duration, check func(p *PodResources, logs *observer.ObservedLogs)) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {

@@ -23,7 +23,8 @@ const gpu0 = "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 // patience is the maximum time that tests with a real server wait.
 const patience = time.Minute
 
-// eventually waits until the condition is true. The condition is checked after every notification.
+// eventually waits until the condition is true. eventually checks the condition after every
+// notification.
 func eventually(t *testing.T, subscribe func(func()) func(), condition func() bool) {
 	t.Helper()
 	notices := make(chan struct{}, 1)
@@ -45,7 +46,7 @@ func eventually(t *testing.T, subscribe func(func()) func(), condition func() bo
 	}
 }
 
-// The function started returns a client that polls more often than the configuration allows.
+// started returns a client that polls more often than the configuration allows.
 func started(t *testing.T, socket string) *kube.PodResources {
 	t.Helper()
 	cfg := kube.NewDefaultPodResourcesConfig()
@@ -67,7 +68,7 @@ func TestAllDeviceDataOfTheKubeletIsRead(t *testing.T) {
 	kubelet.SetResponse(&podresourcesv1.ListPodResourcesResponse{PodResources: []*podresourcesv1.PodResources{
 		{Namespace: "ml", Name: "train-0", Containers: []*podresourcesv1.ContainerResources{
 			{Name: "trainer", Devices: []*podresourcesv1.ContainerDevices{
-				// The kubelet lists nvidia0 once per NUMA node, and the IDs are not sorted.
+				// The kubelet lists nvidia0 once for each NUMA node, and the IDs are not sorted.
 				{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia1", "nvidia0"}},
 				{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia0"}},
 				{ResourceName: "example.com/nic", DeviceIds: []string{"eth7"}},
@@ -101,8 +102,8 @@ func TestAllDeviceDataOfTheKubeletIsRead(t *testing.T) {
 		}},
 	}, got)
 
-	// If the kubelet serves the resources that the client has parsed, parsing the new response
-	// returns the same resources.
+	// If the kubelet returns the resources that the client has parsed, parsing that response results
+	// in the same resources.
 	kubelet.Set(got...)
 	kubelet.AwaitLists(t, 2)
 	again, _, _ := p.Snapshot()
@@ -172,7 +173,7 @@ func TestASocketThatDoesNotExistIsAbsent(t *testing.T) {
 	eventually(t, p.Subscribe, func() bool { return phase(p) == kube.Absent })
 }
 
-// The client logs only once that the socket is missing, whereas gRPC would log this at every poll.
+// The client logs a missing socket only once, whereas gRPC would log it at every poll.
 func TestGRPCDoesNotLogASocketThatDoesNotExist(t *testing.T) {
 	socket := t.TempDir() + "/kubelet.sock"
 	for range 2 {

@@ -17,16 +17,17 @@ type ContainerClaim struct {
 	Request string
 }
 
-// Uses reports whether the container uses the devices that are allocated for a request. The
-// argument may include the name of a subrequest, whereas the container's spec does not.
+// Uses reports whether the container uses the devices that are allocated for a request. The request
+// parameter may include the name of a subrequest, which c.Request does not include.
 func (c *ContainerClaim) Uses(request string) bool {
 	main, _, _ := strings.Cut(request, "/")
 	return c.Request == "" || c.Request == main
 }
 
 // ContainerClaims returns the ResourceClaims that a pod's containers use: claims that the pod
-// references, claims that were created from the pod's templates, and the claim for its extended
-// resources. Init containers that are not sidecars are omitted; see [isInitOnly].
+// references, claims that were created from the pod's templates, and the claim for the pod's
+// extended resources. ContainerClaims omits init containers that are not sidecars; see
+// [isInitOnly].
 func ContainerClaims(p *corev1.Pod) []ContainerClaim {
 	var claims []ContainerClaim
 	add := func(c ContainerClaim) {
@@ -65,7 +66,7 @@ func ClaimNames(p *corev1.Pod) map[string]string {
 	return names
 }
 
-// isInitOnly reports whether a container is an init container but not a sidecar. An init container
+// isInitOnly reports whether a container is an init container but not a sidecar. Such a container
 // ends before the app containers start, and the kubelet does not list its resources.
 func isInitOnly(p *corev1.Pod, container string) bool {
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
@@ -74,7 +75,7 @@ func isInitOnly(p *corev1.Pod, container string) bool {
 }
 
 // CutHash returns the name of the object that created a ReplicaSet, such as a Deployment. The
-// ReplicaSet's name is <name>-<hash>, and the hash is the value of a label of its pods.
+// ReplicaSet's name is <name>-<hash>. A label on the ReplicaSet's pods contains the hash.
 func CutHash(name, hash string) (string, bool) {
 	if hash == "" {
 		return "", false

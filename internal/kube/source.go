@@ -36,7 +36,7 @@ type source struct {
 
 // apiVersion describes how to read objects of a kind in one version of its API group.
 type apiVersion struct {
-	groupVersion string // "" if the version is always served, so that discovery is not needed
+	groupVersion string // "" if the server always serves the version, so that discovery is not needed
 	list         func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch        func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	convert      func(runtime.Object) (runtime.Object, error) // converts an object to v1; nil if no conversion is needed
@@ -112,8 +112,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 		}
 	case DeviceTaintRules:
 		s.example = &resourcev1.DeviceTaintRule{}
-		// v1alpha3 is not supported, because its rules can contain selectors that do not exist in
-		// later versions. Without these selectors, a rule would select too many devices.
+		// v1alpha3 is not supported, because rules in v1alpha3 can contain selectors that do not exist in
+		// later versions. Without those selectors, a rule would select too many devices.
 		s.versions = []apiVersion{
 			newVersion(gv1, v1.DeviceTaintRules(), nil),
 			newVersion(gv1beta2, v1beta2.DeviceTaintRules(), convertJSON[resourcev1.DeviceTaintRule]),
@@ -140,8 +140,7 @@ func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 		case apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			// By default, all users may use discovery, but an administrator may have removed this
-			// permission.
+			// By default, all users may use discovery, but an administrator may have revoked the permission.
 			return v, nil
 		case err != nil:
 			return apiVersion{}, err
@@ -197,7 +196,7 @@ func (c converter) Decode() (watch.EventType, runtime.Object, error) {
 	switch {
 	case !open:
 		return "", nil, io.EOF
-	case e.Type == watch.Error: // the object is a Status, which must not be converted
+	case e.Type == watch.Error: // the object is a Status, which does not need conversion
 		return e.Type, e.Object, nil
 	}
 	object, err := c.convert(e.Object)

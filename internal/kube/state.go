@@ -33,21 +33,22 @@ func (k Kind) String() string { return kindNames[k] }
 
 var kindNames = [numKinds]string{"pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "resourceclaimtemplates", "jobs", "devicetaintrules"}
 
-// Phase is the phase of a data source. A source is either the API server, for one kind of objects,
-// or the kubelet.
+// Phase is the phase of a data source. A data source is either the API server, for one kind of
+// objects, or the kubelet.
 type Phase uint8
 
-// Phases of a source. In every phase, the data that was last fetched can be read.
+// Phases of a source. In every phase, components can read the data that was fetched last.
 const (
 	// Off means that the source is not in use. There are three possible reasons: the source is
 	// disabled, the kind was not requested, or the program does not run in a cluster. If the
 	// program does not run in a cluster, Err is set.
 	Off Phase = iota
-	// Syncing means that the data is not complete yet. If Err is set, it explains the delay.
+	// Syncing means that the data is not complete yet. If Err is set, Err is the reason for the delay.
 	Syncing
 	// Synced means that the data is complete and up to date.
 	Synced
-	// Stale means that the data was complete in the past, but changes are currently not received.
+	// Stale means that the data was complete in the past, but the program currently does not receive
+	// changes.
 	Stale
 	// Forbidden means that the program has no permission to list and watch objects of the kind, or
 	// to open the kubelet's socket.
@@ -65,7 +66,7 @@ var phaseNames = [...]string{"off", "syncing", "synced", "stale", "forbidden", "
 type State struct {
 	Phase Phase
 	Since time.Time // When the phase began, or zero if the phase has never changed.
-	Err   error     // The error because of which the phase is not Synced, if any.
+	Err   error     // The error that prevents the phase from being Synced, or nil.
 }
 
 // update sets the phase and the error, and reports whether either has changed.
@@ -78,8 +79,8 @@ func (s *State) update(phase Phase, err error, now time.Time) (changed bool) {
 	return changed
 }
 
-// Observe records one data point per phase for a self-metric: 1 for the current phase, and 0 for
-// the others.
+// Observe records one data point of a self-metric for each phase: 1 for the current phase, and 0
+// for the others.
 func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue) {
 	for phase, name := range phaseNames {
 		value := int64(0)
@@ -90,8 +91,8 @@ func (s State) Observe(o metric.Int64Observer, attributes ...attribute.KeyValue)
 	}
 }
 
-// waitSettled waits until a source is settled. If ctx is done first, the error explains why the
-// source is not settled.
+// waitSettled waits until a source is settled. If ctx is done before the source is settled, the
+// error explains why the source is not settled.
 func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()), state func() State) error {
 	changed := componenthelper.NewNotice()
 	defer subscribe(changed.Notify)()
@@ -111,6 +112,6 @@ func waitSettled(ctx context.Context, subscribe func(func()) (unsubscribe func()
 	}
 }
 
-// Settled reports whether waiting for the source is pointless, either because its data is complete
-// or because the data is not expected to be complete soon.
+// Settled reports whether waiting for the source is pointless, either because the source's data is
+// complete or because the data is not expected to become complete soon.
 func (s State) Settled() bool { return s.Phase != Syncing }

@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// transform returns a function that removes all fields that components do not read from an object.
+// transform returns a function that removes from an object all fields that components do not read.
 // The function modifies the object, which is not shared yet.
 //
-// For all kinds, the function keeps the name, namespace, UID, resource version, creation time, and
-// deletion time. In addition, it keeps:
+// For all kinds of objects, the function keeps the name, namespace, UID, resource version, creation
+// time, and deletion time. In addition, the function keeps:
 //   - Pods: annotations of GPU sharing systems; node name; overhead, scheduling gates, and claims;
 //     the scheduling group of a pod with claims; phase, start time, the PodScheduled condition, and
 //     claim statuses. For each container and init container, the function keeps the name, restart
@@ -26,11 +26,11 @@ import (
 //   - Pods, with a node filter or a label selector: also the IP, ports, and hostNetwork.
 //   - Pods, in a cache of the entire cluster: also names and the health of allocated resources in
 //     container statuses. If a pod has no annotations of GPU sharing systems and requests neither
-//     extended resources nor claims, all of its containers are dropped. If such a pod requests
-//     extended resources but no claims, only the app containers after the last app container that
-//     requests an extended resource are dropped.
+//     extended resources nor claims, the function drops all of the pod's containers. If a pod
+//     without these annotations requests extended resources but no claims, the function drops the
+//     app containers after the last app container that requests an extended resource.
 //   - Nodes: labels and annotations of GPU vendors and sharing systems, the label for the host
-//     name, and, with a node filter, all labels; the field unschedulable; the capacity and the
+//     name, and, with a node filter, all labels; the unschedulable field; the capacity and the
 //     allocatable quantities of extended resources; types and statuses of conditions.
 //   - ResourceSlices: the entire spec.
 //   - ResourceClaims and ResourceClaimTemplates: requests without selectors. For ResourceClaims,
@@ -90,7 +90,7 @@ func cutMeta(m *metav1.ObjectMeta) {
 
 // PodAnnotation reports whether the cache keeps the pod annotation with the given key. The cache
 // keeps the annotations of Koordinator and HAMi, and all annotations whose key contains "gpu",
-// which include KAI's.
+// including KAI's annotations.
 func PodAnnotation(key string) bool {
 	return strings.HasPrefix(key, "scheduling.koordinator.sh/") || strings.HasPrefix(key, "hami.io/") || strings.Contains(key, "gpu")
 }
@@ -122,19 +122,19 @@ func OwnerKey(key string) bool {
 // of a device's threads.
 const MPSPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
-// nodeKeys reports whether a label or an annotation describes a node's GPUs or how they are shared,
-// based on the prefix of its key.
+// nodeKeys uses the prefix of a key to determine whether the label or annotation describes a node's
+// GPUs or how the GPUs are shared.
 var nodeKeys = beginsWith(
 	"nvidia.com/", "amd.com/", "gpu.intel.com/", "hami.io/", "node.koordinator.sh/", "kai.scheduler/",
 	corev1.LabelHostname,
 )
 
-// claimAnnotations reports whether an annotation describes the origin of a claim, based on the
-// prefix of its key.
+// claimAnnotations uses the prefix of a key to determine whether the annotation describes the
+// origin of a claim.
 var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
-// The function only filters a map: it returns the entries for whose keys the function keep returns
-// true, or nil if there are none.
+// The only function returns the map's entries for whose keys the keep function returns true, or nil
+// if there are no such entries.
 func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	var kept M
 	for key, value := range m {
@@ -154,8 +154,8 @@ func beginsWith(prefixes ...string) func(key string) bool {
 	}
 }
 
-// The function extended returns the extended resources in a list, or nil if there are none.
-// Extended resources are those whose names contain a domain, unlike cpu and memory.
+// extended returns the extended resources in a list, or nil if there are none. The names of
+// extended resources contain a domain, unlike the names cpu and memory.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }
@@ -190,7 +190,7 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 		SchedulingGates: spec.SchedulingGates,
 		ResourceClaims:  spec.ResourceClaims,
 	}
-	if hasNodeFilter || len(spec.ResourceClaims) > 0 { // a claim can be reserved for the scheduling group
+	if hasNodeFilter || len(spec.ResourceClaims) > 0 { // a ResourceClaim can be reserved for the pod's scheduling group
 		p.Spec.SchedulingGroup = spec.SchedulingGroup
 	}
 	p.Status = corev1.PodStatus{
@@ -228,8 +228,8 @@ func withoutTail(containers []corev1.Container) []corev1.Container {
 	return append(make([]corev1.Container, 0, n), containers[:n]...)
 }
 
-// cutContainers reduces the containers. In addition, it reports whether any container requests an
-// extended resource or a claim.
+// cutContainers removes unneeded fields from the containers, and reports whether any container
+// requests an extended resource or a claim.
 func cutContainers(containers []corev1.Container, ports bool) (kept []corev1.Container, uses bool) {
 	if len(containers) > 0 {
 		kept = make([]corev1.Container, 0, len(containers))
@@ -268,7 +268,8 @@ func cutContainerStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerS
 	return kept
 }
 
-// cutHealth keeps only the health of the resources that are allocated to containers.
+// cutHealth keeps only the container names and the health of the resources that are allocated to
+// containers.
 func cutHealth(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for i := range statuses {

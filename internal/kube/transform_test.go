@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestObjectsAreReduced transforms the object in each file testdata/transform/<name>/input.yaml.
-// The file expected.yaml contains the expected result for a cache of the entire cluster. The file
-// of_node.yaml, if it exists, contains the expected result for a cache of one node.
+// TestObjectsAreReduced transforms the object in each file testdata/transform/<name>/input.yaml. In
+// the same directory, expected.yaml contains the expected result for a cache of the entire cluster.
+// If of_node.yaml exists, it contains the expected result for a cache of one node.
 func TestObjectsAreReduced(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/transform/*")
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 // Package misplaced examines the metrics that a component receives, to detect two violations of the
-// rules in package pipelinerules: gpu_synthesizer is missing before the component, or the component
-// needs samples but is after gpu_window.
+// rules in package pipelinerules: gpu_synthesizer does not run before the component, or the
+// component needs samples but runs after gpu_window.
 package misplaced
 
 import (
@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// rawBatches is the number of batches with raw metrics after which Check reports that
-	// gpu_synthesizer is missing, if no sample was received. One batch is not enough: with `raw:
-	// keep`, the component receives both raw metrics and samples, and an individual batch may
-	// contain only raw metrics.
+	// If the component has received no sample after this many batches with raw metrics, Check reports
+	// that gpu_synthesizer is missing. One batch is not enough: with `raw: keep`, the component
+	// receives both raw metrics and samples, and an individual batch may contain only raw metrics.
 	rawBatches = 3
 	// maxBatches is the number of other batches after which Check assumes that the pipeline is
 	// correct.
 	maxBatches = 100
 )
 
-// Check examines the batches that a component receives until they show whether the component's
+// Check examines the batches that a component receives until Check knows whether the component's
 // position in the pipeline is correct. If the position is wrong, Check logs the problem and the
 // solution once. Check is safe for concurrent use.
 type Check struct {
 	logger *zap.Logger
-	// Rules about the component. A field is nil if the rule does not exist for the component.
+	// The synthesizer and window fields are rules about the component. A field is nil if its rule does
+	// not apply to the component.
 	synthesizer *pipelinerules.Order // Rule: gpu_synthesizer must be before the component.
 	window      *pipelinerules.Order // Rule: the component must be before gpu_window.
 
@@ -59,7 +59,7 @@ func New(component string, logger *zap.Logger) *Check {
 	return c
 }
 
-// Batch examines a batch without modifying it. When the result of the check is known, Batch does
+// Batch examines a batch but does not modify it. After the result of the check is known, Batch does
 // nothing.
 func (c *Check) Batch(md pmetric.Metrics) {
 	if c.decided.Load() {
@@ -90,21 +90,22 @@ func (c *Check) report(sentence string, received zap.Field) {
 	Warn(c.logger, sentence, received)
 }
 
-// Warn logs a warning that the components in a pipeline are in the wrong order. The argument
-// sentence is the text of the rule that is violated.
+// Warn logs a warning that the components in a pipeline are in the wrong order. The sentence
+// parameter is the text of the violated rule.
 func Warn(logger *zap.Logger, sentence string, evidence ...zap.Field) {
 	logger.Warn("The pipeline is wired incorrectly: "+sentence, evidence...)
 }
 
-// content specifies which kinds of metrics a batch contains.
+// content describes which kinds of metrics a batch contains.
 type content struct {
 	raw     string // Name of a raw metric from an exporter, or "".
 	window  string // Name of a metric from gpu_window, or "".
 	samples bool
 }
 
-// The function claimed reports whether a metric whose name matches an exporter's metric actually
-// comes from that exporter. The result is based on the labels of the first data point.
+// claimed reports whether a metric whose name matches an exporter's metric actually comes from that
+// exporter. The result depends on the attributes of the metric's first data point and of the
+// resource.
 func claimed(of *catalogue.Exporter, spelling catalogue.Spelling, resource pcommon.Resource, m pmetric.Metric) bool {
 	if of.Claims == nil {
 		return true

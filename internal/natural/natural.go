@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Compare compares two strings. Sequences of digits are compared by their numeric values.
+// Compare compares two strings in natural order: sequences of digits are compared by their numeric
+// values.
 func Compare(a, b string) int {
 	for a != "" && b != "" {
 		if na, nb := digits(a), digits(b); na > 0 && nb > 0 {

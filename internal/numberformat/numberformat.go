@@ -1,5 +1,5 @@
-// Package numberformat contains the number formats that gpu_view's page and gpudoctor top use. Each
-// format is a table instead of code, so that the page's JavaScript can use the same formats.
+// Package numberformat contains the number formats that gpu_view's page and gpudoctor top use.
+// Formats are tables, not code, so that the page's JavaScript can also use them.
 package numberformat
 
 import (
@@ -9,30 +9,29 @@ import (
 
 // Step describes how to format numbers below a bound.
 type Step struct {
-	// Below is the exclusive upper bound. In the last step of a format, which has no bound, Below
-	// is 0.
+	// Below is the exclusive upper bound. The last step of a format has no upper bound, so Below is 0.
 	Below float64 `json:"below,omitempty"`
-	// Factor is multiplied by a number to convert the number to the unit. Digits is the number of
-	// decimals.
+	// To convert a number to the unit, the number is multiplied by Factor. Digits is the number of
+	// decimal places.
 	Factor float64 `json:"factor"`
 	Digits int     `json:"digits"`
-	// Unit is appended to the number. In a terminal, Short is appended instead of Unit, because the
-	// column header contains the rest of the unit.
+	// Unit is the text after the number. In a terminal, Short replaces Unit, because the column header
+	// contains the rest of the unit.
 	Unit  string `json:"unit"`
 	Short string `json:"-"`
-	// If Text is set, it is shown instead of the number and the unit.
+	// If Text is set, Text replaces the number and the unit.
 	Text string `json:"text,omitempty"`
 }
 
-// Format is a list of steps. To format a number, the first step whose bound is greater than the
-// number is used.
+// Format is a list of steps. The first step whose upper bound is greater than a number determines
+// how the number is formatted.
 type Format []Step
 
-// aboveZero is the bound of a step that applies only to the number 0.
+// aboveZero is the upper bound of a step that applies only to the number 0.
 const aboveZero = math.SmallestNonzeroFloat64
 
-// The formats. Ratios are fractions, rates are in bytes per second, sizes are in bytes, and
-// durations are in seconds.
+// The formats expect ratios as fractions, rates in bytes per second, sizes in bytes, and durations
+// in seconds.
 var (
 	Percent = Format{
 		{Below: aboveZero, Factor: 100, Unit: "%", Short: "%"},
@@ -69,7 +68,7 @@ var (
 	}
 )
 
-// All maps the names of the formats to the formats.
+// All maps the name of each format to the format.
 var All = map[string]Format{
 	"percent": Percent, "rate": Rate, "size": Size, "power": Power, "celsius": Celsius, "frequency": Frequency, "count": Count, "errors": Errors,
 	"duration": Duration,
@@ -108,9 +107,9 @@ func (s *Step) write(v float64, unit string) string {
 		return s.Text
 	}
 	power := math.Pow10(s.Digits)
-	// The page's JavaScript performs the same operations. Rounding is done here because strconv and
-	// JavaScript's toFixed round halves differently. The conversion to float64 prevents the
-	// compiler from fusing multiplications and additions.
+	// The page's JavaScript performs the same operations. This code rounds the number itself, because
+	// strconv and JavaScript's toFixed round halves differently. The conversion to float64 prevents
+	// the compiler from fusing multiplications and additions.
 	scaled := float64(v * s.Factor * power)
 	return strconv.FormatFloat(math.Floor(scaled+0.5)/power, 'f', s.Digits, 64) + unit
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of gpu_view format the numbers in the same file in a browser.
+// gpu_view's tests format the numbers from testdata/examples.json in a browser.
 func TestExamples(t *testing.T) {
 	content, err := os.ReadFile("testdata/examples.json")
 	require.NoError(t, err)
