@@ -31,8 +31,8 @@ type StateOptions struct {
 	// Version is the version of the stored JSON. The "version" field of the JSON contains Version.
 	// Stored values with a different version are not used.
 	Version int
-	// Key is the storage key of a component that stores only one value. If Key is empty, the component
-	// stores one value for each place. The name of a place is the name of a node.
+	// Key is the storage key of a component that stores only one value. If Key is empty, the
+	// component stores one value for each place. The name of a place is the name of a node.
 	Key string
 	// Unusable is the log message for stored values that cannot be used.
 	Unusable string

@@ -17,8 +17,8 @@ const (
 	Before335
 	// Since335 means that the exporter version is between 3.3.7-3.5.0 and 4.5.3-4.8.2.
 	Since335
-	// Since483 means that the exporter version is 4.6.0-4.8.3 or later. These exporter versions name
-	// the label "hostname" instead of "Hostname".
+	// Since483 means that the exporter version is 4.6.0-4.8.3 or later. These exporter versions
+	// name the label "hostname" instead of "Hostname".
 	Since483
 )
 
@@ -34,7 +34,8 @@ const branchWithoutInstanceMemory = "535"
 // Clues contains facts about the scrape that can be derived from the labels of its rows: the
 // exporter's generation, the driver, and whether pods are mapped. The zero value is empty.
 type Clues struct {
-	// Driver is the driver version, if the exporter's CSV file turns the driver version into a label.
+	// Driver is the driver version, if the exporter's CSV file turns the driver version into a
+	// label.
 	Driver string
 
 	uuid, busID, lowerHost, upperHost bool

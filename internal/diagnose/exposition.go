@@ -24,8 +24,8 @@ type Exposition struct {
 	devices map[deviceKey]*device
 	order   []*device
 	series  map[string]bool
-	// targets contains the pods that an intermediate Prometheus server scraped. Labels that look like
-	// those of a holder name the scraped pods, even in rows of devices without a holder.
+	// targets contains the pods that an intermediate Prometheus server scraped. Labels that look
+	// like those of a holder name the scraped pods, even in rows of devices without a holder.
 	targets catalogue.Targets
 	// typedCounter lists the metrics that are rates although their TYPE line says "counter".
 	// microseconds lists the metrics whose HELP text contains "(in us)".

@@ -11,9 +11,9 @@ type FindingReport struct {
 	// Name is the value of gpu.finding. Condition is the rule's condition.
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
-	// Missing lists the required signals that no device has. If a required signal is missing, the rule
-	// cannot be evaluated. Missing lists neither holders nor idle power, because other stages add
-	// these signals.
+	// Missing lists the required signals that no device has. If a required signal is missing, the
+	// rule cannot be evaluated. Missing lists neither holders nor idle power, because other stages
+	// add these signals.
 	Missing []string `json:"missing,omitempty"`
 }
 

@@ -9,8 +9,8 @@ type Reason uint8
 const (
 	// None means that the signal is not missing.
 	None Reason = iota
-	// NotInCSV means that the signal requires a field that is missing from the exporter's CSV file, or
-	// that the exporter is too old to support the field.
+	// NotInCSV means that the signal requires a field that is missing from the exporter's CSV file,
+	// or that the exporter is too old to support the field.
 	NotInCSV
 	// NoValue means that the signal requires a field for which the exporter has no value.
 	NoValue

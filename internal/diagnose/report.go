@@ -250,7 +250,8 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	// maybe3 is true if the advice contains CSV lines that exporters 3.x do not support, and this
 	// exporter may be a 3.x version.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
-	// The texts advise on settings outside the CSV file and on how to pass the file to the exporter.
+	// The texts advise on settings outside the CSV file and on how to pass the file to the
+	// exporter.
 	for _, setting := range []struct {
 		when bool
 		text string

@@ -62,9 +62,9 @@ type Scrape struct {
 	// best contains the highest state of each field across all devices.
 	best             fieldStates
 	hostsWithHolders map[string]bool // hosts with a row that names a holder
-	// bestByLikeness contains the highest state of each field across the devices of the same model and
-	// kind. processes[id] is true if pods have rows of the field in addition to a device's own row.
-	// bestByLikeness and processes are computed when the first verdict is requested.
+	// bestByLikeness contains the highest state of each field across the devices of the same model
+	// and kind. processes[id] is true if pods have rows of the field in addition to a device's own
+	// row. bestByLikeness and processes are computed when the first verdict is requested.
 	bestByLikeness map[likeness]*fieldStates
 	processes      [catalogue.MaxFields]bool
 }
@@ -84,7 +84,8 @@ type Device struct {
 	withoutHolder, withHolder fieldStates // States of the fields in rows without or with a holder.
 	values                    values      // Values of the fields whose state is Positive.
 	hostsWithHolders          bool
-	// unread is true if the driver cannot read the board. frozen is true if the profiler has stopped.
+	// unread is true if the driver cannot read the board. frozen is true if the profiler has
+	// stopped.
 	unread, frozen bool
 	// jobs lists the batch jobs that the device's rows name. container is true if a row names a
 	// container as the holder.

@@ -14,8 +14,9 @@ type Verdict struct {
 	// Available is true if the scrape contains the fields or labels from which the signal is
 	// computed.
 	Available bool
-	// Elsewhere is true if the device is a MIG instance and the signal is measured on the instance's
-	// board, or if the device is a board and the signal is measured on the board's MIG instances.
+	// Elsewhere is true if the device is a MIG instance and the signal is measured on the
+	// instance's board, or if the device is a board and the signal is measured on the board's MIG
+	// instances.
 	Elsewhere bool
 	// cause specifies why the signal is missing.
 	cause cause
@@ -76,9 +77,9 @@ func (d *Device) verdict(s *Signal) Verdict {
 		v.Elsewhere = true
 		return v
 	}
-	// Usually, the verdict contains the cause for the signal's first source. The verdict contains the
-	// cause for another source only if users cannot enable the first source but can enable the other
-	// source.
+	// Usually, the verdict contains the cause for the signal's first source. The verdict contains
+	// the cause for another source only if users cannot enable the first source but can enable the
+	// other source.
 	for i, set := range s.Sources {
 		missing, cause, likely := d.why(set)
 		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {

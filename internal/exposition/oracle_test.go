@@ -122,8 +122,8 @@ func assertAgrees(t testing.TB, want *oracle, sc *Scrape) {
 	assert.Equal(t, slices.Sorted(maps.Keys(want.values)), slices.Sorted(maps.Keys(got)))
 	for key, values := range got {
 		for _, v := range values {
-			// Package exposition keeps labels with an empty value, but Prometheus's parser does not.
-			// Therefore, several series may have the same key.
+			// Package exposition keeps labels with an empty value, but Prometheus's parser does
+			// not. Therefore, several series may have the same key.
 			assert.True(t, slices.ContainsFunc(want.values[key], func(w float64) bool {
 				return w == v || math.IsNaN(w) && math.IsNaN(v)
 			}), "%s: %v is none of %v", key, v, want.values[key])

@@ -20,8 +20,8 @@ const (
 
 	// MaxLabelValue is the maximum length of a label value in bytes, before decoding. Labels are
 	// repeated on every data point of a device, and backends reject longer label values. If a line
-	// contains a longer value, the parser skips the entire line, because without the label, the line
-	// could be mistaken for another series.
+	// contains a longer value, the parser skips the entire line, because without the label, the
+	// line could be mistaken for another series.
 	MaxLabelValue = 2048
 
 	// MaxLabels is the maximum number of labels per series. Exporters that copy all pod labels need

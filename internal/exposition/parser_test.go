@@ -364,8 +364,9 @@ func TestTheResultDoesNotDependOnEarlierBodies(t *testing.T) {
 				p.Parse([]byte(a))
 				got := p.Parse([]byte(b))
 				assert.Equal(t, want.Skipped, got.Skipped)
-				// Scrapes of the same body can differ only in the order of each set's labels, which depends on
-				// the first body that contained the set. Here, each label set has at most one label.
+				// Scrapes of the same body can differ only in the order of each set's labels, which
+				// depends on the first body that contained the set. Here, each label set has at
+				// most one label.
 				assert.Equal(t, render(want), render(got))
 			})
 		}

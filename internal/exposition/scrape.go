@@ -55,8 +55,8 @@ type Sample struct {
 
 // LabelSet is a distinct set of labels, together with the samples that have these labels.
 type LabelSet struct {
-	// Labels contains the labels in the order in which they appeared when the set was first exposed.
-	// The slice never changes, so callers may keep it.
+	// Labels contains the labels in the order in which they appeared when the set was first
+	// exposed. The slice never changes, so callers may keep it.
 	Labels []Label
 	// Samples contains the samples from the current body, in the order of their lines.
 	Samples []Sample

@@ -37,11 +37,11 @@ type job struct {
 	begin, end float64
 	users      []*gpudata.User // the pods that use each device of the job
 
-	// Only training jobs use the following fields. A job trains for pauseEvery seconds and then pauses
-	// for the duration in the pause field. During a pause, one rank saves a checkpoint or evaluates
-	// the model while the other ranks wait. If spinsInPause is true, the other ranks wait in a kernel.
-	// bubbles is the maximum fraction of time for which a device waits for another stage of a training
-	// pipeline.
+	// Only training jobs use the following fields. A job trains for pauseEvery seconds and then
+	// pauses for the duration in the pause field. During a pause, one rank saves a checkpoint or
+	// evaluates the model while the other ranks wait. If spinsInPause is true, the other ranks wait
+	// in a kernel. bubbles is the maximum fraction of time for which a device waits for another
+	// stage of a training pipeline.
 	pauseEvery, pause float64
 	spinsInPause      bool
 	bubbles           float64

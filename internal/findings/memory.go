@@ -17,8 +17,8 @@ type memory struct {
 	counts [3]float64              // Totals of corrected errors and of both kinds of remapped rows, or NaN if not observed.
 	means  *[len(averages)]float32 // Mean values, or nil while there is no evidence of spinning.
 	// For each cause of lowered clocks, this array contains the value that the cause's time counter
-	// had when the condition of the slow_device rule started to hold. The pointer is nil while there
-	// is no evidence for slow_device.
+	// had when the condition of the slow_device rule started to hold. The pointer is nil while
+	// there is no evidence for slow_device.
 	lowered     *[numCauses]float32
 	fingerprint uint32  // Hash of the values that constantly change, or 0 if the values are not observed.
 	errors      float32 // Number of corrected errors in the observed part of the current period.

@@ -18,12 +18,12 @@ import (
 type score struct {
 	timelines                int
 	deviceHours, faultyHours float64
-	// For each rule, expected[rule] counts the devices whose fault was observed for at least twice the
-	// time that the rule requires, and found[rule] counts those devices for which the rule detected
-	// the fault.
+	// For each rule, expected[rule] counts the devices whose fault was observed for at least twice
+	// the time that the rule requires, and found[rule] counts those devices for which the rule
+	// detected the fault.
 	expected, found map[string]int
-	// The first list contains the false findings in timelines without faults. The second list contains
-	// the false findings in timelines with faults.
+	// The first list contains the false findings in timelines without faults. The second list
+	// contains the false findings in timelines with faults.
 	wrong, wrongBeside []string
 	missed             []string
 }

@@ -41,12 +41,12 @@ func verdictOf(holds bool) verdict {
 // rules contains the functions of each rule. [signal.Findings] describes the rules for users.
 var rules = [numRules]struct {
 	judge func(*view) verdict
-	// The evidence function adds the attributes of the start event to a finding and returns the text
-	// for users. If the cause is not known yet, the evidence function returns "", and the finding does
-	// not start.
+	// The evidence function adds the attributes of the start event to a finding and returns the
+	// text for users. If the cause is not known yet, the evidence function returns "", and the
+	// finding does not start.
 	evidence func(*view, *gpudata.Finding) string
-	// If the condition already covers the time that the rule requires, averaged is true, and a finding
-	// starts as soon as the condition holds.
+	// If the condition already covers the time that the rule requires, averaged is true, and a
+	// finding starts as soon as the condition holds.
 	averaged bool
 }{
 	frozen:    {judge: judgeFrozen, evidence: frozenEvidence},
@@ -68,8 +68,8 @@ type view struct {
 	// held is true if the device is known to have a holder. holdersKnown is true if it is known
 	// whether the device has a holder.
 	held, holdersKnown bool
-	// All holders of the device belong to this workload. The zero value means that there is no common
-	// workload.
+	// All holders of the device belong to this workload. The zero value means that there is no
+	// common workload.
 	workload gpudata.Workload
 	// Views of all devices in the frame, including this device.
 	all []view

@@ -240,9 +240,9 @@ func TestAClockThatIsSetBackIsNoEvidence(t *testing.T) {
 	for s := int64(240); s < 800; s += 15 {
 		see(s, s-3600)
 	}
-	// The tracker does not evaluate frames that are older than the newest frame, so there is a gap of
-	// 345 s until the tracker accepts that the clock was set back. Because the gap is longer than
-	// max_gap, the evidence decreases by 91 s, from 225 s to 134 s. The rule requires 300 s of
+	// The tracker does not evaluate frames that are older than the newest frame, so there is a gap
+	// of 345 s until the tracker accepts that the clock was set back. Because the gap is longer
+	// than max_gap, the evidence decreases by 91 s, from 225 s to 134 s. The rule requires 300 s of
 	// evidence, so another 166 s are needed.
 	assert.Equal(t, []string{"8m45s start spinning G"}, got)
 	assert.EqualValues(t, 1, tracker.SetBack.Load())

@@ -5,8 +5,8 @@ import "time"
 // Settings contains the durations and thresholds of the rules. Each rule has a section with the
 // rule's name.
 type Settings struct {
-	// MaxGap is the maximum time between two samples. If the time between two samples is longer, that
-	// time counts as not observed.
+	// MaxGap is the maximum time between two samples. If the time between two samples is longer,
+	// that time counts as not observed.
 	MaxGap time.Duration `mapstructure:"max_gap"`
 
 	Spinning           Spinning  `mapstructure:"spinning"`
@@ -38,8 +38,8 @@ type Spinning struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as spinning.
 	Utilization float64 `mapstructure:"utilization"`
-	// Tensor and DRAM are the maximum activity of a spinning device's tensor pipes and memory. Links
-	// is the maximum utilization of a spinning device's links in each direction.
+	// Tensor and DRAM are the maximum activity of a spinning device's tensor pipes and memory.
+	// Links is the maximum utilization of a spinning device's links in each direction.
 	Tensor float64 `mapstructure:"tensor"`
 	DRAM   float64 `mapstructure:"dram"`
 	Links  float64 `mapstructure:"links"`
@@ -52,8 +52,8 @@ type Latched struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as latched.
 	Utilization float64 `mapstructure:"utilization"`
-	// Power is the maximum difference between the power of a latched device and the idle power, as a
-	// fraction of the idle power.
+	// Power is the maximum difference between the power of a latched device and the idle power, as
+	// a fraction of the idle power.
 	Power float64 `mapstructure:"power"`
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// To limit memory usage, the tracker evaluates only this many places, and only this many devices
-	// in each place.
+	// To limit memory usage, the tracker evaluates only this many places, and only this many
+	// devices in each place.
 	maxPlaces  = 20_000
 	maxDevices = 2_000
 	// The tracker keeps the state of a device without samples, and the state of a place without
@@ -31,8 +31,8 @@ type Tracker struct {
 	// Refused counts devices and frames that were not evaluated because a limit was reached.
 	Refused atomic.Int64
 	// Future counts frames that were dropped because their time is too far ahead of the wall clock.
-	// SetBack counts how often the tracker adjusted the times of a place because the place's clock was
-	// set back.
+	// SetBack counts how often the tracker adjusted the times of a place because the place's clock
+	// was set back.
 	Future, SetBack atomic.Int64
 
 	set    Settings

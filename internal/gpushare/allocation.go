@@ -36,8 +36,8 @@ type Allocation struct {
 	Family Family
 	// Container is the container's name. Container is "" if the device is allocated to the pod
 	// (Koordinator) or if the container is unknown. [Allocations] sets Container only if KAI's
-	// annotation names a container. [PodAllocations] also sets Container for HAMi allocations, and for
-	// KAI allocations whose annotation does not name a container.
+	// annotation names a container. [PodAllocations] also sets Container for HAMi allocations, and
+	// for KAI allocations whose annotation does not name a container.
 	Container string
 	// Slot is the allocation's position in HAMi's annotation, or -1 for the other families. A slot
 	// is not the index of a container; see [PodAllocations].

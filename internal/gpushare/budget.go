@@ -46,12 +46,14 @@ func BudgetSources() []BudgetSource {
 
 // BudgetOptions contains the budget sources that users configure.
 type BudgetOptions struct {
-	// Resources contains extended resources that declare memory. The map contains the number of bytes
-	// per unit for each resource name. For example, the value is 1<<20 if the resource's unit is MiB.
+	// Resources contains extended resources that declare memory. The map contains the number of
+	// bytes per unit for each resource name. For example, the value is 1<<20 if the resource's unit
+	// is MiB.
 	Resources map[string]int64
 	// Annotation is the key of an annotation that contains the pod's budget as a quantity of bytes,
-	// such as 5Gi. If the key has the suffix .<container>, the annotation applies to that container.
-	// If Annotation is empty, [Budgets] does not read budgets from configured annotations.
+	// such as 5Gi. If the key has the suffix .<container>, the annotation applies to that
+	// container. If Annotation is empty, [Budgets] does not read budgets from configured
+	// annotations.
 	Annotation string
 }
 
@@ -66,14 +68,14 @@ type Budget struct {
 	// Minor is the device's minor number. Minor is -1 if the declaration does not specify a minor
 	// number.
 	Minor int
-	// Devices is the number of devices. The budget applies to each device separately. If Devices is 0,
-	// the declaration does not specify a number of devices, and all devices of the container share the
-	// budget.
+	// Devices is the number of devices. The budget applies to each device separately. If Devices is
+	// 0, the declaration does not specify a number of devices, and all devices of the container
+	// share the budget.
 	Devices int64
 	// MemoryBytes is the budget in bytes. MemoryBytes is 0 if only a ratio is declared.
 	MemoryBytes int64
-	// MemoryRatio is the budget as a fraction of the device's memory. MemoryRatio is 0 if only bytes
-	// are declared. [MemoryOf] converts the ratio to bytes.
+	// MemoryRatio is the budget as a fraction of the device's memory. MemoryRatio is 0 if only
+	// bytes are declared. [MemoryOf] converts the ratio to bytes.
 	MemoryRatio float64
 }
 

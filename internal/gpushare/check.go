@@ -14,21 +14,22 @@ type Rule string
 // is off by default. The scheduler is Koordinator's deviceshare plugin, which checks the pod's
 // effective requests.
 const (
-	// VendorWithShare means that a pod requests both a vendor's GPU and koordinator.sh GPU resources.
-	// Proposal rule 1 and the scheduler define this rule.
+	// VendorWithShare means that a pod requests both a vendor's GPU and koordinator.sh GPU
+	// resources. Proposal rule 1 and the scheduler define this rule.
 	VendorWithShare Rule = "vendor_with_share"
-	// MemoryWithRatio means that gpu-memory and gpu-memory-ratio are requested together. Proposal rule
-	// 2, the webhook, and the scheduler define this rule.
+	// MemoryWithRatio means that gpu-memory and gpu-memory-ratio are requested together. Proposal
+	// rule 2, the webhook, and the scheduler define this rule.
 	MemoryWithRatio Rule = "memory_with_ratio"
 	// CoreWithoutMemory means that gpu-core is requested without gpu-memory or gpu-memory-ratio.
 	// Proposal rule 3 and the scheduler define this rule.
 	CoreWithoutMemory Rule = "core_without_memory"
-	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without gpu.shared.
-	// Proposal rule 4 defines this rule. The scheduler does not enforce it. The mutating webhook adds
-	// gpu.shared, so a stored pod breaks this rule only if the mutating webhook is off.
+	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without
+	// gpu.shared. Proposal rule 4 defines this rule. The scheduler does not enforce it. The
+	// mutating webhook adds gpu.shared, so a stored pod breaks this rule only if the mutating
+	// webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"
-	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. The webhook
-	// and the scheduler define this rule.
+	// GPUWithShared means that koordinator.sh/gpu and gpu.shared are requested together. The
+	// webhook and the scheduler define this rule.
 	GPUWithShared Rule = "gpu_with_shared"
 	// GPUZero means that koordinator.sh/gpu is requested with a quantity that is not greater than
 	// zero. The webhook defines this rule.
@@ -36,35 +37,35 @@ const (
 	// GPUNotMultipleOf100 means that koordinator.sh/gpu is above 100 and not a multiple of 100. The
 	// webhook and the scheduler define this rule.
 	GPUNotMultipleOf100 Rule = "gpu_not_multiple_of_100"
-	// SharedZero means that gpu.shared is requested with a quantity that is not greater than zero. The
-	// webhook defines this rule.
+	// SharedZero means that gpu.shared is requested with a quantity that is not greater than zero.
+	// The webhook defines this rule.
 	SharedZero Rule = "shared_zero"
 	// SharedWithoutMemory means that gpu.shared is requested, but neither gpu-memory nor
 	// gpu-memory-ratio is above zero. The webhook and the scheduler define this rule.
 	SharedWithoutMemory Rule = "shared_without_memory"
-	// CoreNotMultipleOfShared means that gpu-core is not divisible by gpu.shared. The webhook and the
-	// scheduler define this rule.
+	// CoreNotMultipleOfShared means that gpu-core is not divisible by gpu.shared. The webhook and
+	// the scheduler define this rule.
 	CoreNotMultipleOfShared Rule = "core_not_multiple_of_shared"
-	// RatioNotMultipleOfShared means that gpu-memory-ratio is not divisible by gpu.shared. The webhook
-	// and the scheduler define this rule.
+	// RatioNotMultipleOfShared means that gpu-memory-ratio is not divisible by gpu.shared. The
+	// webhook and the scheduler define this rule.
 	RatioNotMultipleOfShared Rule = "ratio_not_multiple_of_shared"
-	// CoreNotMultipleOf100 means that gpu.shared is not requested and gpu-core is above 100 but not a
-	// multiple of 100. The scheduler defines this rule.
+	// CoreNotMultipleOf100 means that gpu.shared is not requested and gpu-core is above 100 but not
+	// a multiple of 100. The scheduler defines this rule.
 	CoreNotMultipleOf100 Rule = "core_not_multiple_of_100"
-	// RatioNotMultipleOf100 means that gpu.shared is not requested and gpu-memory-ratio is above 100
-	// but not a multiple of 100. The scheduler defines this rule.
+	// RatioNotMultipleOf100 means that gpu.shared is not requested and gpu-memory-ratio is above
+	// 100 but not a multiple of 100. The scheduler defines this rule.
 	RatioNotMultipleOf100 Rule = "ratio_not_multiple_of_100"
-	// CoreOverDevice means that gpu-core exceeds 100 per requested device (gpu.shared). The scheduler
-	// defines this rule.
-	CoreOverDevice Rule = "core_over_device"
-	// RatioOverDevice means that gpu-memory-ratio exceeds 100 per requested device (gpu.shared). The
+	// CoreOverDevice means that gpu-core exceeds 100 per requested device (gpu.shared). The
 	// scheduler defines this rule.
+	CoreOverDevice Rule = "core_over_device"
+	// RatioOverDevice means that gpu-memory-ratio exceeds 100 per requested device (gpu.shared).
+	// The scheduler defines this rule.
 	RatioOverDevice Rule = "ratio_over_device"
 	// NPUOverDevice means that a pod requests a share of more than one Huawei NPU, or more than 100
 	// percentage points of the NPU's DVPP. The scheduler defines this rule.
 	NPUOverDevice Rule = "npu_over_device"
-	// UnknownCombination means that the scheduler does not accept the combination of resource names,
-	// and that no other rule explains why. The scheduler defines this rule.
+	// UnknownCombination means that the scheduler does not accept the combination of resource
+	// names, and that no other rule explains why. The scheduler defines this rule.
 	UnknownCombination Rule = "unknown_combination"
 )
 

@@ -21,8 +21,8 @@ type Options struct {
 	Config Config
 
 	// NodeName limits the cache to the pods on one node, the node's ResourceSlices, and the Node
-	// object. If NodeName is empty, the cache covers the entire cluster. Only if NodeName is set does
-	// the cache keep the container IDs and owners of pods, and all labels of nodes.
+	// object. If NodeName is empty, the cache covers the entire cluster. Only if NodeName is set
+	// does the cache keep the container IDs and owners of pods, and all labels of nodes.
 	NodeName string
 
 	// Namespace limits pods, Jobs, ResourceClaims, and ResourceClaimTemplates to one namespace. If

@@ -78,15 +78,15 @@ func (col *collection) list(ctx context.Context, options metav1.ListOptions) (ru
 	if err != nil && !isRetriedImmediately(err) {
 		col.recordAttempt(err)
 	}
-	// A successful list request does not count as a successful attempt, because the objects are up to
-	// date only when the watch is open.
+	// A successful list request does not count as a successful attempt, because the objects are up
+	// to date only when the watch is open.
 	return objects, err
 }
 
 func (col *collection) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w, err := col.source.watch(ctx, options)
-	// Older API servers cannot send the initial objects through a watch. If the server rejects a watch
-	// with initial objects, the reflector lists the objects instead.
+	// Older API servers cannot send the initial objects through a watch. If the server rejects a
+	// watch with initial objects, the reflector lists the objects instead.
 	refused := options.SendInitialEvents != nil && apierrors.IsInvalid(err)
 	if !refused && !isRetriedImmediately(err) {
 		col.recordAttempt(err)

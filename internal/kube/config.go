@@ -27,13 +27,13 @@ const userAgent = "otelcol-gpu"
 // Config configures access to the API server. In a component's configuration, Config is the
 // kubernetes section.
 type Config struct {
-	// AuthType is serviceAccount (the default), kubeConfig, or none. If AuthType is none, the program
-	// does not use the API server. If the program runs outside a cluster, serviceAccount has the same
-	// effect as none, and a message is logged.
+	// AuthType is serviceAccount (the default), kubeConfig, or none. If AuthType is none, the
+	// program does not use the API server. If the program runs outside a cluster, serviceAccount
+	// has the same effect as none, and a message is logged.
 	AuthType string `mapstructure:"auth_type"`
 
-	// KubeConfig is the path of the kubeconfig file if auth_type is kubeConfig. KubeConfig defaults to
-	// the value of the KUBECONFIG environment variable or, if the variable is not set, to
+	// KubeConfig is the path of the kubeconfig file if auth_type is kubeConfig. KubeConfig defaults
+	// to the value of the KUBECONFIG environment variable or, if the variable is not set, to
 	// ~/.kube/config.
 	KubeConfig string `mapstructure:"kubeconfig"`
 

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// maxPodResources is the maximum size of a response from the kubelet, in bytes. gRPC's default of
-	// 4 MiB is too small for nodes with many pods.
+	// maxPodResources is the maximum size of a response from the kubelet, in bytes. gRPC's default
+	// of 4 MiB is too small for nodes with many pods.
 	maxPodResources = 16 << 20
 	// maxPodResourcesBackoff is the maximum pause between polls after failures, unless the polling
 	// interval is longer.
 	maxPodResourcesBackoff = time.Minute
-	// podResourcesJitter randomizes the pauses between polls. The value is the width of the range of
-	// possible pauses, as a fraction of the pause. Without randomization, several pollers on a node
-	// could always poll at the same time and exceed the kubelet's rate limit.
+	// podResourcesJitter randomizes the pauses between polls. The value is the width of the range
+	// of possible pauses, as a fraction of the pause. Without randomization, several pollers on a
+	// node could always poll at the same time and exceed the kubelet's rate limit.
 	podResourcesJitter = 0.1
 )
 
@@ -40,14 +40,14 @@ type PodResourcesConfig struct {
 	// Enabled enables polling.
 	Enabled bool `mapstructure:"enabled"`
 
-	// Socket is the path of the kubelet's socket or of another socket that serves the same API, such
-	// as koordlet's. Mount the directory that contains the socket instead of the socket itself,
-	// because the kubelet creates a new socket when it restarts.
+	// Socket is the path of the kubelet's socket or of another socket that serves the same API,
+	// such as koordlet's. Mount the directory that contains the socket instead of the socket
+	// itself, because the kubelet creates a new socket when it restarts.
 	Socket string `mapstructure:"socket"`
 
-	// Interval is the polling interval. After the second consecutive failure and each further failure,
-	// the client doubles the interval, up to one minute. When a poll succeeds, the client uses the
-	// configured interval again.
+	// Interval is the polling interval. After the second consecutive failure and each further
+	// failure, the client doubles the interval, up to one minute. When a poll succeeds, the client
+	// uses the configured interval again.
 	Interval time.Duration `mapstructure:"interval"`
 
 	// Timeout is the maximum duration of one poll.
@@ -76,8 +76,8 @@ func (c *PodResourcesConfig) Validate() error {
 	var p componenthelper.Problems
 	p.Check(filepath.IsAbs(c.Socket), "socket is %q: must be an absolute path", c.Socket)
 	componenthelper.Between(&p, "interval", c.Interval, time.Second, 10*time.Minute)
-	// Because a number without a unit is interpreted as nanoseconds, this minimum also detects missing
-	// units.
+	// Because a number without a unit is interpreted as nanoseconds, this minimum also detects
+	// missing units.
 	p.Check(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute,
 		"timeout is %s: must be between 10ms and 1m0s; write the unit, as in 5s", c.Timeout)
 	return p.Err()

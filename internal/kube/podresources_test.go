@@ -102,8 +102,8 @@ func TestAllDeviceDataOfTheKubeletIsRead(t *testing.T) {
 		}},
 	}, got)
 
-	// If the kubelet returns the resources that the client has parsed, parsing that response results
-	// in the same resources.
+	// If the kubelet returns the resources that the client has parsed, parsing that response
+	// results in the same resources.
 	kubelet.Set(got...)
 	kubelet.AwaitLists(t, 2)
 	again, _, _ := p.Snapshot()

@@ -112,8 +112,8 @@ func newSource(client kubernetes.Interface, o Options, k Kind) source {
 		}
 	case DeviceTaintRules:
 		s.example = &resourcev1.DeviceTaintRule{}
-		// v1alpha3 is not supported, because rules in v1alpha3 can contain selectors that do not exist in
-		// later versions. Without those selectors, a rule would select too many devices.
+		// v1alpha3 is not supported, because rules in v1alpha3 can contain selectors that do not
+		// exist in later versions. Without those selectors, a rule would select too many devices.
 		s.versions = []apiVersion{
 			newVersion(gv1, v1.DeviceTaintRules(), nil),
 			newVersion(gv1beta2, v1beta2.DeviceTaintRules(), convertJSON[resourcev1.DeviceTaintRule]),
@@ -140,7 +140,8 @@ func (s *source) servedVersion(ctx context.Context) (apiVersion, error) {
 		case apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
-			// By default, all users may use discovery, but an administrator may have revoked the permission.
+			// By default, all users may use discovery, but an administrator may have revoked the
+			// permission.
 			return v, nil
 		case err != nil:
 			return apiVersion{}, err

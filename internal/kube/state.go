@@ -43,12 +43,13 @@ const (
 	// disabled, the kind was not requested, or the program does not run in a cluster. If the
 	// program does not run in a cluster, Err is set.
 	Off Phase = iota
-	// Syncing means that the data is not complete yet. If Err is set, Err is the reason for the delay.
+	// Syncing means that the data is not complete yet. If Err is set, Err is the reason for the
+	// delay.
 	Syncing
 	// Synced means that the data is complete and up to date.
 	Synced
-	// Stale means that the data was complete in the past, but the program currently does not receive
-	// changes.
+	// Stale means that the data was complete in the past, but the program currently does not
+	// receive changes.
 	Stale
 	// Forbidden means that the program has no permission to list and watch objects of the kind, or
 	// to open the kubelet's socket.

@@ -190,7 +190,7 @@ func cutPod(p *corev1.Pod, hasNodeFilter, isClusterWide bool) {
 		SchedulingGates: spec.SchedulingGates,
 		ResourceClaims:  spec.ResourceClaims,
 	}
-	if hasNodeFilter || len(spec.ResourceClaims) > 0 { // a ResourceClaim can be reserved for the pod's scheduling group
+	if hasNodeFilter || len(spec.ResourceClaims) > 0 { // a claim can be reserved for a scheduling group
 		p.Spec.SchedulingGroup = spec.SchedulingGroup
 	}
 	p.Status = corev1.PodStatus{

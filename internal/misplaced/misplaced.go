@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// If the component has received no sample after this many batches with raw metrics, Check reports
-	// that gpu_synthesizer is missing. One batch is not enough: with `raw: keep`, the component
-	// receives both raw metrics and samples, and an individual batch may contain only raw metrics.
+	// If the component has received no sample after this many batches with raw metrics, Check
+	// reports that gpu_synthesizer is missing. One batch is not enough: with `raw: keep`, the
+	// component receives both raw metrics and samples, and an individual batch may contain only raw
+	// metrics.
 	rawBatches = 3
 	// maxBatches is the number of other batches after which Check assumes that the pipeline is
 	// correct.
@@ -33,8 +34,8 @@ const (
 // solution once. Check is safe for concurrent use.
 type Check struct {
 	logger *zap.Logger
-	// The synthesizer and window fields are rules about the component. A field is nil if its rule does
-	// not apply to the component.
+	// The synthesizer and window fields are rules about the component. A field is nil if its rule
+	// does not apply to the component.
 	synthesizer *pipelinerules.Order // Rule: gpu_synthesizer must be before the component.
 	window      *pipelinerules.Order // Rule: the component must be before gpu_window.
 

@@ -9,14 +9,15 @@ import (
 
 // Step describes how to format numbers below a bound.
 type Step struct {
-	// Below is the exclusive upper bound. The last step of a format has no upper bound, so Below is 0.
+	// Below is the exclusive upper bound. The last step of a format has no upper bound, so Below is
+	// 0.
 	Below float64 `json:"below,omitempty"`
 	// To convert a number to the unit, the number is multiplied by Factor. Digits is the number of
 	// decimal places.
 	Factor float64 `json:"factor"`
 	Digits int     `json:"digits"`
-	// Unit is the text after the number. In a terminal, Short replaces Unit, because the column header
-	// contains the rest of the unit.
+	// Unit is the text after the number. In a terminal, Short replaces Unit, because the column
+	// header contains the rest of the unit.
 	Unit  string `json:"unit"`
 	Short string `json:"-"`
 	// If Text is set, Text replaces the number and the unit.
@@ -107,9 +108,9 @@ func (s *Step) write(v float64, unit string) string {
 		return s.Text
 	}
 	power := math.Pow10(s.Digits)
-	// The page's JavaScript performs the same operations. This code rounds the number itself, because
-	// strconv and JavaScript's toFixed round halves differently. The conversion to float64 prevents
-	// the compiler from fusing multiplications and additions.
+	// The page's JavaScript performs the same operations. This code rounds the number itself,
+	// because strconv and JavaScript's toFixed round halves differently. The conversion to float64
+	// prevents the compiler from fusing multiplications and additions.
 	scaled := float64(v * s.Factor * power)
 	return strconv.FormatFloat(math.Floor(scaled+0.5)/power, 'f', s.Digits, 64) + unit
 }

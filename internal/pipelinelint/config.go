@@ -13,8 +13,8 @@ import (
 
 type section = map[string]any
 
-// at returns the value at the given path in a configuration. The path is a list of keys. If there
-// is no value of type T at the path, at returns the zero value.
+// at returns the value at the given path in a configuration. The path is a list of keys. If the
+// configuration has no value of type T at that path, the result is the zero value.
 func at[T any](conf any, keys ...string) (value T) {
 	for _, key := range keys {
 		inner, _ := conf.(section)
@@ -35,7 +35,8 @@ type stage struct {
 }
 
 // duration returns the value of a setting, or the given default if the setting is missing or
-// invalid. Invalid settings are not reported here, because the Collector reports them.
+// invalid. The duration method does not report invalid settings, because [linter.durations] or the
+// Collector reports them.
 func (s *stage) duration(key string, byDefault time.Duration) time.Duration {
 	return duration(s.settings[key], byDefault)
 }
@@ -60,8 +61,8 @@ func (p path) index(kind string) int {
 	return slices.IndexFunc(p, func(s stage) bool { return s.kind == kind })
 }
 
-// maxPaths is the maximum number of paths that are examined. There must be a limit because the
-// number of paths can grow exponentially with the number of forks.
+// maxPaths is the maximum number of paths that pathsOf returns. Without this limit, the number of
+// paths could grow exponentially with the number of forks.
 const maxPaths = 10_000
 
 // wiring contains the part of a configuration that connects components, and the paths found in it.
@@ -120,7 +121,7 @@ func (w *wiring) connects(id string) bool {
 }
 
 // walk extends a path by the processors and exporters of the pipeline with the given name. The
-// argument through contains the pipelines that are already on the path. A path contains each
+// through parameter contains the pipelines that are already on the path. A path contains each
 // pipeline at most once.
 func (w *wiring) walk(p path, name string, through []string) {
 	if slices.Contains(through, name) || len(w.paths) >= maxPaths {
@@ -201,8 +202,8 @@ func kind(id string) string {
 	return cmp.Or(pipelinerules.Renamed[name], name)
 }
 
-// texts returns the strings in a list in a configuration. The list is at the path that consists of
-// the given keys.
+// texts returns the strings in the list at the given path in a configuration. The path is a list of
+// keys.
 func texts(conf any, keys ...string) (out []string) {
 	for _, v := range at[[]any](conf, keys...) {
 		if text, ok := v.(string); ok {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// kinds lists the kinds of components. In each pipeline, a list with this name contains the
-// components; at the top level, a section with the same name configures them.
+// kinds lists the kinds of components. Each kind is the name of a list of components in a pipeline,
+// and the name of the top-level section that configures these components.
 var kinds = []string{"receivers", "processors", "exporters"}
 
-// The method declared reports components that are in a pipeline but are not configured, and
-// components that are configured but are not in any pipeline. Unused exporters are not reported,
-// because they are common: a file that is merged over another file can replace the list of
-// exporters in a pipeline but cannot remove the configuration of an exporter.
+// The declared method reports components that are in a pipeline but are not configured, and
+// receivers and processors that are configured but are not in any pipeline. Unused exporters are
+// not reported, because they are common: a file that is merged over another file can replace a
+// pipeline's list of exporters but cannot remove an exporter's configuration.
 func (l *linter) declared(conf section) {
 	used := map[string]bool{} // by kind and ID
 	pipelines := at[section](conf, "service", "pipelines")

@@ -1,6 +1,6 @@
 // Package pipelinelint checks a Collector's configuration before the Collector is started. The
-// package checks the order of components and the intervals. Components are recognized by their
-// types, and connectors are followed from pipeline to pipeline. Problems that the Collector's own
-// `validate` command reports, such as unknown keys, are not reported. The only exception is
-// components that are not configured.
+// package checks the order of components and the intervals. The package recognizes components by
+// their types and follows connectors from pipeline to pipeline. The package does not report
+// problems that the Collector's own `validate` command reports, such as unknown keys. There are two
+// exceptions: components that are not configured, and values that should be durations but are not.
 package pipelinelint

@@ -37,10 +37,10 @@ func (f *Finding) String() string {
 }
 
 // Lint returns the problems in the metrics pipelines of a parsed configuration, sorted by pipeline.
-// Lint also returns a problem for each component in a pipeline that is not configured, and for each
-// configured component that is not used. If there is no pipeline, if no pipeline contains a
-// component of this project, or if a part of the configuration that connects components has the
-// wrong type, Lint returns an error.
+// Lint also returns a problem for each component that is in a pipeline but is not configured, and
+// for each receiver or processor that is configured but is not in any pipeline. If there is no
+// pipeline, if no pipeline contains a component of this project, or if a part of the configuration
+// that connects components has the wrong type, Lint returns an error.
 func Lint(conf map[string]any) ([]Finding, error) {
 	if err := shape(conf); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Lint(conf map[string]any) ([]Finding, error) {
 	return l.findings, nil
 }
 
-// The method known reports whether a path contains a component of this project.
+// The known method reports whether a path contains a component of this project.
 func (p path) known() bool {
 	return slices.ContainsFunc(p, func(s stage) bool {
 		return s.kind == "dcgm" || s.kind == "nvml" || strings.HasPrefix(s.kind, "gpu_")
@@ -100,7 +100,7 @@ func (l *linter) add(f Finding) {
 	}
 }
 
-// The method order reports components that are in the wrong order.
+// The order method reports components that are in the wrong order.
 func (l *linter) order(p path) {
 	for i := range pipelinerules.Orders {
 		o := &pipelinerules.Orders[i]
@@ -110,8 +110,8 @@ func (l *linter) order(p path) {
 	}
 }
 
-// The method once reports each usage section on a path except the first, because only the first one
-// counts anything.
+// The once method reports every usage section on a path except the first, because only the first
+// usage section counts time.
 func (l *linter) once(p path) {
 	first := p.index(pipelinerules.Usage)
 	for i := range p[first+1:] {
@@ -122,7 +122,7 @@ func (l *linter) once(p path) {
 	}
 }
 
-// The method content returns the kind of metrics that reach the given position on a path.
+// The content method returns the kind of metrics that reach the given position on a path.
 func (p path) content(in input, position int) pipelinerules.Content {
 	if made := p.index("gpu_synthesizer"); made >= 0 && made < position {
 		return pipelinerules.Samples
@@ -130,10 +130,10 @@ func (p path) content(in input, position int) pipelinerules.Content {
 	return in.what
 }
 
-// The method missing reports each component on the path that needs another component before it, if
-// that other component is not on the path. If several components need the same missing component,
-// only the first of them on the path is reported. Exporters that need samples are not reported
-// here; see [linter.ends].
+// If a component on the path needs another component before it and that other component is not on
+// the path, the missing method reports a problem. If several components need the same missing
+// component, the method reports only the first of them on the path. The method does not report
+// exporters that need samples; see [linter.ends].
 func (l *linter) missing(p path, in input) {
 	lacks := map[string]int{} // for each type of missing component, the position of the first component that needs it
 	var rules []*pipelinerules.Order
@@ -156,7 +156,7 @@ func (l *linter) missing(p path, in input) {
 	}
 }
 
-// The method times reports components that do not receive samples often enough.
+// The times method reports components that do not receive samples often enough.
 func (l *linter) times(p path, in input) {
 	for i := range pipelinerules.Intervals {
 		r := &pipelinerules.Intervals[i]
@@ -175,11 +175,11 @@ func (l *linter) times(p path, in input) {
 }
 
 // ageInWindows returns the maximum age that the newest sample can reach in a component after
-// gpu_window. If the component is not after gpu_window, the result is 0. The maximum age is a sum
-// of four times. The sample is at most one interval older than the end of its window. The grace
-// period follows the end of the window. The window is sent at most one second after the grace
-// period. The next window is sent one window length later. If the interval is unknown, the argument
-// interval may be 0.
+// gpu_window. If the component is not after gpu_window, the result is 0. The maximum age is the sum
+// of four durations: a sample is at most one interval older than the end of its window, the grace
+// period follows the end of the window, gpu_window sends the window at most one second after the
+// grace period, and gpu_window sends the next window one window length later. If the interval is
+// unknown, pass 0.
 func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	at := p.index("gpu_window")
 	if at < 0 || at > position {
@@ -189,8 +189,8 @@ func (p path) ageInWindows(position int, interval time.Duration) time.Duration {
 	return interval + p[at].duration("grace", pipelinerules.WindowGrace) + time.Second + p[at].duration("window", window)
 }
 
-// The method durations reports settings that are used in interval rules but whose values are not
-// durations. Without a duration, these rules cannot be checked.
+// The durations method reports settings that interval rules use but whose values are not durations.
+// Without durations, the linter cannot check the interval rules.
 func (l *linter) durations(p path) {
 	check := func(s *stage, setting string) {
 		value, exists := s.settings[setting]
@@ -213,9 +213,9 @@ func (l *linter) durations(p path) {
 	}
 }
 
-// The method ends reports exporters that receive samples but do not receive the metrics that they
-// need on any path. One suitable path is enough, because an exporter may also receive other
-// metrics, such as those from gpu_cluster.
+// The ends method reports exporters that receive samples but do not receive the metrics that they
+// need on any of their paths. One suitable path is enough, because an exporter may also receive
+// other metrics, such as those from gpu_cluster.
 func (l *linter) ends(paths []path) {
 	type need struct {
 		exporter string
@@ -248,7 +248,7 @@ func (l *linter) ends(paths []path) {
 	}
 }
 
-// The method stored reports processors that have a storage extension and are in several pipelines.
+// The stored method reports processors that use a storage extension and are in several pipelines.
 func (l *linter) stored(paths []path) {
 	first := map[string]string{} // the first pipeline that contains each processor
 	for _, p := range paths {
@@ -266,7 +266,7 @@ func (l *linter) stored(paths []path) {
 	}
 }
 
-// stageLogs reports receivers that have the stage gpu_events but are not in any logs pipeline.
+// stageLogs reports receivers that have the gpu_events stage but are not in any logs pipeline.
 func (l *linter) stageLogs(conf section, paths []path) {
 	for _, p := range paths {
 		s := p.source()

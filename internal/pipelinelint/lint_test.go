@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/pipelinelint"
 )
 
-// lint merges the given configurations and returns the findings about the result.
+// lint merges the given configurations and returns the findings about the merged configuration.
 func lint(t *testing.T, texts ...string) []string {
 	t.Helper()
 	var files []string
@@ -301,7 +301,7 @@ service: {pipelines: {
   logs: {receivers: [gpu_events], exporters: [forward]}}}`))
 }
 
-// If gateway.yaml is merged over a backend's file, it replaces the backend's list of processors.
+// Merging gateway.yaml over a backend's file replaces the backend's list of processors. Merging
 // gateway-agent.yaml replaces the receiver that another overlay sets.
 func TestSettingsThatAGatewaysOverlayReplacesAreReported(t *testing.T) {
 	read := func(name string) string {

@@ -18,8 +18,8 @@ import (
 
 // Read returns the configuration that the Collector would use if it were started with the given
 // files. Later files are merged over earlier files. References to environment variables, such as
-// ${env:NAME:-default}, are expanded with the current environment. Variables that are not set and
-// have no default are replaced by an empty string.
+// ${env:NAME:-default}, are expanded with the current environment. If a variable is not set and has
+// no default, its references expand to an empty string.
 func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	uris := make([]string, len(files))
 	for i, file := range files {
@@ -45,8 +45,8 @@ func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	return conf.ToStringMap(), resolver.Shutdown(ctx)
 }
 
-// The function readable returns an error if a file does not contain a YAML map. The file is checked
-// here because the error that the Collector would return does not contain the name of the file.
+// readable returns an error if a file does not contain a YAML map. This check is needed because the
+// Collector's own error does not contain the file's name.
 func readable(file string) error {
 	text, err := os.ReadFile(file) //nolint:gosec // gpudoctor opens the files that users specify
 	if err != nil {
@@ -62,8 +62,8 @@ func readable(file string) error {
 	return nil
 }
 
-// The function shape returns an error for each part of a configuration that does not have the type
-// that the Collector expects.
+// shape returns an error for each part of a configuration that does not have the type that the
+// Collector expects.
 func shape(conf section) error {
 	var errs []error
 	isMap := func(field string, value any) section {
@@ -98,8 +98,8 @@ func shape(conf section) error {
 	return errors.Join(errs...)
 }
 
-// The function described formats a value for an error message. For a map, a list, or a string that
-// may contain a password, described returns a description instead of the value.
+// described formats a value for an error message. For a map, a list, or a string that may contain a
+// password, described returns a description instead of the value.
 func described(value any) string {
 	switch value := value.(type) {
 	case section:

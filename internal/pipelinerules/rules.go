@@ -1,7 +1,7 @@
 // Package pipelinerules contains the rules about the order of components in a pipeline and about
-// the time between samples. `gpudoctor lint` and the Helm chart check configurations against these
-// rules, and running components check the metrics that they receive against them. The rules are
-// defined only in this package.
+// the time between samples. `gpudoctor lint` and the Helm chart use these rules to check
+// configurations, and running components use the rules to check the metrics that they receive. The
+// rules are defined only in this package.
 package pipelinerules
 
 import (
@@ -56,17 +56,18 @@ var Stages = []string{"gpu_synthesizer", "gpu_k8s", "gpu_findings", "gpu_events"
 // Renamed maps the old names of component types to the names that the Collector currently uses.
 var Renamed = map[string]string{"cumulativetodelta": "cumulative_to_delta"}
 
-// Order is a rule about the order of two components in a pipeline: the component First must be
-// before the component Second.
+// Order is a rule about the order of two components in a pipeline: the component in the First field
+// must be before the component in the Second field.
 type Order struct {
 	// First and Second are component types or sections of gpu_k8s.
 	First, Second string
-	// Why is the reason for the rule, as a sentence without the final period.
+	// The Why field states the reason for the rule as a sentence without the final period.
 	Why string
-	// Needed is a kind of metrics. A pipeline with metrics of this kind that contains Second must
-	// also contain First. If Needed is "", a pipeline may contain Second without First.
+	// Needed is a kind of metrics. If a pipeline carries metrics of that kind and contains Second,
+	// the pipeline must also contain First. If Needed is "", a pipeline may contain Second without
+	// First.
 	Needed Content
-	// Or describes an alternative way to correct a pipeline that does not contain First.
+	// The Or field describes an alternative way to correct a pipeline that does not contain First.
 	Or string
 }
 
@@ -102,14 +103,14 @@ func Find(first, second string) *Order {
 // The message describes the problem and the solution.
 func (o *Order) Reversed() string {
 	change := fmt.Sprintf("Put %s before %s", name(o.First), name(o.Second))
-	if o.First == "gpu_events" || o.First == "gpu_view" { // these components are always the last ones in a pipeline
+	if o.First == "gpu_events" || o.First == "gpu_view" { // these components are always last in a pipeline
 		change = fmt.Sprintf("Give %s a pipeline without %s", name(o.First), name(o.Second))
 	}
 	return fmt.Sprintf("%s is after %s: %s. %s.", name(o.First), name(o.Second), o.Why, change)
 }
 
-// Missing returns a message about a pipeline that does not contain the component First. The message
-// describes the problem and the solution.
+// Missing returns a message about a pipeline that does not contain o.First. The message describes
+// the problem and the solution.
 func (o *Order) Missing() string {
 	text := fmt.Sprintf("%s is missing before %s: %s. Put %[1]s before %[2]s", name(o.First), name(o.Second), o.Why)
 	if o.Or != "" {
@@ -134,11 +135,11 @@ type Interval struct {
 	Default            time.Duration
 	// Equal is true if the time between two samples may also be equal to the value of the setting.
 	Equal bool
-	// The field Otherwise describes what happens if the time between two samples is too long, as a
-	// sentence without the final period.
+	// The Otherwise field describes, in a sentence without the final period, what happens if the
+	// time between two samples is too long.
 	Otherwise string
-	// Age is true if the setting limits the age of samples. Because gpu_window delays samples, they
-	// are older in components after gpu_window.
+	// Age is true if the setting limits the age of samples. Because gpu_window delays samples,
+	// components after gpu_window receive older samples.
 	Age bool
 }
 
@@ -167,13 +168,13 @@ func (r *Interval) Allows(value, interval time.Duration) bool {
 }
 
 // Sentence returns a message about a setting that is too short for the interval between samples.
-// The message describes the problem and the solution. The argument source is the text before "every
-// <interval>" in the message, such as "dcgm is read".
+// The message describes the problem and the solution. The source parameter is the text before
+// "every <interval>" in the message, such as "dcgm is read".
 func (r *Interval) Sentence(value time.Duration, source string, interval time.Duration) string {
 	return fmt.Sprintf("%s is %s and %s every %s: %s. %s", r.Setting, value, source, interval, r.Otherwise, change)
 }
 
-// WindowGrace is the default value of gpu_window's setting grace.
+// WindowGrace is the default value of gpu_window's grace setting.
 const WindowGrace = 5 * time.Second
 
 // AgeSentence returns a message about a setting that is shorter than the age of the samples that
@@ -185,8 +186,8 @@ func (r *Interval) AgeSentence(value, age time.Duration) string {
 
 const change = "Set it above two intervals, or read more often."
 
-// JSON returns the rules as JSON. The Helm chart needs them in this form, because templates cannot
-// call Go code.
+// JSON returns the rules as JSON. The Helm chart uses the JSON, because templates cannot call Go
+// code.
 func JSON() ([]byte, error) {
 	type order struct {
 		First    string  `json:"first"`

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The function three returns metrics with three number data points: a gauge with two data points in
+// The three function returns metrics with three number data points: a gauge with two data points in
 // one resource, and a sum with one data point in another resource. The metrics also include a
 // histogram, which has no number data points.
 func three() pmetric.Metrics {

@@ -1,6 +1,6 @@
 // Package receiverstages implements the "stages" section of receivers. The possible stages are
-// gpu_synthesizer, the stages in package stages, and gpu_events. A receiver with the stage
-// gpu_events must also be in a logs pipeline.
+// gpu_synthesizer, the stages in package stages, and gpu_events. A receiver with the gpu_events
+// stage must also be in a logs pipeline.
 package receiverstages
 
 import (
@@ -32,8 +32,8 @@ type Config struct {
 	// Synthesizer configures gpu_synthesizer, which runs even if this section does not exist.
 	Synthesizer configoptional.Optional[gpusynthesizerprocessor.Config] `mapstructure:"gpu_synthesizer"`
 
-	// Sections of [stages.Config]. That struct is not embedded, because error messages would then
-	// mention a section "config" that does not exist in the user's configuration.
+	// Sections of [stages.Config]. If that struct were embedded, error messages would mention a
+	// "config" section that does not exist in the user's configuration.
 	K8s      configoptional.Optional[gpuk8sprocessor.Config]            `mapstructure:"gpu_k8s"`
 	Findings configoptional.Optional[gpueventsconnector.FindingsConfig] `mapstructure:"gpu_findings"`
 	Window   configoptional.Optional[gpuwindowprocessor.Config]         `mapstructure:"gpu_window"`
@@ -86,8 +86,8 @@ func (o *Outputs) add(other Outputs) {
 	}
 }
 
-// MetricsOrDiscard returns the metrics pipeline. If there is no metrics pipeline, it returns a
-// consumer that drops all metrics.
+// MetricsOrDiscard returns the metrics pipeline. If there is no metrics pipeline, MetricsOrDiscard
+// returns a consumer that drops all metrics.
 func (o *Outputs) MetricsOrDiscard() consumer.Metrics {
 	if o.Metrics == nil {
 		return discard{}
@@ -102,7 +102,7 @@ func (discard) Capabilities() consumer.Capabilities { return consumer.Capabiliti
 
 func (discard) ConsumeMetrics(context.Context, pmetric.Metrics) error { return nil }
 
-// New creates the stages of a receiver. The argument interval is the time between two samples of a
+// New creates the stages of a receiver. The interval parameter is the time between two samples of a
 // device. If gpu_events is configured but the receiver is not in a logs pipeline, New returns an
 // error.
 func New(ctx context.Context, cfg *Config, set receiver.Settings, interval time.Duration, out *Outputs) (*pdatagpu.Stages, error) {
@@ -143,7 +143,7 @@ func (c *Config) checkInterval(logger *zap.Logger, interval time.Duration) error
 	return nil
 }
 
-// newEvents returns the stage gpu_events, which sends log records to the given consumer.
+// newEvents returns the gpu_events stage, which sends log records to the given consumer.
 func newEvents(cfg *gpueventsconnector.Config, owner stages.Owner, next consumer.Logs) (*pdatagpu.Processor, error) {
 	of := gpueventsconnector.NewFactory().Type()
 	if next == nil {

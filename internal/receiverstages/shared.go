@@ -42,16 +42,16 @@ func (s *Shared[R]) Shutdown(ctx context.Context) error {
 	return s.stopErr
 }
 
-// Sharing maps configurations to the receivers that a factory has created. A receiver can be
-// identified by its configuration because the Collector passes the same pointer to the
-// configuration for each of the receiver's pipelines.
+// Sharing maps configurations to the receivers that a factory has created. A receiver's
+// configuration can serve as the map key, because the Collector passes the same configuration
+// pointer for each of the receiver's pipelines.
 type Sharing[R Receiver] struct {
 	mu    sync.Mutex
 	known map[component.Config]*Shared[R]
 }
 
 // Get returns the receiver that has the given configuration, and adds the given pipelines to the
-// receiver. If no receiver has this configuration yet, Get calls the function create.
+// receiver. If no receiver has this configuration yet, Get calls the create function.
 func (s *Sharing[R]) Get(cfg component.Config, out Outputs, create func() (R, error)) (*Shared[R], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

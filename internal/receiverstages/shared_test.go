@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 )
 
-// The type counted is a receiver that counts how often it is started and shut down.
+// counted is a receiver that counts how often it is started and shut down.
 type counted struct {
 	out              Outputs
 	started, stopped int

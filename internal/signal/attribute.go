@@ -25,11 +25,11 @@ const (
 	SensorLocation = "hw.sensor_location"
 	// HardwareState is a state of the board that hw.status reports.
 	HardwareState = "hw.state"
-	// RecoveryAction is an action that the metric gpu.recovery.action reports.
+	// RecoveryAction is an action that the gpu.recovery.action metric reports.
 	RecoveryAction = "gpu.recovery.action"
 	// EventSource is the source of an event count: either the exporter's counter, or changes of the
-	// field that contains the last event's code. Counting changes of the last code results in only
-	// a lower bound.
+	// field that contains the last event's code. Counting changes to the last code yields only a
+	// lower bound.
 	EventSource = "gpu.event.source"
 	// ErrorType is the kind of error that hw.errors counts.
 	ErrorType = "error.type"
@@ -50,10 +50,10 @@ const (
 	SharingStrategy = "gpu.sharing.strategy"
 	// PartitionCount is the number of partitions on the board to which a partition belongs.
 	PartitionCount = "gpu.partition.count"
-	// SharingReplicas is how many replicas of a shared device a container holds, if it holds more
-	// than one.
+	// SharingReplicas is the number of replicas of a shared device that a container holds, if that
+	// number is greater than 1.
 	SharingReplicas = "gpu.sharing.replicas"
-	// HolderSource is the data source that reported that a container holds a device.
+	// HolderSource is the data source that reported which container holds a device.
 	HolderSource = "gpu.holder.source"
 	// PowerSource is the kind of activity that determined how a board's active power was divided.
 	PowerSource = "gpu.power.source"
@@ -74,7 +74,7 @@ const (
 	// State is one of a metric's mutually exclusive states.
 	State = "state"
 
-	// ClockEventReason is the reason for which the driver lowered the clocks.
+	// ClockEventReason is the reason why the driver lowered the clocks.
 	ClockEventReason = "gpu.clock.event.reason"
 	// ClockViolation is the policy whose violation throttled the device.
 	ClockViolation = "gpu.clock.violation"
@@ -145,7 +145,7 @@ const (
 	AcceleratorID = "acc_id"
 )
 
-// Resource attribute keys for the node and the workload.
+// These keys are for resource attributes that describe the node and the workload.
 const (
 	HostName = "host.name"
 	// HostType is the instance type of the node.
@@ -176,8 +176,8 @@ const (
 	ContainerName = "container.name"
 	// HPCJobID is the ID of a batch job.
 	HPCJobID = "hpc.job.id"
-	// HPCJobUser is the user who started a batch job. HPCJobPartition is the partition (queue) of
-	// the job scheduler in which the job runs.
+	// HPCJobUser is the user who started a batch job. HPCJobPartition is the job scheduler's
+	// partition (queue) in which the job runs.
 	HPCJobUser      = "hpc.job.user"
 	HPCJobPartition = "hpc.job.partition"
 )
@@ -198,8 +198,8 @@ const (
 
 	LocationGPU    = "gpu"
 	LocationMemory = "memory"
-	// Locations of AMD's temperature sensors: the edge of the die, and the hottest point on the
-	// die.
+	// AMD has temperature sensors in two locations: the edge of the die, and the hottest point on
+	// the die.
 	LocationEdge     = "edge"
 	LocationJunction = "junction"
 
@@ -240,7 +240,7 @@ type Attribute struct {
 	Key string
 	// Meaning describes the attribute for users.
 	Meaning string
-	// Values lists all possible values. Values is nil if there are too many to list.
+	// Values lists all possible values. If there are too many values to list, Values is nil.
 	Values []string
 }
 
@@ -344,10 +344,10 @@ func Values(key string) []string {
 // AttributeRole specifies whether an attribute of a data point is part of the identity of a series.
 type AttributeRole uint8
 
-// Roles of attributes. If the value of an attribute that describes something changes, the series
-// continues with the last value.
+// If an attribute describes a device or a sample and its value changes, the series continues with
+// the new value.
 const (
-	DistinguishesSeries AttributeRole = iota // distinguishes several series of the same device
+	DistinguishesSeries AttributeRole = iota // distinguishes series of the same device
 	IdentifiesDevice
 	DescribesDevice // Describes the device or its allocation.
 	DescribesSample // Describes a sample, and is sent with the last sample of the series.

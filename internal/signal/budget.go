@@ -9,8 +9,8 @@ var (
 		Description: "GPU memory that was declared for the container on the device.",
 		Source:      "resource requests, annotations, DRA consumed capacity, MIG capacity",
 	})
-	// K8sContainerGPUMemoryBudgetUtilization is the GPU memory that a container uses divided by its
-	// declared budget.
+	// K8sContainerGPUMemoryBudgetUtilization is the GPU memory that a container uses, divided by
+	// the container's declared budget.
 	K8sContainerGPUMemoryBudgetUtilization = add(Metric{
 		Name: "k8s.container.gpu.memory.budget.utilization", Unit: "1", MayExceed1: true, Stage: StageWorkload,
 		Description: "GPU memory that the container uses, divided by its declared memory. Above 1, the container is over its budget.",
@@ -28,7 +28,7 @@ var (
 		Description: "Free memory of the device.",
 		Source:      "FB_FREE, otherwise hw.gpu.memory.limit - hw.gpu.memory.usage",
 	})
-	// GPUMemoryUsageUnbudgeted is the device memory used by containers without a declared budget.
+	// GPUMemoryUsageUnbudgeted is the device memory that containers without a declared budget use.
 	GPUMemoryUsageUnbudgeted = add(Metric{
 		Name: "gpu.memory.usage.unbudgeted", Unit: "By", Int: true, Stage: StageWorkload,
 		Description: "Memory of the device used by containers without a budget.",

@@ -37,7 +37,7 @@ var (
 		Source:      "effective pod requests, as the scheduler computes them",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sGPURequested is the number of units that the pods counted in K8sGPUPods request.
+	// K8sGPURequested is the number of requested units in the pods that K8sGPUPods counts.
 	K8sGPURequested = add(Metric{
 		Name: "k8s.gpu.requested", Unit: "{gpu}", Int: true, Stage: StageCluster,
 		Description: "Devices or slots that these pods request, by state. Absent for resources that are amounts of memory or compute.",
@@ -58,7 +58,7 @@ var (
 		Source:      "node.status.capacity",
 		Attributes:  []string{Resource, State},
 	})
-	// K8sNodeGPUCondition reports node conditions about GPUs, which are set by other software.
+	// K8sNodeGPUCondition reports node conditions about GPUs, which other software sets.
 	K8sNodeGPUCondition = add(Metric{
 		Name: "k8s.node.gpu.condition", Unit: "{condition}", Int: true, Stage: StageCluster,
 		Description: "1 for the current status of each node condition about GPUs, as other software set it.",

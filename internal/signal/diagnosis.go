@@ -1,7 +1,7 @@
 package signal
 
 // Signal is the key of an attribute that contains the name of a diagnosed metric. If the metric has
-// its own attribute, the value of that attribute follows in braces, as in
+// its own attribute, the attribute's value follows the name in braces, as in
 // gpu.clock.throttle.time{power}.
 const Signal = "signal"
 

@@ -2,8 +2,8 @@ package signal
 
 import "slices"
 
-// Finding is the key of the attribute that contains the name of a finding. The name is the name of
-// a rule in [Findings].
+// Finding is the key of the attribute that contains the name of a finding. Each finding has the
+// same name as its rule in [Findings].
 const Finding = "gpu.finding"
 
 // Names of findings, which are the values of gpu.finding.
@@ -48,14 +48,13 @@ const (
 	EvidenceFields       = "gpu.finding.fields"
 )
 
-// FindingRule describes a rule of gpu_findings for users. The package internal/findings evaluates
-// the rules.
+// FindingRule describes a rule of gpu_findings for users. Package findings evaluates the rules.
 type FindingRule struct {
 	// Name is the value of gpu.finding.
 	Name string
 	// Signals lists the signals that the rule requires. If the rule uses only samples with one
-	// value of the signal's own attribute, that value is in braces. If the rule can use alternative
-	// signals, only the first alternative is listed.
+	// value of the signal's own attribute, that value follows the signal's name in braces. If the
+	// rule can use alternative signals, Signals lists only the first alternative.
 	Signals []string
 	// Condition describes when the finding occurs if the default settings are used.
 	Condition string
@@ -69,8 +68,8 @@ type FindingRule struct {
 // Findings returns the rules in the order of the documentation. Callers must not modify the rules.
 func Findings() []FindingRule { return slices.Clone(findingRules) }
 
-// findingRules contains the rules in the order in which they are evaluated. The rule
-// frozen_telemetry is first, because frozen values are not evidence for the other rules.
+// findingRules contains the rules in the order in which they are evaluated. The frozen_telemetry
+// rule is first, because frozen values are not evidence for the other rules.
 var findingRules = []FindingRule{
 	{
 		Name: FindingFrozen, Signals: []string{"hw.energy"},

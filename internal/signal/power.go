@@ -1,6 +1,7 @@
 package signal
 
-// Metrics about how a board's power is divided among its MIG instances, containers, and processes.
+// These metrics report how a board's power is divided among its MIG instances, containers, and
+// processes.
 var (
 	// GPUPowerIdle is the power that a board draws while it is idle.
 	GPUPowerIdle = add(Metric{
@@ -8,7 +9,7 @@ var (
 		Description: "Part of the board's measured power that the board draws without work. Absent while the baseline is unknown.",
 		Source:      "configured, or the lowest hw.power while nothing ran, limited by hw.power",
 	})
-	// GPUPowerActive is the power of a board minus its idle power.
+	// GPUPowerActive is a board's power minus the board's idle power.
 	GPUPowerActive = add(Metric{
 		Name: "gpu.power.active", Unit: "W", Stage: StageWorkload,
 		Description: "Measured power of the board minus its idle power.",

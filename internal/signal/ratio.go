@@ -2,15 +2,16 @@ package signal
 
 import "math"
 
-// Bounds of plausible ratios. A plausible ratio outside [0, 1] is caused by rounding or sampling,
-// and is clamped. A ratio outside the bounds is invalid and must be dropped, because clamping it
-// would make the device appear busy or idle.
+// Bounds of plausible ratios. Rounding or sampling can cause a plausible ratio to be outside [0,
+// 1]. Such a ratio is clamped. A ratio outside the bounds is invalid and must be dropped, because
+// clamping it would make the device appear busy or idle.
 const (
 	MinRatio = -0.05
 	MaxRatio = 2
 )
 
-// Clamp limits a ratio to [0, 1]. If the result plausible is false, the ratio must be dropped.
+// Clamp limits a ratio to [0, 1]. If the last result is false, the ratio is implausible and must be
+// dropped.
 func Clamp(ratio float64) (inRange float64, clamped, plausible bool) {
 	switch {
 	case math.IsNaN(ratio) || ratio < MinRatio || ratio > MaxRatio:

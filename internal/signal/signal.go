@@ -14,7 +14,7 @@ const (
 	UpDownCounter
 )
 
-// String returns the name of the kind that the documentation uses.
+// String returns the kind's name in the documentation.
 func (k Kind) String() string {
 	switch k {
 	case Counter:
@@ -30,14 +30,14 @@ func (k Kind) String() string {
 type Stage uint8
 
 const (
-	// StageSample is the stage of metrics that are computed from a single scrape.
+	// StageSample is the stage that computes metrics from a single scrape.
 	StageSample Stage = iota
-	// StageWindow is the stage of metrics that are computed from the samples in a window.
+	// StageWindow is the stage that computes metrics from the samples in a window.
 	StageWindow
-	// StageWorkload is the stage of metrics that attribute samples to containers and processes.
+	// StageWorkload is the stage that attributes samples to containers and processes.
 	StageWorkload
-	// StageCluster is the stage of metrics that describe scheduling in the cluster and are computed
-	// from API objects.
+	// StageCluster is the stage that computes metrics about scheduling in the cluster from API
+	// objects.
 	StageCluster
 )
 
@@ -76,7 +76,7 @@ type Metric struct {
 
 // Index returns the metric's position in the table, from 1 to the length of [All]. If the table
 // does not contain the metric, Index returns 0. Code that reads many samples can use the position
-// as a slice index, because accessing a slice is faster than accessing a map.
+// as the index into a slice, because slices are faster than maps.
 func (m *Metric) Index() int { return m.index }
 
 // Lookup returns the metric with the given name.
@@ -102,7 +102,7 @@ var (
 	byName = map[string]*Metric{}
 )
 
-// The function add adds a metric and its window metrics to the table during package initialization.
+// add adds a metric and its window metrics to the table during package initialization.
 func add(m Metric) *Metric {
 	register(&m)
 	for i := range m.Windows {

@@ -32,7 +32,7 @@ func TestCountsAndFlagsHaveAnnotatedUnits(t *testing.T) {
 
 func TestOwnAttributesAreNotDeviceAttributes(t *testing.T) {
 	for _, m := range All() {
-		if m.Stage == StageCluster { // the series of these metrics are distinguished by DRA attributes
+		if m.Stage == StageCluster { // DRA attributes distinguish the series of these metrics
 			continue
 		}
 		for _, a := range m.Attributes {

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// IdleShare is the minimum fraction of the observed time that must be unused for a device or a
-// holder to be considered idle. The used fraction of a device in one window is the device's mean
-// utilization. The used fraction of a holder is the active fraction of the holder's allocated time.
-// If the utilization is not observed, neither the device nor its holders are considered idle.
+// A device or a holder is considered idle if the unused fraction of the observed time is at least
+// IdleShare. The used fraction of a device in one window is the device's mean utilization. The used
+// fraction of a holder is the active fraction of the holder's allocated time. If the utilization is
+// not observed, neither the device nor its holders are considered idle.
 const IdleShare = 0.95
 
-// Metrics about usage: for how long each holder used how much of a board. Time is measured in board
-// equivalents: using half of a board for one hour is half an hour.
+// These metrics report how much of a board each holder used, and for how long. Time is measured in
+// board equivalents: using half of a board for one hour counts as half an hour.
 var (
 	// K8sContainerGPUAllocatedTime is the time for which a holder held the device or a share of the
 	// device.
@@ -42,7 +42,8 @@ var (
 		Description: "Time of the board that nobody held, in board equivalents.",
 		Source:      "gpu.sharing.clients, gpu.device.holder over the sample times",
 	})
-	// GPUUnobservedTime is the time for which the board had no samples or its holders were unknown.
+	// GPUUnobservedTime is the time for which the board had no samples or the board's holders were
+	// unknown.
 	GPUUnobservedTime = add(Metric{
 		Name: "gpu.unobserved.time", Unit: "s", Kind: Counter, Stage: StageWorkload,
 		Description: "Time of the board in gaps, or while its holders were not known, in board equivalents.",

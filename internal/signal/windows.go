@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Names of the window functions, which are used in gpu_window's rules.
+// gpu_window's rules use these names of window functions.
 const (
 	Mean         = "mean"
 	Max          = "max"
@@ -18,44 +18,43 @@ const (
 // Window is a metric that gpu_window computes from the samples of another metric in one window.
 type Window struct {
 	*Metric
-	// Function is the name of a window function. The threshold of the function ShareAtLeast is the
-	// memory pressure threshold.
+	// Function is the name of a window function. The ShareAtLeast function uses the memory pressure
+	// threshold.
 	Function string
-	// Quantile is the parameter of the window function Quantile, from 0 to 1.
+	// Quantile is the quantile, from 0 to 1, that the Quantile window function computes.
 	Quantile float64
-	// The field Only selects samples by the value of their own attribute. If Only ends with *, it
-	// selects all values that start with the text before the asterisk. If Only is "", all samples
-	// are read, and there is a separate series for each value.
+	// The Only field selects samples by the value of their own attribute. If the field ends with *,
+	// it selects all values that start with the text before the asterisk. If the field is "",
+	// gpu_window reads all samples and creates a separate series for each value.
 	Only string
-	// Absent is true if samples that do not have the attribute are also selected.
+	// If Absent is true, samples without the own attribute are also selected.
 	Absent bool
 	// Label is the name of the window metric on gpu_view's page. If Label contains *, the page
-	// replaces it with the value of the window metric's own attribute. If Label is "", the page
-	// shows the window metric in a different way or not at all.
+	// replaces the asterisk with the value of the window metric's own attribute. If Label is "",
+	// the page shows the window metric in a different way or not at all.
 	Label string
 	// Column is the header of the window metric's column in the table on gpu_view's page, or "" if
 	// there is no such column. Explain describes the column. Steps contains the values at which the
 	// saturation color changes. If Steps is empty, the column uses the colors for utilization.
 	Column, Explain string
 	Steps           []float64
-	// Always is true if the column is shown even if no device has a value in it.
+	// If Always is true, the page shows the column even if no device has a value in it.
 	Always bool
 }
 
-// The function made returns a window metric that is not complete yet. The method readFrom sets the
-// remaining fields.
+// made returns an incomplete window metric. The readFrom method sets the remaining fields.
 func made(name, openCost, description string) *Metric {
 	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
 
-// The function off marks a metric as disabled by default.
+// off marks a metric as disabled by default.
 func off(m *Metric) *Metric {
 	m.Off = true
 	return m
 }
 
-// readFrom completes a window metric. The method sets the unit, the own attribute, and the source,
-// which depend on the metric whose samples the window metric is computed from.
+// readFrom completes a window metric that is computed from the given samples. readFrom sets the
+// window metric's unit, own attribute, and source, which depend on the samples' metric.
 func (w *Window) readFrom(samples *Metric) {
 	of := samples.Name
 	if w.Only == "" {
@@ -88,14 +87,14 @@ func (w *Window) readFrom(samples *Metric) {
 }
 
 // Reads reports whether the window metric is computed from samples whose own attribute has the
-// given value. The argument is the value, or the part of the value before an underscore, such as
-// xid for xid_48.
+// given value. The part parameter is the attribute's value, or the part of the value before an
+// underscore, such as xid for xid_48.
 func (w *Window) Reads(part string) bool {
 	prefix, many := strings.CutSuffix(w.Only, "*")
 	return w.Only == "" || w.Only == part || w.Absent && part == "" || many && strings.HasPrefix(part+"_", prefix)
 }
 
-// The method window returns the window metric that the given function computes from the samples of
+// The window method returns the window metric that the given function computes from the samples of
 // m.
 func (m *Metric) window(function string) *Metric {
 	for _, w := range m.Windows {

@@ -26,7 +26,7 @@ func (b *Batch) Append(f *gpudata.Frame) {
 // Appended returns the frames that were added with Append.
 func (b *Batch) Appended() []*gpudata.Frame { return b.appended }
 
-// Settle sets the scope of everything that was added to the batch since the last call of Settle.
+// Settle sets the scope of everything that was added to the batch since the last call to Settle.
 // Settle also removes the samples of disabled metrics that were added since that call.
 func (b *Batch) Settle(scope gpudata.Scope, disabled map[*signal.Metric]bool) {
 	for _, f := range b.Frames {
@@ -43,7 +43,7 @@ func (b *Batch) Sort() {
 	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
 }
 
-// Drop is a reason why a data point is dropped because it is not an observation.
+// Drop is a reason to drop a data point, because the data point is not an observation.
 type Drop uint8
 
 const (
@@ -61,7 +61,7 @@ const (
 	// Implausible means that the data point contains a ratio far outside [0, 1]. See
 	// [signal.Clamp].
 	Implausible
-	// Drops is the number of reasons.
+	// Drops is the number of reasons to drop a data point.
 	Drops
 )
 
@@ -70,7 +70,7 @@ func (d Drop) String() string {
 	return [...]string{"no_value", "no_time", "out_of_range", "no_device", "no_holder", "implausible"}[d]
 }
 
-// ReadCounts contains the numbers of data points that were dropped or changed when they were read.
+// ReadCounts counts the data points that were dropped or changed when they were read.
 type ReadCounts struct {
 	// Dropped contains the number of dropped data points by reason.
 	Dropped [Drops]int64
@@ -79,7 +79,7 @@ type ReadCounts struct {
 }
 
 // Counts returns the sum of the counts for all metrics for which the given function returns true.
-// Callers use the function to select the metrics that a stage uses.
+// Callers use the given function to select the metrics that a stage uses.
 func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
 	for m, c := range b.counts {
 		if !of(m) {
@@ -93,7 +93,7 @@ func (b *Batch) Counts(of func(*signal.Metric) bool) (sum ReadCounts) {
 	return sum
 }
 
-// CountsOf returns the counts for a metric. The code that reads the batch increases these counts.
+// CountsOf returns the counts for a metric. The code that reads the batch increments these counts.
 func (b *Batch) CountsOf(m *signal.Metric) *ReadCounts {
 	c := b.counts[m]
 	if c == nil {

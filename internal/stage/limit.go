@@ -15,8 +15,8 @@ func NewLimit(n int) *Limit { return &Limit{limit: int64(n)} }
 // Take reports whether one more item may be kept. If the item may be kept, Take counts it.
 func (l *Limit) Take() bool { return l.TakeAll(1) }
 
-// TakeAll reports whether n more items may be kept. If all of them may be kept, TakeAll counts
-// them; otherwise, it counts none of them.
+// TakeAll reports whether n more items may be kept. If all n items may be kept, TakeAll counts all
+// of them. Otherwise, TakeAll counts none of them.
 func (l *Limit) TakeAll(n int) bool {
 	for {
 		used := l.used.Load()

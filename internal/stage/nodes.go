@@ -15,7 +15,7 @@ import (
 // concurrent use.
 //
 // Methods such as [Nodes.With] pass the state of a node to a function. The node is locked until the
-// function returns. The function must not call a method of the same Nodes, and must not keep a
+// function returns. The function must not call a method of the same Nodes and must not keep a
 // reference to the state.
 type Nodes[S any] struct {
 	create func(key string) *S
@@ -35,7 +35,7 @@ type node[S any] struct {
 	used  time.Time
 }
 
-// NewNodes returns an empty Nodes that can contain at most limit nodes. The function create returns
+// NewNodes returns an empty Nodes that can contain at most limit nodes. The create function returns
 // the initial state of a new node.
 func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
 	return &Nodes[S]{create: create, limit: limit, nodes: map[string]*node[S]{}}
@@ -46,14 +46,14 @@ func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
 func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
 // With locks a node and passes the node's state to f. If the node is new, With adds the node. If
-// the node is new and the limit is reached, With returns false and does not call f. The argument
-// now is recorded as the time at which the node was last used.
+// the node is new and the limit is reached, With returns false and does not call f. With records
+// now as the time of the node's last use.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
 	return n.Restore(Key(p), now, f)
 }
 
-// Restore works like With, but identifies the node by its key. Use Restore if the place of the node
-// is not known.
+// Restore works like With, but identifies the node by its key. Use Restore if the node's place is
+// unknown.
 func (n *Nodes[S]) Restore(key string, now time.Time, f func(*S)) bool {
 	for {
 		of := n.findOrAdd(key)
@@ -73,8 +73,8 @@ func (n *Nodes[S]) Visit(p gpudata.Place, f func(*S)) bool {
 	return of != nil && of.with(f)
 }
 
-// Each calls f for every node, in no particular order, and passes the key and the state of the
-// node. While f runs, other goroutines can use other nodes and add nodes.
+// Each calls f with the key and the state of every node, in no particular order. While f runs,
+// other goroutines can use other nodes and add nodes.
 func (n *Nodes[S]) Each(f func(key string, s *S)) {
 	for _, of := range n.list() {
 		of.with(func(s *S) { f(of.key, s) })
@@ -106,7 +106,7 @@ func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	return out
 }
 
-// The type encoded contains a value that has already been encoded as JSON.
+// encoded contains a value that has already been encoded as JSON.
 type encoded struct {
 	text []byte
 	err  error
@@ -115,9 +115,9 @@ type encoded struct {
 // MarshalJSON implements json.Marshaler.
 func (e encoded) MarshalJSON() ([]byte, error) { return e.text, e.err }
 
-// Sweep calls f for every node, and passes the state of the node and the time at which the node was
-// last used. Sweep deletes the nodes for which f returns true. If the last sweep was less than the
-// given interval ago, or if another sweep is in progress, Sweep does nothing and returns false.
+// Sweep calls f with the key, the state, and the time of the last use of every node. Sweep deletes
+// the nodes for which f returns true. If the last sweep was less than the given interval ago, or if
+// another sweep is in progress, Sweep does nothing and returns false.
 func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key string, s *S, used time.Time) (gone bool)) (ran bool) {
 	if !n.sweeping.TryLock() {
 		return false
@@ -138,8 +138,8 @@ func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key strin
 	return true
 }
 
-// The method with locks the node and calls f with its state. If the node has been deleted, the
-// method returns false and does not call f.
+// The with method locks the node and calls f with the node's state. If the node has been deleted,
+// the method returns false and does not call f.
 func (of *node[S]) with(f func(*S)) bool {
 	of.mu.Lock()
 	defer of.mu.Unlock()

@@ -24,8 +24,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// Config has a section for each stage. Each section contains the settings of the processor with the
-// same name. A stage runs if its section exists, even if the section is empty.
+// Config has a section for each stage. The gpu_k8s and gpu_window sections contain the settings of
+// the processors with the same names. A stage runs if its section exists, even if the section is
+// empty.
 type Config struct {
 	K8s configoptional.Optional[gpuk8sprocessor.Config] `mapstructure:"gpu_k8s"`
 	// Findings configures gpu_findings, which adds samples of gpu.finding. If gpu_events is also a
@@ -61,9 +62,9 @@ type Owner struct {
 }
 
 // Stage returns the ID and the telemetry settings of one of the owner's stages. The ID contains the
-// owner's name: for example, the ID of the stage gpu_window in the receiver dcgm/x is gpu_window/x.
-// Because the ID has the same form as a processor's ID, stored state is kept when a processor
-// becomes a stage.
+// owner's name: for example, the ID of the gpu_window stage in the dcgm/x receiver is gpu_window/x.
+// Because the ID has the same form as a processor's ID, stored state can still be read after a
+// processor becomes a stage.
 func (o Owner) Stage(of component.Type) (component.ID, component.TelemetrySettings) {
 	telemetry := o.Telemetry
 	telemetry.Logger = o.Telemetry.Logger.With(zap.String("stage", of.String()))
@@ -76,12 +77,12 @@ func (o Owner) processor(of component.Type) processor.Settings {
 	return processor.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: o.BuildInfo}
 }
 
-// Append appends the stages whose sections exist to a list. The argument events is the stage
-// gpu_events, or nil. gpu_events runs before gpu_window, because gpu_events reads the samples from
-// which windows are computed. gpu_k8s consists of two stages, and gpu_findings runs between them.
-// The rules of gpu_findings require holders and power from the first stage of gpu_k8s. In the
-// second stage, the usage section of gpu_k8s ignores the utilization if a rule has found that it is
-// wrong.
+// Append appends to the list each stage whose section exists. The events parameter is the
+// gpu_events stage, or nil. gpu_events runs before gpu_window, because gpu_events reads the samples
+// from which windows are computed. gpu_k8s consists of two stages, and gpu_findings runs between
+// them. The rules of gpu_findings require holders and power from the first stage of gpu_k8s. In the
+// second stage, the usage section of gpu_k8s ignores a device's utilization if a rule has found
+// that the utilization is incorrect.
 func Append(ctx context.Context, list *pdatagpu.Stages, cfg *Config, owner Owner, events *pdatagpu.Processor, next consumer.Metrics) error {
 	var accounts *pdatagpu.Processor
 	if cfg.K8s.HasValue() {

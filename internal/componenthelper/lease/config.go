@@ -26,11 +26,12 @@ var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // Config configures leader election among replicas. In a component's configuration, Config is the
 // leader_election section.
 type Config struct {
-	// If Enabled is true, only the replica that holds the Lease is a leader. Otherwise, every replica
-	// is a leader.
+	// If Enabled is true, only the replica that holds the Lease is a leader. Otherwise, every
+	// replica is a leader.
 	Enabled bool `mapstructure:"enabled"`
-	// Namespace is the namespace of the Lease. The default namespace is the value of the POD_NAMESPACE
-	// environment variable or, if that variable is unset, the namespace of the service account.
+	// Namespace is the namespace of the Lease. The default namespace is the value of the
+	// POD_NAMESPACE environment variable or, if that variable is unset, the namespace of the
+	// service account.
 	Namespace string `mapstructure:"namespace"`
 	// Name is the Lease's name. Replicas that use the same Lease name compete for leadership.
 	Name string `mapstructure:"name"`

@@ -71,9 +71,10 @@ func Run(ctx context.Context, cfg Config, client kubernetes.Interface, lead func
 	}
 	reported := ""
 	report := func(err error) {
-		// Each attempt to get or renew the Lease makes several requests of different kinds. Error texts
-		// name the kind of request, the object, and the connection, so the texts differ even if the
-		// problem stays the same. Therefore, only the reasons from the API server are compared.
+		// Each attempt to get or renew the Lease makes several requests of different kinds. Error
+		// texts name the kind of request, the object, and the connection, so the texts differ even
+		// if the problem stays the same. Therefore, only the reasons from the API server are
+		// compared.
 		problem := ""
 		if err != nil {
 			problem = "error " + string(apierrors.ReasonForError(err))

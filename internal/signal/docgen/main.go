@@ -1,5 +1,5 @@
 // Command docgen writes docs/signals.md, docs/vendors.md, and the counters CSV file for
-// dcgm-exporter from the signal table and the field catalogue. Run it with go generate.
+// dcgm-exporter from the signal table and the field catalogue. Use go generate to run docgen.
 package main
 
 import (
@@ -119,7 +119,7 @@ func prometheusName(m *signal.Metric) (string, error) {
 	return namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: kind})
 }
 
-// The function attributes writes the section about the attributes of data points.
+// The attributes function writes the section about the attributes of data points.
 func attributes(b *strings.Builder) {
 	b.WriteString("\n## Attributes of data points\n| attribute | meaning | values |\n|---|---|---|\n")
 	for _, a := range signal.PointAttributes() {
@@ -127,7 +127,7 @@ func attributes(b *strings.Builder) {
 	}
 }
 
-// The function transitions writes the section about the log records that gpu_events sends.
+// The transitions function writes the section about the log records that gpu_events sends.
 func transitions(b *strings.Builder) {
 	b.WriteString("\n## Events\nThe connector `gpu_events` writes these log records. Several equal events become one record with `" + events.AttrCount + "`. Records of an end have `" + events.AttrDuration + "` in seconds.\n\n")
 	b.WriteString("| event name | when | attributes | severity |\n|---|---|---|---|\n")
@@ -136,7 +136,7 @@ func transitions(b *strings.Builder) {
 	}
 }
 
-// The function found writes the section about the rules of gpu_findings.
+// The found function writes the section about the rules of gpu_findings.
 func found(b *strings.Builder) {
 	b.WriteString("\n## Findings\nThe stage `gpu_findings`, or `gpu_events` with the section `findings`, evaluates these conditions. The durations and thresholds are settings. ")
 	b.WriteString("`gpu.finding` is 1 while the condition is true, 0 while it is false, and absent while a required signal is absent.\n\n")
@@ -184,7 +184,7 @@ func xidAlert(x dcgm.XID) string {
 	return ""
 }
 
-// The function fields writes the section that contains the field catalogue.
+// The fields function writes the section that contains the field catalogue.
 func fields(b *strings.Builder) {
 	b.WriteString("\n## Field catalogue\nThis table lists the fields that signals use, with all names in the exporters' output. ")
 	b.WriteString("Each MIG instance's row repeats the board's fields. They become one series of the board.\n\n")

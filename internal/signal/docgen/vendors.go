@@ -98,7 +98,7 @@ func givenByAny() []*signal.Metric {
 	})
 }
 
-// The function gives reports whether an exporter provides a metric, and returns the parts of the
+// The gives function reports whether an exporter provides a metric, and returns the parts of the
 // metric that the exporter provides.
 func gives(x *catalogue.Exporter, m *signal.Metric) (parts []string, given bool) {
 	for _, s := range x.AllSignals() {
