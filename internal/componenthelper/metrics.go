@@ -29,8 +29,8 @@ type MetricSwitch struct {
 	_ struct{}
 }
 
-// Check returns an error for each metric in m that the component does not emit, sorted by metric
-// name. The names parameter lists the component's metrics and must not be empty.
+// Check returns an error for each metric in m that is not one of the component's metrics, sorted by
+// metric name. The names parameter lists the component's metrics and must not be empty.
 func (m Metrics) Check(names []string) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -42,8 +42,8 @@ func (m Metrics) Check(names []string) []error {
 	return errs
 }
 
-// Enabled reports whether a metric is enabled. If the configuration does not say so, Enabled
-// returns byDefault.
+// Enabled reports whether a metric is enabled. If m neither enables nor disables the metric,
+// Enabled returns byDefault.
 func (m Metrics) Enabled(name string, byDefault bool) bool {
 	if enabled := m[name].Enabled; enabled != nil {
 		return *enabled
@@ -51,7 +51,7 @@ func (m Metrics) Enabled(name string, byDefault bool) bool {
 	return byDefault
 }
 
-// Disabled returns the metrics in the list that are disabled.
+// Disabled returns the given metrics that are disabled.
 func (m Metrics) Disabled(metrics []*signal.Metric) map[*signal.Metric]bool {
 	off := map[*signal.Metric]bool{}
 	for _, metric := range metrics {

@@ -10,7 +10,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// load parses the section in the same way as a component's configuration.
+// load parses a metrics section in the same way as the Collector parses a component's
+// configuration.
 func load(t *testing.T, yaml string) (Metrics, error) {
 	t.Helper()
 	retrieved, err := confmap.NewRetrievedFromYAML([]byte(yaml))

@@ -18,7 +18,7 @@ func Similar(name string, names []string) string {
 	return ""
 }
 
-// nearest returns the candidate with the smallest edit distance to name.
+// The nearest function returns the candidate with the smallest edit distance to the given name.
 func nearest(name string, names []string) string {
 	return slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }

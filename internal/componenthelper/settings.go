@@ -46,7 +46,7 @@ func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	return errors.Join(changed("", conf.ToStringMap(), decoded.ToStringMap())...)
 }
 
-// unknown returns an error for each key that is not a setting of type t.
+// The unknown function returns an error for each key that is not a setting of type t.
 func unknown(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	var errs []error
@@ -94,8 +94,8 @@ func suggest(field, key string, keys []string) string {
 	return "must be one of " + strings.Join(keys, ", ")
 }
 
-// settings returns the type that contains a field's settings: the target of a pointer type, the
-// value type of an Optional, or t itself if t is any other type.
+// The settings function returns the type that contains a field's settings: the target of a pointer
+// type, the value type of an Optional, or t itself if t is any other type.
 func settings(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -126,8 +126,8 @@ func join(field, key string) string {
 	return field + confmap.KeyDelimiter + key
 }
 
-// changed returns an error for each number in the decoded configuration that differs from the
-// number in the given configuration.
+// The changed function returns an error for each number in the decoded configuration that differs
+// from the number in the given configuration.
 func changed(field string, given, decoded any) []error {
 	var errs []error
 	switch given := given.(type) {
@@ -151,9 +151,9 @@ func changed(field string, given, decoded any) []error {
 	return errs
 }
 
-// mistyped returns an error for each value that a setting of type t does not accept. Unmarshal
-// calls mistyped after decoding has failed, because the decoder's errors contain Go types instead
-// of the allowed values.
+// The mistyped function returns an error for each value that a setting of type t does not accept.
+// Unmarshal calls mistyped after decoding has failed, because the decoder's errors contain Go types
+// instead of the allowed values.
 func mistyped(field string, given any, t reflect.Type) []error {
 	t = settings(t)
 	if _, isMap := given.(map[string]any); isMap && t == reflect.TypeFor[configopaque.MapList]() { // MapList accepts a list or a map
@@ -204,8 +204,8 @@ func mistyped(field string, given any, t reflect.Type) []error {
 	return errs
 }
 
-// shown formats a value of the wrong type for an error message. For the value of a secret setting
-// or a string that may contain a password, shown returns only a description.
+// The shown function formats a value of the wrong type for an error message. For the value of a
+// secret setting or a string that may contain a password, shown returns only a description.
 func shown(given any, t reflect.Type) string {
 	text, isText := given.(string)
 	switch {
@@ -219,7 +219,7 @@ func shown(given any, t reflect.Type) string {
 	return fmt.Sprint(given)
 }
 
-// accepts reports whether a string, a number, or a boolean can be decoded to type t.
+// The accepts function reports whether a string, a number, or a boolean can be decoded to type t.
 func accepts(t reflect.Type, given any) bool {
 	text, isText := given.(string)
 	_, isNumber := number(given)
@@ -276,8 +276,8 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// allowed describes the numbers that are valid for the type of the given value. If the type has its
-// own notation, the type's Notation method describes that notation.
+// The allowed function describes the numbers that are valid for the type of the given value. If the
+// type has its own notation, the type's Notation method describes that notation.
 func allowed(value any) string {
 	switch value := value.(type) {
 	case interface{ Notation() string }:

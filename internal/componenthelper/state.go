@@ -106,8 +106,8 @@ type user struct {
 	id      component.ID
 }
 
-// take registers a user until the returned release function is called. If the user is already
-// registered, take returns false.
+// The take function registers a user until the returned release function is called. If the user is
+// already registered, the second result is false.
 func take(u user) (release func(), free bool) {
 	if !reflect.ValueOf(u.storage).Comparable() { // this storage extension cannot be part of a map key
 		return func() {}, true
@@ -257,7 +257,8 @@ func (s *State) prepare(value func(key string) any) *pending {
 	return &pending{changed, listed, operations, err}
 }
 
-// write writes to the storage extension. Values that could not be written remain marked as changed.
+// write sends a pending write to the storage extension. Values that could not be written remain
+// marked as changed.
 func (s *State) write(ctx context.Context, w *pending) error {
 	if w == nil {
 		return nil
@@ -274,7 +275,7 @@ func (s *State) write(ctx context.Context, w *pending) error {
 	return err
 }
 
-// at converts a key of the State to a storage key.
+// The at method converts a key of the State to a storage key.
 func (s *State) at(key string) string {
 	if s.options.Key != "" {
 		return key
@@ -313,16 +314,16 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 	return true, nil
 }
 
-// In one batch, Write stores each value in set under its storage key and deletes each storage key
-// in gone. Write stores a []byte unchanged and encodes other values as JSON. If JSON cannot
-// represent a value, Write omits the value and reports it in the error.
+// In one batch, Write stores the values in the set map under their storage keys and deletes the
+// storage keys in the gone list. Write stores a []byte unchanged and encodes other values as JSON.
+// If JSON cannot represent a value, Write omits the value and reports it in the error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	operations, err := encode(set, gone)
 	return errors.Join(err, s.client.Batch(ctx, operations...))
 }
 
-// encode returns the storage operations of a batch. The error lists the values that cannot be
-// encoded and are omitted.
+// encode returns the storage operations of a batch. The error lists the values that are omitted
+// because they cannot be encoded.
 func encode(set map[string]any, gone []string) (ops []*storage.Operation, err error) {
 	var errs []error
 	for key, value := range set {

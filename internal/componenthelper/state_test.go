@@ -86,7 +86,7 @@ func TestAStorageNeedNotBeAPointer(t *testing.T) {
 	}
 }
 
-// refusing is a storage extension that does not return a client.
+// The refusing type is a storage extension that does not return a client.
 type refusing struct {
 	*storagetest.Memory
 	err error
@@ -134,7 +134,7 @@ func TestAStoredValueIsRestored(t *testing.T) {
 	})
 }
 
-// The checksum detects a flipped bit, and a value that was stored under a different key.
+// The checksum detects flipped bits and values that were stored under a different key.
 func TestWhatWasNotStoredIsDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
@@ -230,7 +230,7 @@ func startNumbers(t *testing.T, m *storagetest.Memory) *numbers {
 	return n
 }
 
-// set changes or removes the number of a place.
+// The set method changes the number of a place.
 func (n *numbers) set(place string, value float64) {
 	n.values[place] = value
 	n.state.Changed(place)
@@ -371,7 +371,7 @@ func TestASaveReturnsAfterItsOwnChangesAreWritten(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 }
 
-// blocked is a storage extension whose writes wait until the release channel is closed.
+// The blocked type is a storage extension whose writes wait until the release channel is closed.
 type blocked struct {
 	*storagetest.Memory
 	writing, release chan struct{}
@@ -472,7 +472,7 @@ func TestAClosedStateStoresNothing(t *testing.T) {
 	assert.Empty(t, m.Values())
 }
 
-// State that was stored by earlier versions of the program can be read.
+// The current version can read state that earlier versions of the program stored.
 func TestTheStoredFormStays(t *testing.T) {
 	assert.Equal(t, "value\x44\x89\x00\xe8", string(componenthelper.Seal("key", []byte("value"))))
 }

@@ -39,7 +39,7 @@ func (t *Trouble) ShouldLog(now time.Time) bool {
 	return !recent
 }
 
-// lasts reports whether the problem occurred recently. The caller must hold the lock.
+// The lasts method reports whether the problem occurred recently. The caller must hold the lock.
 func (t *Trouble) lasts(now time.Time) bool { return now.Sub(t.last) < LogAgainAfter }
 
 // Limit is the maximum number of items that a component keeps. When the limit is reached, the
@@ -51,7 +51,7 @@ type Limit struct {
 	// Setting is the name of the setting that defines the limit, and Value is the setting's value.
 	Setting string
 	Value   int
-	// What is the plural noun for the refused items, such as "series".
+	// The What field is the plural noun for the refused items, such as "series".
 	What string
 }
 

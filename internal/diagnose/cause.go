@@ -34,8 +34,8 @@ const (
 	numCauses
 )
 
-// causes maps each cause to its reason. If the cause is more specific than the reason, the entry
-// also contains a text.
+// The causes array maps each cause to its reason. If the cause is more specific than the reason,
+// the entry also contains a description of the cause.
 var causes = [numCauses]struct {
 	reason Reason
 	text   string
@@ -74,9 +74,9 @@ func (c cause) text() string {
 	return causes[c].reason.Text()
 }
 
-// lasting reports whether no change to the exporter can remove the cause. For example, if the rows
-// of several devices name the same holders, no exporter setting adds the holder of each individual
-// device.
+// The lasting method reports whether no change to the exporter can remove the cause. For example,
+// if the rows of several devices name the same holders, no exporter setting adds the holder of each
+// individual device.
 func (c cause) lasting() bool {
 	return causes[c].reason.Lasting() || c == causeCopied || c == causeReserved
 }

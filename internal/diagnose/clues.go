@@ -68,7 +68,7 @@ func (c *Clues) Label(name, value string) {
 	}
 }
 
-// Merge adds the clues of another row.
+// Merge adds the clues from another row.
 func (c *Clues) Merge(o Clues) {
 	if !o.uuid {
 		return // rows of links, switches, and CPUs have different label names

@@ -24,8 +24,9 @@ type Exposition struct {
 	devices map[deviceKey]*device
 	order   []*device
 	series  map[string]bool
-	// targets contains the pods that an intermediate Prometheus server scraped. Labels that look
-	// like those of a holder name the scraped pods, even in rows of devices without a holder.
+	// targets contains the pods that an intermediate Prometheus server scraped. Even in rows of
+	// devices without a holder, the scraped pods appear in labels that look like the labels of a
+	// holder.
 	targets catalogue.Targets
 	// typedCounter lists the metrics that are rates although their TYPE line says "counter".
 	// microseconds lists the metrics whose HELP text contains "(in us)".
@@ -181,7 +182,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 	}
 }
 
-// storeRow stores a row about a device. A row without a known field only proves that the device
+// storeRow stores a row about a device. A row without a known field proves only that the device
 // exists.
 func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row, target string) {
 	r.device = e.device(is, text)
@@ -358,7 +359,7 @@ func (e *Exposition) addRows() {
 	}
 }
 
-// scale uses all rows to determine the scale of the RatioOrPercent values.
+// The scale method uses all rows to determine the scale of the RatioOrPercent values.
 func (e *Exposition) scale() catalogue.Scale {
 	settled := catalogue.ScaleUnknown
 	if e.counts.baseUnits {

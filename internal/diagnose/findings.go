@@ -17,8 +17,7 @@ type FindingReport struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
-// findings returns a report for each gpu_findings rule, which shows whether the rule can be
-// evaluated.
+// The findings method reports for each gpu_findings rule whether the rule can be evaluated.
 func (r *Report) findings() []FindingReport {
 	var out []FindingReport
 	for _, rule := range signal.Findings() {

@@ -3,7 +3,7 @@ package diagnose
 import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
 // Reason is why a signal is missing. The code of a Reason is the value of the `reason` attribute of
-// gpu.signal.available. The cause in a Verdict is more specific than its Reason.
+// gpu.signal.available. A Verdict's cause is more specific than the Verdict's Reason.
 type Reason uint8
 
 const (

@@ -146,8 +146,8 @@ func (d *device) id() string {
 	return d.key.board
 }
 
-// signal summarizes which devices provide the given signal. The i parameter is the signal's index
-// in each device's verdicts.
+// The signal method summarizes which devices provide the given signal. The i parameter is the
+// signal's index in each device's verdicts.
 func (e *Exposition) signal(s *Signal, i int, verdicts [][]Verdict) SignalReport {
 	out := SignalReport{Signal: s.Name(), Metric: s.Metric.Name, Part: s.Part, Feeds: signal.Names(s.Feeds), Optional: s.Optional, NeverGiven: s.Gap}
 	for _, kind := range []Kind{GPU, Board, Instance} {
@@ -206,7 +206,7 @@ type Lines struct {
 	Lines []string `json:"lines"`
 }
 
-// advice returns the CSV lines and settings that enable the missing signals.
+// The advice method returns the CSV lines and settings that enable the missing signals.
 func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	out := Advice{CSV: []Lines{}, Newer: []Lines{}, Settings: []string{}}
 	asked := map[catalogue.ID]bool{}
@@ -250,7 +250,7 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	// maybe3 is true if the advice contains CSV lines that exporters 3.x do not support, and this
 	// exporter may be a 3.x version.
 	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
-	// The texts advise on settings outside the CSV file and on how to pass the file to the
+	// Each text is advice about a setting outside the CSV file or about how to pass the file to the
 	// exporter.
 	for _, setting := range []struct {
 		when bool
@@ -274,8 +274,8 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	return out
 }
 
-// line returns the CSV line for a field, with the name that this version of the exporter uses for
-// the field.
+// The line method returns the CSV line for a field, with the name that this version of the exporter
+// uses for the field.
 func (e *Exposition) line(id catalogue.ID) string {
 	f := catalogue.ByID(id)
 	name := dcgm.ListedName(f)
@@ -285,7 +285,8 @@ func (e *Exposition) line(id catalogue.ID) string {
 	return dcgm.Line(f, name)
 }
 
-// lines returns the fields to add to the CSV file to enable a missing signal.
+// The lines method returns the fields that must be added to the CSV file to enable a missing
+// signal.
 func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 	switch v.cause {
 	case causeNotInCSV, causeCapacity, causeOldExporter:

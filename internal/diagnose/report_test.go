@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// lines returns the field names in all CSV lines that a report recommends.
+// The lines function returns the field names in all CSV lines that a report recommends.
 func lines(r *Report) []string {
 	var out []string
 	for _, group := range r.TurnOn.CSV {

@@ -59,9 +59,9 @@ type Scrape struct {
 	// Clues contains facts about the exporter that can be derived from the labels of all rows.
 	Clues   Clues
 	devices []*Device
-	// best contains the highest state of each field across all devices.
+	// The best array contains the highest state of each field across all devices.
 	best             fieldStates
-	hostsWithHolders map[string]bool // hosts with a row that names a holder
+	hostsWithHolders map[string]bool // Hosts with a row that names a holder.
 	// bestByLikeness contains the highest state of each field across the devices of the same model
 	// and kind. processes[id] is true if pods have rows of the field in addition to a device's own
 	// row. bestByLikeness and processes are computed when the first verdict is requested.
@@ -185,8 +185,8 @@ type likeness struct {
 
 func (d *Device) likeness() likeness { return likeness{d.Model, d.Kind()} }
 
-// aggregate checks the values of all devices for contradictions and combines the states of the
-// devices.
+// The aggregate method checks the values of all devices for contradictions and combines the states
+// of the devices.
 func (s *Scrape) aggregate() {
 	if s.bestByLikeness != nil {
 		return
@@ -219,8 +219,7 @@ func (s *Scrape) aggregate() {
 	}
 }
 
-// hasValue reports whether the device has a value of the given field from which a signal can be
-// computed.
+// hasValue reports whether the device has a usable value of the given field.
 func (d *Device) hasValue(id catalogue.ID) bool {
 	f := catalogue.ByID(id)
 	switch {
@@ -249,7 +248,7 @@ func (d *Device) hasAnySet(s *Signal) bool {
 
 // hasSet reports whether the device has all fields in one of the signal's sets, and whether the
 // signal can be computed from these fields. To check whether the signal can be computed, hasSet
-// replaces every positive value by 1.
+// computes the signal with 1 in place of every positive value.
 func (d *Device) hasSet(s *Signal, position int, set []catalogue.ID) bool {
 	values := make([]float64, len(set))
 	for i, id := range set {

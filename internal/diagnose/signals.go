@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// Signal is a metric that the distribution emits, or a part of such a metric that is computed from
-// its own fields.
+// Signal is a metric that the distribution emits, or a part of such a metric if the part is
+// computed from separate fields.
 type Signal struct {
 	*catalogue.Signal
 	// Sources contains the sets of fields from which the signal can be computed. The set that is
@@ -79,7 +79,7 @@ func signalsOf(all []*catalogue.Exporter) map[*catalogue.Exporter][]*Signal {
 
 func field(name string) catalogue.ID { return dcgm.Exporter.Field(name).ID }
 
-// These fields have special cases in this package.
+// The code in this package handles these fields as special cases.
 var (
 	fbReserved = field("DCGM_FI_DEV_FB_RESERVED")
 	gpuUtil    = field("DCGM_FI_DEV_GPU_UTIL")

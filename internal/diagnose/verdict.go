@@ -65,7 +65,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 		return v
 	}
 	if s.By == catalogue.ByHealth && slices.ContainsFunc(d.instances, func(in *Device) bool { return in.hasAnySet(s) }) {
-		v.Available = true // an error of an instance is also an error of the board
+		v.Available = true // an error on an instance is also an error on the board
 		return v
 	}
 	if d.hasAnySet(s) {

@@ -77,7 +77,7 @@ func (e *Exposition) warnings() []Warning {
 	return out
 }
 
-// copied returns each device for which the rows of several pods contain the same value.
+// The copied method returns each device for which the rows of several pods contain the same value.
 func (e *Exposition) copied() []*device {
 	type key struct {
 		device *device
@@ -149,7 +149,7 @@ func (e *Exposition) exposedTwice() []*device {
 // mostNames is the maximum number of names in one sentence.
 const mostNames = 4
 
-// list formats the names of devices for display to users.
+// The list function formats the names of devices for users.
 func list(devices []*device) string {
 	var names []string
 	for _, d := range devices {
@@ -164,7 +164,7 @@ func list(devices []*device) string {
 	return Some(names)
 }
 
-// short formats the names of DCGM fields without their common prefix.
+// The short function formats the names of DCGM fields without their common prefix.
 func short(names []string) string {
 	var out []string
 	for _, n := range names {
@@ -173,7 +173,8 @@ func short(names []string) string {
 	return Some(out)
 }
 
-// Some formats the first few names, followed by the number of remaining names if there are more.
+// Some joins the first few names with commas and, if there are more names, appends the number of
+// remaining names.
 func Some(names []string) string {
 	if len(names) > mostNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)

@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// replaceable reports whether users may be able to enable another source of the signal if the first
-// source is missing for this cause.
+// The replaceable method reports whether users may be able to enable another source of the signal
+// if the first source is missing for this cause.
 func (c cause) replaceable() bool {
 	return c == causeNoProfiling || c == causeUnprofiled || c == causeVGPU || c == causeOldExporter
 }
@@ -19,7 +19,7 @@ func canBeListed(ids []catalogue.ID) bool {
 	return !slices.ContainsFunc(ids, func(id catalogue.ID) bool { return dcgm.AdviceFor(id).Help == "" })
 }
 
-// why determines why the scrape has no values for a set of fields.
+// The why method determines why the scrape has no values for a set of fields.
 func (d *Device) why(set []catalogue.ID) (missing []catalogue.ID, because cause, likely bool) {
 	for _, id := range set {
 		if !d.hasValue(id) {
@@ -107,8 +107,9 @@ func (s *Scrape) profilingFails() bool {
 	return listed
 }
 
-// linked reports whether any board of the device's model has nonzero NVLink traffic or errors. A
-// value of 0 does not prove that there is a link, because boards without a bridge also report 0.
+// The linked method reports whether any board of the device's model has nonzero NVLink traffic or
+// errors. A value of 0 does not prove that there is a link, because boards without a bridge also
+// report 0.
 func (d *Device) linked() bool {
 	for id := 1; id < catalogue.NumFields(); id++ {
 		if dcgm.AdviceFor(catalogue.ID(id)).NVLink && d.scrape.bestByLikeness[d.likeness()][id] == Positive {

@@ -20,7 +20,8 @@ type series struct {
 	sampled uint32   // Generation of the last body with a sample of this series. Only canonical series use this field.
 }
 
-// variant contains a series text whose spaces or label order differ from the label set's text.
+// variant contains a series text whose spaces or label order differ from those of the label set's
+// text.
 type variant struct {
 	tail      string
 	canonical *series // the series whose text equals the label set's text
@@ -104,10 +105,10 @@ func (p *Parser) metric(name []byte) *Metric {
 	return m
 }
 
-// The set method returns the label set whose labels are at the positions p.spans. If the label set
-// does not exist, the set method adds it. The positions are offsets into a line. The tail parameter
-// is the part of the line that begins at the offset start. Labels share memory with tail unless
-// they had to be decoded.
+// The set method returns the label set whose labels are at the positions in p.spans. If the label
+// set does not exist, the set method adds it. The positions are offsets into a line. The tail
+// parameter is the part of the line that begins at the offset start. Labels share memory with tail
+// unless they had to be decoded.
 func (p *Parser) set(tail string, start int) *LabelSet {
 	labels := firstOfEach(decode(tail, start, p.spans))
 	p.sorted = append(p.sorted[:0], labels...)

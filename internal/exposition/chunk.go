@@ -15,7 +15,7 @@ const chunkSize = 64 << 10
 // chunk contains the part of a body that is currently in memory.
 type chunk struct {
 	buf   []byte
-	given int // buf[:given] contains the lines that the last call to fill returned
+	given int // buf[:given] contains the lines that the last call to fill returned.
 	// tooLong is true if the last call to fill found a line longer than MaxLine. skipping is true
 	// until the end of that line has been read.
 	tooLong, skipping bool

@@ -10,7 +10,7 @@ import (
 type Line struct {
 	// Name is the metric's name, as the exporter exposes it.
 	Name string
-	// Labels contains the labels in the order in which the line contains them. The values are
+	// Labels contains the labels in the order in which they appear in the line. The values are
 	// decoded and valid UTF-8. If the line repeats a label name, Labels contains only the first
 	// label with that name.
 	Labels []Label
@@ -72,8 +72,8 @@ type labelSpan struct {
 	escaped              bool // the label was parsed with the strict grammar, and its value contains a backslash
 }
 
-// readLine parses a sample line without leading spaces and without the newline. If the memory of
-// spans is large enough, readLine stores the label positions in it. If the line cannot be parsed,
+// readLine parses a sample line without leading spaces and without the newline. readLine reuses the
+// memory of spans if it is large enough for the label positions. If the line cannot be parsed,
 // readLine returns the reason and false.
 func readLine(line []byte, spans []labelSpan) (r reading, _ []labelSpan, reason Reason, ok bool) {
 	spans = spans[:0]

@@ -90,8 +90,8 @@ func askOracle(body []byte) *oracle {
 	}
 }
 
-// seriesKey returns a key that identifies a series. Like Prometheus, it ignores labels with an
-// empty value.
+// seriesKey returns a key that identifies a series. Like Prometheus, seriesKey ignores labels with
+// an empty value.
 func seriesKey(byName map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -203,8 +203,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// limited reports whether the parser skipped lines because they exceed limits that Prometheus does
-// not have.
+// The limited function reports whether the parser skipped lines because they exceed limits that
+// Prometheus does not have.
 func (s *Scrape) limited() bool {
 	return s.Skipped[ReasonLineTooLong]+s.Skipped[ReasonTooManyLabels]+s.Skipped[ReasonLabelTooLong] > 0
 }
@@ -228,8 +228,8 @@ func assertReadAlone(t testing.TB, line []byte) {
 	require.Equal(t, math.Float64bits(sample.Value), math.Float64bits(got.Value), "%q", line)
 }
 
-// canonical formats a scrape with sorted labels. In the scrape itself, the order of a set's labels
-// depends on the first body that contained the set.
+// The canonical function formats a scrape with sorted labels. In the scrape itself, the order of a
+// set's labels depends on the first body that contained the set.
 func canonical(sc *Scrape) []string {
 	lines := []string{}
 	for _, set := range sc.Sets {

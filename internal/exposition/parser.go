@@ -114,8 +114,8 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// The lines method parses the lines in a part of a body. The last parameter is the series of the
-// line before that part. The result is the series of the last line in the part that contains a
+// The lines method parses the lines in a part of a body. The parameter named last is the series of
+// the line before that part. The result is the series of the last line in the part that contains a
 // series.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape

@@ -39,7 +39,7 @@ func render(sc *Scrape) []string {
 	return lines
 }
 
-// skipped returns the number of skipped lines by reason.
+// The skipped function returns the number of skipped lines by reason.
 func skipped(sc *Scrape) map[Reason]int {
 	m := map[Reason]int{}
 	for r, n := range sc.Skipped {

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// times returns each sample's timestamp in milliseconds, or 0 if the sample has no timestamp. Each
-// key of the map consists of the metric name and the label values.
+// The times function returns each sample's timestamp in milliseconds, or 0 if the sample has no
+// timestamp. Each key of the map consists of the metric name and the label values.
 func times(sc *Scrape) map[string]int64 {
 	out := map[string]int64{}
 	for _, set := range sc.Sets {

@@ -14,8 +14,8 @@ import (
 
 var start = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
 
-// frames calls the visit function with each frame of the timeline. The visit function must not
-// retain the frame.
+// The frames method calls the visit function with each frame of the timeline. The visit function
+// must not retain the frame.
 func (w *world) frames(visit func(t float64, f *gpudata.Frame)) {
 	restarts := w.restarts
 	for t := 0.0; t < w.length; t += w.every {

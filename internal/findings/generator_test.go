@@ -76,7 +76,7 @@ type board struct {
 	parts                              []*gpudata.DeviceFrame
 }
 
-// shown contains the values that the exporter exposes for a device.
+// The shown type contains the values that the exporter exposes for a device.
 type shown struct {
 	load
 	watts, energy, sm, temp, throttled, corrected, rows float64
@@ -204,7 +204,7 @@ func (w *world) start(j *job) {
 	w.jobs = append(w.jobs, j)
 }
 
-// inject adds a random fault, and a job that runs during the fault.
+// inject adds a random fault and a job that runs during the fault.
 func (w *world) inject() {
 	rules := []struct {
 		rule string
@@ -279,13 +279,14 @@ func (w *world) jobOn(d int, t float64) (*job, int) {
 	return nil, 0
 }
 
-// idles returns the load of a device that does no work. Callers pass the clock ratio, because a
-// CUDA context on the device may keep the clock high.
+// The idles method returns the load of a device that does no work. Callers pass the clock ratio,
+// because a CUDA context on the device may keep the clock high.
 func (w *world) idles(b *board, clock float64) load {
 	return load{power: b.idle / b.limit * w.between(0.985, 1.01), clock: clock, dram: 0.0001}
 }
 
-// waits returns the load of a device on which a kernel polls while it waits for other ranks.
+// The waits method returns the load of a device on which a kernel polls while it waits for other
+// ranks.
 func (w *world) waits(strength float64) load {
 	weak := 1 - strength
 	return load{
@@ -340,7 +341,7 @@ func (w *world) does(b *board, d int, t float64) load {
 	}
 }
 
-// down reports whether the exporter is unresponsive at time t.
+// The down method reports whether the exporter is unresponsive at time t.
 func (w *world) down(t float64) bool {
 	for _, g := range w.gaps {
 		if t >= g[0] && t < g[1] {

@@ -46,10 +46,10 @@ func seconds(d time.Duration) float32 { return float32(d.Seconds()) }
 // fade reduces the evidence.
 func (j *judgment) fade(by float32) { j.evidence = max(0, j.evidence-by) }
 
-// advance moves the state to the time of the next sample. The result is the time since the previous
-// sample, or 0 if that time exceeds maxGap. During a gap longer than maxGap, the device's condition
-// is unknown: evidence for findings that have not started decreases, and findings that have started
-// continue.
+// advance updates the device's state to the time of the next sample. The result is the time since
+// the previous sample, or 0 if that time exceeds maxGap. During a gap longer than maxGap, the
+// device's condition is unknown: evidence for findings that have not started decreases, and
+// findings that have started continue.
 func (m *memory) advance(to int64, maxGap float32) (dt float32) {
 	if m.seen == 0 {
 		m.seen = to

@@ -32,8 +32,8 @@ func linesOf(f *gpudata.Frame) (lines []string) {
 	return lines
 }
 
-// forms evaluates each frame twice. A stage evaluates frames unchanged. A processor in a pipeline
-// evaluates frames that were written as data points and read again.
+// The forms type evaluates each frame twice. A stage evaluates frames unchanged. A processor in a
+// pipeline evaluates frames that were written as data points and read again.
 type forms struct {
 	stage, plain *findings.Tracker
 	writer       pdatagpu.Writer

@@ -53,22 +53,22 @@ var (
 	_           = input(signal.GPUClockThrottleTime, violations...)
 )
 
-// columns contains the columns of each metric. The slice is indexed by the metric's index, because
-// a slice is faster than a map.
+// columns contains each metric's columns. The slice is indexed by the metric's index, because a
+// slice is faster than a map.
 var columns = make([][]column, len(signal.All())+1)
 
 var numValues value // number of values in a reading
 
-// column maps samples of a metric to a position in a reading. If column.own is empty, the column
-// applies to all samples of the metric. Otherwise, the column applies only to samples whose own
-// attribute has the value column.own.
+// Each column maps samples of a metric to a position in a reading. If column.own is empty, the
+// column applies to all samples of the metric. Otherwise, the column applies only to samples whose
+// own attribute has the value column.own.
 type column struct {
 	own   string
 	value value
 }
 
-// input adds one value to all readings for each given attribute value. The new values have
-// consecutive positions. The result is the first of these positions.
+// The input function adds one value to all readings for each given attribute value. The new values
+// have consecutive positions. The result is the first of these positions.
 func input(m *signal.Metric, owns ...string) (first value) {
 	first = numValues
 	for _, own := range owns {

@@ -64,7 +64,7 @@ type view struct {
 	d   *gpudata.DeviceFrame
 	r   reading
 	m   *memory
-	dt  float32 // observed time since the previous sample, in seconds; 0 if no time was observed
+	dt  float32 // Observed time since the previous sample, in seconds; 0 if no time was observed.
 	// held is true if the device is known to have a holder. holdersKnown is true if it is known
 	// whether the device has a holder.
 	held, holdersKnown bool
@@ -140,11 +140,11 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 	return fmt.Sprintf("utilization %.2f at %.0f W of %.0f W with tensor pipes %.3f and memory %.3f: kernels wait", m[0], m[3], v.r[limit], m[1], m[2])
 }
 
-// If the workload's spinning devices on the node form a group with a single finding, together
-// returns these devices. Spinning devices form a group if all devices of the workload spin, or if
-// the workload has at least three devices and all but one spin. If one device does not spin, the
-// second result is that device. If a device of the workload already has a finding of the spinning
-// rule, there is no group.
+// If the workload's spinning devices on the node form a group with a single finding, the together
+// method returns these devices. Spinning devices form a group if all devices of the workload spin,
+// or if the workload has at least three devices and all but one spin. If one device does not spin,
+// the second result is that device. If a device of the workload already has a finding of the
+// spinning rule, there is no group.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil

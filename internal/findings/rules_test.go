@@ -209,8 +209,8 @@ func TestAFindingOfADeviceThatIsGoneEndsAfterAnHour(t *testing.T) {
 	assert.Equal(t, "1h10m0s end spinning G", got[1], "an hour after its last sample, in the next frame")
 }
 
-// at returns a frame that contains one spinning GPU. The frame's time is s seconds after the start
-// of the timeline.
+// The at function returns a frame that contains one spinning GPU. The frame's time is s seconds
+// after the start of the timeline.
 func at(s int64) *gpudata.Frame {
 	f := &gpudata.Frame{Place: node, Time: epoch.Unix()*1e9 + s*1e9}
 	d := f.Device("G")

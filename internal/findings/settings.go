@@ -21,7 +21,7 @@ type Settings struct {
 type Judging struct {
 	// Enabled specifies whether the rule is evaluated.
 	Enabled bool `mapstructure:"enabled"`
-	// For specifies how long the condition must hold.
+	// The For field specifies how long the condition must hold.
 	For time.Duration `mapstructure:"for"`
 }
 
@@ -60,8 +60,8 @@ type Latched struct {
 // Slow contains the settings of the slow_device rule.
 type Slow struct {
 	Judging `mapstructure:",squash"`
-	// A device is slow if its SM clock is below the fraction Clock of the median SM clock of equal
-	// devices.
+	// Clock is a ratio of a device's SM clock to the median SM clock of equal devices. A device
+	// with a lower ratio is slow.
 	Clock float64 `mapstructure:"clock"`
 	// Devices is the minimum number of equal devices that a workload must use on the node for the
 	// rule to be evaluated.

@@ -113,7 +113,7 @@ func parseTimeline(t *testing.T, text string) timeline {
 	return tl
 }
 
-// frames creates the frames of a timeline and calls the visit function for each frame.
+// The frames method creates the frames of a timeline and calls the visit function for each frame.
 func (tl *timeline) frames(t *testing.T, visit func(at time.Duration, f *gpudata.Frame)) {
 	t.Helper()
 	present := map[string]map[string]string{}
@@ -245,7 +245,7 @@ func found(t *testing.T, text string) []string {
 	return lines
 }
 
-// samples returns the values of gpu.finding for a rule and a device at the given time.
+// The samples function returns the values of gpu.finding for a rule and a device at the given time.
 func samples(t *testing.T, text, device, rule string, at time.Duration) []float64 {
 	t.Helper()
 	var out []float64

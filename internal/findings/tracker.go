@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// To limit memory usage, the tracker evaluates only this many places, and only this many
+	// To limit memory usage, the tracker evaluates at most maxPlaces places and at most maxDevices
 	// devices in each place.
 	maxPlaces  = 20_000
 	maxDevices = 2_000
-	// The tracker keeps the state of a device without samples, and the state of a place without
-	// frames, for these retention times.
+	// The tracker keeps the state of a device without samples for deviceRetention, and the state of
+	// a place without frames for placeRetention.
 	deviceRetention = time.Hour
 	placeRetention  = 24 * time.Hour
 )

@@ -42,16 +42,18 @@ type Allocation struct {
 	// Slot is the allocation's position in HAMi's annotation, or -1 for the other families. A slot
 	// is not the index of a container; see [PodAllocations].
 	Slot int
-	// UUID is the board's GPU-<uuid>. UUID is "" if it is unknown (KAI, and older Koordinator
-	// releases).
+	// UUID is the board's UUID in the form GPU-<uuid>. UUID is "" if it is unknown (KAI, and older
+	// Koordinator releases).
 	UUID string
 	// Minor is the device's minor number, or -1 if it is unknown.
 	Minor int
 	// MemoryBytes is the allocated device memory, or 0 if it is unknown.
 	MemoryBytes int64
-	// MemoryRatio is the fraction of the device's memory in (0, 1], or 0 if it is unknown.
+	// MemoryRatio is the allocated fraction of the device's memory, in (0, 1], or 0 if it is
+	// unknown.
 	MemoryRatio float64
-	// Core is the fraction of the device's compute in (0, 1], or 0 if it is unknown or unlimited.
+	// Core is the allocated fraction of the device's compute, in (0, 1], or 0 if it is unknown or
+	// unlimited.
 	Core float64
 	// MIG is the MIG instance on the board, or nil if the board itself is allocated.
 	MIG *MIGInstance
@@ -59,7 +61,8 @@ type Allocation struct {
 
 // MIGInstance is a MIG instance that HAMi selected.
 type MIGInstance struct {
-	// UUID is the MIG-<uuid>. UUID is "" until the device plugin has created the instance.
+	// UUID is the instance's UUID in the form MIG-<uuid>. UUID is "" until the device plugin has
+	// created the instance.
 	UUID string
 	// GPUInstance is NVML's ID for the instance, or -1 if it is unknown.
 	GPUInstance int

@@ -74,7 +74,7 @@ func requestsGPU(c *corev1.Container) bool {
 	return false
 }
 
-// Labels and annotations of KAI Scheduler and Run:ai.
+// KAI Scheduler and Run:ai use these labels and annotations.
 const (
 	gpuGroup       = "runai-gpu-group"              // Label of the reservation pod and of the other pods in its group.
 	gpuGroupPrefix = gpuGroup + "/"                 // Prefix of the labels of a pod that has shares of several devices, with one label for each device.

@@ -2,8 +2,8 @@ package gpushare
 
 import "cmp"
 
-// Demand describes how many devices a container requests and what share of each device. Demand is
-// the common form of requests that use Koordinator's or HAMi's resource names.
+// Demand describes how many devices a container requests and how much of each device. Demand is the
+// common form of requests that use Koordinator's or HAMi's resource names.
 //
 // Quantities above 2^50 are treated as 2^50, so that the sum for thousands of pods fits into an
 // int64. Negative quantities are treated as zero, and fractional quantities are rounded up, as the
@@ -30,8 +30,9 @@ type Demand struct {
 // Demands applies the defaults of Koordinator's mutating webhook and divides the request among the
 // devices, so the result does not depend on whether the webhook has already changed the pod. HAMi's
 // memory and core requests apply to each device of one container, so the sum of the requests of a
-// pod's containers is meaningless. If requests contradict each other (a vendor's GPU together with
-// a share), Demands returns all of them, and [Families.Check] reports the contradiction.
+// pod's containers is meaningless. If requests contradict each other (for example, a vendor's GPU
+// together with a share), Demands returns the demands for all of them, and [Families.Check] reports
+// the contradiction.
 func Demands(r Requests) []Demand {
 	var out []Demand
 	for _, h := range hamiNames {

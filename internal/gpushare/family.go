@@ -16,8 +16,8 @@ import (
 // ResourceList can be converted without filtering its entries.
 type Requests map[string]resource.Quantity
 
-// extended reports whether an extended resource is requested. The name of an extended resource
-// contains a domain.
+// The extended method reports whether an extended resource is requested. The name of an extended
+// resource contains a domain.
 func (r Requests) extended() bool {
 	for name, q := range r {
 		if strings.Contains(name, "/") && q.Sign() > 0 {

@@ -81,9 +81,9 @@ func normalizeContainer(path string, c *corev1.Container) []PatchOperation {
 	return patch
 }
 
-// convertible reports whether a request for koordinator.sh/gpu can be converted to gpu-core and
-// gpu-memory-ratio. Conversion requires that none of the names in shareNames are requested and that
-// the request for koordinator.sh/gpu does not break a rule.
+// The convertible function reports whether a request for koordinator.sh/gpu can be converted to
+// gpu-core and gpu-memory-ratio. Conversion requires that none of the names in shareNames are
+// requested and that the request for koordinator.sh/gpu does not break a rule.
 func convertible(requests Requests) bool {
 	for _, name := range shareNames {
 		if _, ok := requests[name]; ok {

@@ -15,15 +15,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stored returns a container in the form in which the API server stores containers: the requests
-// equal the limits.
+// The stored function returns a container in the form in which the API server stores containers:
+// the requests equal the limits.
 func stored(name, requested string) corev1.Container {
 	c := container(name, requests(requested))
 	c.Resources.Limits = c.Resources.Requests.DeepCopy()
 	return c
 }
 
-// patched applies a JSON patch to the pod in the same way as the API server.
+// The patched function applies a JSON patch to the pod in the same way as the API server.
 func patched(t require.TestingT, pod *corev1.Pod, operations []PatchOperation) *corev1.Pod {
 	if len(operations) == 0 {
 		return pod

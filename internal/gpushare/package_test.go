@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // builtin contains only the built-in resource names.
 var builtin Families
 
-// short maps abbreviations in test tables to resource names.
+// The keys of short are abbreviations in test tables, and the values are resource names.
 var short = map[string]string{
 	"gpu": koordGPU, "shared": koordShared, "core": koordCore, "mem": koordMemory, "ratio": koordRatio,
 	"npu": npuCore, "cpu": npuCPU, "dvpp": npuDVPP, "fpga": "koordinator.sh/fpga", "rdma": "koordinator.sh/rdma",
@@ -23,7 +23,7 @@ var short = map[string]string{
 	"gpumem": "nvidia.com/gpumem", "gpumem%": "nvidia.com/gpumem-percentage", "gpucores": "nvidia.com/gpucores",
 }
 
-// requests parses requests in the format "core=100 mem=4Gi nvidia.com/mig-1g.10gb=1".
+// The requests function parses requests in the format "core=100 mem=4Gi nvidia.com/mig-1g.10gb=1".
 func requests(text string) Requests {
 	r := Requests{}
 	for field := range strings.FieldsSeq(text) {

@@ -60,10 +60,10 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 	return out, p.err()
 }
 
-// vgpuContainers returns the containers that request a vGPU from HAMi with its default resource
-// names. If no container requests these resources, the administrator may have configured other
-// names, so vgpuContainers returns all containers that request any extended resource. The caller
-// checks whether the number of returned containers equals the number of slots.
+// vgpuContainers returns the containers that use HAMi's default resource names to request a vGPU.
+// If no container requests these resources, the administrator may have configured other names, so
+// vgpuContainers returns all containers that request any extended resource. The caller checks
+// whether the number of returned containers equals the number of slots.
 func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	var asking, extended []*corev1.Container
 	for _, c := range Containers(pod) {
@@ -106,8 +106,8 @@ func Containers(p *corev1.Pod) []*corev1.Container {
 	return all
 }
 
-// RequestsOf returns a container's requests. If a resource has a limit but no request, the limit is
-// used as the request.
+// RequestsOf returns a container's requests. If a resource has a limit but no request, RequestsOf
+// uses the limit as the request.
 func RequestsOf(c *corev1.Container) Requests {
 	out := Requests{}
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {

@@ -13,9 +13,9 @@ const (
 	volcanoMemory = "volcano.sh/vgpu-memory"
 )
 
-// positional returns the key of the annotation whose slots correspond to containers. If several
-// such annotations exist, positional prefers HAMi's annotation for NVIDIA devices, then HAMi's
-// annotation for AMD devices, and then Volcano's annotation. If the pod has none of these
+// The positional function returns the key of the annotation whose slots correspond to containers.
+// If several such annotations exist, positional prefers HAMi's annotation for NVIDIA devices, then
+// HAMi's annotation for AMD devices, and then Volcano's annotation. If the pod has none of these
 // annotations, positional returns the key of the annotation that contains HAMi's request.
 func positional(annotations map[string]string) string {
 	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {

@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// BenchmarkCachedPods measures how many heap bytes each cached pod takes. There are four kinds of
-// pods: with every field that the cache keeps, with one container and one GPU, without a device,
-// and not transformed. The time per operation is the time that it takes to decode and transform all
-// pods.
+// BenchmarkCachedPods measures how many heap bytes each cached pod takes. The benchmark measures
+// four kinds of pods: pods with every field that the cache keeps, pods with one container and one
+// GPU, pods without a device, and pods that are not transformed. The time per operation is the time
+// that it takes to decode and transform all pods.
 func BenchmarkCachedPods(b *testing.B) {
 	input, err := os.ReadFile("testdata/transform/a_pod_keeps_its_device_requests_and_allocations/input.yaml")
 	require.NoError(b, err)
@@ -76,7 +76,7 @@ func bytesPerPod(b *testing.B, pod *corev1.Pod, pods int, cut cache.TransformFun
 	return float64(used) / float64(pods)
 }
 
-// heap returns the number of heap bytes that are in use after a garbage collection.
+// The heap function returns the number of heap bytes that are in use after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats

@@ -21,8 +21,8 @@ type Options struct {
 	Config Config
 
 	// NodeName limits the cache to the pods on one node, the node's ResourceSlices, and the Node
-	// object. If NodeName is empty, the cache covers the entire cluster. Only if NodeName is set
-	// does the cache keep the container IDs and owners of pods, and all labels of nodes.
+	// object. If NodeName is empty, the cache covers the entire cluster. If NodeName is set, the
+	// cache also keeps the container IDs and owners of pods, and all labels of nodes.
 	NodeName string
 
 	// Namespace limits pods, Jobs, ResourceClaims, and ResourceClaimTemplates to one namespace. If
@@ -38,7 +38,7 @@ type Options struct {
 // concurrent use. Callers must not modify the returned objects, because they are shared.
 type Cache struct {
 	options   Options
-	client    kubernetes.Interface // Is nil if the cache is Off.
+	client    kubernetes.Interface // Nil if the cache is Off.
 	offReason error                // Why the cache is Off, or nil if the configuration disables the API server.
 	logger    *zap.Logger
 
@@ -46,7 +46,7 @@ type Cache struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	kinds [numKinds]*collection // Is nil if the cache is Off.
+	kinds [numKinds]*collection // Nil if the cache is Off.
 
 	users int // guarded by caches.mu
 }
@@ -133,8 +133,8 @@ func (c *Cache) Release() {
 	}
 }
 
-// Need starts to fetch the objects of the given kinds unless it has already started. Need returns
-// immediately.
+// Need starts to fetch the objects of the given kinds, unless the cache is already fetching them.
+// Need returns immediately.
 func (c *Cache) Need(kinds ...Kind) {
 	for _, k := range kinds {
 		if col := c.kinds[k]; col != nil {

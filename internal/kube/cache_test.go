@@ -32,7 +32,7 @@ import (
 
 var allKinds = []kube.Kind{kube.Pods, kube.Nodes, kube.ResourceSlices, kube.ResourceClaims, kube.DeviceClasses, kube.ResourceClaimTemplates, kube.Jobs, kube.DeviceTaintRules}
 
-// observed returns telemetry settings and the log that the settings' logger writes.
+// The observed function returns telemetry settings and the log that the settings' logger writes.
 func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	set := componenttest.NewNopTelemetrySettings()
@@ -40,7 +40,7 @@ func observed() (component.TelemetrySettings, *observer.ObservedLogs) {
 	return set, logs
 }
 
-// lines returns the level, kind, and state of each log entry. The entries are sorted.
+// The lines function returns the level, kind, and state of each log entry. The entries are sorted.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -171,8 +171,9 @@ func TestHandlersReceiveEveryObjectAndEveryChange(t *testing.T) {
 	})
 }
 
-// After a call to failing, all requests for a resource, such as list requests, fail with the given
-// error. The returned become function changes the error. If the error is nil, requests succeed.
+// The failing function makes all requests for a resource, such as list requests, fail with the
+// given error. The returned become function changes the error. If the error is nil, requests
+// succeed.
 func failing(client *fake.Clientset, resource string, err error) (become func(error)) {
 	var mu sync.Mutex
 	client.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {

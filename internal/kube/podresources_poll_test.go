@@ -34,8 +34,8 @@ func (s *script) list(context.Context) ([]ContainerResources, error) {
 	return a.resources, a.err
 }
 
-// polled runs a client for the given time in a synctest bubble. The client receives the responses
-// in the script.
+// The polled function runs a client for the given time in a synctest bubble. The client receives
+// the responses in the script.
 func polled(t *testing.T, s *script, while time.Duration, check func(p *PodResources, logs *observer.ObservedLogs)) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {

@@ -23,8 +23,8 @@ const gpu0 = "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 // patience is the maximum time that tests with a real server wait.
 const patience = time.Minute
 
-// eventually waits until the condition is true. eventually checks the condition after every
-// notification.
+// The eventually function waits until the condition is true. The function checks the condition
+// after every notification.
 func eventually(t *testing.T, subscribe func(func()) func(), condition func() bool) {
 	t.Helper()
 	notices := make(chan struct{}, 1)
@@ -46,7 +46,8 @@ func eventually(t *testing.T, subscribe func(func()) func(), condition func() bo
 	}
 }
 
-// started returns a client that polls more often than the configuration allows.
+// The started function returns a running client that polls more often than the configuration
+// allows.
 func started(t *testing.T, socket string) *kube.PodResources {
 	t.Helper()
 	cfg := kube.NewDefaultPodResourcesConfig()

@@ -24,8 +24,8 @@ import (
 
 var errNotServed = errors.New("the API server serves no supported version of the API")
 
-// source lists and watches the objects of one kind. A source uses the newest API version that both
-// the server and this package support.
+// A source lists and watches the objects of one kind. A source uses the newest API version that
+// both the server and this package support.
 type source struct {
 	kind      Kind
 	example   runtime.Object // an empty object, which informers require

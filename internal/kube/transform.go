@@ -133,8 +133,8 @@ var nodeKeys = beginsWith(
 // origin of a claim.
 var claimAnnotations = beginsWith("resource.kubernetes.io/")
 
-// The only function returns the map's entries for whose keys the keep function returns true, or nil
-// if there are no such entries.
+// The function named only returns the map entries whose keys the keep function accepts, or nil if
+// there are no such entries.
 func only[M ~map[K]V, K ~string, V any](m M, keep func(key string) bool) M {
 	var kept M
 	for key, value := range m {
@@ -154,8 +154,8 @@ func beginsWith(prefixes ...string) func(key string) bool {
 	}
 }
 
-// extended returns the extended resources in a list, or nil if there are none. The names of
-// extended resources contain a domain, unlike the names cpu and memory.
+// The extended function returns the extended resources in a list, or nil if there are none. The
+// names of extended resources contain a domain, unlike the names cpu and memory.
 func extended(resources corev1.ResourceList) corev1.ResourceList {
 	return only(resources, func(name string) bool { return strings.Contains(name, "/") })
 }

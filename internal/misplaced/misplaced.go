@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// If the component has received no sample after this many batches with raw metrics, Check
+	// If the component has received rawBatches batches with raw metrics but no samples, Check
 	// reports that gpu_synthesizer is missing. One batch is not enough: with `raw: keep`, the
 	// component receives both raw metrics and samples, and an individual batch may contain only raw
 	// metrics.
@@ -104,9 +104,9 @@ type content struct {
 	samples bool
 }
 
-// claimed reports whether a metric whose name matches an exporter's metric actually comes from that
-// exporter. The result depends on the attributes of the metric's first data point and of the
-// resource.
+// The claimed function reports whether a metric whose name matches an exporter's metric actually
+// comes from that exporter. The result depends on the attributes of the metric's first data point
+// and of the resource.
 func claimed(of *catalogue.Exporter, spelling catalogue.Spelling, resource pcommon.Resource, m pmetric.Metric) bool {
 	if of.Claims == nil {
 		return true

@@ -12,7 +12,7 @@ type Step struct {
 	// Below is the exclusive upper bound. The last step of a format has no upper bound, so Below is
 	// 0.
 	Below float64 `json:"below,omitempty"`
-	// To convert a number to the unit, the number is multiplied by Factor. Digits is the number of
+	// To convert a number to the unit, multiply the number by Factor. Digits is the number of
 	// decimal places.
 	Factor float64 `json:"factor"`
 	Digits int     `json:"digits"`

@@ -13,8 +13,8 @@ import (
 
 type section = map[string]any
 
-// at returns the value at the given path in a configuration. The path is a list of keys. If the
-// configuration has no value of type T at that path, the result is the zero value.
+// The at function returns the value at the given path in a configuration. The path is a list of
+// keys. If the configuration has no value of type T at that path, the result is the zero value.
 func at[T any](conf any, keys ...string) (value T) {
 	for _, key := range keys {
 		inner, _ := conf.(section)

@@ -45,8 +45,8 @@ func Read(ctx context.Context, files ...string) (map[string]any, error) {
 	return conf.ToStringMap(), resolver.Shutdown(ctx)
 }
 
-// readable returns an error if a file does not contain a YAML map. This check is needed because the
-// Collector's own error does not contain the file's name.
+// The readable function returns an error if a file does not contain a YAML map. This check is
+// needed because the Collector's own error does not contain the file's name.
 func readable(file string) error {
 	text, err := os.ReadFile(file) //nolint:gosec // gpudoctor opens the files that users specify
 	if err != nil {
@@ -62,8 +62,8 @@ func readable(file string) error {
 	return nil
 }
 
-// shape returns an error for each part of a configuration that does not have the type that the
-// Collector expects.
+// The shape function returns an error for each part of a configuration that does not have the type
+// that the Collector expects.
 func shape(conf section) error {
 	var errs []error
 	isMap := func(field string, value any) section {
@@ -98,8 +98,8 @@ func shape(conf section) error {
 	return errors.Join(errs...)
 }
 
-// described formats a value for an error message. For a map, a list, or a string that may contain a
-// password, described returns a description instead of the value.
+// The described function formats a value for an error message. For a map, a list, or a string that
+// may contain a password, the result is a description instead of the value.
 func described(value any) string {
 	switch value := value.(type) {
 	case section:

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 )
 
-// counted is a receiver that counts how often it is started and shut down.
+// The counted type is a receiver that counts how often it is started and shut down.
 type counted struct {
 	out              Outputs
 	started, stopped int

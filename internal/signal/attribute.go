@@ -27,7 +27,7 @@ const (
 	HardwareState = "hw.state"
 	// RecoveryAction is an action that the gpu.recovery.action metric reports.
 	RecoveryAction = "gpu.recovery.action"
-	// EventSource is the source of an event count: either the exporter's counter, or changes of the
+	// EventSource is the source of an event count: either the exporter's counter, or changes to the
 	// field that contains the last event's code. Counting changes to the last code yields only a
 	// lower bound.
 	EventSource = "gpu.event.source"
@@ -67,7 +67,7 @@ const (
 	// UsageEstimated is true if a container's share of a device is not declared and was therefore
 	// estimated by dividing or scaling.
 	UsageEstimated = "gpu.usage.estimated"
-	// CostCurrency is the ISO 4217 code of the currency of a cost.
+	// CostCurrency is the ISO 4217 code of a cost's currency.
 	CostCurrency = "gpu.cost.currency"
 	// Reason is the reason for the state that a metric reports.
 	Reason = "reason"
@@ -132,10 +132,10 @@ const (
 
 	// ProcessPID is the process ID in the host's PID namespace.
 	ProcessPID = "process.pid"
-	// ProcessSource identifies the exporter that reported a process. The attribute is set until
-	// gpu_k8s has found the process's device.
+	// ProcessSource identifies the exporter that reported a process. The attribute is present until
+	// gpu_k8s finds the process's device.
 	ProcessSource = "gpu.process.source"
-	// ContainerID is the ID that the container runtime uses for the container of a process.
+	// ContainerID is the container runtime's ID for the container in which a process runs.
 	ContainerID = "container.id"
 	// AcceleratorMake is cAdvisor's label for the manufacturer.
 	AcceleratorMake = "make"

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A device or a holder is considered idle if the unused fraction of the observed time is at least
-// IdleShare. The used fraction of a device in one window is the device's mean utilization. The used
+// IdleShare is the minimum fraction of the observed time for which an idle device or an idle holder
+// is unused. The used fraction of a device in one window is the device's mean utilization. The used
 // fraction of a holder is the active fraction of the holder's allocated time. If the utilization is
 // not observed, neither the device nor its holders are considered idle.
 const IdleShare = 0.95

@@ -42,12 +42,13 @@ type Window struct {
 	Always bool
 }
 
-// made returns an incomplete window metric. The readFrom method sets the remaining fields.
+// The made function returns an incomplete window metric. The readFrom method sets the remaining
+// fields.
 func made(name, openCost, description string) *Metric {
 	return &Metric{Name: name, Stage: StageWindow, Description: description, OpenCost: openCost}
 }
 
-// off marks a metric as disabled by default.
+// The off function marks a metric as disabled by default.
 func off(m *Metric) *Metric {
 	m.Off = true
 	return m

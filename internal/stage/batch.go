@@ -43,7 +43,7 @@ func (b *Batch) Sort() {
 	slices.SortStableFunc(b.Frames, (*gpudata.Frame).Compare)
 }
 
-// Drop is a reason to drop a data point, because the data point is not an observation.
+// Drop is the reason why a data point does not count as an observation and is dropped.
 type Drop uint8
 
 const (

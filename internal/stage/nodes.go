@@ -46,8 +46,8 @@ func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
 func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
 // With locks a node and passes the node's state to f. If the node is new, With adds the node. If
-// the node is new and the limit is reached, With returns false and does not call f. With records
-// now as the time of the node's last use.
+// the node is new and the limit is reached, With returns false and does not call f. The now
+// parameter becomes the time of the node's last use.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
 	return n.Restore(Key(p), now, f)
 }
@@ -106,7 +106,7 @@ func (n *Nodes[S]) Stored(key string, f func(*S) any) any {
 	return out
 }
 
-// encoded contains a value that has already been encoded as JSON.
+// The encoded type contains a value that has already been encoded as JSON.
 type encoded struct {
 	text []byte
 	err  error
@@ -115,8 +115,8 @@ type encoded struct {
 // MarshalJSON implements json.Marshaler.
 func (e encoded) MarshalJSON() ([]byte, error) { return e.text, e.err }
 
-// Sweep calls f with the key, the state, and the time of the last use of every node. Sweep deletes
-// the nodes for which f returns true. If the last sweep was less than the given interval ago, or if
+// Sweep calls f for every node, with the node's key, state, and time of last use. Sweep deletes the
+// nodes for which f returns true. If the last sweep was less than the given interval ago, or if
 // another sweep is in progress, Sweep does nothing and returns false.
 func (n *Nodes[S]) Sweep(now time.Time, interval time.Duration, f func(key string, s *S, used time.Time) (gone bool)) (ran bool) {
 	if !n.sweeping.TryLock() {
@@ -178,7 +178,7 @@ func (n *Nodes[S]) delete(key string) {
 	delete(n.nodes, key)
 }
 
-// list returns all nodes that currently exist.
+// The list method returns all nodes that currently exist.
 func (n *Nodes[S]) list() []*node[S] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

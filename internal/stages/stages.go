@@ -71,7 +71,7 @@ func (o Owner) Stage(of component.Type) (component.ID, component.TelemetrySettin
 	return component.NewIDWithName(of, o.ID.Name()), telemetry
 }
 
-// processor returns the component settings for a stage that is a processor.
+// The processor method returns the component settings for a stage that is a processor.
 func (o Owner) processor(of component.Type) processor.Settings {
 	id, telemetry := o.Stage(of)
 	return processor.Settings{ID: id, TelemetrySettings: telemetry, BuildInfo: o.BuildInfo}

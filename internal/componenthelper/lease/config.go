@@ -83,7 +83,7 @@ func (cfg *Config) Validate() error {
 // namespace returns the namespace of the Lease, or "" if it is unknown.
 func (cfg *Config) namespace() string { return orOwnNamespace(cfg.Namespace) }
 
-// orOwnNamespace returns namespace or, if it is empty, the process's own namespace.
+// orOwnNamespace returns its argument or, if the argument is empty, the process's own namespace.
 func orOwnNamespace(namespace string) string {
 	if namespace != "" {
 		return namespace
@@ -98,5 +98,6 @@ func orOwnNamespace(namespace string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// String returns the Lease's namespace and name as namespace/name, for use in messages.
+// String returns the Lease's namespace and name in the form <namespace>/<name>, for use in
+// messages.
 func (cfg *Config) String() string { return cfg.namespace() + "/" + cfg.Name }

@@ -43,8 +43,8 @@ func (t *Term) LeadingValue() int64 {
 	return 0
 }
 
-// Run takes part in the election until ctx is done. At the beginning of each term, Run calls lead
-// and passes it the term. At the end of each term, Run releases the Lease, so all work that
+// Run takes part in the election until ctx is done. At the beginning of each term, Run calls the
+// lead function with the term. At the end of each term, Run releases the Lease, so all work that
 // requires leadership must be finished by then. If leader election is disabled, there is a single
 // term, which ends when ctx is done.
 //

@@ -35,8 +35,8 @@ func config(namespace string, change ...func(*Config)) Config {
 	return cfg
 }
 
-// replica is a participant in an election. A replica stores its current term, and the reported
-// results in order.
+// replica is a participant in an election. A replica stores its current term and the list of
+// reported results.
 type replica struct {
 	stop  func()
 	mu    sync.Mutex
@@ -83,7 +83,7 @@ func (r *replica) newResults() []error {
 	return said
 }
 
-// pass advances the clock of the synctest bubble by the given duration.
+// The pass function advances the clock of the synctest bubble by the given duration.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -108,8 +108,8 @@ func TestOneOfTwoLeadsAndTheOtherTakesOverImmediately(t *testing.T) {
 	})
 }
 
-// After a call to refusing, the client can reject requests for Leases. The returned set function
-// replaces the function that returns the error for each verb.
+// The refusing function lets a test make the client's requests for Leases fail. The returned set
+// function replaces the function that returns the error for each verb.
 func refusing(client *fake.Clientset) (set func(failure func(verb string) error)) {
 	var mu sync.Mutex
 	fails := func(string) error { return nil }
@@ -132,7 +132,8 @@ func forbidden(verb string) error {
 	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "leader", errors.New("cannot "+verb))
 }
 
-// away returns the error that a request gets when the API server refuses the connection.
+// The away function returns the error that a request gets when the API server refuses the
+// connection.
 func away(verb string) error {
 	return &url.Error{Op: verb, URL: "https://10.0.0.1:6443/apis/" + rand.Text(), Err: syscall.ECONNREFUSED}
 }

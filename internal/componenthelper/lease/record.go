@@ -15,14 +15,15 @@ import (
 )
 
 // conflictBackoff is the delay before a write is retried after a conflict. Many processes may try
-// to write the Lease at the same time. Each conflict means that another process has written it.
+// to write the Lease at the same time. Each conflict means that another process has written the
+// Lease.
 var conflictBackoff = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 1, Steps: 12, Cap: time.Second}
 
 // RecordConfig configures a [Record].
 type RecordConfig struct {
 	// Enabled enables the record.
 	Enabled bool `mapstructure:"enabled"`
-	// Namespace is the namespace of the Lease. The default is the same as that of
+	// Namespace is the namespace of the Lease. Namespace has the same default as
 	// [Config.Namespace].
 	Namespace string `mapstructure:"namespace"`
 	// Name is the Lease's name. Processes that use the same Lease name share the record.
@@ -73,10 +74,10 @@ func (r *Record) Get(ctx context.Context) (string, error) {
 	return l.Annotations[r.key], nil
 }
 
-// Update passes the shared string to the function change and stores the string that change returns.
-// If another process changes the Lease in the meantime, Update calls change again with the new
-// string. If change returns false, Update writes nothing. If the Lease does not exist, Update
-// creates it.
+// Update calls the change function with the shared string and stores the string that the change
+// function returns. If another process changes the Lease in the meantime, Update calls the change
+// function again with the new string. If the change function returns false, Update writes nothing.
+// If the Lease does not exist, Update creates it.
 func (r *Record) Update(ctx context.Context, change func(text string) (string, bool)) error {
 	leases := r.client.CoordinationV1().Leases(r.cfg.Namespace)
 	var conflict error
