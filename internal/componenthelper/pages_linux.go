@@ -15,9 +15,9 @@ const releaseEvery = time.Minute
 var pagesReleased atomic.Int64 // time of the last release, as Unix time in nanoseconds
 
 // ReleasePages releases memory pages of the program's own executable file to the kernel, at most
-// once a minute per process. Receivers call ReleasePages after each scrape. Most of these pages are
-// needed only when the program starts. The kernel keeps released pages in the page cache while
-// there is enough memory, and maps them again when they are needed.
+// once a minute per process. Receivers call ReleasePages after each scrape. Most of the
+// executable's pages are needed only when the program starts. The kernel keeps released pages in
+// the page cache while there is enough memory, and maps them again when they are needed.
 func ReleasePages(now time.Time) {
 	last := pagesReleased.Load()
 	if now.UnixNano()-last < int64(releaseEvery) || !pagesReleased.CompareAndSwap(last, now.UnixNano()) {

@@ -22,13 +22,13 @@ type Config interface {
 	confmap.Validator
 }
 
-// Unmarshal decodes conf into cfg. The Unmarshal method of cfg's type calls this function. By
-// itself, decoding with confmap would truncate fractions to integers, wrap numbers that are too
+// Unmarshal decodes conf into cfg. The Unmarshal method of cfg's type calls the Unmarshal function.
+// By itself, decoding with confmap would truncate fractions to integers, wrap numbers that are too
 // large, and ignore misspelled settings of confighttp, such as auth and tls. Unmarshal returns an
-// error for each setting with one of these problems, and for each value of the wrong type. Each
-// error message includes the field's name, its value, and the allowed values. The error for an
-// unknown key suggests the most similar key. Unmarshal does not check the keepalive settings of
-// confighttp, because decoding moves their numbers to other fields.
+// error for each number that decoding would change, for each misspelled setting, and for each value
+// of the wrong type. Each error message includes the field's name, its value, and the allowed
+// values. The error for an unknown key suggests the most similar key. Unmarshal does not check the
+// keepalive settings of confighttp, because decoding moves their numbers to other fields.
 func Unmarshal(conf *confmap.Conf, cfg Config) error {
 	if errs := unknown("", conf.ToStringMap(), reflect.TypeOf(cfg)); len(errs) > 0 {
 		return errors.Join(errs...)

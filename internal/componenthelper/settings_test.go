@@ -18,7 +18,7 @@ type nested struct {
 	Count *int32 `mapstructure:"count"`
 }
 
-// kilometers is a number with its own notation.
+// kilometers is a number type with its own notation.
 type kilometers int64
 
 func (k *kilometers) UnmarshalText(text []byte) error {

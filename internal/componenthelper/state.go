@@ -132,7 +132,7 @@ func (s *State) Close(ctx context.Context) error {
 // Restore calls the use function for each stored value: either for the component's only value, or
 // for the value of each place. Restore counts the values that cannot be read or for which the use
 // function returns an error, and logs these values in one line. The next [State.Save] replaces or
-// deletes such unusable values.
+// deletes the unusable values.
 func Restore[T any](ctx context.Context, s *State, use func(key string, stored *T) error) {
 	if !s.open() {
 		return

@@ -124,8 +124,8 @@ func (d *Device) checkHolder(v *Verdict) {
 	}
 }
 
-// checkProcesses determines whether a signal about processes is available. Such a signal requires
-// that pods have rows in addition to the device's own row.
+// checkProcesses determines whether a signal about processes is available. A signal about processes
+// requires that pods have rows in addition to the device's own row.
 func (d *Device) checkProcesses(v *Verdict) {
 	id := v.Signal.Sources[0][0]
 	switch {

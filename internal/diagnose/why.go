@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 )
 
-// The replaceable method reports whether users may be able to enable another source of the signal
-// if the first source is missing for this cause.
+// If a signal's first source is missing for this cause, users may be able to enable another source.
+// The replaceable method reports whether this is the case.
 func (c cause) replaceable() bool {
 	return c == causeNoProfiling || c == causeUnprofiled || c == causeVGPU || c == causeOldExporter
 }

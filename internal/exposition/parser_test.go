@@ -365,8 +365,8 @@ func TestTheResultDoesNotDependOnEarlierBodies(t *testing.T) {
 				got := p.Parse([]byte(b))
 				assert.Equal(t, want.Skipped, got.Skipped)
 				// Scrapes of the same body can differ only in the order of each set's labels, which
-				// depends on the first body that contained the set. Here, each label set has at
-				// most one label.
+				// depends on the first body that contained the set. In this test, each label set
+				// has at most one label.
 				assert.Equal(t, render(want), render(got))
 			})
 		}

@@ -137,7 +137,7 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-// schedule adds random jobs to the node. These jobs do not overlap with existing jobs or with
+// schedule adds random jobs to the node. The added jobs do not overlap with existing jobs or with
 // faults.
 func (w *world) schedule() {
 	n := len(w.boards)

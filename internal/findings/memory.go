@@ -120,8 +120,8 @@ func (m *memory) count(r *reading, dt, period float32) {
 }
 
 // collect stores the sample's values that findings of the spinning and slow_device rules report as
-// evidence. When there is no longer any evidence for one of these rules, collect deletes the values
-// stored for that rule.
+// evidence. When there is no longer any evidence for one of the two rules, collect deletes the
+// values stored for that rule.
 func (m *memory) collect(r *reading, now *[numRules]verdict, dt float32) {
 	switch {
 	case now[slow] == yes && m.lowered == nil:

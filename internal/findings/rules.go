@@ -68,8 +68,8 @@ type view struct {
 	// held is true if the device is known to have a holder. holdersKnown is true if it is known
 	// whether the device has a holder.
 	held, holdersKnown bool
-	// All holders of the device belong to this workload. The zero value means that there is no
-	// common workload.
+	// The workload to which all holders of the device belong, or the zero value if there is no such
+	// workload.
 	workload gpudata.Workload
 	// Views of all devices in the frame, including this device.
 	all []view
@@ -90,7 +90,7 @@ var (
 )
 
 // fingerprint returns a hash of the values that constantly change, and the metrics that contain
-// these values. If any of these values is not observed, the hash is 0.
+// these values. If any of the values is not observed, the hash is 0.
 func (r *reading) fingerprint() (hash uint32, fields []string) {
 	values, fields := changing, changingFields
 	if !(r[energy] > 0) { // 0 means that the board has no energy counter

@@ -24,7 +24,7 @@ const (
 	// Proposal rule 3 and the scheduler define this rule.
 	CoreWithoutMemory Rule = "core_without_memory"
 	// MemoryWithoutShared means that gpu-memory or gpu-memory-ratio is requested without
-	// gpu.shared. Proposal rule 4 defines this rule. The scheduler does not enforce it. The
+	// gpu.shared. Proposal rule 4 defines this rule. The scheduler does not enforce the rule. The
 	// mutating webhook adds gpu.shared, so a stored pod breaks this rule only if the mutating
 	// webhook is off.
 	MemoryWithoutShared Rule = "memory_without_shared"

@@ -95,7 +95,7 @@ func defaultShared(core, ratio int64) int64 {
 type hami struct{ count, memory, percentage, cores string }
 
 // hamiNVIDIA contains the resource names for NVIDIA vGPUs. [PodAllocations] parses the annotations
-// of these vGPUs.
+// for NVIDIA vGPUs.
 var hamiNVIDIA = hami{"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
 
 var hamiNames = []hami{

@@ -61,9 +61,9 @@ func PodAllocations(pod *corev1.Pod) ([]Allocation, error) {
 }
 
 // vgpuContainers returns the containers that use HAMi's default resource names to request a vGPU.
-// If no container requests these resources, the administrator may have configured other names, so
-// vgpuContainers returns all containers that request any extended resource. The caller checks
-// whether the number of returned containers equals the number of slots.
+// If no container uses the default resource names, the administrator may have configured other
+// names, so vgpuContainers returns all containers that request any extended resource. The caller
+// checks whether the number of returned containers equals the number of slots.
 func vgpuContainers(pod *corev1.Pod) []*corev1.Container {
 	var asking, extended []*corev1.Container
 	for _, c := range Containers(pod) {

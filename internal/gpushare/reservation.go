@@ -7,7 +7,7 @@ import (
 )
 
 // reservationApps contains the values of the "app" label on the reservation pods that KAI Scheduler
-// and Run:ai create. A scheduler setting determines the namespace of these pods.
+// and Run:ai create. A scheduler setting determines the namespace of the reservation pods.
 var reservationApps = []string{"kai-resource-reservation", "runai-reservation"}
 
 // IsReservation reports whether a pod is a reservation pod. A reservation pod has one of the values

@@ -21,16 +21,16 @@ const (
 	LikelyNoGPU
 )
 
-// otherVendors contains the domains of other accelerator vendors. Subdomains of these domains also
-// match.
+// otherVendors contains the domains of other accelerator vendors. Subdomains of the listed domains
+// also match.
 var otherVendors = []string{
 	"amd.com", "aws.amazon.com", "baidu.com", "birentech.com", "cambricon.com", "dcu.com", "enflame.com", "furiosa.ai", "google.com",
 	"habana.ai", "huawei.com", "hygon.com", "iluvatar.ai", "iluvatar.com", "intel.com", "kunlunxin.com", "metax-tech.com", "mthreads.com",
 	"qualcomm.com", "rebellions.ai", "tenstorrent.com",
 }
 
-// noGPUDomains contains domains of resources that are not accelerators. Subdomains of these domains
-// also match.
+// noGPUDomains contains domains of resources that are not accelerators. Subdomains of the listed
+// domains also match.
 var noGPUDomains = []string{
 	"akri.sh", "devices.kubevirt.io", "k8s.cni.cncf.io", "mellanox.com", "network.kubevirt.io", "networking.gke.io", "networking.gke.io.networks",
 	"openshift.io", "rdma", "smarter-devices", "vpc.amazonaws.com",

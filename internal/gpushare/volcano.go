@@ -14,9 +14,10 @@ const (
 )
 
 // The positional function returns the key of the annotation whose slots correspond to containers.
-// If several such annotations exist, positional prefers HAMi's annotation for NVIDIA devices, then
-// HAMi's annotation for AMD devices, and then Volcano's annotation. If the pod has none of these
-// annotations, positional returns the key of the annotation that contains HAMi's request.
+// If several annotations with slots exist, the function prefers HAMi's annotation for NVIDIA
+// devices, then HAMi's annotation for AMD devices, and then Volcano's annotation. If the pod has
+// none of these annotations, the function returns the key of the annotation that contains HAMi's
+// request.
 func positional(annotations map[string]string) string {
 	for _, key := range [...]string{hamiAllocated, hamiAMD, volcanoAllocated} {
 		if _, ok := annotations[key]; ok {
@@ -26,8 +27,8 @@ func positional(annotations map[string]string) string {
 	return hamiToAllocate
 }
 
-// volcanoContainers returns the app containers that request a vGPU from Volcano. Only these
-// containers have a slot in the annotation.
+// volcanoContainers returns the app containers that request a vGPU from Volcano. Only containers
+// that request a vGPU from Volcano have a slot in Volcano's annotation.
 func volcanoContainers(pod *corev1.Pod) (asking []*corev1.Container) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

@@ -76,7 +76,8 @@ func moveTemplateRequests(from *resourcev1beta1.ResourceClaimTemplate, to *resou
 }
 
 // moveRequests copies the fields of v1beta1 requests that have a different path in v1. If a request
-// consists of alternatives, the request itself does not contain these fields.
+// consists of alternatives, the request itself does not contain the fields that moveRequests
+// copies.
 func moveRequests(from []resourcev1beta1.DeviceRequest, to []resourcev1.DeviceRequest) error {
 	for i := range from {
 		if len(from[i].FirstAvailable) > 0 {

@@ -197,7 +197,7 @@ func (c converter) Decode() (watch.EventType, runtime.Object, error) {
 	switch {
 	case !open:
 		return "", nil, io.EOF
-	case e.Type == watch.Error: // the object is a Status, which does not need conversion
+	case e.Type == watch.Error: // the object is a Status, which must not be converted
 		return e.Type, e.Object, nil
 	}
 	object, err := c.convert(e.Object)

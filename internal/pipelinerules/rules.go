@@ -93,7 +93,8 @@ var Orders = []Order{
 	{First: "gpu_view", Second: "cumulative_to_delta", Why: "gpu_view reads cumulative counters"},
 }
 
-// Find returns the rule about the order of two components. If there is no such rule, Find panics.
+// Find returns the rule about the order of two components. If there is no rule about the two
+// components, Find panics.
 func Find(first, second string) *Order {
 	i := slices.IndexFunc(Orders, func(o Order) bool { return o.First == first && o.Second == second })
 	return &Orders[i]
@@ -154,8 +155,8 @@ var Intervals = []Interval{
 	{Component: "gpu_watchdog", Setting: "max_data_age", Default: 90 * time.Second, Otherwise: "all data is too old to act on", Age: true},
 }
 
-// FindInterval returns the rule about a setting of a component. If there is no such rule,
-// FindInterval panics.
+// FindInterval returns the rule about a setting of a component. If there is no rule about the
+// setting, FindInterval panics.
 func FindInterval(component, setting string) *Interval {
 	i := slices.IndexFunc(Intervals, func(r Interval) bool { return r.Component == component && r.Setting == setting })
 	return &Intervals[i]
