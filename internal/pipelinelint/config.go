@@ -120,7 +120,7 @@ func (w *wiring) connects(id string) bool {
 	return ok
 }
 
-// walk extends a path by the processors and exporters of the pipeline with the given name. The
+// walk appends the processors and exporters of the pipeline with the given name to a path. The
 // through parameter contains the pipelines that are already on the path. A path contains each
 // pipeline at most once.
 func (w *wiring) walk(p path, name string, through []string) {

@@ -198,8 +198,7 @@ const (
 
 	LocationGPU    = "gpu"
 	LocationMemory = "memory"
-	// AMD has temperature sensors in two locations: the edge of the die, and the hottest point on
-	// the die.
+	// AMD GPUs have temperature sensors at the edge of the die and at the hottest point on the die.
 	LocationEdge     = "edge"
 	LocationJunction = "junction"
 

@@ -72,7 +72,7 @@ func (d Drop) String() string {
 
 // ReadCounts counts the data points that were dropped or changed when they were read.
 type ReadCounts struct {
-	// Dropped contains the number of dropped data points by reason.
+	// Dropped contains the number of dropped data points for each reason.
 	Dropped [Drops]int64
 	// Clamped is the number of ratios that were clamped to [0, 1].
 	Clamped int64
