@@ -123,5 +123,5 @@ done
 # the script time to run its trap.
 pause 0.5
 running "$collector" || fail "the collector ended: $(tail -n 5 "$log")"
-# The user has closed the table, or the program that reads the table.
+# The user has closed either the table or the program that reads the table.
 exit 0

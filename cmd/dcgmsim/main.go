@@ -48,7 +48,7 @@ type options struct {
 	replay []string
 }
 
-// run serves metrics until ctx is done. The exit status is 0 after a clean stop, 1 if serving
+// run serves metrics until ctx is done. The exit status is 0 after a clean shutdown, 1 if serving
 // failed, and 2 for invalid flags.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, err := parse(args, stderr)

@@ -56,7 +56,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 }
 
 // output is a buffer that another goroutine may write to. The first write closes the channel in the
-// field written.
+// written field.
 type output struct {
 	mu      sync.Mutex
 	text    strings.Builder

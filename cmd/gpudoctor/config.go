@@ -11,7 +11,7 @@ import (
 )
 
 // lint checks the configuration of a collector and prints pipeline errors, timing errors and notes.
-// The result right is true if lint finds no errors.
+// The Boolean result is true if lint finds no errors.
 func lint(ctx context.Context, files []string, asJSON bool, out io.Writer) (right bool, err error) {
 	conf, err := pipelinelint.Read(ctx, files...)
 	if err != nil {

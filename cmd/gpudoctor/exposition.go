@@ -18,9 +18,9 @@ var commentForm = regexp.MustCompile(`^\s*#\s*(HELP|TYPE)\s+([a-zA-Z_:][a-zA-Z0-
 
 // skippedLines contains the numbers of parsed and skipped lines in an exposition.
 type skippedLines struct {
-	first, count int // line number (from 1) of the first unreadable line, and number of unreadable lines
-	samples      int // lines that were parsed
-	hami         int // parsed lines of HAMi's vGPU monitor
+	first, count int // Number of the first unreadable line (from 1), and the count of unreadable lines.
+	samples      int // Lines that were parsed.
+	hami         int // Parsed lines from HAMi's vGPU monitor.
 }
 
 // read parses exposition text into e, line by line, as the collector does. Unreadable lines are

@@ -32,8 +32,8 @@ const (
 type source struct {
 	// name is the URL or file name that the user entered, without credentials.
 	name string
-	url  *url.URL // nil for a file or standard input
-	path string   // "-" means standard input
+	url  *url.URL // Nil for a file or standard input.
+	path string   // The value "-" means standard input.
 }
 
 // parseSource parses a URL or a file name.
@@ -67,11 +67,11 @@ type fetcher struct {
 	insecure bool
 	header   http.Header
 	stdin    io.Reader
-	page     bool // fetch from the API of a gpu_view page
+	page     bool // whether to fetch from the API of a gpu_view page
 }
 
-// newFetcher returns a fetcher. If page is true, the fetcher is for the API of a gpu_view page, and
-// otherwise for expositions.
+// newFetcher returns a fetcher. If page is true, the fetcher fetches responses from the API of a
+// gpu_view page. Otherwise, the fetcher fetches expositions.
 func newFetcher(page bool) fetcher { return fetcher{header: http.Header{}, page: page} }
 
 // flags defines the command-line flags that configure requests.
@@ -117,7 +117,7 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 }
 
 // getChanged sends one request. getChanged returns the body and the ETag of the response. If the
-// current ETag equals the parameter tag, the returned body is nil. If tag is empty, the returned
+// current ETag equals the tag parameter, the returned body is nil. If tag is empty, the returned
 // body is never nil. The HTTP transport requests gzip and decompresses the body.
 func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text io.ReadCloser, newTag string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody) //nolint:gosec // The user specifies the URL.
@@ -131,8 +131,8 @@ func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text 
 	if host := f.header.Get("Host"); host != "" {
 		req.Host = host
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()            //nolint:forcetypeassert // the documented type of DefaultTransport
-	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // requested with -insecure
+	transport := http.DefaultTransport.(*http.Transport).Clone()            //nolint:forcetypeassert // This is the documented type of DefaultTransport.
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // The user sets this with -insecure.
 	transport.DisableKeepAlives = true
 	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	resp, err := client.Do(req) //nolint:gosec // requested by the user

@@ -193,7 +193,7 @@ func TestRecordedOutputs(t *testing.T) {
 		"a_node_with_neuron_devices_exposes_cores_by_process":                          {"2 boards, 4 partitions (Trainium), neuron-monitor", "hw.gpu.utilization | - | yes |"},
 		"a_node_with_tpus_exposes_each_value_for_the_pod_and_for_the_chip":             {"2 GPUs (tpu-v5p-slice), tpu-device-plugin", "hw.gpu.utilization | yes |", "gpu.pipe.active | yes |", "gpu.device.holder | yes |"},
 	})
-	// The recordings in complete contain all signals of a healthy device.
+	// The recordings in the complete list contain all signals that a healthy device has.
 	complete := []string{
 		"exporter_4_5_repeats_help_for_nvlink_rows", "exporter_4_8_3_sorts_families_and_labels", "exporter_4_9_prints_base_units",
 		"a_node_with_tpus_exposes_each_value_for_the_pod_and_for_the_chip", "tpu_v5p_axlearn_busy", "neuron_inf1_datadog",
@@ -245,7 +245,7 @@ func tableCells(out string) string {
 }
 
 // boardOfModel sets the model in an exposition to the given model and removes each line that
-// contains one of the strings in the parameter without.
+// contains one of the strings in the without parameter.
 func boardOfModel(body, model string, without ...string) string {
 	body = regexp.MustCompile(`modelName="[^"]*"`).ReplaceAllString(body, `modelName="`+model+`"`)
 	var b strings.Builder
@@ -286,7 +286,7 @@ func TestExporterWithAllSignalsOfItsBoardsIsComplete(t *testing.T) {
 	}
 }
 
-// dcgm-exporter rejects a CSV file if a line does not match the pattern in form.
+// dcgm-exporter rejects a CSV file if a line does not match the pattern in the form variable.
 func TestEveryAdvisedLineHasAField(t *testing.T) {
 	form := regexp.MustCompile(`^DCGM_[A-Z0-9_]+, (gauge|counter), \S.*$`)
 	failing := regexp.MustCompile(`(?m)^(DCGM_FI_PROF_.*) \S+$`).

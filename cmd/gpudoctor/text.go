@@ -103,9 +103,9 @@ type line struct {
 type group int
 
 const (
-	groupMissing    group = iota // signals that can be enabled
-	groupOptional                // signals that can be enabled but do not count as missing
-	groupImpossible              // signals that no change to the exporter can enable
+	groupMissing    group = iota // Signals that can be enabled.
+	groupOptional                // Signals that can be enabled but do not count as missing.
+	groupImpossible              // Signals that no change to the exporter can enable.
 	groupAvailable
 	numGroups
 )

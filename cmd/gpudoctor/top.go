@@ -43,8 +43,8 @@ type topOptions struct {
 	fetcher  fetcher
 	interval time.Duration
 	url      *url.URL
-	// If the URL is an exporter's, window is the window length, and scrape is the time between two
-	// scrapes.
+	// If the URL belongs to an exporter, window is the window length, and scrape is the time
+	// between two scrapes.
 	window, scrape time.Duration
 }
 
@@ -61,7 +61,7 @@ func runTop(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	// Exporters read their devices every 30s by default. In a window shorter than 30s, the increase
-	// of a counter might cover more time than the window.
+	// in a counter might cover more time than the window.
 	o := &topOptions{fetcher: newFetcher(true), window: 30 * time.Second, scrape: 5 * time.Second}
 	fs := newFlags("gpudoctor top")
 	o.fetcher.flags(fs)
@@ -91,8 +91,8 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	return o, nil
 }
 
-// run displays the windows of a gpu_view page. If the URL is an exporter's, run first starts such a
-// page for the exporter.
+// run displays the windows of a gpu_view page. If the URL belongs to an exporter, run first starts
+// a gpu_view page for that exporter.
 func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	name, pageURL, pageFetcher := o.url.Redacted(), o.url, o.fetcher
 	if strings.HasSuffix(o.url.Path, "/metrics") {
@@ -121,7 +121,7 @@ func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 // serveAttempts is the number of ports to try. Several attempts are needed, because another program
-// may take a free port before serve does.
+// might start to use a free port before serve does.
 const serveAttempts = 5
 
 // serve computes windows from an exporter's samples and serves the windows on a free port.

@@ -31,9 +31,9 @@ const (
 		"util=100 power=650000 limit=700000 temp=52 sm=1980 mem=2619 reasons=0\nproc pid=1 mem=1073741824\n"
 )
 
-// onStubs returns options for a verification that uses an NVML stub, and runs a shell script with
-// the text of the parameter program instead of nvidia-smi. The parameter exporter is the body that
-// a fake dcgm-exporter returns. If exporter is empty, no fake dcgm-exporter runs.
+// onStubs returns options for a verification that uses an NVML stub, and runs the shell script in
+// the program parameter instead of nvidia-smi. The exporter parameter is the body that a fake
+// dcgm-exporter returns. If exporter is empty, no fake dcgm-exporter runs.
 func onStubs(t *testing.T, program, exporter string) *verifyOptions {
 	t.Helper()
 	stub := nvmltest.Build(t)

@@ -13,14 +13,14 @@ import (
 // These constants describe the layout of a bbolt file, which consists of pages. Pages 0 and 1 are
 // meta pages. If both meta pages are valid, the one with the newer transaction is current. The
 // current meta page refers to the root of a tree of buckets. Each bucket is a tree of branch pages
-// and leaf pages. If the content does not fit into one page, it continues in the following pages,
-// which are called overflow pages.
+// and leaf pages. Content that does not fit into one page continues in the following pages, which
+// are called overflow pages.
 const (
-	pageHeader    = 16 // ID, flags, number of elements, number of overflow pages
-	branchElement = 16 // position and size of the key, ID of the child page
-	leafElement   = 16 // flags, position of the key, size of the key, size of the value
+	pageHeader    = 16 // Contains the ID, the flags, the number of elements, and the number of overflow pages.
+	branchElement = 16 // Contains the position and size of the key, and the ID of the child page.
+	leafElement   = 16 // Contains the flags, the position and size of the key, and the size of the value.
 	metaSize      = 64
-	bucketHeader  = 16 // ID of the root page, sequence
+	bucketHeader  = 16 // Contains the ID of the root page, and the sequence.
 
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2

@@ -51,8 +51,8 @@ func (s *checkedStorage) GetClient(ctx context.Context, kind component.Kind, id 
 	}}, nil
 }
 
-// prepare checks a file. If the file is damaged, prepare renames it if recreate is set, and returns
-// an error otherwise.
+// prepare checks a file. If the file is damaged and recreate is set, prepare renames the file. If
+// recreate is not set, prepare returns an error.
 func (s *checkedStorage) prepare(path string) error {
 	err := checkPath(path, s.config.Timeout)
 	switch {
@@ -175,7 +175,7 @@ func (c *checkedClient) Walk(ctx context.Context, walk storage.WalkFunc) error {
 	return recovered(c.path, func() error { return walker.Walk(ctx, walk) })
 }
 
-// Calls the function in the parameter use, and converts a panic in bbolt to an error. A memory
+// Calls the function in the use parameter, and converts a panic in bbolt to an error. A memory
 // fault, which occurs if bbolt reads mapped memory beyond the end of a truncated file, is also
 // converted.
 func recovered(path string, use func() error) (err error) {

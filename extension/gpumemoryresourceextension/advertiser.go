@@ -27,9 +27,9 @@ import (
 
 // Node labels that GPU feature discovery and the GPU operator set.
 const (
-	presentLabel = "nvidia.com/gpu.present" // "true" if the node has GPUs
-	memoryLabel  = "nvidia.com/gpu.memory"  // memory of one GPU, in MiB
-	countLabel   = "nvidia.com/gpu.count"   // number of the node's GPUs
+	presentLabel = "nvidia.com/gpu.present" // The value is "true" if the node has GPUs.
+	memoryLabel  = "nvidia.com/gpu.memory"  // Memory of one GPU, in MiB.
+	countLabel   = "nvidia.com/gpu.count"   // Number of GPUs on the node.
 )
 
 const (
@@ -85,7 +85,7 @@ type advertiser struct {
 	ending      componenthelper.Ending
 
 	// Only the goroutine that calls run uses the following fields.
-	patched map[string]request // the last request for each node
+	patched map[string]request // The last request for each node.
 	status  componenthelper.Status
 
 	mu    sync.Mutex
@@ -116,7 +116,7 @@ func newAdvertiser(set extension.Settings, cfg *Config) (*advertiser, error) {
 }
 
 // Start implements component.Component. Start returns an error if a kubeconfig cannot be read, but
-// no error if the API server cannot be reached.
+// not if the API server cannot be reached.
 func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	cache, err := a.newCache(kube.Options{Config: a.cfg.Kubernetes, NodeName: a.cfg.NodeName}, a.settings)
 	if err != nil {
@@ -283,7 +283,7 @@ func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 }
 
 // number returns a label's value as a number, which must be positive and at most about a million.
-// The error message ends with hint, which suggests another solution.
+// The error message ends with the hint parameter, which suggests another solution.
 func number(node *corev1.Node, label, hint string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)

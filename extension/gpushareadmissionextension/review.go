@@ -19,13 +19,13 @@ import (
 type outcome string
 
 const (
-	mutated   outcome = "mutated"   // the response contains a patch
-	unchanged outcome = "unchanged" // the pod needs no patch
-	accepted  outcome = "accepted"  // the pod breaks no rule
+	mutated   outcome = "mutated"   // The response contains a patch.
+	unchanged outcome = "unchanged" // The pod needs no patch.
+	accepted  outcome = "accepted"  // The pod breaks no rule.
 	rejected  outcome = "rejected"
-	warned    outcome = "warned"  // the pod breaks a rule, but rules are not enforced
-	ignored   outcome = "ignored" // the webhook does not handle this operation or object
-	invalid   outcome = "invalid" // the request cannot be read
+	warned    outcome = "warned"  // The pod breaks a rule, but rules are not enforced.
+	ignored   outcome = "ignored" // The webhook does not handle this operation or object.
+	invalid   outcome = "invalid" // The request cannot be read.
 )
 
 var podResource = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -124,7 +124,7 @@ func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enfor
 }
 
 // Accepts requests that the webhook does not handle. If the webhook was registered for other
-// objects by mistake, rejecting these requests could stop the cluster from working.
+// objects by mistake, rejecting these requests could break the cluster.
 func ignore() verdict {
 	return verdict{outcome: ignored, answer: &admissionv1.AdmissionResponse{Allowed: true}}
 }

@@ -100,7 +100,8 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// webhook returns the HTTP handler for a webhook. The function judge decides on each request.
+// webhook returns the HTTP handler for a webhook. The judge function decides how to respond to each
+// request.
 func (s *server) webhook(name string, judge func(*admissionv1.AdmissionRequest) verdict) http.HandlerFunc {
 	of := attribute.String("webhook", name)
 	return func(w http.ResponseWriter, r *http.Request) {

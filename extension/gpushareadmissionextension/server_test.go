@@ -87,8 +87,8 @@ func (r *running) review(path, request string) *admissionv1.AdmissionResponse {
 	return review.Response
 }
 
-// reviewOf returns an AdmissionReview as JSON. The argument contains all fields of the request, as
-// JSON, except for uid and resource.
+// reviewOf returns an AdmissionReview as JSON. The argument contains the JSON fields of the
+// request, except for the uid and resource fields.
 func reviewOf(request string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1","resource":{"version":"v1","resource":"pods"},` + request + `}}`
 }
@@ -228,7 +228,7 @@ func TestAnObjectThatIsNotAPodIsRejected(t *testing.T) {
 }
 
 // For an exponent with seven digits, resource.ParseQuantity takes a second. For an exponent with
-// ten digits, it takes hours.
+// ten digits, resource.ParseQuantity takes hours.
 func TestOnlyARequestedQuantityMustHaveAShortExponent(t *testing.T) {
 	r := start(t)
 	const slow = `"1e-9999999999"`
@@ -345,7 +345,7 @@ func TestRequestsAndBrokenRulesAreCounted(t *testing.T) {
 }
 
 // In this test, the new certificate is signed by a new CA. Clients that trust only the new CA must
-// be able to connect, and clients that trust only the old CA must not.
+// be able to connect, and clients that trust only the old CA must fail to connect.
 func TestAReplacedCertificateIsUsedWithoutARestart(t *testing.T) {
 	r := start(t)
 	r.review(mutatePath, creation("gpu=100"))

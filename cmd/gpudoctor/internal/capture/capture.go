@@ -91,8 +91,8 @@ func known(name string) bool {
 }
 
 type anonymizer struct {
-	texts  map[string]string // maps original values to replacements
-	counts map[string]int    // number of replacements per prefix
+	texts  map[string]string // Replacements by original value.
+	counts map[string]int    // Number of replacements for each prefix.
 }
 
 // line returns a sample line with replaced label values. The Boolean result is false if the line

@@ -39,7 +39,7 @@ type column struct {
 	optional  bool
 	threshold float64
 	value     func(*device) float64
-	// The function format formats a number, and the function detail adds information to the
+	// The format function formats a number, and the detail function adds information to the
 	// formatted number.
 	format func(float64) string
 	detail func(d *device, number string) string
@@ -179,8 +179,8 @@ func totalWidth(columns []*column) int {
 // throttleWidth is the width of the throttled column.
 const throttleWidth = 16
 
-// throttleText appends the reason for throttling to the share, and shortens the text if necessary.
-// A tilde marks a share that was estimated from samples.
+// throttleText appends the reason for throttling to the throttled share, and shortens the text if
+// necessary. A tilde marks a throttled share that was estimated from samples.
 func throttleText(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share

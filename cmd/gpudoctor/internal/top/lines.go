@@ -14,7 +14,7 @@ import (
 const headerEvery = 20
 
 // lines writes one line for each window of each device, and a line whenever an exporter stops
-// responding or responds again.
+// responding or starts responding again.
 type lines struct {
 	out   io.Writer
 	zone  *time.Location
@@ -24,13 +24,13 @@ type lines struct {
 	manyNodes   bool
 	names       int // width of the device names
 	columns     []*column
-	ends        map[uint64]float64 // end time of the last window that was written for each device
-	untilHeader int                // number of lines before the next header
+	ends        map[uint64]float64 // End time of the last window that was written for each device.
+	untilHeader int                // Number of lines before the next header.
 	failing     map[string]bool
 }
 
-// Writes the new windows, and reports exporters that have stopped responding or respond again since
-// the last call. The page was read at the time now.
+// Writes the new windows, and reports exporters that have stopped responding or started responding
+// again since the last call. The now parameter is the time at which the page was read.
 func (l *lines) write(p *page, now time.Time) error {
 	var b strings.Builder
 	l.exporters(&b, p, now)
@@ -50,7 +50,7 @@ func (l *lines) write(p *page, now time.Time) error {
 	return err
 }
 
-// Writes a line for each exporter that has stopped responding or responds again.
+// Writes a line for each exporter that has stopped responding or started responding again.
 func (l *lines) exporters(b *strings.Builder, p *page, now time.Time) {
 	failing := map[string]bool{}
 	at := now.In(l.zone).Format(time.TimeOnly)

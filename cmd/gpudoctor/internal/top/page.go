@@ -15,7 +15,8 @@ import (
 
 // page contains the parts of a response from gpu_view's /api/devices that gpudoctor top displays.
 // Times are in seconds. gpu_view determines which devices are lost or have a problem, and sorts the
-// devices by cluster, node and name. In this package, that order is called the order by place.
+// devices by cluster, node and name. In this package, the order by cluster, node, and name is
+// called the order by place.
 type page struct {
 	Newest  float64   `json:"newest"`
 	Window  float64   `json:"window"`
@@ -126,8 +127,8 @@ type device struct {
 	instances []*device
 }
 
-// present is the type of a response field for which only its existence matters: the value is true
-// if the field exists and is not null.
+// present is the type of a response field whose content does not matter. A present value is true if
+// the field exists and is not null.
 type present bool
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -264,7 +265,7 @@ func (d *device) holders(folded bool) []string {
 	return all
 }
 
-// searchText returns all of the device's names, in which a search looks for its words.
+// searchText returns the text that a search examines, which contains all of the device's names.
 func (d *device) searchText() string {
 	searchText := []string{d.ID, d.Name, d.Model, d.Vendor, d.Cluster, d.Node, d.Profile}
 	for _, h := range d.Holders {

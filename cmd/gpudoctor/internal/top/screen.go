@@ -13,8 +13,8 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// firstRow is the first screen row that shows a device. The constant below is the number of rows
-// below the devices.
+// firstRow is the first screen row that shows a device. The number of rows below the devices is in
+// the below constant.
 const (
 	firstRow = 3
 	below    = 1
@@ -34,8 +34,8 @@ type screen struct {
 
 	sorted    string // heading of the column by which devices are sorted; if empty, they are sorted by place
 	ascending bool
-	unfolded  bool // show MIG instances on separate lines
-	problems  bool // show only devices with a problem
+	unfolded  bool // Show MIG instances on separate lines.
+	problems  bool // Show only devices with a problem.
 	searching bool
 	search    string
 	first     int // row at the top
@@ -149,7 +149,8 @@ func (s *screen) edit(key tcell.Key, char rune) {
 }
 
 // choose changes the sort order. The possible orders are the order by place, and the order by each
-// visible column. The new order is step positions after the current order in this list.
+// visible column. In the list of possible orders, choose advances by the given number of steps from
+// the current order.
 func (s *screen) choose(step int) {
 	order := []string{""}
 	for _, c := range s.layout().columns {
@@ -373,7 +374,7 @@ func (s *screen) row(y int, l *layout, d *device) {
 	s.drawText(x+2, y, l.width, held, style)
 }
 
-// drawText writes text in row y, from column x up to the column before end.
+// drawText writes text in row y, from column x up to, but not including, the end column.
 func (s *screen) drawText(x, y, end int, text string, style tcell.Style) {
 	for _, r := range text {
 		if x >= end {

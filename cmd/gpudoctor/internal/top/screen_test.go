@@ -40,8 +40,8 @@ func text(tty tcell.SimulationScreen) string {
 	return strings.ReplaceAll(out.String(), "\x00", " ")
 }
 
-// keys simulates key presses. In the parameter text, letters stand for themselves, and arrows,
-// Enter, Esc, and paging keys are given by name.
+// keys simulates key presses. In the text parameter, letters stand for themselves. Arrows, Enter,
+// Esc, and paging keys are given by name.
 func (s *screen) keys(text string) bool {
 	named := map[string]tcell.Key{
 		"left": tcell.KeyLeft, "right": tcell.KeyRight, "up": tcell.KeyUp, "down": tcell.KeyDown, "pgdn": tcell.KeyPgDn, "pgup": tcell.KeyPgUp,

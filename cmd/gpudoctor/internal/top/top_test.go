@@ -25,8 +25,8 @@ var update = flag.Bool("update", false, "write the output of golden tests to the
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pages reads testdata/<sentence>/answers.jsonl, which contains one response of the page's API per
-// line.
+// pages reads testdata/<sentence>/answers.jsonl, which contains one response from the page's API
+// per line.
 func pages(t *testing.T, sentence string) []*page {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))
@@ -121,7 +121,7 @@ func TestPodThatReservesADeviceFollowsItsHolders(t *testing.T) {
 	assert.Contains(t, p.Devices[0].searchText(), "starting")
 }
 
-// For any response, read returns and does not panic.
+// For any response, read must return without a panic.
 func FuzzRead(f *testing.F) {
 	for _, sentence := range []string{"one_line_per_device_and_window", "devices_of_an_unreachable_exporter_are_lost"} {
 		content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))

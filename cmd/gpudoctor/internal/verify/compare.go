@@ -44,15 +44,15 @@ var tolerances = map[string]tolerance{
 	"By":      {64 << 20, 0.02},
 	"By/s":    {1e6, 0.15},
 	"Hz":      {50e6, 0.05},
-	"s":       {0.05, 0}, // the compared value is the rate per second, a fraction of time
-	"{state}": {0.2, 0},  // the compared value is the mean, a fraction of the samples
+	"s":       {0.05, 0}, // The compared value is the rate per second, a fraction of time.
+	"{state}": {0.2, 0},  // The compared value is the mean, a fraction of the samples.
 }
 
 // For units that are not in tolerances, such as counts, only rounding errors are allowed.
 var otherwise = tolerance{1e-9, 1e-9}
 
 // apart returns the difference between two figures, and whether the difference is within the
-// tolerance. To the unit's tolerance, apart adds half of the larger spread.
+// tolerance. Half of the larger spread is added to the unit's tolerance.
 func apart(unit string, a, b Figure) (distance float64, within bool) {
 	t, ok := tolerances[unit]
 	if !ok {

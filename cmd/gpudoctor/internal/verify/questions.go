@@ -42,17 +42,16 @@ func (q *Question) otherwise(format string, a ...any) Question {
 	return *q
 }
 
-// minShare is the minimum fraction of time for a verdict on a time counter. If both the time during
-// which the reason was set and the counter's increase are below this fraction, the counter is
-// ignored.
+// minShare is a fraction of the measured time. A time counter is ignored if both its increase and
+// the time during which its reason was set are below this fraction.
 const minShare = 0.02
 
 // reasons maps throttling policies to clock event reasons. A policy that is not listed has the same
 // name as its reason.
 var reasons = map[string]string{"power": "sw_power_cap", "thermal": "sw_thermal"}
 
-// timeCounters answers the question in text: it checks whether the metric's time counters, which
-// are in seconds, increase while their reasons are set.
+// timeCounters answers whether the metric's time counters, which are in seconds, increase while
+// their reasons are set. The text parameter contains the wording of the question.
 func timeCounters(text string, m *signal.Metric, sources map[string]Readings) Question {
 	q := Question{Text: text}
 	for _, source := range []string{NVML, DCGM, SMI} {
@@ -101,8 +100,8 @@ func keys(r Readings, m *signal.Metric) []Key {
 	return slices.DeleteFunc(sorted, func(k Key) bool { return k.Metric != m.Name })
 }
 
-// answerQuestions answers the questions based on the readings. The parameter loaded is the start
-// time of the load, or zero if there was no load.
+// answerQuestions answers the questions based on the readings. The loaded parameter is the time at
+// which the load started, or zero if there was no load.
 func answerQuestions(sources map[string]Readings, comparisons []Comparison, costs []*meter, loaded time.Time) []Question {
 	out := []Question{
 		timeCounters("Are violation counters nanoseconds on this driver?", signal.GPUClockThrottleTime, sources),
@@ -125,8 +124,8 @@ func collectionCost(costs []*meter) Question {
 	return q.otherwise("no collection took place")
 }
 
-// profilingAgrees checks whether NVML's performance counters and DCGM's profiling report the same
-// values.
+// profilingAgrees checks whether NVML's performance counters and DCGM's profiling metrics have the
+// same values.
 func profilingAgrees(comparisons []Comparison) Question {
 	q := Question{Text: "Do NVML's performance counters (GPM) and DCGM's profiling agree?"}
 	counters := []string{
@@ -149,8 +148,8 @@ func profilingAgrees(comparisons []Comparison) Question {
 	return q.otherwise("no value is available from both")
 }
 
-// loadIsVisible checks whether the load changed the nvml receiver's values of the metrics that a
-// load should affect.
+// loadIsVisible checks whether the load changed those metrics of the nvml receiver that a load
+// should affect.
 func loadIsVisible(sources map[string]Readings, loaded time.Time) Question {
 	q := Question{Text: "Is a load visible in utilization, power, clocks, memory and processes?"}
 	for _, expected := range []struct {

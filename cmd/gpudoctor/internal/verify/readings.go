@@ -1,5 +1,5 @@
 // Package verify compares the values that NVML, dcgm-exporter, and nvidia-smi report for the same
-// GPUs over the same time. The package also answers questions that only a measurement on real
+// GPUs during the same period. The package also answers questions that only a measurement on real
 // hardware can answer.
 package verify
 
@@ -78,9 +78,9 @@ func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	}
 }
 
-// Figure summarizes the values of a key from one source over the entire time. For a gauge, Value is
-// the mean, and Spread is the difference between the maximum and the minimum. For a counter, Value
-// is the rate per second.
+// Figure summarizes the values of a key from one source over the entire verification. For a gauge,
+// Value is the mean, and Spread is the difference between the maximum and the minimum. For a
+// counter, Value is the rate per second.
 type Figure struct {
 	Value, Spread float64
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Text returns the report as Markdown, for example for a GitHub issue. The report contains the
-// operating system's device names and no serial numbers.
+// Text returns the report as Markdown, for example for a GitHub issue. The report uses the
+// operating system's device names and contains no serial numbers.
 func (r *Report) Text(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", r.title())

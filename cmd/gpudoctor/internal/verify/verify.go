@@ -25,8 +25,8 @@ type Options struct {
 	// NVML contains the settings of the nvml receiver, such as library_path, except for the
 	// collection interval.
 	NVML map[string]any
-	// Exporter is the URL of a dcgm-exporter. Program is the path of nvidia-smi. If one of these
-	// strings is empty, its source is not used.
+	// Exporter is the URL of a dcgm-exporter. Program is the path of nvidia-smi. If Exporter or
+	// Program is empty, the corresponding source is not used.
 	Exporter, Program string
 	// Duration is the total length of the verification. Interval is the time between two readings.
 	Duration, Interval time.Duration
@@ -42,8 +42,8 @@ type Report struct {
 	Begun    time.Time
 	Options  Options
 	Devices  map[string]Device
-	Readings map[string]int // number of readings from each source
-	// Problems describes the sources that failed, and a load that failed.
+	Readings map[string]int // Number of readings from each source.
+	// Problems describes failures of sources and of the load.
 	Problems    []string
 	Comparisons []Comparison
 	Questions   []Question
@@ -62,7 +62,7 @@ func (r *Report) problem(what string, err error) {
 	}
 }
 
-// ErrNothing is returned if no value is available from two or more sources.
+// ErrNothing means that no value is available from more than one source.
 var ErrNothing = errors.New("nothing to compare: fewer than two of NVML, dcgm-exporter and nvidia-smi had GPU values")
 
 var errSilent = errors.New("no GPU values were received; see the log on standard error")
@@ -76,7 +76,7 @@ type run struct {
 
 // sink returns a consumer that adds the received points to the readings of the given source.
 func (r *run) sink(source string) consumer.Metrics {
-	next, _ := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error { // NewMetrics does not fail without options.
+	next, _ := consumer.NewMetrics(func(_ context.Context, md pmetric.Metrics) error { // NewMetrics can fail only if options are passed.
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		before := len(r.sources[source])
@@ -142,7 +142,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, errors.Join(ErrNothing, ctx.Err())
 }
 
-// startNVML starts an nvml receiver with the hold setting of m.
+// startNVML starts an nvml receiver that has the hold setting m.hold.
 func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, next consumer.Metrics) (stop func(context.Context) error, err error) {
 	settings := map[string]any{}
 	maps.Copy(settings, r.Options.NVML)
@@ -155,9 +155,9 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 	return p.Start(ctx)
 }
 
-// watch runs nvidia-smi every o.Interval for o.Duration, with the load in the last three quarters.
-// On a slow machine, the load starts after NVML's second reading, or after half of o.Duration if
-// that is earlier. The result loaded is the start time of the load.
+// watch runs nvidia-smi every o.Interval for o.Duration. The load runs during the last three
+// quarters of that time. On a slow machine, the load starts after NVML's second reading, or after
+// half of o.Duration if that is earlier. The result is the time at which the load started.
 func (r *run) watch(ctx context.Context) (loaded time.Time) {
 	o := &r.Options
 	ctx, cancel := context.WithTimeout(ctx, o.Duration)
@@ -216,7 +216,7 @@ func (r *run) hasRead(source string, n int) bool {
 	return r.Readings[source] >= n
 }
 
-// measureUnheld measures a few collections of an nvml receiver that loads the NVML library anew for
+// measureUnheld measures a few collections of an nvml receiver that reloads the NVML library for
 // each collection.
 func (r *run) measureUnheld(ctx context.Context) *meter {
 	m := &meter{hold: nvmlreceiver.HoldNever}
