@@ -81,8 +81,8 @@ func newCentral(b *testing.B, stages string) *central {
 	return c
 }
 
-// withStages returns the gpu_synthesizer processor with the given stages. If the string is empty,
-// the processor has no stages.
+// withStages returns the gpu_synthesizer processor with the given stages. If the stages parameter
+// is empty, the processor has no stages.
 func withStages(t testing.TB, stages string, next consumer.Metrics) *pdatagpu.Stages {
 	t.Helper()
 	cfg := createDefaultConfig().(*Config)

@@ -35,7 +35,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// The name of each directory below testdata/golden describes the expected behavior. The file
+// The name of each directory under testdata/golden describes the expected behavior. The file
 // scrapes.prom contains the exposition text of one or more scrapes. Each scrape follows a line "@
 // <seconds>s", which specifies the time of the scrape's rows. If a row has its own timestamp, that
 // timestamp is used. The file output.txt contains the expected output, with one point per line. The
@@ -241,7 +241,8 @@ func runTogether(t *testing.T, dir string, scrapes []scrape, n int) string {
 	return rendered(sink)
 }
 
-// runRows sends scrapes as rows. The dcgm receiver does the same if stages are configured.
+// runRows sends scrapes as rows. If stages are configured, the dcgm receiver also sends scrapes as
+// rows.
 func runRows(t *testing.T, dir string, scrapes []scrapeText) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))

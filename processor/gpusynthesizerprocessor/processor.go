@@ -139,7 +139,7 @@ func (p *gpuSynthesizer) restoreOfAll(ctx context.Context, now int64) bool {
 // stateKey returns the key under which the state of a place is stored.
 func stateKey(p synth.Place) string { return p.Node + "/" + p.Host }
 
-// The method stored returns the state that must be stored under a key, or nil if the key must be
+// The stored method returns the state that must be stored under a key, or nil if the key must be
 // deleted. The node name and the host name in the key may both contain slashes, so every slash is
 // tried as the separator.
 func (p *gpuSynthesizer) stored(key string) any {
@@ -229,7 +229,7 @@ func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*g
 type reader struct {
 	*gpuSynthesizer
 	batch   *synth.Batch
-	unknown int64  // Points whose metric name has an exporter's prefix but is not in the catalogue.
+	unknown int64  // Points whose metric name has an exporter's prefix but is not in the catalog.
 	buf     []byte // Reused buffer.
 }
 
@@ -370,7 +370,7 @@ func (r *reader) row(in *input, of *catalogue.Exporter, attrs pcommon.Map) *synt
 	return row
 }
 
-// newRow parses the labels of a point and its Resource. The function kept copies each label value
+// newRow parses the labels of a point and its Resource. The kept function copies each label value
 // that newRow stores. Labels of the point take precedence over labels of the Resource.
 func (p *gpuSynthesizer) newRow(of *catalogue.Exporter, resource, attrs pcommon.Map, kept func(string) string) *synth.Row {
 	labels := catalogue.NewRow(of)
@@ -490,8 +490,8 @@ func (c cache[K, V]) put(k K, v V) {
 	c.recent.Put(k, v)
 }
 
-// hash returns a key for the labels. The hash also covers another key, which is passed in the
-// parameter chain.
+// hash returns a key for the labels. The hash also covers another key, which is passed in the chain
+// parameter.
 func (r *reader) hash(m pcommon.Map, chain rowKey) rowKey {
 	b := binary.LittleEndian.AppendUint64(r.buf[:0], chain[0])
 	b = binary.LittleEndian.AppendUint64(b, chain[1])

@@ -27,14 +27,14 @@ type setRow struct {
 // devices have the same fields and share one list, so a list must not be modified.
 type exposedFields []exposedField
 
-// exposedField is a metric with its entry in the catalogue.
+// exposedField is a metric with its entry in the catalog.
 type exposedField struct {
 	metric   *exposition.Metric
-	spelling catalogue.Spelling  // Empty if the metric is not a field of the catalogue.
+	spelling catalogue.Spelling  // Empty if the metric is not a field in the catalog.
 	of       *catalogue.Exporter // Nil if no exporter has a metric with this name.
 }
 
-// The method are reports whether the list contains exactly the fields of the samples, in the same
+// The are method reports whether the list contains exactly the fields of the samples, in the same
 // order.
 func (fields exposedFields) are(samples []exposition.Sample) bool {
 	if len(fields) != len(samples) {
@@ -59,7 +59,8 @@ func fieldsOf(samples []exposition.Sample) exposedFields {
 	return fields
 }
 
-// take reads the rows of a scrape. Rows that do not belong to a known exporter are added to md.
+// The take method reads the rows of a scrape. Rows that do not belong to a known exporter are added
+// to md.
 func (r *reader) take(rows *pdatagpu.Rows, md pmetric.Metrics) {
 	foreign := false
 	var last exposedFields
@@ -95,7 +96,7 @@ func (r *reader) take(rows *pdatagpu.Rows, md pmetric.Metrics) {
 	}
 }
 
-// set returns the cached entry for a label set, and creates the entry if needed.
+// The set method returns the cached entry for a label set, and creates the entry if needed.
 func (r *reader) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
 	e, ok := r.sets.get(set)
 	if !ok {

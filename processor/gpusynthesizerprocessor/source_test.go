@@ -31,10 +31,10 @@ const (
 	urlB = "http://10.0.0.2:9400/metrics"
 )
 
-// exposed returns the exposition text at the given second for an exporter with one GPU. The
-// exporter reads values from the driver every 30 s and repeats them until the next read. The reads
-// are delayed by lag seconds after each full and half minute. The GPU is throttled for 30% of the
-// time, and XID 31 occurs at 400 s.
+// The exposed function returns the exposition text at the given second for an exporter with one
+// GPU. The exporter reads values from the driver every 30 s and repeats them until the next read.
+// Each read takes place after a full or half minute, with a delay of the number of seconds in the
+// lag parameter. The GPU is throttled for 30% of the time, and XID 31 occurs at 400 s.
 func exposed(second, lag int64) string {
 	read := (second-lag)/30*30 + lag
 	code := 0
@@ -55,7 +55,7 @@ type delivery struct {
 	batch  pmetric.Metrics
 }
 
-// scraped returns the batch that the dcgm receiver sends after a successful scrape.
+// The scraped function returns the batch that the dcgm receiver sends after a successful scrape.
 func scraped(t *testing.T, second int64, url, text string) delivery {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -90,8 +90,8 @@ func gone(second int64, url string) delivery {
 	return delivery{second, md}
 }
 
-// scrapesOf returns scrapes of an endpoint, with one scrape every 15 s. The parameters from and
-// until are the seconds at which the scrapes start and end.
+// scrapesOf returns scrapes of an endpoint, with one scrape every 15 s. The from and until
+// parameters are the seconds at which the scrapes start and end.
 func scrapesOf(t *testing.T, url string, from, until, lag int64) []delivery {
 	t.Helper()
 	var out []delivery

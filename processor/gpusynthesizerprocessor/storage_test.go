@@ -175,7 +175,7 @@ func TestEachNodeHasASeparateStoredValue(t *testing.T) {
 }
 
 // If the process crashes while it converts the state of all nodes to one value per node, both forms
-// are stored. In that case, the value of the node is newer.
+// are stored. In that case, the node's own value is newer.
 func TestTheValueOfANodeReplacesTheValueOfAllNodes(t *testing.T) {
 	state := func(count int) string {
 		return fmt.Sprintf(`{"version":1,"devices":[{"host":"n1","node":"n1","board":"GPU-1","source":3,"since":10000000000,`+

@@ -187,7 +187,7 @@ gpu_junction_temperature{gpu_partition_id="0",gpu_compute_partition_type="spx",n
 		return metricdata.DataPoint[int64]{Value: 2, Attributes: attribute.NewSet(attribute.String("reason", reason))}
 	}
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsDropped(t, tel, []metricdata.DataPoint[int64]{
-		twice("other_entity"), twice("not_finite"), twice("absurd"), // these are the clock, the power, and the health
+		twice("other_entity"), twice("not_finite"), twice("absurd"), // the dropped values are those of the clock, the power, and the health
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 6}}, metricdatatest.IgnoreTimestamp())
 }

@@ -40,7 +40,7 @@ type accumulator struct {
 	xidSeen   bool
 	// The most recent row. If held is true, the row names a holder. If ambiguous is true, the
 	// holder may be using a different device. The value of holder is an index into the holders
-	// slice, or -1 if the row names no holder, a reservation pod, or an ambiguous holder.
+	// slice, or -1 if the row names no holder, or names a reservation pod or an ambiguous holder.
 	row             *Row
 	held, ambiguous bool
 	holder          int
@@ -50,7 +50,7 @@ type accumulator struct {
 	// device is recorded.
 	unread bool
 	// contradicted contains the values that were dropped because other values contradict them. The
-	// array dropped contains the number of values that were rejected after all rows had been read,
+	// dropped array contains the number of values that were rejected after all rows had been read,
 	// by reason. Contradicted values are included.
 	contradicted []contradicted
 	dropped      [NumDropReasons]int64
@@ -83,9 +83,10 @@ func (c *cell) value() (float64, bool) {
 	return c.held, c.hasHeld
 }
 
-// fold merges the value v of one row into have. For bit masks, fold combines the values with OR.
-// For all other kinds of fields, fold keeps the highest value: rows that repeat a value differ only
-// because the exporter read the value at different times.
+// fold merges v, the value of one row, into the value to which the have parameter points. For bit
+// masks, fold combines the values with OR. For all other kinds of fields, fold keeps the highest
+// value: rows that repeat a value differ only because the exporter read the value at different
+// times.
 func fold(have *float64, has *bool, v float64, kind catalogue.Kind) {
 	switch {
 	case !*has:
@@ -110,8 +111,8 @@ func (a *accumulator) add(f *catalogue.Field, v float64, held bool) {
 // cell returns the values of a field.
 func (a *accumulator) cell(id catalogue.ID) *cell { return &a.fields[id-a.first] }
 
-// get returns the value of a field for the device. If there is no value, or if the value is not an
-// observation of the device, get returns false.
+// get returns the value of a field for the device. If there is no value, or if the value does not
+// apply to the device, get returns false.
 func (a *accumulator) get(id catalogue.ID) (float64, bool) {
 	v, ok := a.cell(id).value()
 	if !ok {
@@ -129,7 +130,7 @@ func (a *accumulator) value(s *catalogue.Signal, id catalogue.ID) (float64, bool
 	return a.Value(id, catalogue.ByID(id).Rate != 0 && s.Metric.Kind == signal.Gauge)
 }
 
-// make computes the value of a signal from the first set whose fields all have a value.
+// The make method computes the value of a signal from the first set whose fields all have a value.
 func (a *accumulator) make(s *catalogue.Signal) (float64, bool) {
 	for i, set := range s.Sets {
 		if s.Lasting {
@@ -272,11 +273,11 @@ func (a *accumulator) reset(d *Device) {
 }
 
 // foldBoard moves fields that measure the whole board from the instances to the board. For a level,
-// foldBoard uses the value of the instance with the lowest number. For a counter, it uses the
-// highest value. For a bit mask, it combines the values with OR. If the row with the highest
-// counter is missing, foldBoard keeps the previous value of the board's counter, because a decrease
-// would look like a reset. The board's counter decreases only if the counter of an instance
-// decreased, or if all instances are new.
+// foldBoard uses the value of the instance with the lowest number. For a counter, foldBoard uses
+// the highest value. For a bit mask, foldBoard combines the values with OR. If the row with the
+// highest counter is missing, foldBoard keeps the previous value of the board's counter, because a
+// decrease would look like a reset. The board's counter decreases only if the counter of an
+// instance decreased, or if all instances are new.
 func (a *accumulator) foldBoard() {
 	fields, measures := a.device.of.Board, a.device.of.MeasuresBoard
 	for i, f := range fields {

@@ -161,9 +161,9 @@ func (b *Batch) Flush() []*gpudata.Frame {
 	return frames
 }
 
-// eachNode sorts rows by node. For each node, it sets b.rows to the rows of that node and then
-// calls f. The function f may remove rows from b.rows. Removed rows, and the rows of nodes beyond
-// the limit, are replaced with zero observations in the rows slice.
+// eachNode sorts rows by node. For each node, eachNode sets b.rows to the rows of that node and
+// then calls f. The function f may remove rows from b.rows. Removed rows, and the rows of nodes
+// beyond the limit, are replaced with zero observations in the rows slice.
 func (b *Batch) eachNode(rows []observation, f func(*node)) {
 	if b.have.nodes {
 		slices.SortStableFunc(rows, func(x, y observation) int { return cmp.Compare(x.node(), y.node()) })

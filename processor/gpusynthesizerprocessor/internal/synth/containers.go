@@ -101,10 +101,10 @@ func (s *node) containerDevice(r *Row) *Device {
 	return d
 }
 
-// exposed returns the board that has the given ID and that an exporter exposes on the given node.
-// If a container-level exporter does not name its node, the node parameter is empty, and the row
-// has already been assigned to the only node that has the board. In that case, exposed returns the
-// board if exactly one board has the ID.
+// The exposed method returns the board that has the given ID and that an exporter exposes on the
+// given node. If a container-level exporter does not name its node, the node parameter is empty,
+// and the row has already been assigned to the only node that has the board. In that case, the
+// method returns the board if exactly one board has the ID.
 func (s *node) exposed(id, node string) *Device {
 	boards := s.boards[id]
 	for _, b := range boards {

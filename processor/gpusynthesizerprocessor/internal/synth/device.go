@@ -56,8 +56,8 @@ type Device struct {
 		model      string
 		capacities catalogue.Capacities
 	}
-	// DRA is the allocation that is named in the last scrape. DRA is empty if no row names an
-	// allocation, or if the rows name different allocations.
+	// DRA is the allocation that was named in the last scrape. DRA is empty if no row named an
+	// allocation, or if the rows named different allocations.
 	DRA DRA
 	as  gpudata.Device // the device in frames
 
@@ -65,8 +65,8 @@ type Device struct {
 	number   int
 	instance string // identity of the instance on the board, or empty for a board
 
-	// Claims on the device's board. The era field is the era of the claims in which the device's
-	// baselines were set.
+	// Claims on the device's board. The era field is the value of claims.era at the time when the
+	// device's baselines were set.
 	claims *claims
 	era    uint32
 
@@ -75,13 +75,13 @@ type Device struct {
 	last, prev int64
 	clockEra   uint32
 	home       *placeState
-	// restored is the time at which the device was restored from storage, until the first sample
-	// after the restart. For the first sample, restored serves as the previous sample time, because
-	// the last sample time before the restart may be unknown.
+	// Until the first sample after a restart, restored is the time at which the device was restored
+	// from storage. For that sample, this time is used as the previous sample time, because the
+	// last sample time before the restart may be unknown.
 	restored int64
 	// unread is the last sample time at which the driver could not read the device, or 0 if there
-	// is none. The arrived field is the arrival time of the last scrape of the device, by the
-	// Synthesizer's own clock.
+	// is none. The arrived field is the arrival time of the last scrape of the device, according to
+	// the Synthesizer's own clock.
 	unread  int64
 	arrived time.Duration
 	// observed is true once the device has had a sample. The samples field is the number of the
@@ -108,8 +108,8 @@ type Device struct {
 	removed bool // the device was removed, but rows may still refer to it
 }
 
-// seen records the sample time t and returns the previous sample time. If there is no previous
-// sample, or if t is older than the newest sample time, the result is 0.
+// The seen method records the sample time t and returns the previous sample time. If there is no
+// previous sample, or if t is older than the newest sample time, the result is 0.
 func (d *Device) seen(t int64) int64 {
 	if d.clockEra != d.home.era {
 		// The clock of the place was set back, so earlier sample times and baselines are invalid.
@@ -207,14 +207,14 @@ func (d *Device) describeBoard(instance *Device) {
 	set(&d.Serial, instance.Serial)
 }
 
-// If the by parameter is not empty, set replaces text with its value.
+// If the by parameter is not empty, set copies it to the string to which the text parameter points.
 func set(text *string, by string) {
 	if by != "" {
 		*text = by
 	}
 }
 
-// fill copies the description of the device to f. It does not add samples.
+// fill copies the description of the device to f. The fill method does not add samples.
 func (d *Device) fill(f *gpudata.DeviceFrame) {
 	f.Device = d.as
 	f.Description = gpudata.Description{
@@ -232,8 +232,8 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 }
 
 // Row contains the parsed labels of a row. A Row can be reused for all rows with the same labels,
-// even in several batches at the same time. The lock of the row's node guards the fields device and
-// other.
+// even in several batches at the same time. The lock of the row's node guards the device and other
+// fields.
 type Row struct {
 	// Clues contains what the labels reveal about the exporter. The caller sets Clues if
 	// gpu.signal.available is enabled.
@@ -277,7 +277,7 @@ type Row struct {
 	// exporters, process is nil.
 	process *gpudata.Unplaced
 	vgpu    string // Replica of a time-sliced device.
-	job     string // Job that the labels name, even if the labels also name a container.
+	job     string // Job that is named in the labels, even if the labels also name a container.
 	xid     int    // Code of a DCGM_EXP_XID_ERRORS row, or -1 if there is none.
 
 	drop DropReason // Reason why rows with these labels are dropped.
@@ -287,8 +287,8 @@ type Row struct {
 	foreign, certain bool
 }
 
-// named contains the holder that is named in a row. Most rows name no holder and share the variable
-// nobody.
+// named contains the holder that is named in a row. Most rows name no holder and share the nobody
+// variable.
 type named struct {
 	dra    DRA
 	holder catalogue.Holder

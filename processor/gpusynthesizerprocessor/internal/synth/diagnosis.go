@@ -7,8 +7,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// diagnosis collects the data about each device in one scrape that is needed for
-// gpu.signal.available.
+// diagnosis collects the data that gpu.signal.available requires about each device in one scrape.
 type diagnosis struct {
 	exporters map[exporterAt]*diagnose.Scrape
 	devices   map[*Device]*diagnose.Device
@@ -72,8 +71,8 @@ func (g *diagnosis) end() {
 
 // The signals method adds a gpu.signal.available sample for each signal of the device. If a signal
 // is measured on the device's board or on its instances instead, the signal is reported only for
-// those devices. The parameter dropped contains the values that other values contradict, because
-// the diagnosis cannot detect contradicted rates in the rows.
+// those devices. The dropped parameter contains the values that are contradicted by other values.
+// The parameter is needed because the diagnosis cannot detect contradicted rates in the rows.
 func (e *emitter) signals(d *diagnose.Device, dropped []contradicted) {
 	for _, c := range dropped {
 		d.Drop(c.id, c.why)

@@ -120,8 +120,8 @@ func (e *emitter) signal(s *catalogue.Signal) {
 	}
 }
 
-// tracked adds the sample for a signal that has a tracker. The tracker reads the first set whose
-// fields all have a value.
+// The tracked method adds the sample for a signal that has a tracker. The tracker reads the first
+// set whose fields all have a value.
 func (e *emitter) tracked(s *catalogue.Signal) {
 	a := e.a
 	for _, set := range s.Sets {

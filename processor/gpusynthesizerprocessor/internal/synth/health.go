@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// A device that has been missing from the scrapes of its place for the duration lostAfter is
-// considered lost.
+// A device is considered lost if it has been missing from the scrapes of its place for at least
+// lostAfter.
 const lostAfter = int64(90 * time.Second)
 
 // health describes the effect of XID errors on a board.

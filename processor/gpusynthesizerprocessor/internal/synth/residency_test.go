@@ -44,7 +44,7 @@ func TestATimeThatIsCountedInTicksIsExact(t *testing.T) {
 			case 0:
 				clock, state = r.Int64N(1000), r.Int64N(1000) // the driver was reloaded
 			case 1:
-				state += ticks // at least as many ticks as the clock
+				state += ticks // the state now advances by at least as many ticks as the clock
 			case 2:
 				state -= r.Int64N(1 + state/2)
 			}

@@ -24,7 +24,7 @@ const (
 	// A source without a scrape for maxSilence is considered gone, regardless of its sample times.
 	maxSilence = 5 * time.Minute
 	// After a new source takes over, its counters may be lower than those of the previous source
-	// for the duration catchUp, because exporters repeat values that they read earlier.
+	// until catchUp has passed, because exporters repeat values that they read earlier.
 	catchUp = int64(2 * time.Minute)
 )
 
@@ -40,13 +40,13 @@ type Source struct {
 	// ended is true if the source was reported as gone. The flag is reset when the source appears
 	// again.
 	ended atomic.Bool
-	// arrived is the arrival time of the last batch that named the source, by the Synthesizer's own
-	// clock.
+	// arrived is the arrival time of the last batch that named the source, according to the
+	// Synthesizer's own clock.
 	arrived atomic.Int64
 	// proven is true once the source has exposed a device.
 	proven atomic.Bool
-	// users is the number of current batches that named the source before it was proven. The lock
-	// sources.mu guards this number.
+	// users is the number of current batches that named the source before it was proven. The
+	// sources.mu lock guards this number.
 	users int
 }
 
@@ -168,14 +168,14 @@ type claims struct {
 	era      uint32
 	switched int64 // Sample time at which era was last incremented.
 	// Last emitted values of counters. Counter values are stored while the board has several
-	// sources, and for the duration catchUp afterward.
+	// sources, and afterward until catchUp has passed.
 	counters map[counterKey]float64
 	// named contains the holders from the last scrape of each source. Holders are stored only if
 	// the board has several sources.
 	named map[namedBy][]holder
-	// memory is the memory size of the board in bytes, or 0 if the size is unknown. The fields idle
-	// and busy are the newest sample times at which the utilization of the board was 0 (idle) or
-	// not 0 (busy).
+	// memory is the memory size of the board in bytes, or 0 if the size is unknown. The idle field
+	// is the newest sample time at which the utilization of the board was 0, and the busy field is
+	// the newest sample time at which the utilization was not 0.
 	memory     float64
 	idle, busy int64
 	// byProcess contains the newest sample time of each container metric that an exporter of the
@@ -348,19 +348,19 @@ func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Sou
 	return true, nil
 }
 
-// supersedes reports whether the source x takes over a board from the source kept, which is still
+// supersedes reports whether the source x takes over a board from the kept source, which is still
 // present. The source x must have a higher rank. In addition, either x must have appeared while the
-// board was new, or kept must be a source that sends finished samples. The counters of both sources
-// must be known: x must have been scraped at least twice, and kept must have been scraped after the
-// first scrape of x.
+// board was new, or the kept source must be a source that sends finished samples. The counters of
+// both sources must be known: x must have been scraped at least twice, and the kept source must
+// have been scraped after the first scrape of x.
 func (c *claims) supersedes(x, kept *claim) bool {
 	return rank(*x, *kept) < 0 && x.dropped && x.last > x.first && kept.last > x.first &&
 		(x.first-c.first < settling || kept.source.ready)
 }
 
 // The rises method reports whether a sample of a counter may be emitted. After another source takes
-// over the board, the counter must not be lower than the last emitted value until the duration
-// catchUp has passed.
+// over the board, the counter must not be lower than the last emitted value until catchUp has
+// passed.
 func (c *claims) rises(device string, m *signal.Metric, own string, at int64, v float64) bool {
 	if c == nil || c.counters == nil || m.Kind != signal.Counter {
 		return true
@@ -410,8 +410,8 @@ func (s *node) contend(rows []observation) []observation {
 	})
 }
 
-// keep reports whether the rows of a source are kept. If the rows are not kept, the method records
-// a conflict.
+// The keep method reports whether the rows of a source are kept. If the rows are not kept, the
+// method records a conflict.
 func (s *node) keep(c *claims, src *Source, at int64) bool {
 	keep, rival := c.keeps(src, at, s.arrived)
 	if !keep && s.conflict == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// The detection of splits stops after soundScrapes scrapes without a split.
+// soundScrapes is the number of scrapes without a split after which the detection of splits stops.
 const soundScrapes = 100
 
 // splits detects whether one scrape arrives in several batches. If a scrape is split, two batches
@@ -63,9 +63,9 @@ func (s *splits) watch(rows []observation) (split bool) {
 	return split
 }
 
-// continues reports whether f and other are parts of the same scrape. They are considered parts of
-// the same scrape if they have at most one field in common, and at least one field that is not in
-// both. Two exporters of the same device have most fields in common.
+// continues reports whether f and other are parts of the same scrape. Two sets of fields are
+// considered parts of the same scrape if they have at most one field in common, and at least one
+// field that is not in both. Two exporters of the same device have most fields in common.
 func (f *seenFields) continues(other *seenFields) bool {
 	common, all := 0, 0
 	for i := range f.fields {

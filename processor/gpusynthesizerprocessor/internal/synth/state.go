@@ -83,8 +83,8 @@ func (s *node) state(p Place) *State {
 
 // Restore restores the state that an earlier process stored. Restore must be called before the
 // first batch. The now parameter is the current time in nanoseconds since the epoch. If the first
-// scrape shows new events, the counters of these events start at the time now. If the state is
-// invalid, Restore returns an error and changes nothing.
+// scrape shows new events, the counters of these events start at the time in the now parameter. If
+// the state is invalid, Restore returns an error and changes nothing.
 func (s *Synthesizer) Restore(in *State, now int64) error {
 	for i := range in.Devices {
 		if !in.Devices[i].valid() {

@@ -46,7 +46,7 @@ type Synthesizer struct {
 	splits  splits
 
 	mu    sync.Mutex
-	began time.Time // When the first batch arrived.
+	began time.Time // Time at which the first batch arrived.
 	idle  []*Batch  // Batches that can be reused.
 }
 
@@ -72,7 +72,7 @@ type observation struct {
 	alias     uint8
 	time      int64
 	exposed   float64
-	source    *Source // nil if the source is unknown.
+	source    *Source // Nil if the source is unknown.
 	ambiguous bool    // The holder may be using another device.
 }
 
@@ -277,7 +277,7 @@ func (s *node) scrape(rows []observation) {
 		if a.device.of.OfContainers {
 			continue
 		}
-		if !e.to.Observed && a.row != nil && a.device.observed { // no row contains an observation of the device
+		if !e.to.Observed && a.row != nil && a.device.observed { // no row contains a value for the device
 			e.to.Unread = true
 		}
 		a.device.observed = a.device.observed || e.to.Observed

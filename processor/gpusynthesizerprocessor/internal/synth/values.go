@@ -13,7 +13,7 @@ type byteCounter struct {
 }
 
 // rate returns the mean rate since the counter's last value, in bytes per second. There is no rate
-// for the first value of the counter, for the first value after a reset, and if t is not newer than
+// for the first value of the counter, for the first value after a reset, or if t is not newer than
 // the time of the last value.
 func (c *byteCounter) rate(t int64, v float64) (float64, bool) {
 	if t <= c.time {

@@ -11,9 +11,9 @@ type xidSource uint8
 
 const (
 	xidNone  xidSource = iota
-	xidLast            // Changes of the last code.
-	xidCount           // Increases of the counts in a sliding window.
-	xidTotal           // Increases of the exporter's own counters.
+	xidLast            // Changes in the last code.
+	xidCount           // Increases in the counts of a sliding window.
+	xidTotal           // Increases in the exporter's own counters.
 )
 
 // xidState contains the state that is needed to compute one monotonic count per code from the last
@@ -24,7 +24,7 @@ type xidState struct {
 	counts map[int]float64 // Last counts in the sliding window.
 	totals map[int]float64 // Last values of the exporter's counters.
 	codes  []xidCounter    // Counted events, by code.
-	since  int64           // When XID errors were first observed.
+	since  int64           // Time at which XID errors were first observed.
 	time   int64           // Newest processed sample time.
 }
 
