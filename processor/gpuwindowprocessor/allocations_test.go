@@ -48,8 +48,8 @@ func TestAFrameStaysWithinItsAllocationLimit(t *testing.T) {
 	})
 }
 
-// A sample that exceeds max_series must not be more expensive than other samples. Otherwise,
-// reaching the limit could overload the collector.
+// A sample that is refused because of max_series must not be more expensive to process than other
+// samples. Otherwise, reaching the limit could overload the collector.
 func TestARefusedSampleDoesNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := createDefaultConfig().(*Config)

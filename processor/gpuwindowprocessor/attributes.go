@@ -29,8 +29,8 @@ func resourceKeyOf(attrs pcommon.Map) window.ResourceKey {
 // placedResource is a Resource together with its representations in the engine.
 type placedResource struct {
 	ofDevices window.PlacedResource
-	// others is the representation that is used for points without a device, and for all points if
-	// the Resource has no key. The others field is nil until it is needed.
+	// The others field contains the representation that is used for points without a device, and
+	// for all points if the Resource has no key. The field is nil until it is needed.
 	others *window.PlacedResource
 	inUse  *window.PlacedResource // The representation that was last passed to the engine.
 	// Device attributes that are on the Resource instead of on the points.
@@ -60,7 +60,7 @@ func (r *placedResource) set(attrs pcommon.Map, schemaURL string) {
 }
 
 // The use method sets the Resource of the following points. The device parameter is the device ID
-// of these points, or empty.
+// of the points, or empty.
 func (r *placedResource) use(in *window.Ingest, device string) {
 	to := &r.ofDevices
 	if device == "" || to.Key == (window.ResourceKey{}) {

@@ -93,7 +93,7 @@ type benchNodes struct {
 	series    int
 	now       time.Time
 	rows      []window.Row
-	// handles contains the resolved series of each node after its first scrape.
+	// After the first scrape of a node, handles contains the node's resolved series.
 	handles [][]*window.Series
 }
 

@@ -133,7 +133,7 @@ func (r *frameReader) series(in *window.Ingest, f *gpudata.Frame, s *gpudata.Ser
 	}
 }
 
-// If one of the most recent lists is equal to the list kinds, sharedKinds returns that recent list.
+// If one of the most recent lists is equal to the kinds list, sharedKinds returns that recent list.
 // Otherwise, sharedKinds adds the kinds list to the most recent lists, and returns kinds.
 func (r *frameReader) sharedKinds(kinds []sampleKind) []sampleKind {
 	for _, list := range r.lists {
@@ -192,7 +192,7 @@ func (r *frameReader) group(f *gpudata.Frame, s *gpudata.Series, now time.Time) 
 	return g
 }
 
-// The method expected returns the group that followed the previous group in the last frame. If the
+// The expected method returns the group that followed the previous group in the last frame. If the
 // series s does not belong to this group, the result is nil.
 func (r *frameReader) expected(s *gpudata.Series, identity userIdentity) *group {
 	if r.last == nil || r.last.nextInFrame == nil {

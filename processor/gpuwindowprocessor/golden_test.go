@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the output.yaml files of the golden directories")
 
-// TestGolden runs the entire processor for each directory under testdata/golden. Each
+// TestGolden runs the entire processor once for each directory under testdata/golden. Each
 // ResourceMetrics in input.yaml arrives as a separate batch, at the time of its newest point. The
 // synctest clock starts at 2000-01-01. Two minutes after the last batch, the processor is shut
 // down. The file output.yaml contains all output of the processor, in the order in which it was

@@ -32,9 +32,9 @@ func each(interval, from, to time.Duration) (out []arrival) {
 	return out
 }
 
-// A series ends when the duration idle_timeout has passed since its last scrape arrived. The mark
-// for the end of the series has the end time of the last window that closed before the series
-// ended. If a point with that timestamp was already sent, the mark has a later timestamp.
+// A series ends when idle_timeout has passed since its last scrape arrived. The timestamp of the
+// end mark is the end of the last window that closed before the series ended. If a point with that
+// timestamp was already sent, the mark has a later timestamp.
 func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tt := range map[string]struct {
@@ -122,7 +122,7 @@ func TestTheTimeOfAnEndDependsOnlyOnTheLastScrapeOfTheSeries(t *testing.T) {
 
 type idleResult struct {
 	marks              map[string][]time.Duration // Timestamps of the end marks, by series.
-	markedAt           time.Duration              // When the marks were sent.
+	markedAt           time.Duration              // Time at which the marks were sent.
 	lastAccepted       time.Duration              // Arrival time of the last scrape that was not dropped.
 	accepted, windowed int                        // Samples of GPU-a.
 }

@@ -54,8 +54,8 @@ type windowProcessor struct {
 	// jitter is the random delay before closed windows are sent.
 	jitter time.Duration
 
-	// The following fields are used by the emission loop. After the loop has ended, shutdown uses
-	// them.
+	// The emission loop uses the following fields. After the loop has ended, shutdown uses these
+	// fields.
 	rows        []window.Row
 	due         time.Time
 	pauseUntil  time.Time // time after which batches are sent without pauses
@@ -248,8 +248,8 @@ func (p *windowProcessor) nextDelay(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// emit sends the windows that end at or before upTo. If storage is configured, emit first records
-// in storage that the windows have been sent, so that no window is sent twice. If writing to
+// emit sends the windows that end at or before upTo. If storage is configured, the windows are
+// marked as sent in storage before emit sends them, so that no window is sent twice. If writing to
 // storage fails, emit still sends the windows.
 func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	if p.store != nil {
@@ -305,7 +305,7 @@ func (p *windowProcessor) send(ctx context.Context, all bool) {
 }
 
 // sendBatch sends as many rows as fit in one batch to the next consumer, and returns how many rows
-// it sent. If the context has ended, sendBatch drops all rows instead. If the consumer refuses the
+// it sent. If the context is done, sendBatch drops all rows instead. If the consumer refuses the
 // batch, the batch is dropped, because exporter queues are responsible for retries.
 func (p *windowProcessor) sendBatch(ctx context.Context, rows []window.Row) int {
 	if ctx.Err() != nil {
@@ -323,9 +323,9 @@ func (p *windowProcessor) countPoints(ctx context.Context, points int, emitted b
 	p.telemetry.ProcessorGpuWindowPoints.Add(ctx, int64(points), p.points[emitted])
 }
 
-// shutdownPatience is the maximum time that the processor spends on sending windows at shutdown.
-// The context that the Collector passes has no deadline, but an orchestrator kills a process that
-// does not exit within about 30 s.
+// shutdownPatience is the maximum time that the processor spends sending windows at shutdown. The
+// context that the Collector passes has no deadline, but an orchestrator kills a process that does
+// not exit within about 30 s.
 const shutdownPatience = 5 * time.Second
 
 // shutdown stops the emission loop and sends closed windows. If storage is configured, shutdown

@@ -204,7 +204,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	require.NoError(t, p.Shutdown(t.Context()))
 }
 
-// blocking is a consumer that blocks until its context ends.
+// blocking is a consumer that blocks until its context is done.
 type blocking struct{ consumertest.Consumer }
 
 func (blocking) ConsumeMetrics(ctx context.Context, _ pmetric.Metrics) error {

@@ -61,8 +61,8 @@ type reader struct {
 	resource placedResource
 	texts    []byte // reusable buffer for the encoded attributes of a scope or a metric
 	point    window.Point
-	// conflicts checks the counters of errors and energy. If the counters are not checked,
-	// conflicts is nil.
+	// conflicts checks the error and energy counters. If the counters are not checked, conflicts is
+	// nil.
 	conflicts *conflictDetector
 	now       time.Time
 	delta     string // name of the first GPU signal with delta temporality, or empty

@@ -18,8 +18,8 @@ import (
 const minEvidence = 3
 
 // healthCheck logs warnings about lost data and about problems in the pipeline. Each problem is
-// logged once per episode. Only the emission loop may use a healthCheck, except for the fields
-// order and deltas.
+// logged once per episode. Only the emission loop may use a healthCheck, except for the order and
+// deltas fields.
 type healthCheck struct {
 	logger *zap.Logger
 	cfg    *Config

@@ -47,7 +47,8 @@ const (
 )
 
 // counterStarts contains the last two start times and the newest sample time of a counter. For the
-// energy counter, it also contains the last value and the numbers of decreases and increases.
+// energy counter, counterStarts also contains the last value and the numbers of decreases and
+// increases.
 type counterStarts struct {
 	current, previous, newest int64
 	value                     float64

@@ -69,14 +69,14 @@ func (b *Batch) End() {
 	b.idle = append(b.idle, b)
 }
 
-// TakeStats returns the counts since the previous call of TakeStats.
+// TakeStats returns the counts since the previous call to TakeStats.
 func (b *Batch) TakeStats() Stats {
 	out := b.stats
 	b.stats = Stats{}
 	return out
 }
 
-// TakeConflict returns a conflict that was detected since the previous call of TakeConflict, or nil
+// TakeConflict returns a conflict that was detected since the previous call to TakeConflict, or nil
 // if none was detected.
 func (b *Batch) TakeConflict() *Conflict {
 	c := b.conflict
@@ -84,7 +84,7 @@ func (b *Batch) TakeConflict() *Conflict {
 	return c
 }
 
-// TakeChanged returns the places whose State changed since the previous call of TakeChanged.
+// TakeChanged returns the places whose State changed since the previous call to TakeChanged.
 func (b *Batch) TakeChanged() []Place {
 	changed := b.changed
 	b.changed = nil

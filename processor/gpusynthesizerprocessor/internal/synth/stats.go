@@ -54,7 +54,7 @@ func (r DropReason) String() string {
 	}[r]
 }
 
-// Stats contains the counts since the previous call of TakeStats.
+// Stats contains the counts since the previous call to TakeStats.
 type Stats struct {
 	// Dropped is the number of dropped rows, and of dropped values that were computed from several
 	// rows, by reason.

@@ -9,8 +9,8 @@ import (
 
 const (
 	// A node is considered absent if no sample arrives from it for longer than its usual interval
-	// multiplied by the constant missed. With a value of 2 or less, a single lost scrape would be
-	// treated as an absence.
+	// multiplied by the missed constant. If the constant were 2 or less, a single lost scrape would
+	// be treated as an absence.
 	missed = 2.5
 	// minAbsence is the minimum length of an absence. Shorter gaps are not treated as absences,
 	// because they may occur when a machine stalls.
@@ -49,8 +49,8 @@ type node struct {
 type absences struct {
 	Newest int64 // Time of the newest sample.
 	// Longest is the longest interval between samples in the period that contains Newest. Before is
-	// the longest interval in an earlier period. Absences do not count as intervals. A period has
-	// the length of a window.
+	// the longest interval in an earlier period. Absences do not count as intervals. A period is as
+	// long as a window.
 	Longest, Before int64
 	// Ends contains the time of the first sample after each absence, in chronological order. Last
 	// is true if the interval before Newest was an absence.
@@ -142,7 +142,8 @@ func (n *node) lock() {
 	}
 }
 
-// restart resets all sample times of the node after the clock was set back to the time now.
+// restart resets all sample times of the node after the clock was set back to the time in the now
+// parameter.
 func (n *node) restart(now int64) {
 	n.absences = absences{}
 	for _, p := range n.order {

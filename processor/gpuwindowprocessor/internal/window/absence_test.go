@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// tierSettings returns the settings of a collector in a tier. The only rule counts the increases of
+// tierSettings returns the settings of a collector in a tier. The only rule counts the increases in
 // a counter.
 func tierSettings() Settings {
 	set := testSettings()
@@ -47,9 +47,9 @@ func (r *result) add(e *Engine, upTo time.Duration) {
 	}
 }
 
-// A counter increases by one per second. However the samples of the counter are distributed among
-// collectors, all collectors together must not count more than the true increase, and each
-// collector must count exactly the increase that it observed.
+// A counter increases by one per second. Regardless of how the samples of the counter are
+// distributed among collectors, all collectors together must not count more than the true increase,
+// and each collector must count exactly the increase that it observed.
 func TestCollectorsOfATierCountExactlyTheObservedIncreases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		engines := []*Engine{New(tierSettings(), origin), New(tierSettings(), origin)}
@@ -83,7 +83,7 @@ func TestCollectorsOfATierCountExactlyTheObservedIncreases(t *testing.T) {
 }
 
 // In a crash, the samples that arrived after the node was last stored are lost. The coverage of the
-// windows must show this loss.
+// windows must reflect the loss of these samples.
 func TestACrashOfACollectorInATierIsAnAbsence(t *testing.T) {
 	for name, tt := range map[string]struct {
 		clean bool

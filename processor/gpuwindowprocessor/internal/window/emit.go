@@ -207,7 +207,7 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 		if !ok {
 			continue
 		}
-		// Count only time ratios. A mean of ratios exceeds 1 only because of rounding.
+		// Count only time ratios. A mean of ratios can exceed 1 only because of rounding errors.
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			em.clamped++
 		}

@@ -24,7 +24,7 @@ const (
 	Duplicate                     // Ignored because the series already has a sample with this time.
 	OutOfOrder                    // Older than the last sample of its series: ignored if the series is a counter, and used otherwise.
 	Refused                       // Dropped because a new series or a new sample time would exceed a limit.
-	ImpossibleStep                // Used only as a new baseline, because its counter of seconds advanced faster than time.
+	ImpossibleStep                // Used only as a new baseline, because its counter of seconds advanced faster than real time.
 	NoValue                       // Dropped because the value is NaN, infinite, or a negative counter value.
 	Ignored                       // Ignored because no rule reads the sample and windows do not carry it.
 	Implausible                   // Dropped because the value is a ratio far outside [0, 1].
@@ -49,8 +49,8 @@ type Stats struct {
 	SeriesEnded    uint64 // Series that ended because they were idle.
 	Series         int    // Series that are currently tracked.
 	// WindowsPaired is the number of fetched windows that contain two consecutive samples of a
-	// device. ShortestPair is the shortest time between two consecutive samples of a device in
-	// these windows, or 0 if there are no such windows.
+	// device. ShortestPair is the shortest time between two consecutive samples of a device in the
+	// fetched windows, or 0 if no window has two consecutive samples of a device.
 	WindowsPaired uint64
 	ShortestPair  time.Duration
 }
@@ -60,7 +60,7 @@ type Stats struct {
 // goroutine that needs both locks must lock the node before the engine.
 type Engine struct {
 	set Settings
-	// length, grace, maxGap, and idle are the settings Window, Grace, MaxGap, and IdleTimeout in
+	// length, grace, maxGap, and idle are the Window, Grace, MaxGap, and IdleTimeout settings in
 	// nanoseconds.
 	length, grace, maxGap, idle int64
 	print                       uint64 // fingerprint of the settings
@@ -68,7 +68,7 @@ type Engine struct {
 	plans                       map[planKey]*plan
 	coverage, samples           *metric       // Nil if these metrics are not emitted.
 	sightedShape                shape         // Shape of points that windows do not use.
-	lastSeq                     atomic.Uint64 // Last sequence number. The order of places, devices, and series depends on these numbers.
+	lastSeq                     atomic.Uint64 // Last sequence number. The order of places, devices, and series depends on their sequence numbers.
 	series                      atomic.Int64  // Number of series.
 
 	mu      sync.Mutex // guards the following fields
@@ -80,7 +80,7 @@ type Engine struct {
 
 	clock     int64 // Latest wall clock time since the last clock step.
 	closed    int64 // End of the newest closed window.
-	sentUpTo  int64 // Latest upTo that was passed to Fetch. No window up to this time is sent again.
+	sentUpTo  int64 // Latest upTo that was passed to Fetch. No window that ends at or before this time is sent again.
 	era       int   // Number of clock steps.
 	steppedTo int64 // Wall clock time at the last clock step.
 	// Windows that have not been fetched, oldest first. Windows from an earlier era come first. A
@@ -104,7 +104,7 @@ type openWindow struct {
 	sent atomic.Bool
 }
 
-// New returns an engine that starts at the wall clock time now.
+// New returns an engine. The now parameter is the current wall clock time.
 func New(set Settings, now time.Time) *Engine {
 	e := &Engine{
 		set:    set,
@@ -136,7 +136,8 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// closedAt returns the end of the newest window that is closed when the wall clock time is now.
+// closedAt returns the end of the newest window that is closed at the wall clock time in the now
+// parameter.
 func (e *Engine) closedAt(now int64) int64 {
 	t := now - e.grace
 	end := t / e.length * e.length
@@ -146,8 +147,8 @@ func (e *Engine) closedAt(now int64) int64 {
 	return end
 }
 
-// observe advances the engine's wall clock to the time now, or detects that the wall clock was set
-// back.
+// observe advances the engine's wall clock to the time in the now parameter, or detects that the
+// wall clock was set back.
 func (e *Engine) observe(now int64) {
 	if now < e.clock-e.maxGap {
 		e.stepBack(now)
@@ -156,9 +157,9 @@ func (e *Engine) observe(now int64) {
 	e.closed = max(e.closed, e.closedAt(e.clock))
 }
 
-// stepBack restarts the engine after the wall clock was set back to the time now. The times of open
-// windows and of previous samples are no longer valid, so node.restart resets the sample times.
-// Windows that were already closed are still sent.
+// stepBack restarts the engine after the wall clock was set back to the time in the now parameter.
+// The times of open windows and of previous samples are no longer valid, so node.restart resets the
+// sample times. Windows that were already closed are still sent.
 func (e *Engine) stepBack(now int64) {
 	e.stats.ClockSteps++
 	for len(e.windows) > 0 && !e.due(e.windows[len(e.windows)-1], e.closed) {
@@ -182,8 +183,8 @@ func (e *Engine) drop(i int) {
 	e.windows = slices.Delete(e.windows, i, i+1)
 }
 
-// ClosedUpTo returns the end of the newest window that is closed when the wall clock time is now.
-// The second result is true if a window that ends at or before this time has not been fetched.
+// ClosedUpTo returns the end of the newest window that is closed at the wall clock time in the now
+// parameter. The second result is true if a closed window has not been fetched.
 func (e *Engine) ClosedUpTo(now time.Time) (end time.Time, pending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -181,7 +181,7 @@ func TestTheNumberOfDescriptiveAttributesIsBounded(t *testing.T) {
 	em.Close()
 }
 
-// Sums of 0.7 are rounded, so the sum of ten such values divided by 10 is greater than 0.7. The
+// Because sums are rounded, the sum of ten values of 0.7, divided by 10, is greater than 0.7. The
 // mean must not exceed the maximum.
 func TestTheMeanOfEqualSamplesIsExactlyThatSample(t *testing.T) {
 	e := New(testSettings(), origin)
@@ -307,7 +307,7 @@ func busySample(at time.Duration, v float64) *Point {
 	}
 }
 
-// resolve adds a sample of the metric busy and returns the series of the sample.
+// resolve adds a sample of the busy metric and returns the series of the sample.
 func resolve(e *Engine, at time.Duration, v float64) *Series {
 	in := e.Begin(origin.Add(at))
 	defer in.End()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// scansPerTimeout is the number of searches for idle series within the duration IdleTimeout. At
+// scansPerTimeout is how many times the engine searches for idle series during one IdleTimeout. At
 // least one search takes place per window, so that end markers are not too old for backends.
 const scansPerTimeout = 20
 

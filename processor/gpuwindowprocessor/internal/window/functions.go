@@ -26,8 +26,8 @@ type observation struct {
 	// If first is true, the sample is the first one of a counter and the following fields are not
 	// set.
 	first          bool
-	increase       float64 // Increase of a counter since its last sample.
-	elapsed, still int64   // Nanoseconds since the last sample (elapsed), and since the last change of the value (still).
+	increase       float64 // Increase in a counter since its last sample.
+	elapsed, still int64   // Nanoseconds since the last sample (elapsed), and since the last change in the value (still).
 }
 
 // functionKind describes a function.

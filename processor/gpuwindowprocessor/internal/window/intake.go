@@ -24,7 +24,7 @@ func (k ResourceKey) clone() ResourceKey {
 }
 
 // Point is one sample. The attributes of a Point are encoded with AppendAttr. The engine does not
-// keep a reference to them.
+// keep references to the encoded attributes.
 type Point struct {
 	// Device is the ID of the device, or empty. Rules do not read points without a device.
 	Device string
@@ -184,10 +184,10 @@ func (in *Ingest) SetMetric(m Metric) {
 
 // Resolve adds one sample of the current metric and returns the series of the sample. More samples
 // with the same Resource, scope, metric, and attributes can be added to that series with Add. If
-// the series limit is reached, Resolve returns a series that refuses all samples. For such a
-// series, CanAdd returns true as long as the limit is reached. If the sample is not assigned to a
-// series, for example because it was dropped, Resolve returns nil. A sample of a metric that
-// windows do not use only shows that the device exists, and is not counted.
+// the series limit is reached, Resolve returns a series that refuses all samples. As long as the
+// limit is reached, CanAdd returns true for that series. If the sample is not assigned to a series,
+// for example because it was dropped, Resolve returns nil. If windows do not use the metric of a
+// sample, the sample only shows that the device exists, and is not counted.
 func (in *Ingest) Resolve(p *Point) (*Series, Outcome) {
 	if s := in.expected(p); s != nil {
 		in.previous = s
@@ -235,7 +235,7 @@ func (in *Ingest) resourceOf(p *place) *Resource {
 	return p.Info
 }
 
-// The method expected returns the series that followed the previous series in the last batch, if p
+// The expected method returns the series that followed the previous series in the last batch, if p
 // is a point of that series. Otherwise, the result is nil. Comparing p with one series is cheaper
 // than a lookup by hash.
 func (in *Ingest) expected(p *Point) *Series {

@@ -35,7 +35,7 @@ type Rule struct {
 	Threshold *float64 `mapstructure:"threshold"`
 	// Quantile is the parameter of the quantile function, from 0 to 1.
 	Quantile *float64 `mapstructure:"quantile" json:",omitempty"`
-	// Scale multiplies every value that is read. Default: 1.
+	// Scale is the factor by which every value that the rule reads is multiplied. Default: 1.
 	Scale *float64 `mapstructure:"scale"`
 
 	// The following fields are set by compile.

@@ -123,14 +123,15 @@ type seriesState struct {
 	// sample is treated as the first one. Moved is the time at which the value last changed.
 	Last, Moved, Start int64
 	Value              float64
-	Seen               int64        // Wall clock time when the last accepted sample arrived.
+	Seen               int64        // Wall clock time at which the last accepted sample arrived.
 	Left               *annotations // Annotations of the last value that was sent, or nil if there is none.
 }
 
 // seriesWindow is the state of a series in one window.
 type seriesWindow struct {
 	// Marks and More contain one bit for each sample time of the device. A bit is set if the series
-	// has a sample with that time. Marks contains the first 64 bits, and More contains the others.
+	// has a sample with the corresponding sample time. Marks contains the first 64 bits, and More
+	// contains the others.
 	Marks uint64
 	More  *[]uint64
 	Last  *lastValue // only set for a series that windows carry

@@ -65,7 +65,7 @@ func (m *metric) compare(o *metric) int {
 
 // shape contains everything about a series except its device: the metric, the own attributes, and
 // the outputs. A shape is shared by the series of many devices. After a shape is created, only the
-// field refused may be modified.
+// refused field may be modified.
 type shape struct {
 	shapeKey
 	own      Attrs  // Attributes in attrs that identify the series, sorted.

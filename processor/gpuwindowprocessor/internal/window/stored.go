@@ -22,8 +22,8 @@ type stored struct {
 	Version     int
 	Fingerprint uint64
 	Name        string
-	// Clock, Closed, and LeftUpTo are the values of the engine's clock, closed, and sentUpTo when
-	// the node was stored.
+	// Clock, Closed, and LeftUpTo are the values that the engine's clock, closed, and sentUpTo
+	// fields had when the node was stored.
 	Clock, Closed, LeftUpTo int64
 	// Complete is true if the node was stored during a clean shutdown, which means that no samples
 	// arrived afterward.
@@ -169,9 +169,9 @@ func storedWindows[T any](n *node, states *perWindow[T]) (list []storedWindow[T]
 
 // Restore returns an engine that continues from the stored states of nodes. The now parameter is
 // the current wall clock time. The sentUpTo parameter is the end of the newest window that was
-// sent. This window may have been sent after the states were stored. No window that ends at or
-// before sentUpTo is sent again. If a counter was last seen before sentUpTo, the next sample of the
-// counter is only a baseline, because the increase up to sentUpTo may already have been sent.
+// sent. The newest window may have been sent after the states were stored. No window that ends at
+// or before sentUpTo is sent again. If a counter was last seen before sentUpTo, the next sample of
+// the counter is only a baseline, because the increase up to sentUpTo may already have been sent.
 //
 // Restore always returns a usable engine. If some of the states could not be used, the error
 // contains the reasons.

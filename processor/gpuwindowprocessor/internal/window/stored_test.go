@@ -66,8 +66,9 @@ func TestWindowsSentAfterTheStateWasStoredAreNotSentAgain(t *testing.T) {
 }
 
 // Nodes are stored one after another. If a window is sent in the meantime, the window must not be
-// sent again after a restart, even for nodes that were stored before the window was sent. For these
-// nodes, the increases of counters up to the end of that window must not be counted again.
+// sent again after a restart, even for nodes that were stored before the window was sent. For nodes
+// that were stored before the window was sent, increases in counters up to the end of the window
+// must not be counted again.
 func TestNodesThatWereStoredAtDifferentTimesContinueWithoutCountingTwice(t *testing.T) {
 	set := testSettings()
 	count := func(e *Engine, node string, at time.Duration, v float64) {
