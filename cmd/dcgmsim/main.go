@@ -117,7 +117,7 @@ func serve(ctx context.Context, opts *options, handler *dcgmsim.Server, stdout i
 	return nil
 }
 
-// describe returns a short description of the simulation.
+// The describe function returns a short description of the simulation.
 func describe(opts *options) string {
 	nodes := "1 node"
 	if opts.config.Nodes > 1 {

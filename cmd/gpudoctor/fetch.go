@@ -95,7 +95,8 @@ func (f *fetcher) valid() error {
 	return nil
 }
 
-// open returns a reader for the text of the exposition. The caller must close the reader.
+// The open method returns a reader for the text of the exposition. The caller must close the
+// reader.
 func (f *fetcher) open(ctx context.Context, s source) (io.ReadCloser, error) {
 	switch {
 	case s.path == "-":
@@ -174,8 +175,8 @@ func (b body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check returns an error if the status or the content type of a response is wrong. The response
-// must be an exposition or, if f.page is set, a response from the API of a gpu_view page.
+// The check method returns an error if the status or the content type of a response is wrong. The
+// response must be an exposition or, if f.page is set, a response from the API of a gpu_view page.
 func (f *fetcher) check(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch status := resp.StatusCode; {
@@ -205,8 +206,8 @@ func excerpt(r io.Reader) string {
 	return ""
 }
 
-// explain returns an error that explains why a request received no response. The error omits the
-// URL, because the caller prints the URL, and the URL may contain a password.
+// The explain method returns an error that explains why a request received no response. The error
+// omits the URL, because the caller prints the URL, and the URL may contain a password.
 func (f *fetcher) explain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

@@ -268,8 +268,8 @@ type report struct {
 	*diagnose.Report
 }
 
-// examine reads the source once, prints the diagnosis, and reports whether all signals are
-// available.
+// The examine method reads the source once, prints the diagnosis, and reports whether all signals
+// are available.
 func (o *options) examine(ctx context.Context, out io.Writer) (complete bool, err error) {
 	found, err := diagnoseSource(ctx, o)
 	if err != nil {

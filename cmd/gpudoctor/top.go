@@ -91,8 +91,8 @@ func parseTop(args []string, stderr io.Writer) (*topOptions, error) {
 	return o, nil
 }
 
-// run displays the windows of a gpu_view page. If the URL belongs to an exporter, run first starts
-// a gpu_view page for that exporter.
+// The run method displays the windows of a gpu_view page. If the URL belongs to an exporter, run
+// first starts a gpu_view page for that exporter.
 func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	name, pageURL, pageFetcher := o.url.Redacted(), o.url, o.fetcher
 	if strings.HasSuffix(o.url.Path, "/metrics") {

@@ -59,8 +59,8 @@ type file struct {
 	seen map[uint64]bool
 }
 
-// check returns an error that wraps errDamaged if the database in f is damaged. An empty file is
-// valid, because bbolt creates a database in an empty file.
+// The check function returns an error that wraps errDamaged if the database in f is damaged. An
+// empty file is valid, because bbolt creates a database in an empty file.
 func check(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -120,8 +120,8 @@ func (d *file) metaAt(offset int64) (meta, bool) {
 	return m, valid
 }
 
-// page reads a page and its overflow pages. If one of the pages was read before, an error is
-// returned, because each page may be used only once.
+// The page method reads a page and its overflow pages. If one of the pages was read before, an
+// error is returned, because each page may be used only once.
 func (d *file) page(id uint64) ([]byte, error) {
 	header := make([]byte, pageHeader)
 	if id < 2 || id >= d.high || int64(id) > d.size/d.pageSize {
@@ -170,8 +170,8 @@ func (d *file) readFreelist() error {
 	return nil
 }
 
-// tree checks the tree whose root is the page with the given ID. No key in the tree may be less
-// than lowest.
+// The tree method checks the tree whose root is the page with the given ID. No key in the tree may
+// be less than lowest.
 func (d *file) tree(id uint64, lowest []byte) error {
 	b, err := d.page(id)
 	if err != nil {
@@ -180,7 +180,7 @@ func (d *file) tree(id uint64, lowest []byte) error {
 	return d.elements(id, b, lowest)
 }
 
-// elements checks the elements of a page and the subtrees to which the elements point.
+// The elements method checks the elements of a page and the subtrees to which the elements point.
 func (d *file) elements(id uint64, b, lowest []byte) error {
 	flags, count := order.Uint16(b[8:]), int(order.Uint16(b[10:]))
 	if flags != branchPage && flags != leafPage {
@@ -222,8 +222,8 @@ func (d *file) elements(id uint64, b, lowest []byte) error {
 	return nil
 }
 
-// bucket checks a bucket, which is either a separate tree, or a single leaf page that is stored
-// inside the bucket's value.
+// The bucket method checks a bucket, which is either a separate tree, or a single leaf page that is
+// stored inside the bucket's value.
 func (d *file) bucket(id uint64, value []byte) error {
 	if len(value) < bucketHeader {
 		return damaged("a bucket of page %d is cut off", id)

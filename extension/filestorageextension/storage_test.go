@@ -26,7 +26,7 @@ import (
 
 var owner = component.MustNewIDWithName("gpu_window", "a b")
 
-// open returns a client whose file is in the directory dir.
+// The open function returns a client whose file is in the directory dir.
 func open(ctx context.Context, dir string, recreate bool, logger *zap.Logger) (storage.Client, error) {
 	factory := NewFactory()
 	cfg := factory.CreateDefaultConfig().(*filestorage.Config)

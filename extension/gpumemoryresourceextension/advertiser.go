@@ -62,7 +62,7 @@ type request struct {
 // A resource that nodes advertise.
 type advertised struct {
 	name corev1.ResourceName
-	// units returns the amount that the node should advertise, in units of the resource.
+	// The units field returns the amount that the node should advertise, in units of the resource.
 	units func(node *corev1.Node) (int64, error)
 }
 
@@ -194,8 +194,8 @@ func (a *advertiser) reconcile(ctx context.Context) bool {
 	return states[notYet] == 0
 }
 
-// adjust patches a node that does not have the configured resources. If the amount that the node
-// should advertise is unknown, adjust keeps the current amount.
+// The adjust method patches a node that does not have the configured resources. If the amount that
+// the node should advertise is unknown, adjust keeps the current amount.
 func (a *advertiser) adjust(ctx context.Context, node *corev1.Node) (nodeState, error) {
 	var patch []map[string]string
 	var problem error

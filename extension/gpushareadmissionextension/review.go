@@ -63,8 +63,8 @@ func isOf(r *admissionv1.AdmissionRequest, operations ...admissionv1.Operation) 
 	return r.Resource == podResource && r.SubResource == "" && slices.Contains(operations, r.Operation)
 }
 
-// mutate returns a patch that adds the default values to a new pod. A request is rejected only if
-// the pod cannot be read.
+// The mutate function returns a patch that adds the default values to a new pod. A request is
+// rejected only if the pod cannot be read.
 func mutate(r *admissionv1.AdmissionRequest) verdict {
 	if !isOf(r, admissionv1.Create) {
 		return ignore()
@@ -85,9 +85,10 @@ func mutate(r *admissionv1.AdmissionRequest) verdict {
 	return verdict{outcome: mutated, pod: pod, answer: &admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: &kind}}
 }
 
-// validate rejects a pod that breaks a rule. If enforce is false, validate accepts the pod and
-// returns a warning. For an update, validate ignores rules that the stored pod already breaks, so
-// that the labels and finalizers of pods that are older than the webhook can still be changed.
+// The validate function rejects a pod that breaks a rule. If enforce is false, validate accepts the
+// pod and returns a warning. For an update, validate ignores rules that the stored pod already
+// breaks, so that the labels and finalizers of pods that are older than the webhook can still be
+// changed.
 func validate(r *admissionv1.AdmissionRequest, families gpushare.Families, enforce bool) verdict {
 	if !isOf(r, admissionv1.Create, admissionv1.Update) {
 		return ignore()
@@ -129,7 +130,7 @@ func ignore() verdict {
 	return verdict{outcome: ignored, answer: &admissionv1.AdmissionResponse{Allowed: true}}
 }
 
-// refuse returns the response to a request that cannot be read.
+// The refuse function returns the response to a request that cannot be read.
 func refuse(err error) verdict {
 	return verdict{outcome: invalid, answer: &admissionv1.AdmissionResponse{
 		Result: failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error()),

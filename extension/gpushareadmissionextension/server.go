@@ -159,7 +159,7 @@ func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
 	return request, http.StatusOK, nil
 }
 
-// report logs the rules that a pod breaks, and counts each broken rule once per pod.
+// The report method logs the rules that a pod breaks, and counts each broken rule once per pod.
 func (s *server) report(ctx context.Context, r *admissionv1.AdmissionRequest, v verdict) {
 	if len(v.broken) == 0 {
 		return

@@ -74,7 +74,7 @@ func (r *running) post(path, contentType, body string) (int, string) {
 	return answer.StatusCode, string(data)
 }
 
-// review sends an AdmissionReview and returns the webhook's response.
+// The review method sends an AdmissionReview and returns the webhook's response.
 func (r *running) review(path, request string) *admissionv1.AdmissionResponse {
 	r.t.Helper()
 	code, body := r.post(path, "application/json", reviewOf(request))

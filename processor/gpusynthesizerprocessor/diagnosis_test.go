@@ -116,7 +116,7 @@ func checkDiagnosis(t *testing.T, rows []row) {
 	}
 }
 
-// diagnosed returns the output for the second of two identical scrapes.
+// The diagnosed function returns the output for the second of two identical scrapes.
 func diagnosed(t *testing.T, rows []row) pmetric.Metrics {
 	t.Helper()
 	dir := t.TempDir()

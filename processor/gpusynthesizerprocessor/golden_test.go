@@ -217,7 +217,7 @@ func newTestProcessor(t *testing.T, dir string, set processor.Settings) (process
 	return p, sink
 }
 
-// run sends scrapes to the processor and returns its output as text.
+// The run function sends scrapes to the processor and returns its output as text.
 func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric.Metrics) string {
 	t.Helper()
 	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))

@@ -154,8 +154,8 @@ func (p *gpuSynthesizer) stored(key string) any {
 	return nil
 }
 
-// save stores the XID state of changed places. The state must be saved before the batch that caused
-// the change is sent, so that no event is counted twice.
+// The save method stores the XID state of changed places. The state must be saved before the batch
+// that caused the change is sent, so that no event is counted twice.
 func (p *gpuSynthesizer) save(ctx context.Context, changed []synth.Place) {
 	keys := make([]string, 0, len(changed))
 	for _, at := range changed {
@@ -170,8 +170,8 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// process replaces the exporters' metrics in a batch with samples. Everything else passes
-// unchanged.
+// The process method replaces the exporters' metrics in a batch with samples. Everything else
+// passes unchanged.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
 	md := a.Own()
@@ -403,7 +403,8 @@ func text(m pcommon.Map, key string) string {
 	return strings.Clone(v.AsString())
 }
 
-// report updates the self-metrics with the counts of the batch, and logs warnings about problems.
+// The report method updates the self-metrics with the counts of the batch, and logs warnings about
+// problems.
 func (r *reader) report(ctx context.Context, now time.Time) {
 	stats := r.batch.TakeStats()
 	r.devices.Refused(r.logger, now, stats.Dropped[synth.DropDeviceLimit])

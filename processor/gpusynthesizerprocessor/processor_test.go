@@ -34,7 +34,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// synthesize returns the output for one or more scrapes in the exposition format, as text.
+// The synthesize function returns the output for one or more scrapes in the exposition format, as
+// text.
 func synthesize(t *testing.T, text ...string) string {
 	t.Helper()
 	var scrapes []scrape

@@ -43,7 +43,7 @@ func feed(t *testing.T, p processor.Metrics, seconds int64, body string) {
 	require.NoError(t, p.ConsumeMetrics(context.Background(), onPoints(scrape{seconds, parse(t, body)})))
 }
 
-// rendered returns all output as text.
+// The rendered function returns all output as text.
 func rendered(sink *consumertest.MetricsSink) string {
 	var b strings.Builder
 	for _, md := range sink.AllMetrics() {

@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
-// logged returns the log entries at level warn or higher for a sequence of scrapes.
+// The logged function returns the log entries at level warn or higher for a sequence of scrapes.
 func logged(t *testing.T, config string, scrapes ...scrape) []observer.LoggedEntry {
 	t.Helper()
 	core, logs := observer.New(zap.WarnLevel)

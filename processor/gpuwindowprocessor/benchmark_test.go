@@ -111,15 +111,15 @@ func newBenchNodes(nodes, devices int) *benchNodes {
 	return b
 }
 
-// advance moves the time forward by 15 s to the next scrape, and reports whether a window closed in
-// the meantime.
+// The advance method moves the time forward by 15 s to the next scrape, and reports whether a
+// window closed in the meantime.
 func (b *benchNodes) advance() bool {
 	b.now = b.now.Add(15 * time.Second)
 	_, pending := b.engine.ClosedUpTo(b.now.Add(-time.Second))
 	return pending
 }
 
-// scrape adds one scrape of every node.
+// The scrape method adds one scrape of every node.
 func (b *benchNodes) scrape() {
 	for n := range b.resources {
 		b.scrapeNode(n, b.now)
@@ -159,7 +159,7 @@ func (b *benchNodes) scrapeHandles() {
 	}
 }
 
-// resolve adds the first sample of each series of a node.
+// The resolve method adds the first sample of each series of a node.
 func (b *benchNodes) resolve(n int) {
 	in := b.engine.Begin(b.now)
 	defer in.End()
@@ -175,7 +175,7 @@ func (b *benchNodes) resolve(n int) {
 	}
 }
 
-// emit reads the closed windows.
+// The emit method reads the closed windows.
 func (b *benchNodes) emit() {
 	upTo, _ := b.engine.ClosedUpTo(b.now.Add(-time.Second))
 	for em := b.engine.Fetch(upTo); em != nil; em = b.engine.Fetch(upTo) {

@@ -124,7 +124,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// observe registers the engine's counts as self-metrics.
+// The observe method registers the engine's counts as self-metrics.
 func (p *windowProcessor) observe() error {
 	var outcomes [window.Outcomes]metric.MeasurementOption
 	for o := range outcomes {
@@ -172,8 +172,8 @@ func (p *windowProcessor) observed(register func(metric.Int64Callback) error, co
 	}
 }
 
-// process adds the samples of a batch to the engine. Afterward, only metrics that are forwarded
-// immediately remain in the batch.
+// The process method adds the samples of a batch to the engine. Afterward, only metrics that are
+// forwarded immediately remain in the batch.
 func (p *windowProcessor) process(_ context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
 	p.health.order.Batch(a.Metrics)
@@ -248,9 +248,9 @@ func (p *windowProcessor) nextDelay(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// emit sends the windows that end at or before upTo. If storage is configured, the windows are
-// marked as sent in storage before emit sends them, so that no window is sent twice. If writing to
-// storage fails, emit still sends the windows.
+// The emit method sends the windows that end at or before upTo. If storage is configured, the
+// windows are marked as sent in storage before emit sends them, so that no window is sent twice. If
+// writing to storage fails, emit still sends the windows.
 func (p *windowProcessor) emit(ctx context.Context, upTo time.Time) {
 	if p.store != nil {
 		p.store.markClosed(ctx, upTo)
@@ -283,7 +283,7 @@ func (p *windowProcessor) pauseBetweenBatches() {
 	}
 }
 
-// expire ends idle series and sends the points that mark their ends.
+// The expire method ends idle series and sends the points that mark their ends.
 func (p *windowProcessor) expire(ctx context.Context, now time.Time) {
 	for more := true; more; {
 		p.rows, more = p.engine.Expire(now, p.rows, p.cfg.maxBatchPoints)

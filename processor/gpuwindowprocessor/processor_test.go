@@ -204,7 +204,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	require.NoError(t, p.Shutdown(t.Context()))
 }
 
-// blocking is a consumer that blocks until its context is done.
+// The blocking type is a consumer that blocks until its context is done.
 type blocking struct{ consumertest.Consumer }
 
 func (blocking) ConsumeMetrics(ctx context.Context, _ pmetric.Metrics) error {
@@ -254,7 +254,7 @@ func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 	})
 }
 
-// refusing is a consumer that returns an error if the err field is set.
+// The refusing type is a consumer that returns an error if the err field is set.
 type refusing struct {
 	consumertest.MetricsSink
 	mu  sync.Mutex
@@ -479,7 +479,8 @@ func fileStorage(t *testing.T, dir string) host {
 	return host{componenttest.NewNopHost(), map[component.ID]component.Component{storageID: ext}}
 }
 
-// crash returns a copy of a directory in its current state, as if the process had been killed.
+// The crash function returns a copy of a directory in its current state, as if the process had been
+// killed.
 func crash(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()

@@ -80,8 +80,8 @@ func openStore(
 	}, nil
 }
 
-// restore returns an engine that continues from the stored state. If some of the state cannot be
-// used, it is dropped, logged once, and counted.
+// The restore method returns an engine that continues from the stored state. If some of the state
+// cannot be used, it is dropped, logged once, and counted.
 func (s *stateStore) restore(ctx context.Context, set window.Settings, now time.Time) *window.Engine {
 	s.state.Unusable(ctx, "restore", s.dropChunks(ctx))
 	var closed storedClosed
@@ -139,8 +139,8 @@ func (s *stateStore) writeInterval(node string, now time.Time) int64 {
 	return (now.UnixNano() + int64(maphash.String(s.seed, node)%uint64(length))) / length
 }
 
-// save stores the nodes whose write interval has changed since their last write. If the all
-// parameter is true, save stores all nodes.
+// The save method stores the nodes whose write interval has changed since their last write. If the
+// all parameter is true, save stores all nodes.
 func (s *stateStore) save(ctx context.Context, e *window.Engine, now time.Time, all bool) {
 	var due []string
 	current := e.Nodes()

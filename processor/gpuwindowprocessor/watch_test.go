@@ -23,8 +23,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor/internal/metadata"
 )
 
-// watched runs a processor in a synctest bubble and returns its log entries at level warn or
-// higher.
+// The watched function runs a processor in a synctest bubble and returns its log entries at level
+// warn or higher.
 func watched(t *testing.T, cfg *Config, run func(p processor.Metrics)) []observer.LoggedEntry {
 	t.Helper()
 	core, logs := observer.New(zap.WarnLevel)

@@ -14,14 +14,15 @@ import (
 type writer struct {
 	// version is the version of the instrumentation scope for the results of rules.
 	version string
-	// starts is true if the results of rules have a StartTimestamp.
+	// The starts field is true if the results of rules have a StartTimestamp.
 	starts bool
 	// onResources is true if each device has a separate Resource that contains the device's
 	// attributes.
 	onResources bool
-	// flat is true if the attributes of each Resource are copied to its points.
+	// The flat field is true if the attributes of each Resource are copied to its points.
 	flat bool
-	// fit is the estimated number of rows that fit in the next batch, or 0 before the first batch.
+	// The fit field is the estimated number of rows that fit in the next batch, or 0 before the
+	// first batch.
 	fit int
 }
 

@@ -55,8 +55,8 @@ type counterStarts struct {
 	falls, rises              int
 }
 
-// check checks a point of an error counter or an energy counter. If two collectors send samples of
-// the point's device, check logs a warning once.
+// The check method checks a point of an error counter or an energy counter. If two collectors send
+// samples of the point's device, check logs a warning once.
 func (w *conflictDetector) check(of *window.ResourceKey, energy bool, p *window.Point, now time.Time) {
 	if of.Holder != (gpudata.Holder{}) || p.Device == "" || p.Start == 0 && !energy || math.IsNaN(p.Value.Float()) {
 		return

@@ -118,7 +118,7 @@ func Run(ctx context.Context, library string) error {
 	return errors.Join(errs...)
 }
 
-// spin launches the kernel repeatedly on one device until ctx is done.
+// The spin method launches the kernel repeatedly on one device until ctx is done.
 func (c cuda) spin(ctx context.Context, ordinal uintptr) error {
 	s := newSlots()
 	image, entry := append([]byte(kernel), 0), []byte("spin\x00")

@@ -13,8 +13,8 @@ import (
 // about the height of a small terminal.
 const headerEvery = 20
 
-// lines writes one line for each window of each device, and a line whenever an exporter stops
-// responding or starts responding again.
+// The lines type writes one line for each window of each device, and a line whenever an exporter
+// stops responding or starts responding again.
 type lines struct {
 	out   io.Writer
 	zone  *time.Location

@@ -119,7 +119,7 @@ type device struct {
 		Pod       string `json:"pod"`
 	} `json:"reserved"`
 
-	// numbers maps each [key] whose value is present to that value.
+	// The numbers field maps each [key] whose value is present to that value.
 	numbers map[string]float64
 	// place is the device's position in the order by place, which gpu_view determines.
 	place     int
@@ -164,7 +164,7 @@ func read(in io.Reader) (*page, error) {
 	return p, nil
 }
 
-// clean removes terminal control characters from all names of the device.
+// The clean method removes terminal control characters from all names of the device.
 func (d *device) clean() {
 	texts := []*string{&d.ID, &d.Parent, &d.Name, &d.Model, &d.Vendor, &d.Cluster, &d.Node, &d.Profile}
 	for i := range d.Holders {

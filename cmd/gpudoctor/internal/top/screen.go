@@ -53,7 +53,7 @@ func newScreen(tty tcell.Screen, source string, zone *time.Location, color bool)
 	return s
 }
 
-// run shows responses and processes keys until the user quits or ctx is done.
+// The run method shows responses and processes keys until the user quits or ctx is done.
 func (s *screen) run(ctx context.Context, answers <-chan response) {
 	events, quit := make(chan tcell.Event), make(chan struct{})
 	defer close(quit)
@@ -129,7 +129,7 @@ func (s *screen) press(key tcell.Key, char rune) bool {
 	return true
 }
 
-// edit processes a key while the user types a search.
+// The edit method processes a key while the user types a search.
 func (s *screen) edit(key tcell.Key, char rune) {
 	switch key {
 	case tcell.KeyEnter:
@@ -148,9 +148,9 @@ func (s *screen) edit(key tcell.Key, char rune) {
 	s.first = 0
 }
 
-// choose changes the sort order. The possible orders are the order by place, and the order by each
-// visible column. In the list of possible orders, choose advances by the given number of steps from
-// the current order.
+// The choose method changes the sort order. The possible orders are the order by place, and the
+// order by each visible column. In the list of possible orders, choose advances by the given number
+// of steps from the current order.
 func (s *screen) choose(step int) {
 	order := []string{""}
 	for _, c := range s.layout().columns {

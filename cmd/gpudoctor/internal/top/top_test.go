@@ -25,8 +25,8 @@ var update = flag.Bool("update", false, "write the output of golden tests to the
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pages reads testdata/<sentence>/answers.jsonl, which contains one response from the page's API
-// per line.
+// The pages function reads testdata/<sentence>/answers.jsonl, which contains one response from the
+// page's API per line.
 func pages(t *testing.T, sentence string) []*page {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))

@@ -51,8 +51,8 @@ var tolerances = map[string]tolerance{
 // For units that are not in tolerances, such as counts, only rounding errors are allowed.
 var otherwise = tolerance{1e-9, 1e-9}
 
-// apart returns the difference between two figures, and whether the difference is within the
-// tolerance. Half of the larger spread is added to the unit's tolerance.
+// The apart function returns the difference between two figures, and whether the difference is
+// within the tolerance. Half of the larger spread is added to the unit's tolerance.
 func apart(unit string, a, b Figure) (distance float64, within bool) {
 	t, ok := tolerances[unit]
 	if !ok {

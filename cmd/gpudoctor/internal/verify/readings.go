@@ -44,7 +44,8 @@ type Readings map[Key][]Sample
 // Device describes a board or a MIG instance.
 type Device struct{ Name, Model, Driver string }
 
-// metrics maps metric names to the metrics in the signal table, except for process metrics.
+// The metrics variable maps metric names to the metrics in the signal table, except for process
+// metrics.
 var metrics = func() map[string]*signal.Metric {
 	out := map[string]*signal.Metric{}
 	for _, m := range signal.All() {
@@ -107,12 +108,12 @@ func figure(m *signal.Metric, samples []Sample) (Figure, bool) {
 	return Figure{sum / float64(len(samples)), high - low}, true
 }
 
-// rises reports whether the values of the samples never decrease.
+// The rises function reports whether the values of the samples never decrease.
 func rises(samples []Sample) bool {
 	return slices.IsSortedFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 }
 
-// since splits samples into those before t and those at or after t.
+// The since function splits samples into those before t and those at or after t.
 func since(samples []Sample, t time.Time) (before, after []Sample) {
 	i, _ := slices.BinarySearchFunc(samples, t, func(s Sample, t time.Time) int { return s.At.Compare(t) })
 	return samples[:i], samples[i:]

@@ -55,7 +55,7 @@ func (r *Report) Agrees() bool {
 		!slices.ContainsFunc(r.Questions, func(q Question) bool { return q.Verdict == No })
 }
 
-// problem adds err to r.Problems, unless err is nil.
+// The problem method adds err to r.Problems, unless err is nil.
 func (r *Report) problem(what string, err error) {
 	if err != nil {
 		r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", what, err))
@@ -155,9 +155,9 @@ func (r *run) startNVML(ctx context.Context, m *meter, interval time.Duration, n
 	return p.Start(ctx)
 }
 
-// watch runs nvidia-smi every o.Interval for o.Duration. The load runs during the last three
-// quarters of that time. On a slow machine, the load starts after NVML's second reading, or after
-// half of o.Duration if that is earlier. The result is the time at which the load started.
+// The watch method runs nvidia-smi every o.Interval for o.Duration. The load runs during the last
+// three quarters of that time. On a slow machine, the load starts after NVML's second reading, or
+// after half of o.Duration if that is earlier. The result is the time at which the load started.
 func (r *run) watch(ctx context.Context) (loaded time.Time) {
 	o := &r.Options
 	ctx, cancel := context.WithTimeout(ctx, o.Duration)
@@ -234,7 +234,7 @@ func (r *run) measureUnheld(ctx context.Context) *meter {
 	return m
 }
 
-// meter reads the durations of collections from the self-metrics of an nvml receiver.
+// A meter reads the durations of collections from the self-metrics of an nvml receiver.
 type meter struct {
 	hold        string
 	reader      *sdk.ManualReader

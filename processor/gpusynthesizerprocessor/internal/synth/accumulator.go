@@ -49,9 +49,9 @@ type accumulator struct {
 	// unread is true if the driver cannot read the board. In that case, only the existence of the
 	// device is recorded.
 	unread bool
-	// contradicted contains the values that were dropped because other values contradict them. The
-	// dropped array contains the number of values that were rejected after all rows had been read,
-	// by reason. Contradicted values are included.
+	// The contradicted field contains the values that were dropped because other values contradict
+	// them. The dropped array contains the number of values that were rejected after all rows had
+	// been read, by reason. Contradicted values are included.
 	contradicted []contradicted
 	dropped      [NumDropReasons]int64
 }
@@ -180,7 +180,8 @@ type holder struct {
 	vgpus []string // the distinct replicas of a time-sliced device
 }
 
-// take stores the labels of a row. The caller sets held to true if the labels name a holder.
+// The take method stores the labels of a row. The caller sets held to true if the labels name a
+// holder.
 func (a *accumulator) take(o *observation, held bool, texts []podTexts) {
 	r := o.row
 	a.row, a.held, a.ambiguous, a.holder = r, held, o.ambiguous, -1

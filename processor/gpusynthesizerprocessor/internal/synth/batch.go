@@ -366,8 +366,8 @@ func onlyNode(lists ...[]Place) string {
 	return found.Node
 }
 
-// forget removes MIG devices that no row has named for longer than idleLimit. The result is the
-// number of removed devices.
+// The forget method removes MIG devices that no row has named for longer than idleLimit. The result
+// is the number of removed devices.
 func (x *boardIndex) forget(arrived time.Duration) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

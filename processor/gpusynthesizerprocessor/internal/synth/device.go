@@ -51,7 +51,7 @@ type Device struct {
 	// Place is the host and the node of the device. A device that moves to another place becomes a
 	// new device.
 	Place Place
-	// known caches the capacities of the model.
+	// The known field caches the capacities of the model.
 	known struct {
 		model      string
 		capacities catalogue.Capacities
@@ -169,7 +169,7 @@ func (d *Device) counter(i int) *float64 {
 	return &d.counters[i]
 }
 
-// describe updates the description of the device from a row. The texts slice may be nil.
+// The describe method updates the description of the device from a row. The texts slice may be nil.
 func (d *Device) describe(r *Row, texts []podTexts) {
 	set(&d.Name, r.name)
 	set(&d.Model, r.model)
@@ -214,7 +214,7 @@ func set(text *string, by string) {
 	}
 }
 
-// fill copies the description of the device to f. The fill method does not add samples.
+// The fill method copies the description of the device to f. The fill method does not add samples.
 func (d *Device) fill(f *gpudata.DeviceFrame) {
 	f.Device = d.as
 	f.Description = gpudata.Description{
@@ -273,8 +273,8 @@ type Row struct {
 	doubtful bool
 	// federated is true if a Prometheus server added the target labels.
 	federated bool
-	// process is the process that is described by a row from a process exporter. For rows of other
-	// exporters, process is nil.
+	// The process field is the process that is described by a row from a process exporter. For rows
+	// of other exporters, process is nil.
 	process *gpudata.Unplaced
 	vgpu    string // Replica of a time-sliced device.
 	job     string // Job that is named in the labels, even if the labels also name a container.
@@ -287,8 +287,8 @@ type Row struct {
 	foreign, certain bool
 }
 
-// named contains the holder that is named in a row. Most rows name no holder and share the nobody
-// variable.
+// The named type contains the holder that is named in a row. Most rows name no holder and share the
+// nobody variable.
 type named struct {
 	dra    DRA
 	holder catalogue.Holder

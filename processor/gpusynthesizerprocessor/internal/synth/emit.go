@@ -50,8 +50,8 @@ func (e *emitter) states(m *signal.Metric, states []string, number float64) {
 	}
 }
 
-// ratio clamps a ratio to [0, 1] and counts clamped ratios. If the ratio is implausible, the method
-// returns false and counts the ratio as dropped.
+// The ratio method clamps a ratio to [0, 1] and counts clamped ratios. If the ratio is implausible,
+// the method returns false and counts the ratio as dropped.
 func (e *emitter) ratio(v float64) (inRange float64, ok bool) {
 	v, clamped, verdict := catalogue.Clamp(v)
 	if clamped {

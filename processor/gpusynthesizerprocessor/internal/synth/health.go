@@ -55,8 +55,8 @@ func (a *accumulator) eachPart(visit func(*accumulator)) {
 
 var healthStates = signal.Values(signal.HardwareState)
 
-// health adds the samples for the state of the board, which is the worst state that the board's
-// fields show. XID errors are used only if no field shows the recovery action.
+// The health method adds the samples for the state of the board, which is the worst state that the
+// board's fields show. XID errors are used only if no field shows the recovery action.
 func (e *emitter) health(s *catalogue.Signal) {
 	a := e.a
 	if a.device.Parent != nil {

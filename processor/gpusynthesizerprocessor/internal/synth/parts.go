@@ -65,8 +65,8 @@ type sum struct {
 	parts   map[partKey]counted
 }
 
-// counted is the state of one counter in a sum: its last value, the baseline that is subtracted
-// from the value, and the time of the value.
+// The counted type contains the state of one counter in a sum: its last value, the baseline that is
+// subtracted from the value, and the time of the value.
 type counted struct {
 	last, base float64
 	at         int64

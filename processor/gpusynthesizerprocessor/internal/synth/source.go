@@ -37,8 +37,8 @@ type Source struct {
 	ready bool
 	// endpoint is true if a receiver of this project scraped the source.
 	endpoint atomic.Bool
-	// ended is true if the source was reported as gone. The flag is reset when the source appears
-	// again.
+	// The ended field is true if the source was reported as gone. The flag is reset when the source
+	// appears again.
 	ended atomic.Bool
 	// arrived is the arrival time of the last batch that named the source, according to the
 	// Synthesizer's own clock.
@@ -170,8 +170,8 @@ type claims struct {
 	// Last emitted values of counters. Counter values are stored while the board has several
 	// sources, and afterward until catchUp has passed.
 	counters map[counterKey]float64
-	// named contains the holders from the last scrape of each source. Holders are stored only if
-	// the board has several sources.
+	// The named field contains the holders from the last scrape of each source. Holders are stored
+	// only if the board has several sources.
 	named map[namedBy][]holder
 	// memory is the memory size of the board in bytes, or 0 if the size is unknown. The idle field
 	// is the newest sample time at which the utilization of the board was 0, and the busy field is
@@ -245,8 +245,8 @@ func (s *node) claimsOf(node, board string) *claims {
 	return c
 }
 
-// claim records that a source exposed the board at the given sample time, and returns the index of
-// the source's claim.
+// The claim method records that a source exposed the board at the given sample time, and returns
+// the index of the source's claim.
 func (c *claims) claim(src *Source, at int64, arrived time.Duration) int {
 	src.proven.Store(true)
 	i := slices.IndexFunc(c.list, func(x claim) bool { return x.source == src })
@@ -307,8 +307,9 @@ func (x *claim) overlaps(y *claim) bool {
 	return false
 }
 
-// keeps reports whether the board's rows from the source src are kept at the given sample time. If
-// the rows are not kept, the second result is the source whose rows are kept instead.
+// The keeps method reports whether the board's rows from the source src are kept at the given
+// sample time. If the rows are not kept, the second result is the source whose rows are kept
+// instead.
 func (c *claims) keeps(src *Source, at int64, arrived time.Duration) (bool, *Source) {
 	if len(c.list) == 1 && !c.list[0].dropped {
 		if c.counters != nil && at-c.switched >= catchUp {

@@ -11,9 +11,10 @@ import (
 // soundScrapes is the number of scrapes without a split after which the detection of splits stops.
 const soundScrapes = 100
 
-// splits detects whether one scrape arrives in several batches. If a scrape is split, two batches
-// contain different fields for the same device and sample time. The batches may have one field in
-// common, because the rows of one field for several holders, links, or instances may also be split.
+// The splits type detects whether one scrape arrives in several batches. If a scrape is split, two
+// batches contain different fields for the same device and sample time. The batches may have one
+// field in common, because the rows of one field for several holders, links, or instances may also
+// be split.
 type splits struct {
 	decided atomic.Bool
 	mu      sync.Mutex
@@ -27,8 +28,8 @@ type seenFields struct {
 	fields [(catalogue.MaxFields + 63) / 64]uint64
 }
 
-// watch checks those rows of a batch that have the same sample time. The result is true only for
-// the first split that is found.
+// The watch method checks those rows of a batch that have the same sample time. The result is true
+// only for the first split that is found.
 func (s *splits) watch(rows []observation) (split bool) {
 	if s.decided.Load() {
 		return false
@@ -63,9 +64,9 @@ func (s *splits) watch(rows []observation) (split bool) {
 	return split
 }
 
-// continues reports whether f and other are parts of the same scrape. Two sets of fields are
-// considered parts of the same scrape if they have at most one field in common, and at least one
-// field that is not in both. Two exporters of the same device have most fields in common.
+// The continues method reports whether f and other are parts of the same scrape. Two sets of fields
+// are considered parts of the same scrape if they have at most one field in common, and at least
+// one field that is not in both. Two exporters of the same device have most fields in common.
 func (f *seenFields) continues(other *seenFields) bool {
 	common, all := 0, 0
 	for i := range f.fields {

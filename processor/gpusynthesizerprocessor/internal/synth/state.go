@@ -37,7 +37,7 @@ type storedDevice struct {
 	Energy   float64         `json:"energy,omitempty"`
 }
 
-// keeps reports whether the device has state that must survive a restart.
+// The keeps method reports whether the device has state that must survive a restart.
 func (d *Device) keeps() bool { return d.xid.since != 0 || d.health.failed }
 
 type storedCode struct {

@@ -22,8 +22,8 @@ func (a *accumulator) isUnread() bool {
 	return true
 }
 
-// forget discards all values of the device in the current scrape, and records only that the device
-// exists. The baselines from the previous scrape are kept.
+// The forget method discards all values of the device in the current scrape, and records only that
+// the device exists. The baselines from the previous scrape are kept.
 func (a *accumulator) forget(at int64) {
 	a.unread, a.device.unread = true, at
 	for i := range a.fields {

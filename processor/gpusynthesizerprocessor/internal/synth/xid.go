@@ -184,7 +184,7 @@ func (a *accumulator) liftXID() (began bool) {
 	return began
 }
 
-// count adds the events of the current scrape to the counters of the device.
+// The count method adds the events of the current scrape to the counters of the device.
 func (a *accumulator) count(t int64) {
 	s := &a.device.xid
 	start := t

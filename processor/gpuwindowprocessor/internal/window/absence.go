@@ -142,8 +142,8 @@ func (n *node) lock() {
 	}
 }
 
-// restart resets all sample times of the node after the clock was set back to the time in the now
-// parameter.
+// The restart method resets all sample times of the node after the clock was set back to the time
+// in the now parameter.
 func (n *node) restart(now int64) {
 	n.absences = absences{}
 	for _, p := range n.order {

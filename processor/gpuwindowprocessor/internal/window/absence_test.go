@@ -20,7 +20,7 @@ func tierSettings() Settings {
 	return set
 }
 
-// count adds one sample of the counter to an engine.
+// The count function adds one sample of the counter to an engine.
 func count(e *Engine, at time.Duration, v float64) {
 	in := e.Begin(origin.Add(at))
 	defer in.End()

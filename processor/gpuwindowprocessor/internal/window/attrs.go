@@ -55,7 +55,7 @@ func (a Attrs) All() iter.Seq[Attr] {
 	}
 }
 
-// cut returns the first attribute and the remaining attributes.
+// The cut method returns the first attribute and the remaining attributes.
 func (a Attrs) cut() (attr Attr, rest Attrs, ok bool) {
 	if attr.Key, rest, ok = a.cutText(); !ok || rest == "" {
 		return Attr{}, "", false
@@ -91,7 +91,7 @@ func (a Attrs) Len() (n int) {
 	return n
 }
 
-// find returns the attribute with the given key.
+// The find method returns the attribute with the given key.
 func (a Attrs) find(key string) (Attr, bool) {
 	for attr := range a.All() {
 		if attr.Key == key {
@@ -101,7 +101,7 @@ func (a Attrs) find(key string) (Attr, bool) {
 	return Attr{}, false
 }
 
-// contains reports whether the receiver has all attributes of b, with the same values.
+// The contains method reports whether the receiver has all attributes of b, with the same values.
 func (a Attrs) contains(b Attrs) bool {
 	if strings.HasPrefix(string(a), string(b)) {
 		return true

@@ -147,8 +147,8 @@ func (e *Engine) closedAt(now int64) int64 {
 	return end
 }
 
-// observe advances the engine's wall clock to the time in the now parameter, or detects that the
-// wall clock was set back.
+// The observe method advances the engine's wall clock to the time in the now parameter, or detects
+// that the wall clock was set back.
 func (e *Engine) observe(now int64) {
 	if now < e.clock-e.maxGap {
 		e.stepBack(now)
@@ -173,10 +173,10 @@ func (e *Engine) stepBack(now int64) {
 	e.sentUpTo = min(e.sentUpTo, e.closed)
 }
 
-// due reports whether a window ends at or before upTo, or belongs to an earlier era.
+// The due method reports whether a window ends at or before upTo, or belongs to an earlier era.
 func (e *Engine) due(w *openWindow, upTo int64) bool { return w.era != e.era || w.end <= upTo }
 
-// drop removes the window with index i without sending it.
+// The drop method removes the window with index i without sending it.
 func (e *Engine) drop(i int) {
 	e.stats.WindowsDropped++
 	e.windows[i].sent.Store(true)

@@ -97,7 +97,7 @@ func drain(e *Engine, upTo time.Time) []string {
 	return out
 }
 
-// busy returns an engine with open windows and series of every kind.
+// The busy function returns an engine with open windows and series of every kind.
 func busy() *Engine {
 	e := New(testSettings(), origin)
 	for i := range 10 {
@@ -307,7 +307,7 @@ func busySample(at time.Duration, v float64) *Point {
 	}
 }
 
-// resolve adds a sample of the busy metric and returns the series of the sample.
+// The resolve function adds a sample of the busy metric and returns the series of the sample.
 func resolve(e *Engine, at time.Duration, v float64) *Series {
 	in := e.Begin(origin.Add(at))
 	defer in.End()

@@ -58,7 +58,7 @@ type expiry struct {
 	rows          []Row
 }
 
-// expire ends the idle series of a node.
+// The expire method ends the idle series of a node.
 func (x *expiry) expire(n *node) {
 	n.lock()
 	defer n.mu.Unlock()
@@ -108,13 +108,13 @@ func (s *Series) hasUnsentSamples() bool {
 // resolution is the smallest difference between two timestamps that backends can distinguish.
 const resolution = int64(time.Millisecond)
 
-// end ends a series and appends the rows that mark the end of the series. Backends reject points
-// that are out of order. Therefore, the time of a mark must be later than the last point of the
-// series that was sent, and earlier than any point that results from a later sample. The time of
-// the mark is earlier than any later point, because it is before the end of the newest window that
-// was closed when the series became idle. The time of the mark does not depend on when the search
-// takes place. If several series contribute to an output, the series that was seen last must end
-// last.
+// The end method ends a series and appends the rows that mark the end of the series. Backends
+// reject points that are out of order. Therefore, the time of a mark must be later than the last
+// point of the series that was sent, and earlier than any point that results from a later sample.
+// The time of the mark is earlier than any later point, because it is before the end of the newest
+// window that was closed when the series became idle. The time of the mark does not depend on when
+// the search takes place. If several series contribute to an output, the series that was seen last
+// must end last.
 func (x *expiry) end(s *Series) {
 	e, d := x.e, s.device
 	closed := e.closedAt(s.Seen + e.idle)

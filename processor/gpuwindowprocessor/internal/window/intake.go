@@ -311,7 +311,7 @@ func (in *Ingest) recordSighting(id string, t int64) *Series {
 	return s
 }
 
-// full reports whether the series limit is reached.
+// The full method reports whether the series limit is reached.
 func (e *Engine) full() bool { return e.series.Load() >= int64(e.set.MaxSeries) }
 
 // reserve increments the number of series unless the series limit is reached.

@@ -2,7 +2,7 @@ package window
 
 import "github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 
-// record adds a sample of a series to its window.
+// The record method adds a sample of a series to its window.
 func (in *Ingest) record(s *Series, info *Resource, t, start int64, v Number) Outcome {
 	d, sh := s.device, s.shape
 	if sh.metric == nil {

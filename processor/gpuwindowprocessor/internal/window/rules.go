@@ -83,8 +83,8 @@ type Settings struct {
 	Disabled []string
 }
 
-// compile returns copies of the rules that are ready for use. The output function returns the
-// metric that a rule computes, or nil if the metric is disabled.
+// The compile function returns copies of the rules that are ready for use. The output function
+// returns the metric that a rule computes, or nil if the metric is disabled.
 func compile(configured []Rule, output func(Metric) *metric) []*Rule {
 	var rules []*Rule
 	for i, r := range configured {

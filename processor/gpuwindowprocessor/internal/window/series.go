@@ -203,7 +203,7 @@ func (d *device) addSeries(s *Series) {
 // few is the maximum number of series of a device for which a linear search is used.
 const few = 32
 
-// find returns the series with the given identity, or nil if there is none.
+// The find method returns the series with the given identity, or nil if there is none.
 func (d *device) find(identity string) *Series {
 	if d.byIdentity != nil {
 		return d.byIdentity[identity]
@@ -256,7 +256,7 @@ func (p *perWindow[T]) in(w *openWindow) (state *T, isNew bool) {
 	return &free.State, true
 }
 
-// find returns the state for the window w, or nil if there is no such state.
+// The find method returns the state for the window w, or nil if there is no such state.
 func (p *perWindow[T]) find(w *openWindow) *T {
 	for at := range p.open() {
 		if at.Window == w {
