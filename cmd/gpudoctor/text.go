@@ -56,7 +56,7 @@ func (r *report) findings() []string {
 	return out
 }
 
-// header writes the source and the devices that it contains.
+// header writes the name of the source, and the devices in the source.
 func (r *report) header(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n", top.Printable(r.Source))
 	models := []string{}
@@ -125,8 +125,8 @@ func groupOf(s *diagnose.SignalReport) group {
 	return groupImpossible
 }
 
-// tables writes tables that show which devices provide which signals. Missing signals come first,
-// grouped by reason.
+// The tables method writes tables that show which devices provide which signals. Missing signals
+// come first, grouped by reason.
 func (r *report) tables(b *strings.Builder) {
 	var lines [numGroups][]line
 	heading := line{why: "reason"}
@@ -193,7 +193,7 @@ func (r *report) parts() map[string]int {
 	return all
 }
 
-// neverProvided reports whether the vendor's exporter never provides a signal of the metric.
+// neverProvided reports whether the vendor's exporter never provides any signal of the metric.
 func (r *report) neverProvided(metric string) bool {
 	for i := range r.Signals {
 		s := &r.Signals[i]

@@ -171,7 +171,7 @@ func (d *file) readFreelist() error {
 }
 
 // The tree method checks the tree whose root is the page with the given ID. No key in the tree may
-// be less than lowest.
+// be less than the lowest parameter.
 func (d *file) tree(id uint64, lowest []byte) error {
 	b, err := d.page(id)
 	if err != nil {

@@ -123,7 +123,7 @@ const lockInterval = 20 * time.Millisecond
 // maxName is the longest file name that common file systems allow.
 const maxName = 255
 
-// checkedClient logs that its file was removed, and converts panics in bbolt to errors.
+// checkedClient logs an error if its file has been removed, and converts panics in bbolt to errors.
 type checkedClient struct {
 	storage.Client
 	path string
@@ -154,7 +154,7 @@ func (c *checkedClient) Delete(ctx context.Context, key string) error {
 }
 
 // Batch implements storage.Client. Each call checks that the file still exists, because writes to a
-// removed file succeed although the data is lost.
+// removed file succeed even though the data is lost.
 func (c *checkedClient) Batch(ctx context.Context, ops ...*storage.Operation) error {
 	_, err := os.Stat(c.path)
 	if !errors.Is(err, os.ErrNotExist) {

@@ -62,7 +62,8 @@ type request struct {
 // A resource that nodes advertise.
 type advertised struct {
 	name corev1.ResourceName
-	// The units field returns the amount that the node should advertise, in units of the resource.
+	// The units function returns the amount that the node should advertise, in units of the
+	// resource.
 	units func(node *corev1.Node) (int64, error)
 }
 

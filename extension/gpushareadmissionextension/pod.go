@@ -36,7 +36,7 @@ type podResources struct {
 	Requests quantities `json:"requests"`
 }
 
-// quantities is a ResourceList that rejects quantities for which decoding would take too long.
+// quantities is a ResourceList that rejects quantities that would take too long to decode.
 type quantities corev1.ResourceList
 
 // slowExponent matches a negative exponent with at least five digits. The larger a negative
@@ -57,7 +57,7 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*corev1.ResourceList)(q))
 }
 
-// readPod decodes the pod in raw, but only the fields that the webhooks read.
+// readPod decodes a pod from JSON. Only the fields that the webhooks read are decoded.
 func readPod(name string, raw []byte) (*corev1.Pod, error) {
 	if len(raw) == 0 {
 		return nil, fmt.Errorf("the request has no %s", name)

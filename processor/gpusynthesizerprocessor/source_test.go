@@ -314,7 +314,7 @@ func TestTheOtherExporterTakesOverWhenTheKeptExporterIsGone(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		kept  []delivery
-		first int64 // second of the first sample that is kept from the other source
+		first int64 // time, in seconds, of the first sample that is kept from the other source
 	}{
 		"its scrape fails":           {append(scrapesOf(t, urlA, 0, 300, 0), failed(300, urlA)), 310},
 		"it is no longer scraped":    {append(scrapesOf(t, urlA, 0, 300, 0), gone(291, urlA)), 295},

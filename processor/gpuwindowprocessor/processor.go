@@ -162,7 +162,8 @@ func (p *windowProcessor) observe() error {
 	return nil
 }
 
-// observed returns a function that registers one of the engine's counts as a self-metric.
+// The observed method returns a function that registers one of the engine's counts as a
+// self-metric.
 func (p *windowProcessor) observed(register func(metric.Int64Callback) error, count func(window.Stats) int64) func() error {
 	return func() error {
 		return register(func(_ context.Context, o metric.Int64Observer) error {

@@ -95,8 +95,8 @@ type anonymizer struct {
 	counts map[string]int    // Number of replacements for each prefix.
 }
 
-// line returns a sample line with replaced label values. The Boolean result is false if the line
-// cannot be parsed or does not belong to a known exporter.
+// line returns a sample line in which the label values have been replaced. The Boolean result is
+// false if the line cannot be parsed or does not belong to a known exporter.
 func (a *anonymizer) line(line string) (string, bool) {
 	if _, _, ok := exposition.ReadLine([]byte(strings.TrimSpace(line))); !ok {
 		return "", false

@@ -176,7 +176,7 @@ func totalWidth(columns []*column) int {
 	return used
 }
 
-// throttleWidth is the width of the throttled column.
+// throttleWidth is the width of the column that shows throttling.
 const throttleWidth = 16
 
 // throttleText appends the reason for throttling to the throttled share, and shortens the text if

@@ -311,7 +311,7 @@ func (s *screen) title() string {
 	return "gpudoctor top  " + s.source + "  " + window
 }
 
-// summary returns the banners, and the numbers of devices and problems.
+// summary returns the banners, and the number of devices and problems.
 func (s *screen) summary() string {
 	nodes := map[string]bool{}
 	boards, instances, throttled, pressed, errors, lost := 0, 0, 0, 0, 0, 0

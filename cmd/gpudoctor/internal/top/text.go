@@ -17,7 +17,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Counted returns n followed by a noun, which is in the plural unless n is 1.
+// Counted returns n followed by a noun. The noun is plural unless n is 1.
 func Counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -26,7 +26,8 @@ func Counted(n int, thing string) string {
 }
 
 // Wrap breaks words into lines of at most width characters. All lines except the first start with
-// indent. A word that is longer than width is on a separate line. At least one word is required.
+// indent. A word that is longer than width is placed on a separate line. At least one word is
+// required.
 func Wrap(words []string, width int, indent string) []string {
 	lines := []string{words[0]}
 	for _, word := range words[1:] {

@@ -56,8 +56,8 @@ var metrics = func() map[string]*signal.Metric {
 	return out
 }()
 
-// add adds the points in md that belong to devices to r, and adds descriptions of these devices to
-// the map devices.
+// The add method adds each point in md that belongs to a device to the readings, and adds a
+// description of the device to the devices map.
 func (r Readings) add(md pmetric.Metrics, devices map[string]Device) {
 	for p := range points.All(md) {
 		m := metrics[p.Metric.Name()]

@@ -124,7 +124,7 @@ func (b *Batch) Add(row *Row, src *Source, spelling catalogue.Spelling, at int64
 	b.rows = append(b.rows, observation{row, field, spelling.Unit, spelling.BaseUnits, spelling.Alias, at, exposed, src, false})
 }
 
-// Drop records that the caller rejected a value for the given reason.
+// Drop counts a value that the caller rejected for the given reason.
 func (b *Batch) Drop(reason DropReason) { b.stats.Dropped[reason]++ }
 
 // future reports whether a sample time is too far ahead of the wall clock.

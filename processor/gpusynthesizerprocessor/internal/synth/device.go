@@ -214,7 +214,7 @@ func set(text *string, by string) {
 	}
 }
 
-// The fill method copies the description of the device to f. The fill method does not add samples.
+// The fill method copies the description of the device to f without adding samples.
 func (d *Device) fill(f *gpudata.DeviceFrame) {
 	f.Device = d.as
 	f.Description = gpudata.Description{
@@ -273,7 +273,7 @@ type Row struct {
 	doubtful bool
 	// federated is true if a Prometheus server added the target labels.
 	federated bool
-	// The process field is the process that is described by a row from a process exporter. For rows
+	// The process field contains the process that a row from a process exporter describes. For rows
 	// of other exporters, process is nil.
 	process *gpudata.Unplaced
 	vgpu    string // Replica of a time-sliced device.
