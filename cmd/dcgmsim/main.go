@@ -49,7 +49,7 @@ type options struct {
 }
 
 // run serves metrics until ctx is done. The exit status is 0 after a clean shutdown, 1 if serving
-// failed, and 2 for invalid flags.
+// failed, and 2 if the flags are invalid.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts, err := parse(args, stderr)
 	switch {

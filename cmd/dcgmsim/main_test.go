@@ -78,8 +78,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// start runs dcgmsim on a free port. start returns the base URL, and a function that stops dcgmsim
-// and returns the exit status of dcgmsim.
+// start runs dcgmsim on a free port. The results are the base URL, and a function that stops
+// dcgmsim and returns the exit status of dcgmsim.
 func start(t *testing.T, args ...string) (url string, stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

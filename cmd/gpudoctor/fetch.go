@@ -117,9 +117,9 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	return text, err
 }
 
-// getChanged sends one request. getChanged returns the body and the ETag of the response. If the
-// current ETag equals the tag parameter, the returned body is nil. If tag is empty, the returned
-// body is never nil. The HTTP transport requests gzip and decompresses the body.
+// getChanged sends one request, and returns the body and the ETag of the response. If the current
+// ETag equals the tag parameter, the returned body is nil. If tag is empty, the returned body is
+// never nil. The HTTP transport requests gzip and decompresses the body.
 func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text io.ReadCloser, newTag string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody) //nolint:gosec // The user specifies the URL.
 	if err != nil {

@@ -177,7 +177,7 @@ func TestAdvertisedMemory(t *testing.T) {
 	}
 }
 
-// Enables the resource koordinator.sh/gpu.shared with default settings.
+// Enables the koordinator.sh/gpu.shared resource with default settings.
 func share(c *Config) { c.Shared.GetOrInsertDefault() }
 
 func TestAdvertisedShares(t *testing.T) {
@@ -265,7 +265,7 @@ func TestANodeThatRegistersAgainIsPatchedAgain(t *testing.T) {
 	})
 }
 
-// If two extensions set different amounts, they must not send requests continuously.
+// If two extensions set different amounts, the extensions must not send requests continuously.
 func TestANodeThatAnotherClientChangesIsNotPatchedContinuously(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(gpuNode("gpu-1"))

@@ -51,7 +51,7 @@ type Config struct {
 	// Reserve is the memory per GPU that is not advertised because the driver and CUDA contexts
 	// need it. Reserve is not subtracted from Amount or AmountPerGPU.
 	Reserve kube.Bytes `mapstructure:"reserve"`
-	// Shared configures the resource koordinator.sh/gpu.shared. If Shared is absent, this resource
+	// Shared configures the koordinator.sh/gpu.shared resource. If Shared is absent, this resource
 	// is not advertised.
 	Shared configoptional.Optional[SharedConfig] `mapstructure:"shared"`
 	// NodeName is the name of the only node that is patched. If NodeName is empty, all GPU nodes
@@ -59,7 +59,7 @@ type Config struct {
 	NodeName string `mapstructure:"node_name"`
 	// If Remove is true, the resources are removed from the nodes instead of being advertised.
 	Remove bool `mapstructure:"remove"`
-	// Kubernetes configures access to the API server.
+	// Kubernetes contains the settings for access to the API server.
 	Kubernetes kube.Config `mapstructure:"kubernetes"`
 
 	// prevent unkeyed literal initialization

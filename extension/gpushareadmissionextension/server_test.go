@@ -94,7 +94,7 @@ func reviewOf(request string) string {
 }
 
 // podOf returns a pod as JSON. The pod has one container with the given requests and limits. If a
-// name has no domain, the domain koordinator.sh is added, so "gpu=100" requests koordinator.sh/gpu.
+// name has no domain, the koordinator.sh domain is added, so "gpu=100" requests koordinator.sh/gpu.
 func podOf(requested string) string {
 	list := map[string]string{}
 	for field := range strings.FieldsSeq(requested) {

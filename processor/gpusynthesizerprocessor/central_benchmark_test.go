@@ -57,7 +57,7 @@ func BenchmarkCentralCollector(b *testing.B) {
 	}
 }
 
-// The central type represents a collector that scrapes 300 nodes.
+// central is a collector that scrapes 300 nodes.
 type central struct {
 	list  *pdatagpu.Stages
 	nodes [300]*pdatagpu.Rows

@@ -37,7 +37,7 @@ type Config struct {
 	// HELP text states a different unit.
 	ViolationUnit string `mapstructure:"violation_unit"`
 	// NodeName is the value of k8s.node.name that is used if the scrape target does not name the
-	// node. The default is the value of the environment variable NODE_NAME. If NODE_NAME is not
+	// node. The default is the value of the NODE_NAME environment variable. If NODE_NAME is not
 	// set, the default is the exporter's host name.
 	NodeName string `mapstructure:"node_name"`
 	// ClusterName is the value of k8s.cluster.name. If ClusterName is empty, the attribute is not
@@ -88,7 +88,7 @@ func emitted() []*signal.Metric {
 	})
 }
 
-// enabled reports whether a metric is emitted. The metric gpu.signal.available is disabled by
+// enabled reports whether a metric is emitted. The gpu.signal.available metric is disabled by
 // default, because it has as many points as all other metrics together and few users need it in a
 // backend.
 func (c *Config) enabled(m *signal.Metric) bool {

@@ -109,7 +109,8 @@ func (r *reader) set(rows *pdatagpu.Rows, set *exposition.LabelSet) *setRow {
 // setRow returns the row that results from parsing a label set as labels of the given exporter.
 func (r *reader) setRow(e *setRow, rows *pdatagpu.Rows, set *exposition.LabelSet, of *catalogue.Exporter) *synth.Row {
 	if e.of != of {
-		// The label values need not be copied, because the label set exists as long as the row.
+		// The label values need not be copied, because the label set exists for as long as the row
+		// does.
 		asIs := func(s string) string { return s }
 		e.row, e.of = r.newRow(of, rows.Resource(set), pcommon.NewMap(), asIs), of
 	}

@@ -33,8 +33,8 @@ const (
 
 // The exposed function returns the exposition text at the given second for an exporter with one
 // GPU. The exporter reads values from the driver every 30 s and repeats them until the next read.
-// Each read takes place after a full or half minute, with a delay of the number of seconds in the
-// lag parameter. The GPU is throttled for 30% of the time, and XID 31 occurs at 400 s.
+// Each read takes place after a full or half minute, and the lag parameter is the delay in seconds.
+// The GPU is throttled for 30% of the time, and XID 31 occurs at 400 s.
 func exposed(second, lag int64) string {
 	read := (second-lag)/30*30 + lag
 	code := 0

@@ -44,7 +44,7 @@ const (
 	// maxBatchPoints is the maximum number of points in one batch. If labels are long, a batch
 	// reaches maxBatchBytes before it reaches maxBatchPoints.
 	maxBatchPoints = 4096
-	// maxSeriesLimit is the maximum value of the setting max_series. More series would not fit in
+	// maxSeriesLimit is the maximum value of the max_series setting. More series would not fit in
 	// memory.
 	maxSeriesLimit = 100_000_000
 )

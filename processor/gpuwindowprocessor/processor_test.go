@@ -204,7 +204,7 @@ func TestShutdownIsSafeWithoutStartAndTwice(t *testing.T) {
 	require.NoError(t, p.Shutdown(t.Context()))
 }
 
-// The blocking type is a consumer that blocks until its context is done.
+// blocking is a consumer that blocks until its context is done.
 type blocking struct{ consumertest.Consumer }
 
 func (blocking) ConsumeMetrics(ctx context.Context, _ pmetric.Metrics) error {
@@ -254,7 +254,7 @@ func TestSamplesAreAcceptedWhileTheNextConsumerHangs(t *testing.T) {
 	})
 }
 
-// The refusing type is a consumer that returns an error if the err field is set.
+// refusing is a consumer that returns an error if the err field is set.
 type refusing struct {
 	consumertest.MetricsSink
 	mu  sync.Mutex

@@ -48,8 +48,8 @@ type Result struct {
 	Samples, Dropped int
 }
 
-// Anonymize reads an exposition in the Prometheus text format from the reader in, and writes a
-// recording to the writer out. The recording contains only the samples of exporters in the catalog,
+// Anonymize reads an exposition in the Prometheus text format from the in reader, and writes a
+// recording to the out writer. The recording contains only the samples of exporters in the catalog,
 // with their HELP and TYPE lines. Label values are replaced, unless they describe hardware or
 // software. Equal values get equal replacements, so that related lines can still be recognized.
 // Sample values, names, and the order of lines do not change.

@@ -38,7 +38,7 @@ func (p *Pipeline) Meter(meters metric.MeterProvider) { p.meters = meters }
 // Into sets the consumer that receives the output of the component that is added next.
 func (p *Pipeline) Into(next consumer.Metrics) { p.next = next }
 
-// Exporter adds an exporter at the end of the pipeline. The parameter settings contains the same
+// Exporter adds an exporter at the end of the pipeline. The settings parameter contains the same
 // settings as a configuration file.
 func (p *Pipeline) Exporter(ctx context.Context, f exporter.Factory, settings map[string]any) {
 	p.add(f.Type(), f.CreateDefaultConfig(), settings, func(id component.ID, t component.TelemetrySettings, cfg component.Config) (component.Component, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// firstRow is the first screen row that shows a device. The number of rows below the devices is in
-// the below constant.
+// firstRow is the first screen row that shows a device. The below constant is the number of rows
+// under the devices.
 const (
 	firstRow = 3
 	below    = 1

@@ -97,9 +97,9 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	return nil
 }
 
-// Lines writes lines of at most width characters to out until ctx is done, one for each window of
-// each device. If several consecutive requests fail after the first response, only the first
-// failure is written to errs.
+// Lines writes one line to out for each window of each device, until ctx is done. Each line has at
+// most width characters. If several consecutive requests fail after the first response, only the
+// first failure is written to errs.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
 	first := s.fetch(ctx)
 	if first.err != nil {

@@ -62,7 +62,7 @@ type smi struct {
 	known []property // properties that this nvidia-smi supports
 }
 
-// The unknown variable matches nvidia-smi's message about an unsupported property.
+// unknown is a regular expression that matches nvidia-smi's message about an unsupported property.
 var unknown = regexp.MustCompile(`Field "([^"]+)" is not a valid field`)
 
 // read adds the current values from nvidia-smi to r. If nvidia-smi rejects a property, read retries

@@ -49,9 +49,9 @@ type accumulator struct {
 	// unread is true if the driver cannot read the board. In that case, only the existence of the
 	// device is recorded.
 	unread bool
-	// The contradicted field contains the values that were dropped because other values contradict
-	// them. The dropped array contains the number of values that were rejected after all rows had
-	// been read, by reason. Contradicted values are included.
+	// contradicted is the list of values that were dropped because other values contradict them.
+	// The dropped array contains the number of values that were rejected after all rows had been
+	// read, by reason. Contradicted values are included.
 	contradicted []contradicted
 	dropped      [NumDropReasons]int64
 }
@@ -64,8 +64,8 @@ const (
 	draConflict
 )
 
-// cell contains two values of one field: bare comes from rows without a holder, and held comes from
-// rows with a holder.
+// cell contains two values of one field: the bare value comes from rows without a holder, and the
+// held value comes from rows with a holder.
 type cell struct {
 	bare, held       float64
 	hasBare, hasHeld bool
@@ -218,7 +218,7 @@ func addHolder(holders []holder, r *Row) (_ []holder, index int) {
 	return append(holders, h), len(holders)
 }
 
-// addUsage records a holder's value of a per-process field, unless a higher value is already
+// addUsage records a holder's value for a per-process field, unless a higher value is already
 // recorded.
 func (a *accumulator) addUsage(field *catalogue.Field, holder int, part string, v float64) {
 	for i := range a.usage {

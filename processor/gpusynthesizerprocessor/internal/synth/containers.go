@@ -118,7 +118,7 @@ func (s *node) exposed(id, node string) *Device {
 	return nil
 }
 
-// The method given reports whether another source provides samples for a device.
+// The given method reports whether another source provides samples for a device.
 func (s *node) given(d *Device, at int64) bool {
 	for _, b := range s.boards[d.ID] {
 		isNew := b.last == 0

@@ -51,7 +51,7 @@ type Device struct {
 	// Place is the host and the node of the device. A device that moves to another place becomes a
 	// new device.
 	Place Place
-	// The known field caches the capacities of the model.
+	// known is a cache for the capacities of the model.
 	known struct {
 		model      string
 		capacities catalogue.Capacities
@@ -71,7 +71,7 @@ type Device struct {
 	era    uint32
 
 	// The newest sample time (last) and the previous sample time (prev), or 0 if there is no such
-	// sample. Both sample times belong to era number clockEra of the place.
+	// sample. The clockEra field is the era of the place to which both sample times belong.
 	last, prev int64
 	clockEra   uint32
 	home       *placeState
@@ -94,7 +94,7 @@ type Device struct {
 	// Last values of the counters in the exporter's Rates list. The slice is nil before the first
 	// value.
 	bytes []byteCounter
-	// The maps sums, trackers, and sets contain the state of the fields and signals that need
+	// The sums, trackers, and sets maps contain the state of the fields and signals that need
 	// state. Each map is nil until it has an entry.
 	sums     map[catalogue.ID]*sum
 	trackers map[*catalogue.Signal]catalogue.Tracker
@@ -287,13 +287,13 @@ type Row struct {
 	foreign, certain bool
 }
 
-// The named type contains the holder that is named in a row. Most rows name no holder and share the
+// named is the type of a holder that is named in a row. Most rows name no holder and share the
 // nobody variable.
 type named struct {
 	dra    DRA
 	holder catalogue.Holder
 	owner  gpudata.Owner    // Owner of a job.
-	target catalogue.Holder // On relayed rows, the scrape target's own pod.
+	target catalogue.Holder // The scrape target's own pod, if the row was relayed.
 }
 
 var nobody named

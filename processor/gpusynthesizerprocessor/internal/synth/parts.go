@@ -65,8 +65,8 @@ type sum struct {
 	parts   map[partKey]counted
 }
 
-// The counted type contains the state of one counter in a sum: its last value, the baseline that is
-// subtracted from the value, and the time of the value.
+// counted is the state of one counter in a sum: its last value, the baseline that is subtracted
+// from the value, and the time of the value.
 type counted struct {
 	last, base float64
 	at         int64
@@ -85,7 +85,7 @@ func (d *Device) sum(id catalogue.ID) *sum {
 // add adds the values of one scrape and returns the sum. If the scrape is not newer than the
 // previous scrape, add returns false. If rate is true, add also returns false for the first scrape
 // in which a known part is missing. If that part reappears after add has returned a later sum, the
-// increase of the part since its last value is not counted.
+// increase in the part since its last value is not counted.
 func (s *sum) add(at int64, values map[partKey]float64, rate bool) (total float64, ok bool) {
 	if at <= s.time {
 		return 0, false

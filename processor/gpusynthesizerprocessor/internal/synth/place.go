@@ -15,7 +15,7 @@ const maxGap = 90 * time.Second
 // placeState is the state of a place.
 type placeState struct {
 	clock gpudata.Clock
-	// before is the previous value of clock.Newest, or 0 if there is none.
+	// The before field is the previous value of clock.Newest, or 0 if there is none.
 	before int64
 	// era is incremented when the clock of the place is found to have been set back.
 	era     uint32

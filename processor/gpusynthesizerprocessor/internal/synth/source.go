@@ -18,10 +18,12 @@ const (
 	unknownInterval = int64(90 * time.Second)
 	// A source is considered gone only if it has had no data for at least minHold.
 	minHold = int64(5 * time.Second)
-	// settling is how long after a board's first sample a new source with a higher rank may still
-	// take over the board. This period is needed because receivers start at random times.
+	// settling is the time after a board's first sample during which a new source with a higher
+	// rank may still take over the board. This period is needed because receivers start at random
+	// times.
 	settling = int64(2 * time.Minute)
-	// A source without a scrape for maxSilence is considered gone, regardless of its sample times.
+	// A source that has not been scraped for maxSilence is considered gone, regardless of its
+	// sample times.
 	maxSilence = 5 * time.Minute
 	// After a new source takes over, its counters may be lower than those of the previous source
 	// until catchUp has passed, because exporters repeat values that they read earlier.
@@ -37,8 +39,8 @@ type Source struct {
 	ready bool
 	// endpoint is true if a receiver of this project scraped the source.
 	endpoint atomic.Bool
-	// The ended field is true if the source was reported as gone. The flag is reset when the source
-	// appears again.
+	// ended is true if the source was reported as gone. The flag is reset when the source appears
+	// again.
 	ended atomic.Bool
 	// arrived is the arrival time of the last batch that named the source, according to the
 	// Synthesizer's own clock.
@@ -170,7 +172,7 @@ type claims struct {
 	// Last emitted values of counters. Counter values are stored while the board has several
 	// sources, and afterward until catchUp has passed.
 	counters map[counterKey]float64
-	// The named field contains the holders from the last scrape of each source. Holders are stored
+	// The named map contains the holders from the last scrape of each source. Holders are stored
 	// only if the board has several sources.
 	named map[namedBy][]holder
 	// memory is the memory size of the board in bytes, or 0 if the size is unknown. The idle field

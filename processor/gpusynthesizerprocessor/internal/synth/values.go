@@ -80,8 +80,7 @@ func (a *accumulator) Capacity(s *catalogue.Signal) float64 {
 	return s.Capacity(a.device.capacities(), a.values)
 }
 
-// The contradicted type describes a value that was dropped because other values of the device
-// contradict it.
+// contradicted is a value that was dropped because other values of the device contradict it.
 type contradicted struct {
 	id  catalogue.ID
 	why catalogue.Contradiction

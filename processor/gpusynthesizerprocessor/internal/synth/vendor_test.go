@@ -44,7 +44,7 @@ var acme = catalogue.New(catalogue.Exporter{
 	Hooks:      catalogue.Hooks{InstanceID: func(board, instance string) string { return board + "/p" + instance }},
 })
 
-// The exposed type represents one row of an exporter's output.
+// exposed is one row of an exporter's output.
 type exposed struct {
 	of     *catalogue.Exporter
 	name   string

@@ -49,8 +49,8 @@ type node struct {
 type absences struct {
 	Newest int64 // Time of the newest sample.
 	// Longest is the longest interval between samples in the period that contains Newest. Before is
-	// the longest interval in an earlier period. Absences do not count as intervals. A period is as
-	// long as a window.
+	// the longest interval in the most recent earlier period. Absences do not count as intervals. A
+	// period is as long as a window.
 	Longest, Before int64
 	// Ends contains the time of the first sample after each absence, in chronological order. Last
 	// is true if the interval before Newest was an absence.

@@ -19,7 +19,7 @@ type AttrKind byte
 const (
 	TextAttr   AttrKind = iota
 	IntAttr             // A decimal integer.
-	BoolAttr            // The text true or false.
+	BoolAttr            // The text "true" or "false".
 	OpaqueAttr          // Any other type, in an encoding that only the caller can decode.
 )
 

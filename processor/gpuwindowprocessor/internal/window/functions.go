@@ -33,7 +33,7 @@ type observation struct {
 // functionKind describes a function.
 type functionKind struct {
 	name   string
-	counts bool // Whether the function uses the increases of a counter instead of its values.
+	counts bool // Whether the function uses the increases in a counter instead of its values.
 	ratio  bool // Whether the result is always in [0, 1].
 	make   func() function
 }
@@ -178,7 +178,7 @@ func (f *increase) result(_ float64) (float64, bool) { return f.Sum, f.Observed 
 
 func (f *increase) reset() { *f = increase{} }
 
-// rate is the sum of a counter's increases divided by the observed time in seconds. In PromQL:
+// rate is the sum of a counter's increases, divided by the observed time in seconds. In PromQL:
 //
 //	increase(m[1m] anchored) / 60
 type rate struct {
@@ -200,14 +200,14 @@ func (f *rate) result(_ float64) (float64, bool) {
 
 func (f *rate) reset() { *f = rate{} }
 
-// timeRatio is the increase of a counter of seconds divided by the observed time. Impossible steps
+// timeRatio is the increase in a counter of seconds, divided by the observed time. Impossible steps
 // are excluded. In PromQL:
 //
 //	increase(m[1m] anchored) / 60
 type timeRatio struct{ Rate rate }
 
-// impossibleFactor is the maximum plausible ratio of the increase of a counter of seconds to the
-// elapsed time. The elapsed time is measured from the last change of the counter, because exporters
+// impossibleFactor is the maximum plausible ratio of the increase in a counter of seconds to the
+// elapsed time. The elapsed time is measured from the last change in the counter, because exporters
 // repeat cached values.
 const impossibleFactor = 1.05
 

@@ -148,7 +148,7 @@ func (in *Ingest) addSample(w *openWindow, s *Series, value float64) {
 	}
 }
 
-// addIncrease adds the increase of a counter since its last sample to the outputs of the series. If
+// addIncrease adds the increase in a counter since its last sample to the outputs of the series. If
 // the increase is impossible, the result is false.
 func (in *Ingest) addIncrease(w *openWindow, s *Series, t, start int64, value float64) (possible bool) {
 	previous, lastMoved, base := s.Last, s.Moved, s.Value

@@ -38,7 +38,7 @@ type Rule struct {
 	// Scale is the factor by which every value that the rule reads is multiplied. Default: 1.
 	Scale *float64 `mapstructure:"scale"`
 
-	// The following fields are set by compile.
+	// The compile function sets the following fields.
 	function         *functionKind
 	parameter, scale float64 // The parameter of the function, and the scale or its default.
 	position         int     // Index of the rule.

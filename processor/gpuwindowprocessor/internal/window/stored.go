@@ -16,8 +16,8 @@ import (
 // change, or if the exported fields of the types that they contain change.
 const version = 5
 
-// The stored type contains the state of one node. The state is encoded with gob and stored as one
-// value. The state itself has no checksum, because each value in storage already has one.
+// stored is the state of one node. The state is encoded with gob and stored as one value. The state
+// itself has no checksum, because each value in storage already has one.
 type stored struct {
 	Version     int
 	Fingerprint uint64
