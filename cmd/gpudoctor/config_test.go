@@ -42,8 +42,8 @@ pipeline metrics: dcgm::stages::gpu_window: max_gap is 50s and dcgm is read ever
 	_, out, _ = gpudoctor(t, "", "lint", "-json", sound)
 	assert.Equal(t, "[]\n", out)
 
-	// An unused receiver must not be an error, because the gateway overlay cannot remove a receiver
-	// from agent.yaml.
+	// An unused receiver must not be reported as an error, because the gateway overlay cannot
+	// remove a receiver from agent.yaml.
 	status, out, _ = gpudoctor(t, "", "lint", sound, filepath.Join("..", "..", "examples", "overlays", "gateway.yaml"))
 	assert.Equal(t, exitComplete, status)
 	assert.Equal(t, `note: dcgm: the receiver is configured but in no pipeline: its settings and stages have no effect.

@@ -220,8 +220,8 @@ func exit(complete bool, err error, stderr io.Writer) int {
 	return exitComplete
 }
 
-// newFlags returns a flag set for a command. The flag set prints nothing, because exit prints the
-// errors.
+// newFlags returns a flag set for a command. The flag set prints nothing, because the exit function
+// prints the errors.
 func newFlags(command string) *flag.FlagSet {
 	fs := flag.NewFlagSet(command, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)

@@ -121,7 +121,7 @@ func (o *topOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 // serveAttempts is the number of ports to try. Several attempts are needed, because another program
-// might start to use a free port before serve does.
+// might start to use a free port before the serve method does.
 const serveAttempts = 5
 
 // serve computes windows from an exporter's samples and serves the windows on a free port.

@@ -72,7 +72,7 @@ func TestTopPrintsWhyAnExporterCannotBeScraped(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(out.text.String(), gone.URL), "the URL is not repeated")
 }
 
-// If the first port is already in use, serve must try another port.
+// If the first port is already in use, the serve method must try another port.
 func TestTopTriesAnotherPort(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -44,7 +44,7 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
-// meta contains those fields of a meta page that check needs.
+// meta contains those fields of a meta page that the check function needs.
 type meta struct {
 	pageSize             int64
 	root, freelist, high uint64

@@ -5,5 +5,5 @@ package filestorageextension
 import "os"
 
 // lock always returns false, so that files are not checked. On this operating system, the package
-// cannot find out whether another process uses a file.
+// cannot determine whether another process uses a file.
 func lock(*os.File) bool { return false }

@@ -156,7 +156,7 @@ func TestATruncatedFileIsDamaged(t *testing.T) {
 }
 
 // If recreate is set, a component must always get a usable file. If recreate is not set, damage
-// must result in an error, even if check does not detect the damage and bbolt panics.
+// must result in an error, even if the check function does not detect the damage and bbolt panics.
 func TestAfterAnyDamageTheStorageCanBeUsed(t *testing.T) {
 	path, content := used(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -57,7 +57,7 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*corev1.ResourceList)(q))
 }
 
-// readPod decodes a pod from JSON. Only the fields that the webhooks read are decoded.
+// readPod decodes a pod from JSON. Fields that the webhooks do not read are skipped.
 func readPod(name string, raw []byte) (*corev1.Pod, error) {
 	if len(raw) == 0 {
 		return nil, fmt.Errorf("the request has no %s", name)

@@ -69,8 +69,8 @@ func TestFramesDoNotChangeWhileTheNextStageReadsThem(t *testing.T) {
 	assert.Greater(t, taken.Load(), int64(scrapes), "the stage received frames")
 }
 
-// Each node has its own lock. A batch may contain rows of several nodes, because one Prometheus
-// server may relay rows of many nodes.
+// Each node has its own lock. A batch may contain rows from several nodes, because one Prometheus
+// server may relay rows from many nodes.
 func TestConcurrentBatchesHaveTheSameOutputAsSequentialBatches(t *testing.T) {
 	const nodes, scrapes = 6, 30
 	body := func(node, at int) string {

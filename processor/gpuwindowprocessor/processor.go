@@ -54,8 +54,8 @@ type windowProcessor struct {
 	// jitter is the random delay before closed windows are sent.
 	jitter time.Duration
 
-	// The emission loop uses the following fields. After the loop has ended, shutdown uses these
-	// fields.
+	// The emission loop uses the following fields. After the loop has ended, the shutdown method
+	// uses these fields.
 	rows        []window.Row
 	due         time.Time
 	pauseUntil  time.Time // time after which batches are sent without pauses
@@ -117,7 +117,7 @@ func (p *windowProcessor) start(ctx context.Context, host component.Host) error 
 		return err
 	}
 	p.stop, p.done = make(chan struct{}), make(chan struct{})
-	// The emission loop outlives the call to start.
+	// The emission loop outlives the call to the start method.
 	loop, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.cancel = cancel
 	go p.run(loop)

@@ -79,7 +79,7 @@ func testConfig() *Config {
 	return cfg
 }
 
-// windows returns the values of a window metric, by the end of the window.
+// windows returns the values of a window metric, keyed by the end of the window.
 func windows(t *testing.T, all []pmetric.Metrics, name string) map[time.Time]float64 {
 	t.Helper()
 	out := map[time.Time]float64{}

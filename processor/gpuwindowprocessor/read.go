@@ -96,8 +96,8 @@ func (r *reader) read(in *window.Ingest, md pmetric.Metrics, now time.Time) {
 	}
 }
 
-// encode encodes attributes. Each call allocates a new string, so encode is used only where
-// attributes are rare.
+// encode encodes attributes. Each call allocates a new string, so the encode method is used only
+// where attributes are rare.
 func (r *reader) encode(attrs pcommon.Map) window.Attrs {
 	r.texts = appendAttrs(r.texts[:0], attrs)
 	return window.Attrs(r.texts)

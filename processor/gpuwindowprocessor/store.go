@@ -40,7 +40,7 @@ type stateStore struct {
 	state     *componenthelper.State
 	telemetry *metadata.TelemetryBuilder
 	// interval is the maximum time between two writes of the same node. The step field is the time
-	// between two calls to save.
+	// between two calls to the save method.
 	interval, step time.Duration
 	seed           maphash.Seed
 	nodes          map[string]storedNode

@@ -1,6 +1,6 @@
 //go:build linux && !otelcol_gpu_no_nvml
 
-// Package load keeps NVIDIA GPUs busy through libcuda, which is part of the driver. The load does
+// Package load keeps NVIDIA GPUs busy by using libcuda, which is part of the driver. The load does
 // not change any device settings.
 package load
 

@@ -33,7 +33,8 @@ type response struct {
 	err  error
 }
 
-// fetch sends one request. If the document has not changed, fetch returns the earlier page again.
+// fetch sends one request. If the document has not changed, the fetch method returns the earlier
+// page again.
 func (s *Source) fetch(ctx context.Context) response {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()

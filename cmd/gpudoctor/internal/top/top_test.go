@@ -121,7 +121,7 @@ func TestPodThatReservesADeviceFollowsItsHolders(t *testing.T) {
 	assert.Contains(t, p.Devices[0].searchText(), "starting")
 }
 
-// For any response, read must return without a panic.
+// For any response, the read function must return without a panic.
 func FuzzRead(f *testing.F) {
 	for _, sentence := range []string{"one_line_per_device_and_window", "devices_of_an_unreachable_exporter_are_lost"} {
 		content, err := os.ReadFile(filepath.Join("testdata", sentence, "answers.jsonl"))

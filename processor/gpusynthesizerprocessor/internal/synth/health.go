@@ -45,7 +45,7 @@ func (a *accumulator) readHealth(before int64) (changed bool) {
 	return h.failed != was
 }
 
-// eachPart calls visit for the board and for each of its instances.
+// eachPart calls the visit function for the board and for each of its instances.
 func (a *accumulator) eachPart(visit func(*accumulator)) {
 	visit(a)
 	for _, in := range a.instances {

@@ -61,7 +61,7 @@ func (a *accumulator) fromParts(f *catalogue.Field, own func(part) bool, at int6
 // sum is the state of a counter that is the sum of several counters.
 type sum struct {
 	time    int64 // Time of the last scrape.
-	lastSum int64 // Time of the last scrape for which add returned a sum.
+	lastSum int64 // Time of the last scrape for which the add method returned a sum.
 	parts   map[partKey]counted
 }
 

@@ -52,7 +52,8 @@ type exposed struct {
 	value  float64
 }
 
-// flush returns the output values for the rows of one scrape, by hw.id, metric, and own attribute.
+// flush returns the output values for the rows of one scrape, keyed by hw.id, metric, and own
+// attribute.
 func flush(t *testing.T, s *Batch, at int64, rows ...exposed) map[string]float64 {
 	t.Helper()
 	place := Place{Host: "h", Node: "n"}

@@ -378,7 +378,7 @@ func TestASeriesOfAnUnusedMetricShowsThatItsDeviceExists(t *testing.T) {
 	em.Close()
 }
 
-// valuesOf returns the values of the rows by metric name.
+// valuesOf returns the values of the rows, keyed by metric name.
 func valuesOf(rows []Row) map[string]float64 {
 	out := map[string]float64{}
 	for _, r := range rows {

@@ -120,7 +120,8 @@ func (in *Ingest) SetNode(name string) {
 }
 
 // Attached returns the value that the caller has attached to the current node. The node's lock
-// guards this value. If the value does not exist, Attached calls create and attaches the result.
+// guards this value. If the value does not exist, Attached calls the create function and attaches
+// the result.
 func (in *Ingest) Attached(create func() any) any {
 	if in.node.attached == nil {
 		in.node.attached = create()
@@ -237,7 +238,7 @@ func (in *Ingest) resourceOf(p *place) *Resource {
 
 // The expected method returns the series that followed the previous series in the last batch, if p
 // is a point of that series. Otherwise, the result is nil. Comparing p with one series is cheaper
-// than a lookup by hash.
+// than looking up the series by hash.
 func (in *Ingest) expected(p *Point) *Series {
 	if in.previous == nil || in.metric == nil {
 		return nil

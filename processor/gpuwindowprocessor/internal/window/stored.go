@@ -189,7 +189,7 @@ func Restore(set Settings, now, sentUpTo time.Time, states ...[]byte) (*Engine, 
 	}
 	if len(nodes) > 0 {
 		// Start with the stored clock. If the clock was set back during the downtime, the call to
-		// observe below can then detect the step.
+		// the observe method below can then detect the step.
 		e.clock, e.closed = math.MinInt64, math.MinInt64
 	}
 	for i := range nodes {
