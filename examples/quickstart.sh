@@ -76,7 +76,7 @@ if reachable "$VIEW_PORT"; then
 fi
 if [[ -n ${DCGM_ENDPOINT:-} ]]; then
 	export WINDOW=${WINDOW:-60s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-15s} MAX_GAP=${MAX_GAP:-90s}
-	# Remove the user and the password from the printed URL.
+	# Remove the user name and the password from the printed URL.
 	echo "Scraping ${DCGM_ENDPOINT/\/\/*@///} every $SCRAPE_INTERVAL for windows of $WINDOW: dcgm-exporter reads its GPUs every 30s."
 else
 	export WINDOW=${WINDOW:-10s} SCRAPE_INTERVAL=${SCRAPE_INTERVAL:-1s} MAX_GAP=${MAX_GAP:-5s}

@@ -16,7 +16,7 @@ import (
 // commentForm matches a HELP or TYPE line.
 var commentForm = regexp.MustCompile(`^\s*#\s*(HELP|TYPE)\s+([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(.*?)\s*$`)
 
-// skippedLines contains the numbers of parsed and skipped lines in an exposition.
+// skippedLines contains the number of parsed and skipped lines in an exposition.
 type skippedLines struct {
 	first, count int // Number of the first unreadable line (from 1), and the count of unreadable lines.
 	samples      int // Lines that were parsed.

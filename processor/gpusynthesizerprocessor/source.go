@@ -52,8 +52,8 @@ func (r *reader) readUp(m pmetric.Metric) {
 	}
 }
 
-// readReady removes the nvml receiver's samples of devices that are also exposed by an exporter.
-// The result reports whether the metric has no points left. Samples of processes are always kept,
+// readReady removes the nvml receiver's samples for devices that an exporter also exposes. The
+// result reports whether the metric has no points left. Samples of processes are always kept,
 // because only NVML provides such samples.
 func (r *reader) readReady(in *input, m pmetric.Metric) bool {
 	s, ok := signal.Lookup(m.Name())

@@ -47,7 +47,7 @@ const (
 )
 
 // counterStarts contains the last two start times and the newest sample time of a counter. For the
-// energy counter, counterStarts also contains the last value and the numbers of decreases and
+// energy counter, counterStarts also contains the last value and the number of decreases and
 // increases.
 type counterStarts struct {
 	current, previous, newest int64

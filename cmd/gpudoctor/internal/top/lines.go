@@ -109,7 +109,8 @@ func (l *lines) arrange(p *page, newWindows []*device) bool {
 	return changed
 }
 
-// name returns the device's name, with its node if the page has several nodes.
+// name returns the device's name. If the page has several nodes, the name includes the device's
+// node.
 func (l *lines) name(d *device) string {
 	if l.manyNodes && d.Node != "" {
 		return d.Node + "/" + d.label()

@@ -168,7 +168,7 @@ type claims struct {
 	// The era number is incremented when the rows of a source are kept although earlier rows of
 	// that source were dropped.
 	era      uint32
-	switched int64 // Sample time at which era was last incremented.
+	switched int64 // Sample time at which the era was last incremented.
 	// Last emitted values of counters. Counter values are stored while the board has several
 	// sources, and afterward until catchUp has passed.
 	counters map[counterKey]float64
@@ -180,8 +180,8 @@ type claims struct {
 	// the newest sample time at which the utilization was not 0.
 	memory     float64
 	idle, busy int64
-	// byProcess contains the newest sample time of each container metric that an exporter of the
-	// board provides.
+	// byProcess maps each container metric that the board's exporters provide to the newest sample
+	// time of that metric.
 	byProcess map[*signal.Metric]int64
 }
 

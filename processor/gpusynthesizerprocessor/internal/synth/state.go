@@ -46,7 +46,7 @@ type storedCode struct {
 	Count int64 `json:"count"`
 }
 
-// State returns the state of a place that must survive a restart, or nil if the place has no such
+// State returns the part of a place's state that must survive a restart, or nil if there is no such
 // state. The stored state makes it possible to count errors that occur during a restart, without
 // counting any error twice.
 func (s *Synthesizer) State(p Place) (out *State) {

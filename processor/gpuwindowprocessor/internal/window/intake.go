@@ -72,7 +72,7 @@ type PlacedResource struct {
 	SchemaURL string
 
 	place *place    // Nil if the place does not exist yet.
-	info  *Resource // Resource of the place, including these attributes.
+	info  *Resource // Resource of the place, including the attributes in Attrs.
 }
 
 // Begin starts a batch. The now parameter is the current wall clock time.

@@ -45,7 +45,7 @@ type metric struct {
 	seq   uint64
 }
 
-// rowOrder returns the key by which the rows of a device are sorted by metric. The results of rules
+// rowOrder returns the sort key that orders the rows of a device by metric. The results of rules
 // come first. If the metric is disabled, m is nil.
 func (m *metric) rowOrder() (scope, seq uint64) {
 	if m == nil {
