@@ -32,8 +32,8 @@ type Config struct {
 	// HTTP configures the HTTP server for the webhooks. TLS settings are required, because the API
 	// server calls webhooks only over HTTPS.
 	HTTP confighttp.ServerConfig `mapstructure:",squash"`
-	// If Enforce is true, pods that break a rule are rejected. Otherwise, such pods are accepted
-	// with warnings.
+	// If Enforce is true, pods that break a rule are rejected. Otherwise, pods that break a rule
+	// are accepted with warnings.
 	Enforce bool `mapstructure:"enforce"`
 	// Resources lists additional resource names for vendors' GPUs. Each entry is a full name or a
 	// prefix that ends in *. The list should be the same as in gpu_cluster.

@@ -46,8 +46,8 @@ type Config struct {
 	// MaxDevices limits the number of boards and MIG instances that are tracked at the same time.
 	// Rows of devices beyond the limit are dropped and counted.
 	MaxDevices int `mapstructure:"max_devices"`
-	// Storage is the storage extension that keeps the state of XID counting across restarts.
-	// Without a storage extension, errors that occur during a restart are not counted.
+	// Storage is the storage extension that keeps the state of XID counting across restarts. If no
+	// storage extension is configured, errors that occur during a restart are not counted.
 	Storage *component.ID `mapstructure:"storage"`
 	// Metrics enables or disables individual metrics by name. By default, all metrics except
 	// gpu.signal.available are enabled.

@@ -43,7 +43,7 @@ func (q *Question) otherwise(format string, a ...any) Question {
 }
 
 // minShare is a fraction of the measured time. A time counter is ignored if both its increase and
-// the time during which its reason was set are below this fraction.
+// the time during which its reason was set are below minShare.
 const minShare = 0.02
 
 // reasons maps throttling policies to clock event reasons. A policy that is not listed has the same

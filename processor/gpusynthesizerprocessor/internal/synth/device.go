@@ -261,7 +261,7 @@ type Row struct {
 	serial     string
 	*named
 	// draOther is true if the DRA labels describe a MIG device but the row describes the whole
-	// board. Versions of dcgm-exporter up to 4.8.2 expose such rows.
+	// board. Up to version 4.8.2, dcgm-exporter exposes rows for which draOther is true.
 	draOther bool
 
 	held    bool

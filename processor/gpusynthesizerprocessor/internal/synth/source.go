@@ -165,7 +165,7 @@ type claims struct {
 	// of their rank.
 	list  []claim
 	first int64 // Time of the board's first sample.
-	// The era number is incremented when the rows of a source are kept although earlier rows of
+	// The era number is incremented when the rows of a source are kept even though earlier rows of
 	// that source were dropped.
 	era      uint32
 	switched int64 // Sample time at which the era was last incremented.
