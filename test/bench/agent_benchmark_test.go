@@ -22,9 +22,9 @@ import (
 // reference load and sends OTLP/HTTP requests to a backend that discards them. "windows" uses the
 // dcgm receiver with gpu_synthesizer and gpu_window. "prometheus" uses the prometheus receiver,
 // which sends what it scrapes. Each benchmark iteration is one scrape. In production, an agent
-// scrapes every 15 s and computes 60-second windows. The benchmark runs fifteen times as fast, so a
-// result takes half a minute. The results are the collector process's CPU time during the run, its
-// resident memory at the end, and its peak resident memory.
+// scrapes every 15 s and computes 60-second windows. The benchmark runs fifteen times as fast as
+// production, so one result takes half a minute. The results are the collector process's CPU time
+// during the run, its resident memory at the end, and its peak resident memory.
 func BenchmarkAgent(b *testing.B) {
 	dir := os.Getenv("OTELCOL_GPU_BIN")
 	if dir == "" {

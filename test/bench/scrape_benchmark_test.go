@@ -44,12 +44,13 @@ var samplesPerScrape = gpus * instances * expositiontest.FieldCount
 
 // BenchmarkScrape scrapes the reference load over HTTP: 8 GPUs with 7 MIG instances each, and pod
 // labels. The benchmark compares the dcgm receiver alone, the dcgm receiver followed by processors,
-// and the prometheus receiver. Each receiver is started as in a collector and scrapes the same
-// server in this process. Each benchmark iteration is one scrape. The receivers scrape at a fixed
-// interval, so ns/op equals that interval; compare the per-sample results instead. The per-sample
-// results cover the entire process, including garbage collection and the server. "http" is the cost
-// of the server and of a client that discards the body. "http-at-intervals" is the same cost when
-// the client waits for the receivers' scrape interval before each request.
+// and the prometheus receiver. The benchmark starts each receiver the way a collector does, and all
+// receivers scrape the same server in this process. Each benchmark iteration is one scrape. The
+// receivers scrape at a fixed interval, so ns/op equals that interval; compare the per-sample
+// results instead. The per-sample results cover the entire process, including garbage collection
+// and the server. "http" is the cost of the server and of a client that discards the body.
+// "http-at-intervals" is the same cost when the client waits for the receivers' scrape interval
+// before each request.
 func BenchmarkScrape(b *testing.B) {
 	server := serveNode(b)
 
@@ -122,8 +123,8 @@ config:
 	})
 }
 
-// scrapes benchmarks a receiver and the processors that follow it. Each benchmark iteration is one
-// scrape.
+// The scrapes function benchmarks a receiver and the processors that follow it. Each benchmark
+// iteration is one scrape.
 func scrapes(b *testing.B, factory receiver.Factory, config string, processors []stage) {
 	b.Helper()
 	// Count the receiver's output before it is passed on, so that a failed scrape is not mistaken
@@ -156,7 +157,8 @@ func scrapes(b *testing.B, factory receiver.Factory, config string, processors [
 	stopProcessors()
 }
 
-// fetches benchmarks the server and a client that pauses before each request and discards the body.
+// The fetches function benchmarks the server and a client that pauses before each request and
+// discards the body.
 func fetches(b *testing.B, server *httptest.Server, pause time.Duration) {
 	b.Helper()
 	perSample(b, func() {
@@ -186,7 +188,7 @@ func serveNode(b *testing.B) *httptest.Server {
 	return server
 }
 
-// stage is one processor of a pipeline, with its configuration as YAML.
+// stage is a processor in a pipeline and the processor's YAML configuration.
 type stage struct {
 	factory processor.Factory
 	config  string

@@ -23,7 +23,7 @@ func newMemoryCgroup(dir string) (memoryCgroup, error) {
 	return memoryCgroup(own), err
 }
 
-// command returns a command that runs args in the cgroup from the start.
+// command returns a command that joins the cgroup and then executes args.
 func (c memoryCgroup) command(args []string) []string {
 	if c == "" {
 		return args
@@ -31,15 +31,15 @@ func (c memoryCgroup) command(args []string) []string {
 	return append([]string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(string(c), "cgroup.procs")}, args...)
 }
 
-// remove deletes the cgroup. The process in the cgroup must have exited.
+// remove deletes the cgroup. The kernel does not delete a cgroup that still contains a process.
 func (c memoryCgroup) remove() {
 	if c != "" {
 		_ = os.Remove(string(c))
 	}
 }
 
-// charged returns the memory charged to the cgroup and how much of that is page cache, in MiB.
-// Without a cgroup, both results are 0.
+// charged returns the memory charged to the cgroup and how much of that is page cache, in MiB. If
+// there is no cgroup, both results are 0.
 func (c memoryCgroup) charged() (all, cache float64, err error) {
 	if c == "" {
 		return 0, 0, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test replaces the cgroup with a directory, whose files have the kernel's format for each
-// cgroup version.
+// Instead of a cgroup, the test uses a directory that contains files in the kernel's format for
+// each cgroup version.
 func TestTheChargedMemoryIsReadFromBothCgroupVersions(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"version 2": {"memory.current": "41943040\n", "memory.stat": "anon 20971520\nfile 10485760\nfile_mapped 5\n"},

@@ -20,8 +20,8 @@ type contestant struct {
 	// per device and window. The backend counts the received bytes. sends is empty if the
 	// contestant sends nothing.
 	sends string
-	// prepare writes the contestant's configuration to a directory. It returns the contestant's
-	// command and a URL that responds with 200 once the contestant is ready.
+	// prepare writes the contestant's configuration to a directory. prepare returns the
+	// contestant's command and a URL that responds with 200 once the contestant is ready.
 	prepare func(dir string, s setting) (command []string, ready string, err error)
 	// verify, if not nil, returns an error if the contestant did not do the work that is being
 	// measured.
@@ -38,7 +38,7 @@ const (
 // setting contains the parameters of a contestant's configuration.
 type setting struct {
 	*harness
-	// scale is the fleet, with the shortened intervals of the measurement.
+	// scale is the fleet, including the shortened intervals that the measurement uses.
 	scale
 	// exporters is the host:port that serves the nodes. backend is the URL that receives OTLP.
 	exporters, backend string
@@ -55,11 +55,12 @@ var contestants = []contestant{
 	{name: "Prometheus", prepare: preparePrometheus, verify: verifyPrometheus},
 }
 
-// seriesPerDevice is higher than the number of series of any device.
+// seriesPerDevice is greater than the number of series for any device.
 const seriesPerDevice = 80
 
-// prepareAgent configures dcgm, gpu_synthesizer, and gpu_window in the form that the scale selects.
-// gpu_window computes series for devices and, if the scale's devices are held, also for containers.
+// prepareAgent configures dcgm, gpu_synthesizer, and gpu_window in the form that the scale
+// specifies. gpu_window computes series for devices and, if containers hold the devices, also for
+// containers.
 func prepareAgent(dir string, s setting) ([]string, string, error) {
 	var receiver strings.Builder
 	fmt.Fprintf(&receiver, "  dcgm:\n    collection_interval: %[1]s\n    timeout: %[1]s\n    endpoints:\n", s.interval)
@@ -186,7 +187,7 @@ scrape_configs:
 
 // recordingRules returns the queries from OpenCost's Prometheus source for the signals that the
 // agent also computes. Each query covers one window. The resolution of subqueries is the scrape
-// interval, because with OpenCost's resolution of five minutes, a window would contain no sample.
+// interval, because with OpenCost's resolution of five minutes, a window would contain no samples.
 func recordingRules(interval, window time.Duration) string {
 	by := "by (container, pod, namespace, device, modelName, UUID, GPU_I_PROFILE, GPU_I_ID, pod_uid)"
 	of := `{container!=""}`

@@ -21,7 +21,7 @@ import (
 // count, a contestant could seem cheap because it omits devices. counter parses requests only after
 // the measurement, because parsing would take CPU time away from the sender.
 type counter struct {
-	// sent is the size of all requests, in bytes.
+	// sent is the total size of all requests, in bytes.
 	sent    atomic.Int64
 	mu      sync.Mutex
 	metric  string

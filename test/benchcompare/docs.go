@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// The function document replaces the lines between these markers in RESULTS.md.
+// The document function replaces the lines between these markers in RESULTS.md.
 const (
 	tableBegins = "<!-- bench-compare writes from here -->\n"
 	fleetBegins = "<!-- bench-compare writes fleets from here -->\n"
 	tableEnds   = "<!-- to here -->\n"
 )
 
-// A results directory contains the results and the plot and page that are generated from the
-// results.
+// A results directory contains the results, a plot, and a page. The plot and parts of the page are
+// generated from the results.
 const (
 	resultsFile = "results.tsv"
 	plotFile    = "results.svg"

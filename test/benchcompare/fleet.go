@@ -22,9 +22,9 @@ import (
 const gateways = 3
 
 // A tier is a set of gateways that are configured as in the chart. Replayed agents send to the
-// gateways, and the gateways send to a backend. Unlike in production, agents are distributed evenly
-// instead of by a hash. The gateways' costs are the same either way, because agents compute the
-// hash.
+// gateways, and the gateways send to a backend. In production, a hash determines each agent's
+// gateway; here, agents are distributed evenly among the gateways. The difference does not change
+// the gateways' costs, because agents compute the hash.
 type tier struct {
 	// nodes is the size of the fleet, and gateways is the number of gateways that the fleet is
 	// divided among. run is the number of gateways that are started. Each gateway receives data
@@ -33,8 +33,8 @@ type tier struct {
 	interval             time.Duration
 }
 
-// These are the chart's settings for a gateway. The limits of memory_limiter are fractions of
-// resources.limits.memory, and GOMEMLIMIT is four fifths of that limit.
+// The constants contain the chart's settings for a gateway. The limits of memory_limiter are
+// fractions of resources.limits.memory, and GOMEMLIMIT is four fifths of that limit.
 const (
 	gatewayMemory = 2048 // MiB
 	gatewayGoal   = "GOMEMLIMIT=1638MiB"
@@ -62,7 +62,7 @@ type outcome struct {
 	firstError                           string
 }
 
-// agents returns the number of agents that send data to the gateways that run.
+// agents returns the number of agents that send data to the running gateways.
 func (tr tier) agents() int { return tr.nodes * tr.run / tr.gateways }
 
 // stretched scales a duration from the chart by the ratio of the tier's scrape interval to the
@@ -75,8 +75,8 @@ func (tr tier) stretched(d time.Duration) time.Duration {
 // chart.
 func gatewayAddress(i int) string { return fmt.Sprintf("127.88.0.%d", i+1) }
 
-// gatewayConfig adapts the chart's gateway configuration to this machine. It removes certificates,
-// sets the memory limit in bytes, and scales durations.
+// gatewayConfig adapts the chart's gateway configuration to this machine. gatewayConfig removes
+// certificates, sets the memory limit in bytes, and scales durations.
 func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error) {
 	var chart map[string]any
 	for document := range bytes.SplitSeq(manifest, []byte("\n---\n")) {
@@ -184,7 +184,7 @@ func (h *harness) record(ctx context.Context) (*recording, error) {
 	return nil, fmt.Errorf("no scrape to record: %w", last)
 }
 
-// fleet runs a tier that receives data from replayed agents.
+// The fleet function runs a tier that receives data from replayed agents.
 func (h *harness) fleet(ctx context.Context, tr tier, r *recording, manifest []byte) (*outcome, error) {
 	dir, err := os.MkdirTemp("", "benchcompare-")
 	if err != nil {

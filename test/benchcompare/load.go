@@ -13,16 +13,16 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// load simulates the exporters of many nodes, which it serves at /node/<n>/metrics. It renders each
-// body once. For each scrape, load copies the body and formats only the values that change. The
-// exporters therefore take almost no CPU time away from the measured processes.
+// load simulates the exporters of many nodes, which it serves at /node/<n>/metrics. load renders
+// each body once. For each scrape, load copies the body and formats only the values that change.
+// The exporters therefore take almost no CPU time away from the measured processes.
 type load struct {
 	nodes []*node
 	// scrapes and samples are the numbers of scrapes and samples served since the last reset.
 	scrapes, samples atomic.Int64
 }
 
-// node is the body of one exporter, split into the values and the text between them.
+// node is the response body of one exporter, split into the values and the text between them.
 type node struct {
 	mu     sync.Mutex
 	served int64
@@ -34,8 +34,8 @@ type node struct {
 
 // value defines how a sample's value changes from scrape to scrape.
 type value struct {
-	// first is the value in the first scrape. step is the increase of a counter per scrape, or the
-	// amplitude of a gauge.
+	// first is the value in the first scrape. step is a counter's increase per scrape or a gauge's
+	// amplitude.
 	first, step float64
 	counter     bool
 	// decimals is the number of decimal places that the exporter prints.
@@ -72,7 +72,8 @@ func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	return l, nil
 }
 
-// cut splits a body at its values and computes how each value changes between body and next.
+// cut splits the response in the body parameter at its values, and compares that response with the
+// following response, in the next parameter, to compute how each value changes.
 func cut(body, next []byte) (*node, error) {
 	counters, later := map[string]bool{}, map[string]string{}
 	for line := range bytes.Lines(next) {
@@ -104,7 +105,7 @@ func cut(body, next []byte) (*node, error) {
 	return n, nil
 }
 
-// sample splits a line into its series and its value at the last space, because label values can
+// sample splits a line at the last space, into the series and the value, because label values can
 // contain spaces.
 func sample(line []byte) (series, text string, ok bool) {
 	s := strings.TrimSuffix(string(line), "\n")
@@ -118,8 +119,8 @@ func sample(line []byte) (series, text string, ok bool) {
 	return s[:end], s[end+1:], true
 }
 
-// change determines how a value changes. The argument text is the value in the first scrape, and
-// the argument next is the value in the second scrape. If next is empty, the value is constant.
+// change determines how a value changes. The text parameter is the value in the first scrape, and
+// the next parameter is the value in the second scrape. If next is empty, the value is constant.
 func change(text, next string) (value, error) {
 	v := value{}
 	_, fraction, _ := strings.Cut(text, ".")
@@ -136,7 +137,8 @@ func change(text, next string) (value, error) {
 	return v, err
 }
 
-// at returns the value in the scrape with the given number. The first scrape has the number 0.
+// The at function returns the value in the scrape with the given number. The first scrape is number
+// 0.
 func (v value) at(scrape int64) float64 {
 	if v.counter {
 		return v.first + v.step*float64(scrape)

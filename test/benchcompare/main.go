@@ -8,12 +8,12 @@
 // and then replayed to a tier of gateways, as if many agents sent it.
 //
 // Only the CPU time of the measured process is counted, so other work on the machine has little
-// effect. The machine's load average is printed with each run. To complete a run in minutes, all
-// intervals and windows are shortened by a factor, which each section states. The shorter intervals
-// do not change the work per sample or the bytes per window. However, CPU caches stay warm, so the
-// measured CPU costs are slightly too low, except those of the scrape loops of the agent and the
-// prometheus receiver. Effects that take hours are not measured. For example, the memory of
-// Prometheus' head block is measured after only a few minutes.
+// effect. The machine's load average is printed with each run. So that a run takes only minutes,
+// all intervals and windows are shortened by a factor that each section of the output states. The
+// shorter intervals do not change the work per sample or the bytes per window. However, CPU caches
+// stay warm, so the measured CPU costs are slightly too low, except those of the scrape loops of
+// the agent and the prometheus receiver. Effects that take hours to appear are not measured. For
+// example, the memory of Prometheus' head block is measured after only a few minutes.
 //
 // Missed targets are printed but do not change the exit status. The exit status is 1 if a
 // measurement failed, and 2 if a flag is invalid.
@@ -51,7 +51,7 @@ var scales = withSmall([]scale{
 	{name: "100k-instances", nodes: 1786, mig: 7, interval: time.Minute, window: 2 * time.Minute, speed: 2, alone: true},
 })
 
-// oneNode completes a scale that has one node, whose GPUs are divided into MIG instances.
+// oneNode returns a copy of s that is set to one node whose GPUs are divided into MIG instances.
 func oneNode(name string, s scale) scale {
 	s.name, s.nodes, s.mig = name, 1, 7
 	s.interval, s.window, s.speed = 15*time.Second, time.Minute, 15
@@ -69,8 +69,8 @@ func withSmall(of []scale) []scale {
 	return all
 }
 
-// enough is the minimum fraction of scheduled scrapes that must complete. If fewer scrapes
-// complete, the CPU time of abandoned scrapes distorts the cost of the completed ones.
+// enough is the minimum fraction of scheduled scrapes that must complete. Below this fraction, the
+// CPU time of abandoned scrapes distorts the cost of the completed scrapes.
 const enough = 0.9
 
 func main() {

@@ -26,11 +26,11 @@ const (
 	plainProcessors form = "plain processors"          // all processors exchange pdata
 )
 
-// A scale is a fleet size with its measurement settings.
+// A scale is a fleet size and the settings for measuring a fleet of that size.
 type scale struct {
 	name       string
 	nodes, mig int
-	// interval and window are the production values. The measurement shortens them by the factor
+	// interval and window are the production values. The measurement divides both durations by
 	// speed.
 	interval, window time.Duration
 	speed            float64
@@ -54,7 +54,7 @@ type figures struct {
 	// cpu is in µs per sample. All memory values are in MiB. sent is in compressed bytes per device
 	// and window. start is the time in seconds until the contestant is ready. resident and
 	// anonymous (resident memory without a backing file) are averages over the measured time.
-	// charged and cache are averages for the memory cgroup, or 0 without a cgroup.
+	// charged and cache are averages for the memory cgroup, or 0 if there is no cgroup.
 	cpu, resident, anonymous, charged, cache, peak, sent, start float64
 	// kept is the fraction of scheduled scrapes that completed.
 	kept float64
@@ -63,12 +63,14 @@ type figures struct {
 // harness contains the settings of a measurement.
 type harness struct {
 	collector, prometheus string
-	// windows is the number of measured windows, after three warm-up windows.
+	// windows is the number of measured windows, not counting the three warm-up windows before
+	// them.
 	windows int
 	// cgroup is the cgroup directory in which a memory cgroup is created for each contestant, or ""
-	// for none.
+	// if no cgroups are created.
 	cgroup string
-	// agentConfig is the path of a file with additional agent configuration, or "" for none.
+	// agentConfig is the path of a file with additional agent configuration, or "" if there is no
+	// such file.
 	agentConfig string
 	// profiles is the directory for profiles, and results is the directory for results. "" means
 	// that profiles or results are not saved.
@@ -163,7 +165,7 @@ func (h *harness) measure(ctx context.Context, c contestant, s scale, l *load) (
 	return f, nil
 }
 
-// profile records a CPU profile of a collector for the given duration, and a heap profile.
+// profile records a collector's CPU profile over the given duration, and then a heap profile.
 func (h *harness) profile(ctx context.Context, name string, d time.Duration) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -181,7 +183,7 @@ func (h *harness) profile(ctx context.Context, name string, d time.Duration) <-c
 	return done
 }
 
-// span contains the counts during the measured windows.
+// span contains the totals for the measured windows.
 type span struct {
 	windows                int
 	cpu                    time.Duration
@@ -267,7 +269,7 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 // misleading, because garbage collection can happen at any time in a window.
 const readingsPerWindow = 8
 
-// watch waits until the measured windows have passed. It records the average memory use in f and
+// watch waits until the measured windows have passed. watch records the average memory use in f and
 // returns the CPU time that the processes used.
 func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, window time.Duration, wait func(time.Duration) error) (time.Duration, error) {
 	before, err := cpuTime(processes)
@@ -319,7 +321,7 @@ func (p *process) output() string {
 	return string(content[max(0, len(content)-2000):])
 }
 
-// status reads /proc/<pid>/status. It returns an error if the process has exited.
+// status reads /proc/<pid>/status. status returns an error if the process has exited.
 func (p *process) status() (status procfs.ProcStatus, err error) {
 	proc, err := procfs.NewProc(p.cmd.Process.Pid)
 	if err == nil {

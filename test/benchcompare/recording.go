@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// recordedNode is the name of the recorded node. For other nodes, the digits in the name are
-	// replaced.
+	// recordedNode is the name of the recorded node. To create another node's name, the digits in
+	// recordedNode are replaced.
 	recordedNode = "gpu-node-00000"
 	// nodeDigits is the number of digits that a node number has in the node's name and in device
 	// IDs.
@@ -87,8 +87,8 @@ func places(body, text []byte, offset int) []int {
 	}
 }
 
-// of appends a request to dst. It is the request that the given node's agent would send for a
-// scrape at the given time.
+// The of function appends to dst the request that the given node's agent would send for a scrape at
+// the given time.
 func (r *recording) of(dst []byte, node int, at time.Time) []byte {
 	start := len(dst)
 	dst = append(dst, r.body...)

@@ -20,14 +20,14 @@ type replay struct {
 	first              atomic.Pointer[string]
 }
 
-// patience is the timeout of an agent's request.
+// patience is the timeout for an agent's request.
 const patience = 10 * time.Second
 
 // senders is the maximum number of agents that send concurrently.
 const senders = 32
 
 // run sends one request per agent in each scrape interval, evenly spread over the interval, until
-// ctx is done. Each agent has its own connection to a gateway. The function gateway returns the
+// ctx is done. Each agent has its own connection to a gateway. The gateway function returns the
 // host:port of the gateway with the given index.
 func (rp *replay) run(ctx context.Context, tr tier, r *recording, gateway func(int) string) error {
 	connections := make([]*grpc.ClientConn, 0, tr.agents())

@@ -69,8 +69,8 @@ func (r results) set(scale, contestant string, of map[string]float64) {
 	}
 }
 
-// scaleOf returns the results at the given scale, in the order of contestants. The entry of a
-// contestant without results is nil.
+// scaleOf returns the results at the given scale, in the order of contestants. If a contestant has
+// no results, its entry is nil.
 func (r results) scaleOf(scale string) []*figures {
 	all := make([]*figures, len(contestants))
 	for i, c := range contestants {

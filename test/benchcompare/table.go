@@ -36,7 +36,7 @@ var measures = []measure{
 	{key: "start", what: "start, s", of: func(f *figures) *float64 { return &f.start }},
 }
 
-// byKey returns the values by their keys in the results file.
+// byKey maps the keys in the results file to the values in f.
 func (f *figures) byKey() map[string]float64 {
 	of := map[string]float64{}
 	for i := range measures {
@@ -56,8 +56,8 @@ func (s scale) prometheus(aim float64) float64 {
 
 const tableHead = "| agent | prometheus receiver | Prometheus | agent / receiver | agent / Prometheus | targets |\n|---|--:|--:|--:|--:|--:|---|\n"
 
-// table renders the costs of the contestants as a Markdown table. measured has the order of
-// contestants, with nil for a contestant that did not run.
+// table renders the costs of the contestants as a Markdown table. The entries of measured are in
+// the order of the contestants slice; the entry of a contestant that did not run is nil.
 func table(s scale, measured []*figures) string {
 	var b strings.Builder
 	b.WriteString("| " + tableHead)
@@ -155,7 +155,8 @@ func verdict(most, ratio float64) string {
 	return fmt.Sprintf("≤ %g, **missed**", most)
 }
 
-// cell formats a value with three significant digits. It returns "" if the value was not measured.
+// cell formats a value with three significant digits. cell returns "" if the value was not
+// measured.
 func cell(v float64) string {
 	if v == 0 {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// fleetScale is the prefix of a fleet's name in the results. The prefix is followed by the number
-// of nodes.
+// fleetScale is the prefix of a fleet's name in the results. The number of nodes follows the
+// prefix.
 const fleetScale = "fleet-"
 
 // gatewayColumns lists the columns of the fleet table.
@@ -75,7 +75,7 @@ func (f *fleetFlags) numbers() ([]int, error) {
 // maxAgents is the number of agents that can be numbered with five digits.
 const maxAgents = 100_000
 
-// runFleets measures a tier with fleets of the sizes that the flags list.
+// runFleets measures a tier for each fleet size given in the flags.
 func (h *harness) runFleets(ctx context.Context, f fleetFlags, out io.Writer) error {
 	sizes, err := f.numbers()
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
-// watching is a pipeline of gpu_synthesizer and gpu_events. Their storage extensions keep their
-// contents across restarts.
+// watching is a pipeline of gpu_synthesizer and gpu_events. The storage extensions that the two
+// processors use keep their contents across restarts.
 type watching struct {
 	t       *testing.T
 	sim     *dcgmsim.Simulation
@@ -205,13 +205,13 @@ func TestARestartOfTheExporterCausesNoEvent(t *testing.T) {
 	})
 }
 
-// For every vendor's devices, the events that the vendor's exporter supports are sent. AMD's
+// For each vendor's devices, gpu_events sends the events that the vendor's exporter supports. AMD's
 // residency metrics cause throttle events, and a device without samples is reported as lost.
 func TestEventsAreSentForEveryVendor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, dcgmsim.ScenarioVendors)
 		w.run(5 * time.Minute)
-		w.hidden = regexp.MustCompile(`accelerator_id="8936909905604911872-(412|2)"`) // the two ids of one chip
+		w.hidden = regexp.MustCompile(`accelerator_id="8936909905604911872-(412|2)"`) // the two IDs of one chip
 		w.run(3 * time.Minute)
 		w.hidden = nil
 		w.run(time.Minute)

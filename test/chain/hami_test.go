@@ -18,8 +18,8 @@ import (
 )
 
 // The test replays recorded responses from HAMi's monitor and checks the memory usage and budgets
-// of containers. Each recording is replayed with and without the budget section, and with and
-// without another exporter for the boards.
+// of containers. Each recording is replayed with and without a budget section in the configuration,
+// and with and without another exporter for the boards.
 func TestRecordingsOfHAMi(t *testing.T) {
 	type recorded struct {
 		pod string
@@ -110,8 +110,8 @@ func recording(t *testing.T, name string) (body string, found bool) {
 	return "", false
 }
 
-// boardsOf returns dcgm-exporter's samples for boards with 24 GiB of memory. The argument used
-// contains the used memory of each board, in MiB.
+// boardsOf returns dcgm-exporter's samples for boards with 24 GiB of memory. The used parameter
+// contains each board's used memory, in MiB.
 func boardsOf(t *testing.T, used map[string]int, at time.Time) pmetric.Metrics {
 	t.Helper()
 	var b strings.Builder

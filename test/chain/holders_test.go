@@ -29,8 +29,8 @@ const (
 )
 
 // oneOfEveryVendor contains, for each exporter, samples of one device. The samples have pod labels
-// if the exporter supports them. If the exporter's labels allow it, the device has an NVIDIA-style
-// ID.
+// if the exporter supports them. If the exporter can report an arbitrary device ID, the device has
+// an NVIDIA-style ID.
 var oneOfEveryVendor = map[string]struct{ row, id, pod string }{
 	"dcgm-exporter": {`DCGM_FI_DEV_POWER_USAGE{UUID="` + heldGPU + `",Hostname="n1"} 100`, heldGPU, "ns/nvidia"},
 	"device-metrics-exporter": {`gpu_gfx_activity{gpu_uuid="` + otherGPU + `",gpu_id="0",card_vendor="AMD",card_model="MI300X",hostname="n1",` +
@@ -53,7 +53,8 @@ tensorcore_utilization_node{make="cloud-tpu",model="tpu-v5p-slice",accelerator_i
 }
 
 // If a kubelet lists only NVIDIA devices, the holders of other vendors' devices are read from
-// labels. Without labels, the holders of other vendors' devices are unknown.
+// labels. If samples have no labels that identify the holder, the holders of other vendors' devices
+// are unknown.
 func TestAKubeletThatListsOnlyNVIDIADevicesProvesNothingAboutOtherVendors(t *testing.T) {
 	kubelet := kubelettest.Start(t)
 	kubelet.Set(kube.ContainerResources{Namespace: "ns", Pod: "nvidia", Container: "c", Devices: []kube.DeviceRef{{Resource: "nvidia.com/gpu", ID: heldGPU}}})

@@ -44,7 +44,7 @@ func TestOpenCostVectors(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name      string
-		rows      map[string][]float64 // values by field, one per scrape
+		rows      map[string][]float64 // for each field, one value per scrape
 		every     time.Duration
 		threshold float64
 		want      map[string]float64

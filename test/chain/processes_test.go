@@ -31,7 +31,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 )
 
-// forms are the two ways to combine gpu_synthesizer, gpu_k8s, and gpu_window.
+// forms lists the two ways to combine gpu_synthesizer, gpu_k8s, and gpu_window.
 var forms = []string{"a list of stages", "plain processors"}
 
 // pipeline starts gpu_synthesizer, gpu_k8s, and gpu_window on node n1. gpu_window passes all
@@ -114,8 +114,8 @@ const (
 	board3 = "GPU-00000003-0000-4000-8000-000000000000"
 )
 
-// boards returns dcgm-exporter's samples for boards with 16 GiB of memory each. The argument used
-// contains the used memory of each board, in MiB.
+// boards returns dcgm-exporter's samples for boards with 16 GiB of memory each. The used parameter
+// contains each board's used memory, in MiB.
 func boards(used map[string]int) string {
 	var b strings.Builder
 	for i, id := range []string{board1, board2, board3} {
@@ -127,7 +127,7 @@ func boards(used map[string]int) string {
 	return b.String()
 }
 
-// kubeletWith starts a kubelet that lists the boards of pods, and returns a gpu_k8s configuration
+// kubeletWith starts a kubelet that lists each pod's boards, and returns a gpu_k8s configuration
 // that uses this kubelet.
 func kubeletWith(t *testing.T, boards map[string][]string) map[string]any {
 	t.Helper()
@@ -149,8 +149,8 @@ func kubeletWith(t *testing.T, boards map[string][]string) map[string]any {
 const mib = 1 << 20
 
 // The host-PID exporter reports the container of each process but not the device. Pods a and b
-// share a board. Pod c holds two boards, so the distribution of its memory over the boards is
-// unknown.
+// share a board. Pod c holds two boards, so it is unknown how the pod's memory is divided between
+// the two boards.
 func TestMemoryThatTheHostPIDExporterListsIsOnTheContainersBoard(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -214,9 +214,9 @@ gpu_pod_memory_used_bytes{namespace="unknown",pod="unknown",container="host",pro
 	}
 }
 
-// nvmlList returns a process list in the form in which the nvml receiver sends it. The argument
-// processes contains the memory of each process on one board, in MiB, by PID. All processes belong
-// to pod a. If count is negative, the list has no process count and may be incomplete.
+// nvmlList returns a process list in the nvml receiver's output format. The processes parameter
+// maps each PID to the memory that the process uses on one board, in MiB. All processes belong to
+// pod a. If count is negative, the list has no process count and may be incomplete.
 func nvmlList(at time.Time, count int, processes map[string]int) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	add := func(metric, pid string, v int) {

@@ -54,7 +54,7 @@ func show(t *testing.T, cmd *exec.Cmd) *screen {
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	// If this process ignored SIGHUP, as it does under nohup, the script would also ignore SIGHUP.
-	// Because this process handles SIGHUP, the script starts with the default action.
+	// Because this process handles SIGHUP, the script starts with the default action for SIGHUP.
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)
@@ -97,7 +97,7 @@ func (s *screen) waitFor(t *testing.T, text string) {
 	}
 }
 
-// ends sends a signal and checks that all processes exit without an error.
+// The ends function sends a signal and checks that all processes exit without an error.
 func (s *screen) ends(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	require.NoError(t, s.signal(sig))
@@ -134,7 +134,7 @@ func TestQuickstartShowsWindowsAndStopsAllItsProcesses(t *testing.T) {
 			t.Parallel()
 			cmd, listen, page := quickstart(t)
 			screen := show(t, cmd)
-			screen.waitFor(t, " gpu-node-1/") // AMD's node, listed after the TPUs' and NVIDIA's
+			screen.waitFor(t, " gpu-node-1/") // the node with AMD devices, listed after those with TPUs and NVIDIA devices
 			for _, device := range []string{"tpu-job-2", "/nvidia7 "} {
 				assert.True(t, slices.ContainsFunc(screen.seen, func(line string) bool { return strings.Contains(line, device) }), "no line of %q", device)
 			}

@@ -32,7 +32,7 @@ import (
 )
 
 // While the driver cannot read a board, neither the board nor its instances are reported as lost,
-// and this time counts as unobserved.
+// and the time is counted as unobserved.
 func TestABoardThatIsNotReadIsUnobservedButNotLost(t *testing.T) {
 	for name, asStages := range map[string]bool{"as stages": true, "as processors": false} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,8 @@ func unreadStages(t *testing.T, next consumer.Metrics, logs consumer.Logs) consu
 }
 
 // board returns an exporter's rows for a board that a pod holds, or for an instance of that board.
-// If read is false, the values are 0, as in DCGM.
+// If the read parameter is false, the values are 0, which is what DCGM reports for a board that it
+// cannot read.
 func board(uuid, instance string, read bool) string {
 	labels := fmt.Sprintf(`{UUID="%s",modelName="NVIDIA A100-SXM4-80GB",Hostname="n1",pod="p",namespace="team",container="c"%s} `, uuid, instance)
 	var out strings.Builder

@@ -112,8 +112,7 @@ func chained(t *testing.T, next consumer.Metrics, factories ...processor.Factory
 	return next
 }
 
-// scraped returns the samples in a scrape's response body, in the form in which the prometheus
-// receiver sends them.
+// scraped converts a scrape's response body to the samples that the prometheus receiver would send.
 func scraped(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()

@@ -24,8 +24,8 @@ import (
 
 const vendorsLength = 2 * time.Minute
 
-// If a batch contains the nodes of four vendors, the output matches the simulation. The output
-// contains nothing that a vendor's exporter does not expose.
+// If a batch contains samples from nodes of four vendors, the output matches the simulation. The
+// output contains nothing that a vendor's exporter does not expose.
 func TestFourVendorsInOneBatchMatchTheSimulation(t *testing.T) {
 	cfg := dcgmsim.NewDefaultConfig()
 	cfg.Scenario, cfg.Nodes = dcgmsim.ScenarioVendors, 4
@@ -90,9 +90,8 @@ func TestFourVendorsInOneBatchMatchTheSimulation(t *testing.T) {
 	assert.Equal(t, alone, got, "no vendor's rows change another's device")
 }
 
-// seriesKey identifies a series by the vendor, the device, the metric, and own. For a device's
-// series, own contains the values of the metric-specific attributes. For a holder's series, own
-// also contains the pod.
+// seriesKey identifies a series. For a device's series, the own field contains the values of the
+// metric-specific attributes. For a holder's series, the own field also contains the pod.
 type seriesKey struct {
 	vendor, device string
 	metric         *signal.Metric

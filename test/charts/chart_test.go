@@ -62,8 +62,8 @@ func helm(t *testing.T, args ...string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return output.String() + problems.String(), err
 	}
-	// Discard standard error: if the command succeeds, helm only prints a warning about the chart's
-	// symbolic links there.
+	// Discard standard error: if the command succeeds, helm's only output to standard error is a
+	// warning about the chart's symbolic links.
 	return output.String(), nil
 }
 
@@ -136,7 +136,8 @@ func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]s
 	return found
 }
 
-// at returns the value at the given path in a YAML document, or nil if the path does not exist.
+// The at function returns the value at the given path in a YAML document, or nil if the path does
+// not exist.
 func at(t *testing.T, text string, path ...string) any {
 	t.Helper()
 	var value any
@@ -213,8 +214,8 @@ func TestTheImageIsNamedByRegistryRepositoryTagAndDigest(t *testing.T) {
 }
 
 // A gateway for 2,000 GPUs with seven instances each holds about 280,000 series. At 300 bytes per
-// series, they fit within the gateway's memory limit, but they exceed gpu_window's default for
-// max_series.
+// series, 280,000 series fit within the gateway's memory limit, but they exceed gpu_window's
+// default for max_series.
 func TestAGatewayAcceptsTheSeriesOfManyNodes(t *testing.T) {
 	for settings, want := range map[string]int{`{}`: 1_000_000, `{"max_series":50}`: 50} {
 		text := configMaps(t, decode(t, render(t, "", `backend.endpoint="http://backend"`, "gateway.enabled=true", "tls.insecure=true",

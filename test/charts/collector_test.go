@@ -150,8 +150,8 @@ func TestConfigurationsForOtherChartsAreValid(t *testing.T) {
 	}
 }
 
-// validate checks a configuration with gpudoctor lint and with the built collector, with the
-// environment variables that a pod would have.
+// validate checks a configuration with gpudoctor lint and with the built collector. The collector
+// has the environment variables that it would have in a pod.
 func validate(t *testing.T, config string) {
 	t.Helper()
 	validateWith(t, "otelcol-gpu", config)
@@ -161,8 +161,8 @@ func validateWith(t *testing.T, program, config string) {
 	t.Helper()
 	assertLintClean(t, config)
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	// In a pod, the state directory is a volume. The configuration is valid only if that directory
-	// exists.
+	// In a pod, the state directory is a volume. The configuration is valid only if the state
+	// directory exists.
 	config = strings.ReplaceAll(config, "/var/lib/otelcol-gpu", t.TempDir())
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd := exec.CommandContext(t.Context(), processtest.Binary(t, program), "validate", "--config", file)

@@ -29,7 +29,7 @@ import (
 type image struct {
 	uid, gid        int
 	entrypoint, cmd string
-	config          string // path in the repository of the configuration file that cmd uses
+	config          string // repository path of the configuration file that cmd uses
 	state           string // directory owned by the image's user
 	env             []string
 }

@@ -93,7 +93,7 @@ func TestTheNotesListWhatTheClusterLacks(t *testing.T) {
 }
 
 // The chart's schema does not check values that are copied into pod specs. The API server rejects
-// invalid ones.
+// invalid values.
 func TestTheAPIServerRejectsWhatTheSchemaDoesNotCheck(t *testing.T) {
 	kubeconfig := controlplane.Start(t).KubeConfig(t)
 	for set, want := range map[string]string{

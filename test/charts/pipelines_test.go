@@ -95,8 +95,8 @@ func parsed(t *testing.T, config string) section {
 	return content
 }
 
-// assertAgreement changes a collector configuration through the chart's config value. The argument
-// base is the configuration before the change. The chart must refuse the change if and only if
+// assertAgreement changes a collector configuration through the chart's config value. The base
+// parameter is the configuration before the change. The chart must refuse the change if and only if
 // gpudoctor lint reports an error, and both must give the same reason.
 func (i installation) assertAgreement(t *testing.T, base string, change section) (refused bool) {
 	t.Helper()
@@ -123,7 +123,8 @@ func (i installation) assertAgreement(t *testing.T, base string, change section)
 	return true
 }
 
-// overlay merges upper into lower in the same way as the chart. A nil value deletes a key.
+// overlay merges the upper map into the lower map the same way the chart does. A nil value deletes
+// a key.
 func overlay(lower, upper section) {
 	for key, value := range upper {
 		below, nested := lower[key].(section)
@@ -168,8 +169,8 @@ func place(change section, kind string) {
 	pipeline[list] = append(pipeline[list].([]any), id)
 }
 
-// orderCases returns lists of components to test. For each ordering rule, it returns the rule's two
-// components in both orders and each of them alone.
+// orderCases returns lists of components to test. For each ordering rule, orderCases returns the
+// rule's two components in both orders and each of them alone.
 func orderCases() (lists [][]string) {
 	for _, o := range pipelinerules.Orders {
 		for _, kinds := range [][]string{{o.First, o.Second}, {o.Second, o.First}, {o.First}, {o.Second}} {

@@ -66,7 +66,7 @@ func readFile(t *testing.T, file string) []byte {
 	return content
 }
 
-// renderDocumented renders the chart with arguments that documented returned.
+// renderDocumented renders the chart with arguments from the documented function.
 func renderDocumented(t *testing.T, args []string) string {
 	t.Helper()
 	output, err := helm(t, append(renderArgs("", nil), args...)...)

@@ -146,8 +146,8 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 	}
 }
 
-// The chart's templates read settings in these sections, so these sections must not be null. All
-// other sections may be null.
+// The chart's templates read settings in the listed sections, so the listed sections must not be
+// null. All other sections may be null.
 func TestARequiredSectionMustNotBeNull(t *testing.T) {
 	for _, section := range []string{
 		"additionalLabels", "additionalAnnotations", "image", "backend", "prometheus", "tls", "extraVolumeMounts", "dcgm", "nvml",

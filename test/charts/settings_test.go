@@ -71,7 +71,7 @@ func settingsOf(t reflect.Type) settings {
 }
 
 // singleValue returns the name of the schema definition for a duration, a boolean, or a number. For
-// other types, it returns "".
+// other types, singleValue returns "".
 func singleValue(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():

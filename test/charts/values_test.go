@@ -51,7 +51,8 @@ func TestAFormerNameIsRefusedWithTheNameOfToday(t *testing.T) {
 	}
 }
 
-// refused checks that the chart rejects a value with an error line that ends with the given text.
+// The refused function checks that the chart rejects a value with an error line that ends with the
+// given text.
 func refused(t *testing.T, set, want string) {
 	t.Helper()
 	output, err := helm(t, renderArgs("", []string{set})...)

@@ -21,7 +21,8 @@ import (
 )
 
 // Because no controllers run in this test, the test creates the pods of a Deployment's ReplicaSet
-// and of a Job itself. Like the controllers, it uses the pod template and sets an owner reference.
+// and of a Job itself. Like the controllers, the test uses the pod template and sets an owner
+// reference.
 func TestPodsOfDeploymentsAndJobsAreCompleted(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")
@@ -140,8 +141,8 @@ func TestWithoutEnforcementTheUserIsWarned(t *testing.T) {
 	assert.Contains(t, warnings.all()[0], `core_without_memory: container "main": spec.containers[0].resources.requests[koordinator.sh/gpu-core] is 50: `)
 }
 
-// The certificate and its certificate authority are replaced at the same time. From then on, only
-// the new certificate is valid, so the API server must reconnect.
+// The certificate and its certificate authority are replaced at the same time. After the
+// replacement, only the new certificate is valid, so the API server must reconnect.
 func TestAReplacedCertificateServesTheAPIServerWithoutARestart(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")

@@ -26,7 +26,7 @@ var allowedLimits = []string{
 
 // drawSharePod draws a random pod. All limits are integers, so the API server accepts the pod if no
 // webhook rejects it. In half of the pods, all containers have the same set of allowed limits. In
-// the other half, the limits are arbitrary.
+// the other half of the pods, the limits are arbitrary.
 func drawSharePod(t *rapid.T) *corev1.Pod {
 	onlyAllowed, allowed := rapid.Bool().Draw(t, "only allowed limits"), rapid.SampledFrom(allowedLimits).Draw(t, "limits")
 	always := corev1.ContainerRestartPolicyAlways
@@ -124,7 +124,7 @@ func TestOnlyRandomPodsThatBreakNoRuleAreStored(t *testing.T) {
 	assert.NotZero(t, stored)
 	assert.NotZero(t, rejected)
 
-	// The webhooks skip the namespace of the last pod. This pod is therefore stored although it
+	// The webhooks skip the namespace of the last pod. The last pod is therefore stored although it
 	// breaks a rule, and the metric counts it. When the metric counts the last pod, the receiver
 	// has already processed all other pods.
 	last := sharePod("broken", "gpu-core=50")

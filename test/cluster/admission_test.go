@@ -33,7 +33,7 @@ import (
 // chartManifests is the path of rendered chart manifests, which contain the webhook configurations.
 const chartManifests = "../charts/testdata/webhooks_complete_and_validate_pods_that_share_gpus/manifests.yaml"
 
-// webhooks is a running admission extension and the API server that calls it.
+// webhooks consists of a running admission extension and the API server that calls the extension.
 type webhooks struct {
 	t         *testing.T
 	plane     *controlplane.Plane
@@ -200,7 +200,8 @@ func sharePod(name, limits string) *corev1.Pod {
 }
 
 // requested returns the requests of a pod's first container, sorted by name, in the format that
-// shareContainer accepts. The container's limits must equal its requests.
+// shareContainer accepts. If the container's limits differ from its requests, requested returns
+// both.
 func requested(pod *corev1.Pod) string { return containerRequests(&pod.Spec.Containers[0]) }
 
 func containerRequests(c *corev1.Container) string {
@@ -288,8 +289,8 @@ func TestStoredPodsFollowTheProposal(t *testing.T) {
 	}
 }
 
-// Rule 4 of the proposal requires gpu.shared. A pod can break this rule only if no webhook mutates
-// the pod.
+// Rule 4 of the proposal requires gpu.shared. A pod can break rule 4 only if no webhook mutates the
+// pod.
 func TestWithoutTheMutatingWebhookGPUSharedMustBeDeclared(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")

@@ -79,12 +79,13 @@ func mirror(name string, containers ...string) *corev1.Pod {
 	return p
 }
 
-// gives returns the kubelet's entry for a pod's container "main", which has one device.
+// The gives method returns the kubelet's entry for a pod's container "main", which has one device.
 func (w *world) gives(pod, resource, id string) kube.ContainerResources {
 	return kube.ContainerResources{Namespace: w.namespace, Pod: pod, Container: "main", Devices: []kube.DeviceRef{{Resource: resource, ID: id}}}
 }
 
-// runs adds a process to a container, which is given as "pod/container".
+// The runs method adds a process to a container. The container parameter has the form
+// "pod/container".
 func (w *world) runs(t *testing.T, m *machine, pid int, container string) {
 	t.Helper()
 	name, _, _ := strings.Cut(container, "/")
@@ -159,8 +160,9 @@ func TestNVMLAlone(t *testing.T) {
 	assert.Empty(t, holdersOf(points, cut), "its instances are held")
 	assert.Empty(t, holdersOf(points, free), "its holder is an unknown pod")
 
-	// The values are in watts. 300 W are divided in the ratio 45+15 : 20 : 20 and 100 W in the
-	// ratio 30 : 10. 200 W are divided in the ratio 1 : 3, according to the instances' slices.
+	// The values are in watts. 300 W is divided in the ratio 45+15 : 20 : 20, and 100 W is divided
+	// in the ratio 30 : 10. 200 W is divided in the ratio 1 : 3, because the instances have 1 slice
+	// and 3 slices.
 	for _, want := range []struct {
 		id, pod string
 		watts   float64
@@ -196,10 +198,10 @@ func TestNVMLAlone(t *testing.T) {
 	}
 }
 
-// On a node with dcgm-exporter, the nvml receiver reports only processes. It reads the processes at
-// different times than the exporter is scraped.
+// On a node with dcgm-exporter, the nvml receiver reports only processes. The receiver's readings
+// of the processes do not coincide with scrapes of the exporter.
 func TestNVMLNextToAnExporter(t *testing.T) {
-	simulated := dcgmsim.NewDefaultConfig()         // eight boards, including a shared and a partitioned one
+	simulated := dcgmsim.NewDefaultConfig()         // eight boards, including one shared board and one partitioned board
 	simulated.SharedRows = dcgmsim.SharedRowsCopies // the exporter reports no processes
 	simulation, err := dcgmsim.New(simulated)
 	require.NoError(t, err)

@@ -36,8 +36,8 @@ const (
 	gpu1 = "GPU-00000000-0000-0000-0000-000000000001"
 )
 
-// agent contains the manifests that grant an agent its permissions. claims also grants permission
-// to read ResourceClaims.
+// agent contains the manifests that grant an agent its permissions. The manifests in claims grant
+// an additional permission: to read ResourceClaims.
 const (
 	agent = `
 apiVersion: v1
@@ -73,7 +73,7 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: NAMESPACE}]
 `
 )
 
-// jobs also grants an agent permission to read Jobs.
+// The manifests in jobs grant an agent permission to read Jobs.
 const jobs = `
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -203,7 +203,8 @@ func withNamespace(manifest, namespace string) string {
 }
 
 // One device is allocated by a device plugin, and another is allocated through a claim. An agent
-// without permission to read claims reports all data except what is only available from claims.
+// without permission to read claims reports all data except the data that is available only from
+// claims.
 func TestTheKubeletAndTheAPIServerTogetherDetermineTheHolders(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)
@@ -296,7 +297,7 @@ func TestClaimsAloneDetermineTheHolders(t *testing.T) {
 
 // While the API server is unavailable, gpu_k8s continues to use the last known state and reports
 // that the state is stale. Changes that are made during the outage are reported soon after the API
-// server is available again.
+// server becomes available again.
 func TestTheLastStateIsUsedDuringAnAPIServerOutage(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

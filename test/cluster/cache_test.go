@@ -44,13 +44,13 @@ func acquired(t *testing.T, kubeconfig string, o kube.Options) *kube.Cache {
 	return c
 }
 
-// reaches waits until the cache of the given kind is in the given phase.
+// The reaches function waits until the cache of the given kind is in the given phase.
 func reaches(t *testing.T, c *kube.Cache, k kube.Kind, phase kube.Phase) {
 	t.Helper()
 	require.Eventually(t, func() bool { return c.State(k).Phase == phase }, patience, poll)
 }
 
-// lines returns the level, kind, and state of each log entry, sorted.
+// lines returns a sorted list that contains the level, kind, and state of each log entry.
 func lines(logs *observer.ObservedLogs) []string {
 	var list []string
 	for _, entry := range logs.All() {
@@ -250,8 +250,8 @@ type dra struct {
 	templates []*resourcev1.ResourceClaimTemplate
 }
 
-// readAs returns a cache that reads from a server that seems to serve only the given version of
-// resource.k8s.io, and the objects in the cache.
+// readAs returns a cache and the objects in the cache. The cache reads from a server that appears
+// to serve only the given version of resource.k8s.io.
 func readAs(t *testing.T, client kubernetes.Interface, version string) (*kube.Cache, dra) {
 	t.Helper()
 	c := kube.NewCache(serving{client, "resource.k8s.io/" + version}, kube.Options{}, componenttest.NewNopTelemetrySettings())
@@ -281,7 +281,7 @@ func objects[T any](c *kube.Cache, k kube.Kind) []T {
 	return all
 }
 
-// serving is a Kubernetes client. Its server seems to serve only one version of resource.k8s.io.
+// serving is a Kubernetes client whose server appears to serve only one version of resource.k8s.io.
 type serving struct {
 	kubernetes.Interface
 	groupVersion string

@@ -50,7 +50,8 @@ type chain struct {
 	running []component.Component // in start order
 }
 
-// startChain starts an agent's processors. The argument socket is the path of the kubelet's socket.
+// startChain starts an agent's processors. The socket parameter is the path of the kubelet's
+// socket.
 func startChain(t *testing.T, kubeConfig, socket string) *chain {
 	t.Helper()
 	c := &chain{windows: &consumertest.MetricsSink{}}
@@ -126,7 +127,8 @@ func (c *chain) seen() []pmetric.Metrics {
 	return slices.Clone(c.samples)
 }
 
-// until waits for a batch of samples for which fits returns true, and returns that batch.
+// The until method waits for a batch of samples for which the fits function returns true, and
+// returns that batch.
 func (c *chain) until(t *testing.T, what string, fits func(pmetric.Metrics) bool) pmetric.Metrics {
 	t.Helper()
 	var found pmetric.Metrics
@@ -166,8 +168,8 @@ func (m *machine) write(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// container moves a process to a pod's container. The process's cgroup is named as the kubelet
-// names it.
+// container moves a process to a pod's container. The name of the process's cgroup has the format
+// that the kubelet uses.
 func (m *machine) container(t *testing.T, pid int, podUID, containerID string) {
 	t.Helper()
 	m.write(t, fmt.Sprintf("proc/%d/cgroup", pid), fmt.Sprintf(
@@ -238,8 +240,8 @@ func find(got []point, m *signal.Metric, pairs ...string) []point {
 	return found
 }
 
-// one returns the value of the point that matches the given metric and attributes. It fails unless
-// exactly one point matches.
+// The one function returns the value of the point that matches the given metric and attributes. The
+// test fails unless exactly one point matches.
 func one(t *testing.T, got []point, m *signal.Metric, pairs ...string) float64 {
 	t.Helper()
 	found := find(got, m, pairs...)
@@ -305,7 +307,7 @@ func checkConservation(t *testing.T, got []point) {
 }
 
 // checkAccelerators checks that cAdvisor's accelerator metrics exist for every holder of a device,
-// and returns how many it found.
+// and returns the number of points of these metrics.
 func checkAccelerators(t *testing.T, all []point) int {
 	t.Helper()
 	total := 0

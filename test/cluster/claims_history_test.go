@@ -26,8 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// These device classes exist in addition to the class for NVIDIA's full GPUs. For the other
-// vendors, the class has the same name as the driver.
+// The cluster has these device classes in addition to the class for NVIDIA's full GPUs. For each of
+// the other vendors, there is a device class that has the same name as the vendor's driver.
 const (
 	migClass    = "mig.nvidia.com"
 	fabricClass = "fabric.nvidia.com"
@@ -39,8 +39,9 @@ const (
 	attached = "Attached"
 	broken   = "Broken"
 
-	// monitor is the name prefix of pods with administrative access. Without permission to read
-	// claims, only the prefix indicates that such pods do not hold devices.
+	// monitor is the name prefix of pods with administrative access. If gpu_k8s is not permitted to
+	// read claims, only the name prefix indicates that pods with administrative access do not hold
+	// devices.
 	monitor = "nvidia-dcgm-exporter-dra-"
 )
 
@@ -246,7 +247,7 @@ func (c *claimCluster) create(event, name string) {
 		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{extended: resource.MustParse("1")}
 		c.plane.Create(c.t, pod)
 		return
-	case "template": // as the claim controller does
+	case "template": // create the claim, as the claim controller does
 		pod.Spec.ResourceClaims[0].ResourceClaimName = nil
 		pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = new("template")
 		c.plane.Create(c.t, pod)
@@ -270,9 +271,9 @@ func (c *claimCluster) create(event, name string) {
 	c.plane.Create(c.t, pod)
 }
 
-// existing returns a claim that another pod can reference, or nil if there is none. If ofGroup is
-// true, existing returns a claim that is reserved for a PodGroup and whose devices are on a node in
-// the cluster. Otherwise, it returns a claim that is not reserved for a PodGroup.
+// The existing method returns a claim that another pod can reference, or nil if there is none. If
+// ofGroup is true, the claim is reserved for a PodGroup, and its devices are on a node in the
+// cluster. Otherwise, the claim is not reserved for a PodGroup.
 func (c *claimCluster) existing(ofGroup bool) *resourcev1.ResourceClaim {
 	for _, claim := range c.claims() {
 		if isExtended(claim) || requestOf(claim).AdminAccess != nil || len(claim.OwnerReferences) > 0 {
@@ -334,8 +335,8 @@ func (c *claimCluster) addRule(pool, device string, effect resourcev1beta2.Devic
 	}
 }
 
-// intolerant returns the devices in the given pool that are allocated to the claim for requests
-// without tolerations.
+// intolerant returns the devices in the given pool that are allocated to requests without
+// tolerations in the claim.
 func intolerant(claim *resourcev1.ResourceClaim, pool string) (devices []string) {
 	for _, r := range allocation(claim) {
 		if r.Pool == pool && len(r.Tolerations) == 0 {
@@ -364,8 +365,8 @@ func (c *claimCluster) evict() {
 	}
 }
 
-// updateClaim changes a claim's status. It retries on conflicts, because the scheduler also updates
-// the status.
+// updateClaim changes a claim's status. updateClaim retries on conflicts, because the scheduler
+// also updates the status.
 func (c *claimCluster) updateClaim(name string, change func(*resourcev1.ResourceClaim)) {
 	claims := c.plane.Admin().ResourceV1().ResourceClaims(c.namespace)
 	require.NoError(c.t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -379,9 +380,9 @@ func (c *claimCluster) updateClaim(name string, change func(*resourcev1.Resource
 	}))
 }
 
-// report acts as the driver and sets a condition on devices that pods are waiting for. The
-// condition attached is set on the devices of all claims, and the condition broken is set on the
-// devices of a single claim.
+// report acts as the driver and sets a condition on devices that pods are waiting for. The attached
+// condition is set on the devices of all claims, and the broken condition is set on the devices of
+// a single claim.
 func (c *claimCluster) report(condition string) {
 	for name, claim := range c.claims() {
 		if len(claim.Status.Devices) > 0 || !binds(claim) {
@@ -409,7 +410,8 @@ func binds(claim *resourcev1.ResourceClaim) bool {
 }
 
 // delete removes a pod from the kubelet's list and then deletes the pod. Usually, delete also calls
-// collect, which acts as the claim controller. Otherwise, collect is called later.
+// collect, which acts as the claim controller. In the remaining cases, collect is called by a later
+// event.
 func (c *claimCluster) delete(pod *corev1.Pod) {
 	for _, n := range c.nodes {
 		n.list(slices.DeleteFunc(n.listed, func(r kube.ContainerResources) bool { return r.Pod == pod.Name }))
@@ -420,12 +422,12 @@ func (c *claimCluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// collect removes claims' reservations for deleted pods and for PodGroups without pods, as if these
-// PodGroups had been deleted. collect also deletes all claims that were owned by deleted pods. For
-// any other claim without pods, collect makes a random choice: it deletes the claim, deallocates
-// the claim's devices, or keeps the allocation.
+// collect changes claims that no remaining pod references. It removes the reservations for deleted
+// pods and for PodGroups without pods, as if these PodGroups had been deleted. If the claim was
+// owned by a deleted pod, collect deletes the claim. Otherwise, collect makes a random choice: it
+// deletes the claim, deallocates the claim's devices, or keeps the allocation.
 func (c *claimCluster) collect() {
-	consumers, used := map[string]bool{}, map[string]bool{} // consumers are keyed by UID or PodGroup name, used claims by name
+	consumers, used := map[string]bool{}, map[string]bool{} // consumers contains pod UIDs and PodGroup names; used contains claim names
 	for _, p := range c.pods() {
 		consumers[string(p.UID)], consumers[groupOf(&p)], used[claimOf(&p)] = true, true, true
 	}
@@ -473,9 +475,9 @@ func (c *claimCluster) settle() {
 }
 
 // Every second of each device's time is charged to exactly those pods that hold the device
-// according to the scheduler's allocations. The result is the same with and without a kubelet, and
-// with and without permission to read claims. The reported numbers of claims and devices equal the
-// numbers in the API server.
+// according to the scheduler's allocations. The charged time is the same with and without a
+// kubelet, and with and without permission to read claims. The reported numbers of claims and
+// devices equal the numbers in the API server.
 func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	plane := controlplane.Start(t)
 	scheduler := plane.StartScheduler(t)
@@ -510,8 +512,8 @@ func TestDevicesHaveTheHoldersThatARealSchedulerAllocates(t *testing.T) {
 	c.join(second, node+"-2", kubeConfig)
 	c.leave(first)
 	c.join(first, node+"-renamed", kubeConfig)
-	// Run more steps until all situations have occurred, because when they occur depends on the
-	// scheduler.
+	// The scheduler's decisions determine when each situation occurs, so run more steps until all
+	// situations have occurred.
 	for n := 0; n < 10 || n < 60 && len(c.missing()) > 0; n++ {
 		step()
 	}
@@ -543,8 +545,8 @@ func (c *claimCluster) check(scheduler *processtest.Process, counted *replica) {
 			var want, got map[string][]dratest.Holder
 			if !assert.Eventually(c.t, func() bool {
 				look()
-				// The samples use another cluster name, so they do not affect the time charged for
-				// this cluster's boards.
+				// The samples have a different cluster name, so they do not affect the time charged
+				// for this cluster's boards.
 				want, got = holdersIn(n.verdicts(sources)), holders(o.process(c.t, n.telemetry("probe", time.Now())))
 				return assert.ObjectsAreEqual(want, got)
 			}, patience, poll) {

@@ -47,7 +47,7 @@ type claimNode struct {
 	kubelet   *kubelettest.Kubelet
 	observers map[string]*claimObserver
 
-	// The following fields are set by the method look.
+	// The look method sets the following fields.
 
 	// listed contains the entries that the kubelet lists, including those with administrative
 	// access.
@@ -71,7 +71,7 @@ func newClaimNode(t *testing.T, number int) *claimNode {
 	return n
 }
 
-// list sets the entries that the kubelet lists.
+// The list method sets the entries that the kubelet lists.
 func (n *claimNode) list(resources []kube.ContainerResources) {
 	n.listed = resources
 	n.kubelet.Set(resources...)
@@ -169,8 +169,8 @@ func (n *claimNode) id(driver, device string) string {
 }
 
 // look reads the objects from the API server and derives from them which entries the kubelets list
-// and which containers hold devices. It returns the values that gpu_cluster is expected to report,
-// except those that are zero.
+// and which containers hold devices. look returns the nonzero values that gpu_cluster is expected
+// to report.
 func (c *claimCluster) look() map[string]float64 {
 	claims, pods := c.claims(), c.pods()
 	for _, n := range c.nodes {
@@ -400,8 +400,8 @@ func (c *claimCluster) ruleTaints() map[ruleTaint]bool {
 	return taints
 }
 
-// counts returns those values from gpu_cluster that [claimCluster.count] also computes, except
-// those that are zero.
+// counts returns gpu_cluster's nonzero values of the metrics that [claimCluster.count] also
+// computes.
 func counts(values map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for key, v := range values {
@@ -430,7 +430,7 @@ func (n *claimNode) verdicts(sources string) map[string]dratest.Verdict {
 	return unknown
 }
 
-// holdersIn returns the holders in verdicts. It omits devices whose holders are unknown.
+// holdersIn returns the holders in verdicts. holdersIn omits devices whose holders are unknown.
 func holdersIn(verdicts map[string]dratest.Verdict) map[string][]dratest.Holder {
 	out := map[string][]dratest.Holder{}
 	for id, v := range verdicts {
@@ -511,8 +511,8 @@ func (o *claimObserver) process(t *testing.T, telemetry pmetric.Metrics) pmetric
 	return o.sink.AllMetrics()[0]
 }
 
-// charge sends a sample for each device, which ends the interval since the previous sample. charge
-// then checks the seconds charged for all intervals so far.
+// charge sends a sample for each device. The new sample ends the interval since the previous
+// sample. charge then checks the seconds charged for all intervals so far.
 func (o *claimObserver) charge(t *testing.T, n *claimNode, verdicts map[string]dratest.Verdict, sources string) {
 	t.Helper()
 	now := time.Now()
@@ -527,8 +527,8 @@ func (o *claimObserver) charge(t *testing.T, n *claimNode, verdicts map[string]d
 	require.Empty(t, o.want.Differences(&o.got.Charged), "node %s, observed by %s", n.name, sources)
 }
 
-// holders returns the holders that a batch reports for each device. It omits devices with unknown
-// holders, and boards that have instances.
+// holders returns the holders that a batch reports for each device. The result omits devices with
+// unknown holders, and boards that have instances.
 func holders(md pmetric.Metrics) map[string][]dratest.Holder {
 	held, partitioned := map[string][]dratest.Holder{}, map[string]bool{}
 	text := func(attributes pcommon.Map, key string) string {

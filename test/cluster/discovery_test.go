@@ -102,7 +102,7 @@ func pipeline(t *testing.T, discovery map[string]any) <-chan pmetric.Metrics {
 
 // devicesReach waits until each device in want has been received from the expected node. The test
 // fails if a device in want is received from another node. The test also fails if any device in the
-// argument "never" is received.
+// never parameter is received.
 func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]string, never ...string) {
 	t.Helper()
 	timeout := time.NewTimer(patience)
@@ -124,7 +124,7 @@ func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]
 	}
 }
 
-// devices maps each device in a batch to the device's node.
+// The devices function maps each device in a batch to the device's node.
 func devices(md pmetric.Metrics) map[string]string {
 	found := map[string]string{}
 	for _, rm := range md.ResourceMetrics().All() {

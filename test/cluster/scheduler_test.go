@@ -39,7 +39,7 @@ type replica struct {
 	sink *consumertest.MetricsSink
 }
 
-// startReceiver starts a gpu_cluster receiver. The argument lease is the namespace of the
+// startReceiver starts a gpu_cluster receiver. The lease parameter is the namespace of the
 // receiver's lease, or "" to run without a lease.
 func startReceiver(t *testing.T, kubeconfig, lease string) *replica {
 	t.Helper()
@@ -221,7 +221,7 @@ func TestConditionsAndHealthFromOtherComponentsAreReported(t *testing.T) {
 	slice := controlplane.NVIDIASlice(node, "GPU-1")
 	slice.Spec.Devices[0].Taints = []resourcev1.DeviceTaint{{Key: "gpu.nvidia.com/xid", Value: "79", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
 	plane.Create(t, slice)
-	judge := func(status string) { // sets a node condition, as node-problem-detector would do
+	judge := func(status string) { // sets a node condition, as node-problem-detector would
 		_, err := plane.Admin().CoreV1().Nodes().PatchStatus(t.Context(), node,
 			[]byte(`{"status": {"conditions": [{"type": "XidCriticalError", "status": "`+status+`", "reason": "Xid79"}]}}`))
 		require.NoError(t, err)

@@ -137,8 +137,9 @@ func (s *stage) run(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// training creates the three pods that hold simulated GPUs, with a common owner. It returns a
-// server that serves the simulator's metrics from url, but with the UIDs of the created pods.
+// The training method creates the three pods that hold simulated GPUs and have a common owner. It
+// returns a server that serves the metrics from url, the simulator's address, and replaces the pod
+// UIDs in them with the UIDs of the created pods.
 func (s *stage) training(url string) *httptest.Server {
 	const namespace = "training" // as in the simulator
 	s.plane.Create(s.t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})

@@ -14,7 +14,7 @@ const (
 // in the same run.
 type beside struct {
 	what, ours, peer, unit string
-	// The field both is the name of a benchmark whose cost is included in both results, or "" if
+	// The both field is the name of a benchmark whose cost is included in both results, or "" if
 	// there is no such benchmark. That cost is subtracted from both results.
 	both string
 	// most is the target: the maximum ratio of our result to the peer's. 0 means that there is no
@@ -38,7 +38,7 @@ var besides = []beside{
 	{"agent as a process, highest resident memory", agent + "windows", agent + "prometheus", "MiB-peak", "", 0},
 }
 
-// alone is a row of the table without a peer.
+// alone is a row of the table for a benchmark that has no peer.
 type alone struct {
 	what, of, unit string
 	// most is the target: the maximum value. A negative value means that there is no target.

@@ -60,7 +60,7 @@ func (f figures) median(name, unit string) (float64, bool) {
 	return runs[middle], true
 }
 
-// tables renders the rows whose benchmarks ran as Markdown tables.
+// tables returns Markdown tables that contain the rows whose benchmarks ran.
 func tables(f figures) string {
 	var b strings.Builder
 	head := "\n| compared with a peer in the same run | unit | ours | peer | ratio | target |\n|---|---|--:|--:|--:|---|\n"
@@ -114,7 +114,7 @@ func fraction(ratio float64) string {
 	return number(ratio)
 }
 
-// number formats a value with about three significant digits.
+// The number function formats a value with about three significant digits.
 func number(v float64) string {
 	decimals := 0
 	switch {
