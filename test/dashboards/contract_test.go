@@ -193,7 +193,7 @@ func gateQueries(t *testing.T) (keda, rule string) {
 	return find("scaledobject.yaml", "query"), find("gate-rules.yaml", "expr")
 }
 
-// walk calls visit for every string in a document, with the string's key.
+// walk calls the visit function for each key in a document whose value is a string.
 func walk(node any, visit func(key, value string)) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -243,8 +243,8 @@ func contract(t *testing.T) known {
 	require.Greater(t, len(k.labels), 40)
 	for line := range strings.Lines(string(read(t, root+"/exporter/gpuwatchdogexporter/documentation.md"))) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok {
-			// In a scrape, these metrics have plain names. If they are sent over OTLP, Prometheus
-			// adds suffixes for counters and units.
+			// In a scrape, the watchdog's metrics have plain names. If the metrics are sent over
+			// OTLP, Prometheus adds suffixes for counters and units.
 			for _, suffix := range []string{"", "_total", "_seconds"} {
 				k.metrics[name+suffix] = true
 			}
@@ -511,7 +511,7 @@ func TestXIDAlertsUseTheCodesOfTheCatalog(t *testing.T) {
 }
 
 // In PromQL, `or` returns the series from both sides if their labels differ. To prefer one metric
-// over another, a query must therefore match on the common labels only.
+// over another, a query must therefore match only on the common labels.
 func TestSamplesAreUsedOnlyIfNoCounterMeasuresThrottling(t *testing.T) {
 	const sampled, exact = "gpu_saturation_throttle_reason_ratio", "gpu_saturation_throttle_time_ratio"
 	promql := parser.NewParser(parser.Options{})

@@ -72,7 +72,7 @@ func TestTheGateIsOpenOnlyWhileAGPUHasRoom(t *testing.T) {
 	assert.Equal(t, [2]float64{none, 0}, gate(at(10*time.Minute)))
 }
 
-// value evaluates an expression at the given time. It returns the single resulting value, or -1 if
+// value evaluates an expression at the given time and returns the single resulting value, or -1 if
 // there is no result.
 func (p *prometheus) value(t *testing.T, expr string, at time.Time) float64 {
 	t.Helper()

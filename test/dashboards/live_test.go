@@ -16,14 +16,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// story is the duration of the test. The simulated GPUs repeat their scenario, which triggers every
-// alert, once per minute. Any period of two minutes contains a complete scenario.
+// story is the time limit for the queries and alerts in a test. The simulated GPUs repeat their
+// scenario, which triggers every alert, once per minute. Any period of two minutes contains a
+// complete scenario.
 const story = 2 * time.Minute
 
 // TestEveryQueryHasDataInARealPrometheus runs, for each example that writes to Prometheus, an agent
 // with all components, including gpu_cluster and the watchdog. Each agent reads simulated GPUs and
 // a real API server, and writes to a real Prometheus server of its own. On each server, the queries
-// of all dashboard panels and variables must return data. Each alert must become at least pending.
+// of all dashboard panels and variables must return data. Each alert must at least become pending.
 // The test therefore checks the names that the pipeline actually writes.
 func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	begun := time.Now()
@@ -76,7 +77,7 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	}
 	waiting["an alert on a device that names its holder"] = `max_over_time(ALERTS{scope="", alertname=~"GPU(MemoryPressure|Throttled.+)", k8s_pod_name!=""}[10m])`
 	waiting["an alert for each of those that share a device"] = `count by (alertname, hw_id) (max_over_time(ALERTS{scope="container", k8s_pod_name!=""}[10m])) > 1`
-	rounds := 0 // number of rounds in which all queries had data; several, because the points in pictures are whole seconds apart
+	rounds := 0 // number of rounds in which all queries had data; one is not enough, because the points in pictures are whole seconds apart
 	until(t, agent, story, func() bool {
 		for where, expr := range waiting {
 			if len(server.query(t, expr)) > 0 {
@@ -91,8 +92,8 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 		if _, missing := waiting["GPUVRAMTelemetryDown attribution"]; !missing {
 			watchdogBegins()
 		}
-		// A panel shows the time of the last completed evaluation. For this panel, the exporter
-		// must report plausible values again.
+		// A panel shows the time of the last completed evaluation. The panel has data only if the
+		// exporter reports plausible values again.
 		if onlyTheEvaluation(maps.Values(waiting)) && onlyTheEvaluation(func(yield func(string) bool) {
 			for _, q := range others {
 				if !yield(q.expr) {
@@ -142,8 +143,8 @@ func onlyTheEvaluation(exprs iter.Seq[string]) bool {
 	return true
 }
 
-// needs returns what each dashboard needs in addition to the agent, by file name. It reads the
-// table in examples/grafana/README.md.
+// The needs function maps each dashboard's file name to what the dashboard needs in addition to the
+// agent, according to the table in examples/grafana/README.md.
 func needs(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -197,8 +198,8 @@ func findingOf(expr string) (string, bool) {
 	return finding, ok
 }
 
-// until calls done once per second until done returns true or time runs out. If time runs out, the
-// caller must report what is missing.
+// The until function calls the done function once per second until done returns true or time runs
+// out. If time runs out, the caller must report what is missing.
 func until(t *testing.T, p *processtest.Process, within time.Duration, done func() bool) {
 	t.Helper()
 	tick, end := time.NewTicker(time.Second), time.After(within)

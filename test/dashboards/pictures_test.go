@@ -115,8 +115,8 @@ func legend(format string, labels map[string]string) string {
 	return strings.TrimSpace(legendLabel.ReplaceAllStringFunc(format, func(match string) string { return labels[strings.Trim(match, "{}")] }))
 }
 
-// picture draws a dashboard as an SVG image. It calls the function shows to get the series of each
-// panel.
+// picture draws a dashboard as an SVG image. picture calls the shows function to get each panel's
+// series.
 func picture(d *dashboard, shows func(*panel) []series) string {
 	bottom := 0
 	for i := range d.Panels {
@@ -163,8 +163,8 @@ type canvas struct {
 	x, y, w, h float64
 }
 
-// text writes text at a position relative to the panel. If the text is too long, the middle is
-// omitted, because names usually differ at the beginning or the end.
+// The text method writes a string at a position relative to the panel. If the string is too long,
+// its middle is omitted, because names usually differ at the beginning or the end.
 func (c *canvas) text(class string, x, y float64, text string, width float64) {
 	runes, room := []rune(text), max(4, int(width/charWidth))
 	if len(runes) > room {
@@ -322,7 +322,7 @@ func (p *panel) unit(column string) string {
 	return unit
 }
 
-// color returns the color of the highest threshold that value reaches.
+// The color method returns the color of the highest threshold that the value reaches.
 func (p *panel) color(value float64, otherwise string) string {
 	color := otherwise
 	for _, step := range p.FieldConfig.Defaults.Thresholds.Steps {
@@ -371,8 +371,8 @@ func pictureFile(d *dashboard) string {
 	return root + "/docs/dashboards/" + strings.TrimSuffix(d.file, ".json") + ".svg"
 }
 
-// draw draws every dashboard with data from a Prometheus server. With -update, draw replaces the
-// pictures in docs/.
+// The draw function draws every dashboard, using data from a Prometheus server. If the -update flag
+// is set, the function also replaces the pictures in docs/.
 func draw(t *testing.T, server *prometheus, from, to time.Time) {
 	t.Helper()
 	all := dashboards(t)

@@ -110,8 +110,8 @@ func (w way) fill(t *testing.T, env map[string]string, files, set []string) fill
 	return filled{w, server, start(t, all, "otelcol-gpu", args...)}
 }
 
-// dropAnswered deletes the queries in waiting that belong to this backend and return data. The keys
-// in waiting start with the file name of the backend.
+// dropAnswered deletes queries from the waiting map if they belong to this backend and return data.
+// Each key in the map starts with the backend's file name.
 func (f filled) dropAnswered(t *testing.T, waiting map[string]query) {
 	t.Helper()
 	maps.DeleteFunc(waiting, func(where string, q query) bool {

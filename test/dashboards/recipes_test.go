@@ -47,7 +47,7 @@ func routed(t *testing.T) string {
 }
 
 // The agent scrapes simulated GPUs, which include unpartitioned boards, MIG instances, and claimed
-// devices. It sends data to a real Prometheus server with the alerting rules from examples/.
+// devices. The agent sends data to a real Prometheus server with the alerting rules from examples/.
 func TestTheQueriesOfTheRecipesHaveDataInARealPrometheus(t *testing.T) {
 	server := startPrometheus(t)
 	mixed, mig, dra := processtest.FreeAddress(t), processtest.FreeAddress(t), processtest.FreeAddress(t)

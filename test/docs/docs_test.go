@@ -30,8 +30,8 @@ var upstream = []string{
 	"otelcol_processor_memory_limiter_refused_metric_points", "otelcol_receiver_refused_metric_points",
 }
 
-// foreign lists names that look like names of this project but belong to other projects or to the
-// past.
+// foreign lists names that look like names of this project but belong to other projects or to
+// earlier releases.
 var foreign = []string{
 	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
@@ -55,8 +55,8 @@ var (
 	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	// ours matches names that must be defined in this project. A match that ends in an underscore
-	// or a dot must be a prefix of such a name. ours does not match names after a slash, which are
-	// names of Kubernetes resources.
+	// or a dot must be a prefix of a defined name. ours does not match names after a slash, which
+	// are names of Kubernetes resources.
 	ours = regexp.MustCompile(`(?:^|[^\w./-])((?:otelcol_|DCGM_(?:FI|EXP)_|gpu[._]|hw[._]|k8s[._]|cluster[._]gpu[._]|process[._]gpu[._]|container[._]accelerator[._])[\w.]*)`)
 )
 
@@ -130,10 +130,10 @@ func selfMetrics(docs []document) []string {
 	return names
 }
 
-// vocabulary returns all names that the documentation may use. They are the names in code spans of
-// the generated pages docs/signals.md and docs/vendors.md, with their Prometheus equivalents, the
-// names of self-metrics, the types of components, the rules of the GPU share API, and the chart's
-// values.
+// vocabulary returns all names that the documentation may use. The sources of the names are code
+// spans in the generated pages docs/signals.md and docs/vendors.md (including the Prometheus
+// equivalents), self-metrics, component types, the rules of the GPU share API, the chart's values,
+// and the foreign list.
 func vocabulary(t *testing.T, docs []document) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// These limits keep the documentation short. To add text, something else may have to be removed.
+// These limits keep the documentation short. Adding text may require removing other text.
 const (
 	maxPages       = 16
 	maxWords       = 15000 // in the handwritten text in docs/

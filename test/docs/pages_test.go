@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 )
 
-// docs/development.md contains a table in the section "The life of a sample". Each function that a
-// row names must be defined in one of the files that the row names.
+// The section "The life of a sample" in docs/development.md contains a table. Each function in a
+// row of the table must be defined in one of the files in the same row.
 func TestTheLifeOfASampleNamesFunctionsThatExist(t *testing.T) {
 	_, section, ok := strings.Cut(find(t, documents(t), "docs/development.md").text, "\n## The life of a sample\n")
 	require.True(t, ok)
@@ -71,8 +71,8 @@ func TestEveryFieldOfOpenCostHasItsMetric(t *testing.T) {
 	}
 }
 
-// The page of alerts must contain a section for each alert. The section explains when the alert
-// fires and what to check, in order. Every section must belong to an alert.
+// The alerts page must contain a section for each alert. The section explains when the alert fires
+// and what to check, in order. Every section must belong to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	const url = "https://github.com/otelcol-gpu/otelcol-gpu/blob/main/docs/alerts.md#"
 	steps := map[string]int{}
@@ -120,8 +120,8 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// Every test that a page names must exist. A test that docs/differences.md names can be a function
-// or a test data file or directory.
+// Every test that is mentioned on a page must exist. A test mentioned in docs/differences.md can be
+// a function or a test data file or directory.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	tests := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)

@@ -48,7 +48,7 @@ func TestTheCollectorExposesTheMetricsThatConformanceRequires(t *testing.T) {
 	var page string
 	processtest.Until(t, "all series of eight devices", func() bool {
 		page = processtest.Get(t, "http://"+address+"/metrics")
-		// Wait for each of these metrics, because metrics of windows and other metrics arrive in
+		// Wait for each of these metrics, because window metrics and other metrics arrive in
 		// separate batches.
 		return !slices.ContainsFunc([]string{"gpu_utilization_avg_ratio", "hw_power_watts", "hw_temperature_celsius"}, func(series string) bool {
 			return strings.Count(page, "\n"+series+"{") < 8

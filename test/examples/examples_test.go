@@ -38,7 +38,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // example defines how to run and check a configuration in examples/.
 type example struct {
-	// over lists the files that precede the example's own file on the command line.
+	// The over field lists the files that precede the example's own file on the command line.
 	over []string
 	// set contains settings that shorten the example's intervals and change nothing else.
 	set []string
@@ -68,7 +68,7 @@ var (
 	}
 )
 
-// overAgent is the value of over for overlays of agent.yaml.
+// overAgent is the value of the over field for overlays of agent.yaml.
 var overAgent = []string{"agent.yaml"}
 
 // examples lists the configurations in examples/. TestEveryExampleIsRun checks that the list is
@@ -238,8 +238,8 @@ func startOfUsage(metrics pmetric.Metrics) map[string]map[pcommon.Timestamp]bool
 	return starts
 }
 
-// runAgent checks the agent's windows, health endpoint, and self-metrics. It also restarts the
-// agent and checks that no window is sent twice.
+// runAgent checks the agent's windows, health endpoint, and self-metrics. runAgent also restarts
+// the agent and checks that no window is sent twice.
 func runAgent(t *testing.T, files, set []string) {
 	t.Helper()
 	backend := processtest.StartBackend(t, nil)
@@ -258,8 +258,8 @@ func runAgent(t *testing.T, files, set []string) {
 	assert.Contains(t, processtest.Get(t, "http://"+telemetry+"/metrics"), "otelcol_receiver_accepted_metric_points")
 	c.stop(t)
 
-	// Wait for the window after the one that was open at the restart. By then, the open window has
-	// also been sent.
+	// Wait for the window after the one that was open at the restart. By the time that the later
+	// window arrives, the earlier one has also been sent.
 	open := time.Now().Truncate(length).Add(length)
 	c = startCollector(t, files, set, env, health, telemetry)
 	backend.Until(t, c.Process, "the window after the restart", func(metrics pmetric.Metrics) bool {
@@ -316,8 +316,8 @@ func twoWindows(metrics pmetric.Metrics) bool {
 	return len(windowEnds(metrics)) >= 2
 }
 
-// windowEnds returns the end times of the windows. It uses a signal that all scenarios and exporter
-// versions provide.
+// windowEnds returns the end times of the windows. windowEnds uses a signal that all scenarios and
+// exporter versions provide.
 func windowEnds(metrics pmetric.Metrics) []time.Time {
 	var ends []time.Time
 	for p := range points.All(metrics) {
@@ -329,8 +329,8 @@ func windowEnds(metrics pmetric.Metrics) []time.Time {
 	return ends
 }
 
-// checkWindows checks that every window of the given length complies with the contract. It checks
-// the alignment, the start timestamp, the range of ratios, and the attributes that identify a
+// checkWindows checks that every window of the given length complies with the contract. The checks
+// cover the alignment, the start timestamp, the range of ratios, and the attributes that identify a
 // series.
 func checkWindows(t *testing.T, metrics pmetric.Metrics, length time.Duration) {
 	t.Helper()
@@ -374,8 +374,8 @@ type collector struct {
 }
 
 // startCollector starts the collector with an example's files. Unless env contains DCGM_ENDPOINT,
-// it also starts a simulated exporter. listens contains the addresses that must be free after the
-// collector has stopped.
+// startCollector also starts a simulated exporter. listens contains the addresses that must be free
+// after the collector has stopped.
 func startCollector(t *testing.T, files, set []string, env map[string]string, listens ...string) *collector {
 	t.Helper()
 	all := map[string]string{}

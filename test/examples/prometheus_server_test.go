@@ -47,7 +47,7 @@ func (p *prometheus) query(t *testing.T, expression string) []storedSeries {
 }
 
 // stored returns all stored samples, including samples with timestamps in the future. If the
-// collector stops during a window, the window still has the timestamp of its regular end.
+// collector stops during a window, that window is still timestamped with its scheduled end.
 func (p *prometheus) stored(t *testing.T) []storedSeries {
 	t.Helper()
 	return p.queryAt(t, everything+"[1h]", time.Now().Add(time.Minute))

@@ -66,8 +66,8 @@ func runRemoteWrite(t *testing.T, files, set []string) {
 	checkStored(t, server, sent.All())
 }
 
-// runToScrapingPrometheus makes Prometheus scrape the page of the prometheus exporter. The number
-// of samples depends on when Prometheus scrapes. Prometheus must have stored all samples from all
+// runToScrapingPrometheus makes Prometheus scrape the prometheus exporter's page. The number of
+// samples depends on when Prometheus scrapes. Prometheus must have stored all samples from all
 // scrapes, and all series that were sent to the exporter.
 func runToScrapingPrometheus(t *testing.T, files, set []string) {
 	t.Helper()
@@ -122,15 +122,15 @@ func alsoTo(sent *processtest.Backend, exporter string) []string {
 	}
 }
 
-// throughPrometheus runs the collector with series that start, end, and return. It returns after
-// the collector has sent everything and has stopped.
+// throughPrometheus runs the collector with series that start, end, and return. throughPrometheus
+// returns after the collector has sent everything and has stopped.
 func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, files, set []string, env map[string]string, listens ...string) {
 	t.Helper()
 	exporter := processtest.FreeAddress(t)
 	simulator := processtest.StartSimulator(t, exporter)
 	feed, telemetry := &containers{address: processtest.FreeAddress(t)}, processtest.FreeAddress(t)
 	// The test's own series go through a separate pipeline, in which gpu_window has the same
-	// settings as the stage.
+	// settings as the receiver's gpu_window stage.
 	set = join(set, []string{
 		stages + ".gpu_window.idle_timeout=2s", stages + ".gpu_window.max_gap=2s",
 		"receivers.otlp.protocols.http.endpoint=" + feed.address,
@@ -193,8 +193,9 @@ func liveSeries(t *testing.T, server *prometheus) int {
 	return len(server.query(t, `{hw_id!=""}`))
 }
 
-// checkStored checks that Prometheus stored everything that was sent. It compares the number of
-// samples of each metric, under the metric's name in docs/signals.md, and the number of series.
+// checkStored checks that Prometheus stored everything that was sent. checkStored compares the
+// number of series, and the number of samples of each metric under the metric's name in
+// docs/signals.md.
 func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 	t.Helper()
 	stored := map[string]int{}
@@ -205,8 +206,8 @@ func checkStored(t *testing.T, server *prometheus, sent pmetric.Metrics) {
 	assert.Len(t, server.series(t), len(lastPoints(sent)), "series stored for those sent")
 }
 
-// valuesSent returns the number of sent points that have a value, by the metric's Prometheus name
-// in docs/signals.md.
+// valuesSent maps each metric's Prometheus name in docs/signals.md to the number of sent points
+// that have a value.
 func valuesSent(t *testing.T, sent pmetric.Metrics) map[string]int {
 	t.Helper()
 	rendered, counts := renderedNames(t), map[string]int{}
@@ -236,8 +237,8 @@ func renderedNames(t *testing.T) map[string]string {
 	return names
 }
 
-// lastPoints returns the most recent point of each series. Two series differ if anything that
-// Prometheus can use as a label differs.
+// lastPoints returns the most recent point of each series. Points are in different series if they
+// differ in anything that Prometheus can use as a label.
 func lastPoints(sent pmetric.Metrics) map[string]pmetric.NumberDataPoint {
 	last := map[string]pmetric.NumberDataPoint{}
 	for p := range points.All(sent) {
@@ -321,6 +322,6 @@ func (f *containers) stored(t *testing.T, server *prometheus) bool {
 		got = append(got, occupied{series.Metric["k8s_pod_name"], series.Metric["k8s_container_name"], series.last(t)})
 	}
 	assert.ElementsMatch(t, f.resources(), got)
-	// According to the simulated exporter's labels, several containers must also share a device.
+	// In the simulated exporter's data, several containers must also share a device.
 	return len(server.query(t, `count by (hw_id) (gpu_device_holder) > 1`)) > 0
 }

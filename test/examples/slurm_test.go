@@ -26,8 +26,8 @@ import (
 
 const composeFile = "docker-compose.yaml"
 
-// ofJob returns a metric's values for a batch job, by hw.name. If job is "", it returns the values
-// for the devices themselves.
+// ofJob returns a metric's values for a batch job, by hw.name. If job is "", ofJob returns the
+// values for the devices themselves.
 func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
 	return ofHolder(metrics, name, gpudata.Holder{Job: job})
 }
@@ -42,8 +42,8 @@ func ofHolder(metrics pmetric.Metrics, name string, holder gpudata.Holder) map[s
 	return values
 }
 
-// runSlurm runs an agent on a node with four GPUs. Job 4711 has two of them, jobs 4712 and 4713
-// share the third, and the fourth has no known holder.
+// runSlurm runs an agent on a node with four GPUs. Job 4711 has two of the GPUs, jobs 4712 and 4713
+// share the third GPU, and the fourth GPU has no known holder.
 func runSlurm(t *testing.T, files, set []string) {
 	t.Helper()
 	all := runOfJobs(t, files, set, "slurm", map[string]string{"STORAGE_DIR": t.TempDir(), "JOB_MAPPING_DIR": t.TempDir()})
@@ -61,7 +61,7 @@ func runSlurm(t *testing.T, files, set []string) {
 }
 
 // runOfJobs runs an example on a node with simulated GPUs until windows, power, and GPU time have
-// been sent for job 4711. It returns the sent metrics.
+// been sent for job 4711. runOfJobs returns the sent metrics.
 func runOfJobs(t *testing.T, files, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)
@@ -126,8 +126,9 @@ func TestACrashingLibraryStopsOnlyItsReceiver(t *testing.T) {
 	}
 }
 
-// Without an exporter, devices, XID errors, jobs, Docker containers, and systemd services must be
-// reported from NVML alone. Holders are determined from the cgroups of processes.
+// If there is no exporter, the collector must still report devices, XID errors, jobs, Docker
+// containers, and systemd services, based only on data from NVML. Holders are determined from the
+// cgroups of processes.
 func TestWithoutAnExporterGPUsAreReadByNVML(t *testing.T) {
 	library := nvmltest.Build(t)
 	library.Script(t, "gpu uuid=GPU-1 name=NVIDIA_L4 minor=0 migmode=0 total=24000000000 reserved=0 free=18000000000 used=6000000000 util=40\n"+

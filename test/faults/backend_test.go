@@ -26,7 +26,7 @@ type point struct {
 	resource                            string
 	start, end                          time.Time
 	value                               float64
-	ended                               bool // whether the flag NoRecordedValue is set
+	ended                               bool // whether the NoRecordedValue flag is set
 }
 
 // backend is an OTLP/HTTP backend that stores the data points that it accepts.
@@ -40,8 +40,8 @@ type backend struct {
 	mu      sync.Mutex
 	points  []point
 	refused int
-	// If fault is not nil, it is called for every request. If fault returns true, it has already
-	// responded, and the request's data is discarded.
+	// If fault is not nil, the backend calls fault for every request. If the call returns true,
+	// fault has already responded, and the backend discards the request's data.
 	fault func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -56,8 +56,8 @@ func newBackend(t *testing.T) *backend {
 
 func (b *backend) url() string { return "http://" + b.address }
 
-// up starts the backend's server. After a call to down, up starts the server on the same address
-// again.
+// The up method starts the backend's server. After a call to the down method, up starts the server
+// on the same address again.
 func (b *backend) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, b.address)
@@ -119,7 +119,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Unlock()
 }
 
-// all returns the points received so far. Callers must not modify the returned points.
+// The all method returns the points received so far. Callers must not modify the returned points.
 func (b *backend) all() []point {
 	b.mu.Lock()
 	defer b.mu.Unlock()
