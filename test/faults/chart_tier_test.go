@@ -23,7 +23,7 @@ const rendered = "../charts/testdata/gateways_compute_windows_and_a_page_shows_t
 // tree is a nested map in a configuration.
 type tree = map[string]any
 
-// within returns the map at the given path in a tree.
+// The within function returns the map at the given path in a tree.
 func within(t *testing.T, in tree, path ...string) tree {
 	t.Helper()
 	for _, key := range path {
@@ -35,7 +35,7 @@ func within(t *testing.T, in tree, path ...string) tree {
 }
 
 // chartConfig writes the configuration that the chart renders for a component to a file and returns
-// the file's path. The function change can modify the configuration first.
+// the file's path. The change function can modify the configuration before it is written.
 func chartConfig(t *testing.T, component string, change func(tree)) string {
 	t.Helper()
 	content, err := os.ReadFile(rendered)
@@ -199,8 +199,8 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	}
 	tr.route(t, all[:2]...)
 	let(4)
-	// Some nodes move to another gateway and back after a few windows, which is much less time than
-	// idle_timeout.
+	// Some nodes move to another gateway and return after a few windows. A few windows are much
+	// shorter than idle_timeout.
 	tr.route(t, all...)
 	let(3)
 	tr.route(t, all[:2]...)
@@ -229,9 +229,9 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 			owners[w.gateway] = true
 			sum += w.xid
 			// The number of XID errors is about the number of samples, because the exporter counts
-			// one error per response. It is not always equal: the errors since the last sample of
-			// the previous window are also counted in a window, and a response that is too late
-			// results in no sample.
+			// one error per response. The two numbers can differ: a window also counts the errors
+			// since the last sample of the previous window, and a response that is too late results
+			// in no sample.
 			assert.InDelta(t, w.samples, w.xid, 4, "%s: XID errors of %+v", e.node, w)
 		}
 		assert.LessOrEqual(t, sum, float64(len(e.served())-1), "%s: an XID error was counted twice: %+v", e.node, tr.windows(e))

@@ -27,16 +27,16 @@ import (
 // clock is a wall clock for a single process, which a test can set. Linux does not support
 // per-process wall clocks. However, the kernel maps a function that returns the time (in the vDSO)
 // into every process, and even statically linked programs call that function. Before the process
-// under test executes its first instruction, the test overwrites the function. The new code calls
-// the kernel and adds an offset, which is stored after the code. The monotonic clock does not
-// change, just as on a machine whose wall clock is set.
+// under test executes its first instruction, the test overwrites the function. The replacement code
+// calls the kernel and adds an offset, which is stored after the code. As on a real machine,
+// setting the wall clock does not affect the monotonic clock.
 type clock struct {
 	memory *os.File
 	ahead  int64 // address of the offset, which is in seconds
 }
 
-// realtime is machine code that implements clock_gettime. It adds the eight-byte number at offset
-// realtimeAhead to the seconds of CLOCK_REALTIME.
+// realtime is machine code that implements clock_gettime. The code adds the eight-byte number at
+// offset realtimeAhead to the seconds of CLOCK_REALTIME.
 var realtime = []byte{
 	0xb8, 0xe4, 0, 0, 0, // mov eax, SYS_clock_gettime
 	0x0f, 0x05, // syscall
@@ -50,7 +50,7 @@ var realtime = []byte{
 
 const realtimeAhead = 24
 
-// start starts the command with this clock. If the machine does not allow tracing a process, start
+// start runs the command with this clock. If the machine does not allow tracing a process, start
 // skips the test.
 func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
@@ -90,8 +90,8 @@ func (c *clock) start(t *testing.T, cmd *exec.Cmd) {
 	require.NoError(t, syscall.PtraceDetach(pid))
 }
 
-// set sets how far this clock is ahead of the machine's clock. If ahead is negative, this clock is
-// behind.
+// The set method sets how far this clock is ahead of the machine's clock. If ahead is negative,
+// this clock is behind.
 func (c *clock) set(t *testing.T, ahead time.Duration) {
 	t.Helper()
 	_, err := c.memory.WriteAt(endian.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)), c.ahead)
@@ -179,7 +179,7 @@ func TestAClockThatIsSetMakesNoWrongWindow(t *testing.T) {
 	var v verdict
 	for ahead, answers := range served {
 		// When the clock is set back, open windows are dropped. A scrape that is in progress when
-		// the clock is set may have either time.
+		// the clock is set may be timestamped with either the old or the new time.
 		phase := judgeAnswers(t, tr.exporter, answers, shown(ahead), tolerance{missing: 2 * unsaved, baseline: true, across: 2})
 		v.windows += phase.windows
 		v.lost += phase.lost

@@ -102,7 +102,7 @@ func (d demand) emissions(b *backend) []emission {
 }
 
 // waitForEmission waits for an emission that is later than the given time and reports the given
-// number of pods. It returns the emission's timestamp.
+// number of pods. waitForEmission returns the emission's timestamp.
 func (d demand) waitForEmission(t *testing.T, c *collector, b *backend, pods int, after time.Time) time.Time {
 	t.Helper()
 	var at time.Time
@@ -118,9 +118,10 @@ func (d demand) waitForEmission(t *testing.T, c *collector, b *backend, pods int
 	return at
 }
 
-// check compares each emission with the actual values. The argument before is the initial number of
-// pods. At the time in the argument changed, one more pod is created. No emission may contain a
-// partial count, and a pod that was counted in one emission must be counted in all later emissions.
+// check compares each emission with the actual values. The before parameter is the initial number
+// of pods. The changed parameter is the time at which one more pod is created. No emission may
+// contain a partial count, and a pod that was counted in one emission must be counted in all later
+// emissions.
 func (d demand) check(t *testing.T, all []emission, before int, changed time.Time) {
 	t.Helper()
 	seen := before
@@ -144,8 +145,8 @@ var clusterFaults = []struct {
 	// silent is true if the fault prevents the lease from being renewed, so the replica must stop
 	// sending data.
 	silent bool
-	// without is the name of a metric that must not be sent during the fault, because the replica
-	// is forbidden to read the objects for that metric.
+	// The without field is the name of a metric that must not be sent during the fault, because the
+	// replica is forbidden to read the objects for that metric.
 	without string
 	answer  func(api *way) http.HandlerFunc
 }{
@@ -154,8 +155,8 @@ var clusterFaults = []struct {
 	}},
 	{fault: "API server accepts requests but does not respond", silent: true, answer: func(*way) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) {
-			// Read the entire body first. Otherwise, the server does not notice when the client
-			// disconnects.
+			// Read the entire body first, because otherwise the server does not notice when the
+			// client disconnects.
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 		}
@@ -200,8 +201,8 @@ var clusterFaults = []struct {
 }
 
 // While the API server is unavailable, the replica repeats the last known state until its lease
-// expires. After that, it must not send anything, because another replica may be the leader. No
-// value may include only some of the objects.
+// expires. After the lease has expired, the replica must not send anything, because another replica
+// may be the leader. No value may be computed from only some of the objects.
 func TestDemandIsCorrectOrAbsentWhileTheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")

@@ -32,8 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// memoryBound is the maximum resident memory of an agent in MiB. It is the sum of the memory
-// limiter's limit for the heap, 256 MiB, and 64 MiB for the program's own pages.
+// memoryBound is the maximum resident memory of an agent in MiB. memoryBound is the sum of 256 MiB,
+// the memory limiter's limit for the heap, and 64 MiB for the program's own pages.
 const memoryBound = 320
 
 // outage is the duration of a fault.
@@ -41,7 +41,7 @@ var outage = either(3*window, 20*window)
 
 type handler = func(w http.ResponseWriter, r *http.Request, rows string)
 
-// exporterFaults lists responses that contain no usable samples, with the resulting outcome of the
+// exporterFaults lists responses that contain no usable samples, and the resulting outcome of the
 // scrape.
 var exporterFaults = []struct {
 	fault, outcome string
@@ -170,7 +170,7 @@ func pass(t *testing.T, c *collector, until time.Time) {
 }
 
 // recovered waits for the first successful scrape after the given time, and returns the number of
-// seconds between the two.
+// seconds from that time to the scrape.
 func (tr *trial) recovered(t *testing.T, since time.Time, url string) float64 {
 	t.Helper()
 	var took time.Duration
@@ -196,7 +196,8 @@ func (tr *trial) finish(t *testing.T, r result, allow tolerance) {
 	report(t, r)
 }
 
-// gaps checks that no window lies entirely within a period in which the exporter served nothing.
+// The gaps method checks that no window lies entirely within a period in which the exporter served
+// nothing.
 func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	t.Helper()
 	for _, p := range tr.backend.all() {
@@ -206,8 +207,9 @@ func (tr *trial) gaps(t *testing.T, from, to time.Time) {
 	}
 }
 
-// An exporter that does not return valid responses must cause only a gap in the data. It must not
-// cause zero values or a crash. The first valid response after the gap must be counted.
+// An exporter that does not return valid responses must cause only a gap in the data. Such an
+// exporter must not cause zero values or a crash. The first valid response after the gap must be
+// counted.
 func TestAFailingExporterCausesOnlyAGap(t *testing.T) {
 	t.Parallel()
 	for _, f := range exporterFaults {

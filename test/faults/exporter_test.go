@@ -31,8 +31,8 @@ type answer struct {
 }
 
 // exporter simulates a dcgm-exporter with known values. Each GPU has constant memory occupancy, is
-// throttled half of the time, and has one XID error per response. The utilization differs in every
-// response, so it identifies the response.
+// throttled half of the time, and has one XID error per response. Each response reports a different
+// utilization, so the utilization identifies the response.
 type exporter struct {
 	node    string
 	address string                          // "127.0.0.1:<port>", kept across restarts
@@ -50,11 +50,11 @@ type exporter struct {
 	n       int       // number of responses, including invalid ones
 	started time.Time // start time of the counters
 	xids    int
-	// If fault is not nil, it responds instead of the exporter. The argument rows contains the
+	// If fault is not nil, fault responds instead of the exporter. The rows parameter contains the
 	// valid response.
 	fault func(w http.ResponseWriter, r *http.Request, rows string)
 	// extra returns additional lines for the n-th response, and labels returns additional labels
-	// for each of its lines.
+	// for each device's lines in that response.
 	extra  func(n int) string
 	labels func(n int) string
 }
@@ -77,8 +77,8 @@ func (e *exporter) url() string {
 	return e.scheme + "://" + net.JoinHostPort(e.host, port) + "/metrics"
 }
 
-// up starts the exporter's server. After a call to down, up starts the server on the same address
-// again.
+// The up method starts the exporter's server. After a call to the down method, up starts the server
+// on the same address again.
 func (e *exporter) up(t *testing.T) {
 	t.Helper()
 	listener := listen(t, e.address)
@@ -94,7 +94,7 @@ func (e *exporter) up(t *testing.T) {
 	}(e.server, e.done)
 }
 
-// down stops the exporter and closes its connections.
+// The down method stops the exporter and closes its connections.
 func (e *exporter) down() {
 	_ = e.server.Close()
 	<-e.done
@@ -110,15 +110,15 @@ func (e *exporter) restart(t *testing.T) {
 	e.up(t)
 }
 
-// breaks sets a handler that responds instead of the exporter. If fault is nil, the exporter
-// responds again.
+// The breaks method installs a handler that responds instead of the exporter. If fault is nil, the
+// exporter responds again.
 func (e *exporter) breaks(fault func(w http.ResponseWriter, r *http.Request, rows string)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fault = fault
 }
 
-// adds sets functions that return additional labels and lines for valid responses.
+// The adds method installs functions that return additional labels and lines for valid responses.
 func (e *exporter) adds(labels, extra func(n int) string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -40,7 +40,7 @@ type gateway struct {
 	backend *backend
 }
 
-// members sets the addresses of the window collectors that the agents send to.
+// The members method sets the addresses of the window collectors that the agents send to.
 func (tr *tier) members(t *testing.T, addresses ...string) {
 	t.Helper()
 	lines := "127.0.0.1 localhost\n"
@@ -78,9 +78,9 @@ func (tr *tier) owners(node string, after time.Time) []string {
 	return found
 }
 
-// settled waits until each node's windows come from a single window collector, and returns the
-// address of that collector by node. It ignores windows that end less than two window lengths after
-// the given time.
+// settled waits until each node's windows come from a single window collector, and returns a map
+// from nodes to the addresses of their collectors. settled ignores windows that end less than two
+// window lengths after the given time.
 func (tr *tier) settled(t *testing.T, after time.Time) map[string]string {
 	t.Helper()
 	owner := map[string]string{}
@@ -103,7 +103,7 @@ type part struct {
 	samples, coverage float64
 }
 
-// parts returns the parts of all windows for a node's first device, by the window's end time.
+// parts maps the end time of each window for a node's first device to the window's parts.
 func (tr *tier) parts(e *exporter) map[time.Time][]part {
 	all := map[time.Time][]part{}
 	for address, g := range tr.gateways {
@@ -187,8 +187,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 	assert.Positive(t, moved)
 	assert.Less(t, moved, len(joined))
 
-	// A collector is removed gracefully. First, its address is removed; then, its nodes move to
-	// other collectors; finally, its process is stopped.
+	// A collector is removed gracefully: the collector's address is removed, then its nodes move to
+	// other collectors, and finally its process is stopped.
 	leaving := joined[tr.exporters[0].node]
 	left := time.Now()
 	staying := slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == leaving })
@@ -242,7 +242,8 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 			assert.LessOrEqual(t, coverage, 1.0+1e-9+overlap, "parts do not overlap: %v", parts)
 			if whole {
 				compared++
-				// Allow for one scrape at the edge of the window and for scrapes that timed out.
+				// The numbers may differ by one scrape at the edge of the window and by the scrapes
+				// that timed out.
 				assert.InDelta(t, served, samples, float64(1+failures(tr, e, end)), "samples of the window ending at %s: %v", end, parts)
 			}
 			switch {
@@ -300,7 +301,7 @@ func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.
 	})
 }
 
-// servedIn returns the number of answers in the window that ends at the given time.
+// servedIn returns the number of responses in the window that ends at the given time.
 func servedIn(answers []answer, end time.Time) int {
 	n := 0
 	for _, a := range answers {

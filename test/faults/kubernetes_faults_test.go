@@ -77,8 +77,8 @@ func wayTo(t *testing.T, kubeConfig string) *way {
 	return w
 }
 
-// breaks closes all open connections and sets a fault that responds instead of the API server. If
-// fault is nil, breaks only removes the current fault.
+// The breaks method closes all open connections and installs a fault that responds instead of the
+// API server. If fault is nil, breaks only removes the current fault.
 func (w *way) breaks(fault http.HandlerFunc) {
 	if fault == nil {
 		w.fault.Store(nil)

@@ -26,15 +26,15 @@ type tolerance struct {
 	missing int
 	// If repeats is true, a window may be received more than once, with the same values.
 	repeats bool
-	// If baseline is true, counters may start from a new baseline, without their increase during a
-	// gap.
+	// If baseline is true, counters may start from a new baseline, which excludes the increase
+	// during a gap.
 	baseline bool
 	// across is the maximum number of XID errors that a window may contain from the time before its
-	// first listed response. It is used only if baseline is true, for lists that do not contain all
-	// responses.
+	// first listed response. across is used only if baseline is true, and is needed only if the
+	// list of responses is incomplete.
 	across int
-	// If dropped is true, complete windows may have been lost after they were computed. The
-	// increase of a counter during such a window is then not included in later windows.
+	// If dropped is true, complete windows may have been lost after they were computed. Later
+	// windows then do not include a counter's increase during the lost windows.
 	dropped bool
 }
 
@@ -76,8 +76,8 @@ func judge(t *testing.T, e *exporter, points []point, allow tolerance) verdict {
 // collector's clock.
 func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, allow tolerance) verdict {
 	t.Helper()
-	// Allow for responses that were too late for their scrapes. For each of them, the receiver
-	// reports a failed scrape.
+	// A response that was too late for its scrape may be missing. For each late response, the
+	// receiver reports a failed scrape.
 	failed := 0
 	for _, p := range ups(points, e.url(), time.Time{}) {
 		if p.value == 0 {
@@ -128,15 +128,16 @@ func judgeAnswers(t *testing.T, e *exporter, answers []answer, points []point, a
 	return v
 }
 
-// find returns the indices of the responses that a window consists of. It considers only responses
-// from the given index onward. The responses must match the window's number of samples and its mean
-// and maximum utilization. Because some responses may have timed out, find tries all subsets of the
-// responses near the window. If no subset matches, it returns no indices.
+// The find function returns the indices of the responses that a window consists of. The function
+// considers only responses from the given index onward. The responses must match the window's
+// number of samples and its mean and maximum utilization. Because some responses may have timed
+// out, the function tries all subsets of the responses near the window. If no subset matches, the
+// function returns no indices.
 func find(answers []answer, from int, end time.Time, got row) []int {
 	var near []int
 	for i := from; i < len(answers); i++ {
 		// A sample is timestamped with the start time of its scrape. The exporter reads its clock
-		// later, but no later than the scrape timeout.
+		// after the scrape starts, but before the scrape times out.
 		if at := answers[i].at; at.After(end.Add(-window)) && at.Before(end.Add(5*interval)) {
 			near = append(near, i)
 		}
@@ -163,9 +164,9 @@ func find(answers []answer, from int, end time.Time, got row) []int {
 	return chosen
 }
 
-// checkCounters compares the counter values in a window with the given responses. The number of XID
-// errors must be equal. The fraction of throttled time may deviate by up to the duration of a
-// scrape, because the exporter reads its clock later than the collector.
+// checkCounters compares the counter values in a window with the given responses. Unless
+// allow.baseline is true, the numbers of XID errors must be equal. The throttled time may differ by
+// up to the duration of a scrape, because the exporter reads its clock later than the collector.
 func checkCounters(t *testing.T, answers []answer, between []int, got row, allow tolerance) {
 	t.Helper()
 	xids, throttled, last := 0, 0.0, answers[between[0]]

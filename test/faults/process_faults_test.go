@@ -28,8 +28,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// A collector that is killed at a random time must not send incorrect windows after it restarts. It
-// loses only the data that it received after it last stored its state.
+// A collector that is killed at a random time must not send incorrect windows after it restarts.
+// The collector loses only the data that it received after it last stored its state.
 func TestKillsAtRandomMomentsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	kills := either(3, 20)
@@ -156,7 +156,7 @@ func damage(t *testing.T, dir, processor, key string, change func([]byte) []byte
 	require.NoError(t, ext.Shutdown(t.Context()))
 }
 
-// overwrite replaces a file's content with the result of change.
+// overwrite replaces a file's content with the result of the change function.
 func overwrite(t *testing.T, file string, change func([]byte) []byte) {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -223,14 +223,16 @@ func TestADamagedStateIsDroppedAndLogged(t *testing.T) {
 	}
 }
 
-// cleared sets the bytes in b[from:to] to zero. Indices beyond the end of b are ignored.
+// The cleared function sets the bytes in b[from:to] to zero. Indices beyond the end of b are
+// ignored.
 func cleared(b []byte, from, to int) []byte {
 	clear(b[min(from, len(b)):min(to, len(b))])
 	return b
 }
 
 // The collector must start without manual intervention, no matter how a power failure damaged a
-// storage file. If the collector cannot use a file, it renames the file and logs the new name.
+// storage file. If the collector cannot use a file, the collector renames the file and logs the new
+// name.
 func TestADamagedStorageFileIsRenamed(t *testing.T) {
 	t.Parallel()
 	page := os.Getpagesize()
@@ -246,7 +248,7 @@ func TestADamagedStorageFileIsRenamed(t *testing.T) {
 		"page 2 zeroed":          {func(b []byte) []byte { return cleared(b, 2*page, 3*page) }, false},
 		"page 3 zeroed":          {func(b []byte) []byte { return cleared(b, 3*page, 4*page) }, false},
 		"second half zeroed":     {func(b []byte) []byte { return cleared(b, len(b)/2, len(b)) }, false},
-		"every 97th byte wrong":  {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // may affect only unused parts
+		"every 97th byte wrong":  {func(b []byte) []byte { return noise(b, 0, 97) }, false}, // this damage might affect only unused parts of the file
 		"overwritten":            {func(b []byte) []byte { return noise(b, 0, 1) }, true},
 		"pages overwritten":      {func(b []byte) []byte { return noise(b, 2*page, 1) }, true},
 	} {
@@ -377,7 +379,7 @@ func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	})
 }
 
-// send sends samples for one device, which is throttled half of the time, over OTLP. It reports
+// send sends samples for one device, which is throttled half of the time, over OTLP. send reports
 // whether the samples were accepted.
 func send(t *testing.T, address string, at time.Time) bool {
 	t.Helper()

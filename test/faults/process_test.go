@@ -28,8 +28,7 @@ const agentFile = "../../examples/agent.yaml"
 // long is true if the long form of the tests is enabled.
 var long = os.Getenv("OTELCOL_GPU_FAULTS_LONG") != ""
 
-// either returns short or ofLong, depending on whether the short or the long form of the tests
-// runs.
+// The either function returns ofLong if the long form of the tests runs, and short otherwise.
 func either[T any](short, ofLong T) T {
 	if long {
 		return ofLong
@@ -66,8 +65,8 @@ const stages = "receivers.dcgm.stages"
 var asProcessors = false
 
 // processorsFile converts stages to processors, writes the resulting configuration to a file, and
-// returns the file's path. It converts all stages that are configured in agentFile or in the given
-// settings.
+// returns the file's path. processorsFile converts all stages that are configured in agentFile or
+// in the given settings.
 func processorsFile(t *testing.T, set []string) string {
 	t.Helper()
 	content, err := os.ReadFile(agentFile)

@@ -148,7 +148,8 @@ func readVitals(t *testing.T, c *collector, profile string, at float64) vitals {
 	return v
 }
 
-// line fits a line to the values by least squares, and returns the slope per second and the mean.
+// The line function fits a straight line to the values by least squares, and returns the slope per
+// second and the mean.
 func line(seen []vitals, of func(vitals) float64) (slope, mean float64) {
 	var x, y, xx, xy float64
 	n := float64(len(seen))

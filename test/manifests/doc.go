@@ -3,5 +3,6 @@
 // the collectors need, and the collectors must work with only these permissions.
 //
 // The tests need a control plane (see test/support/controlplane) and the built commands, which
-// `make check` provides. Without them, the tests are skipped.
+// `make check` provides. If the control plane or the commands are not available, the tests are
+// skipped.
 package manifests

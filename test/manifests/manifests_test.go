@@ -199,7 +199,7 @@ func TestEveryConfigurationIsValid(t *testing.T) {
 		t.Run(config.file, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), config.key)
 			// In the cluster, the state directory is a host directory. The configuration is valid
-			// only if that directory exists.
+			// only if the state directory exists.
 			state := strings.ReplaceAll(config.text, "/var/lib/otelcol-gpu", t.TempDir())
 			require.NoError(t, os.WriteFile(file, []byte(state), 0o600))
 			cmd := exec.CommandContext(t.Context(), collector, "validate", "--config", file)

@@ -275,7 +275,8 @@ func stop(t *testing.T, c *processtest.Process) {
 	}
 }
 
-// waitFor waits for a point for which wanted returns true, and returns the point's Resource.
+// waitFor waits for a point for which the wanted function returns true, and returns the point's
+// Resource.
 func waitFor(t *testing.T, backend *processtest.Backend, c *processtest.Process, what string, wanted func(pcommon.Resource, string) bool) pcommon.Resource {
 	t.Helper()
 	found := pcommon.NewResource()

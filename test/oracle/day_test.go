@@ -46,7 +46,7 @@ var usageNames = func() map[string]string {
 
 // The test simulates a day, including a ten-minute outage and a restart of the collector without
 // storage, and sums the usage counters in Prometheus. Every GPU-second must be counted exactly
-// once, as allocated, unallocated, or unobserved. The time of each pod must match the simulation.
+// once, as allocated, unallocated, or unobserved. Each pod's time must match the simulation.
 func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	const (
 		day, every   = 24 * time.Hour, time.Minute
@@ -103,9 +103,9 @@ func TestADayOfUsageAddsUpInPrometheus(t *testing.T) {
 	}
 	allocated, idle, active := sum("k8s_pod_name", signal.K8sContainerGPUAllocatedTime), sum("k8s_pod_name", signal.K8sContainerGPUIdleTime), sum("k8s_pod_name", signal.K8sContainerGPUActiveTime)
 	unallocated, unobserved := sum("hw_id", signal.GPUUnallocatedTime), sum("hw_id", signal.GPUUnobservedTime)
-	// Tolerate the loss of one interval at the restart: a new series starts with the value of its
-	// first interval, which increase() does not include. Also, Prometheus does not detect a restart
-	// if the counter exceeds its previous value within that interval.
+	// One interval may be lost at the restart, because a new series starts with the value of its
+	// first interval, which increase() does not include. In addition, Prometheus does not detect
+	// the restart of a counter that exceeds its previous value within one interval.
 	near := 0.002
 	all := float64(len(boards)) * day.Seconds()
 	assert.InEpsilon(t, all, total(allocated)+total(unallocated)+total(unobserved), near, "every GPU-second is counted")
@@ -145,8 +145,7 @@ func usageChain(t *testing.T, p *prometheus) consumer.Metrics {
 	return next
 }
 
-// rows returns the samples in a scrape's response body, in the form in which the prometheus
-// receiver sends them.
+// rows converts a scrape's response body to the samples that the prometheus receiver would send.
 func rows(t *testing.T, body []byte, at time.Time) pmetric.Metrics {
 	t.Helper()
 	md := pmetric.NewMetrics()

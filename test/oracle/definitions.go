@@ -15,18 +15,18 @@ type Definition struct {
 	// Own is the value of the metric-specific attribute, or "" if the metric has no such attribute.
 	Metric *signal.Metric
 	Own    string
-	// Query is a PromQL query. Its result at the end of a window is the window's value. Words that
-	// start with $ are placeholders for Parameters. Queries need two feature flags of Prometheus.
-	// promql-extended-range-selectors enables the modifier anchored, which includes the last sample
-	// before a range and does not extrapolate. promql-experimental-functions enables
+	// Query is a PromQL query. The query's result at the end of a window is the window's value.
+	// Words that start with $ are placeholders for Parameters. Queries need two Prometheus feature
+	// flags. promql-extended-range-selectors enables the anchored modifier, which includes the last
+	// sample before a range and does not extrapolate. promql-experimental-functions enables
 	// ts_of_last_over_time.
 	Query string
 }
 
 // Parameters contains the values of the placeholders in queries.
 type Parameters struct {
-	// Window is the window length. Its placeholders are $window for the duration, and $seconds for
-	// the number of seconds.
+	// Window is the window length. The placeholder $window stands for the duration, and $seconds
+	// stands for the number of seconds.
 	Window time.Duration
 	// Step is the scrape interval. Its placeholder is $step. Scrapes happen at multiples of Step,
 	// so that subqueries are evaluated at the time of each scrape.
@@ -80,7 +80,7 @@ const (
 
 // Definitions returns the definitions of all windowed signals, in the order of the output contract.
 //
-// The rules that Derived returns record gpu:xid_events and gpu:seen. The metric
+// The recording rules from Derived produce gpu:xid_events and gpu:seen. The metric
 // link_capacity_bytes_per_second{link, modelName} is the capacity of a link in one direction,
 // according to NVIDIA's data sheets.
 func Definitions() []Definition {
@@ -136,9 +136,9 @@ func Definitions() []Definition {
 	)
 }
 
-// timeRatio defines a signal that is the increase of a nanosecond counter as a fraction of the
+// timeRatio defines a signal that is the increase in a nanosecond counter as a fraction of the
 // observed time. The observed time starts at the last sample before the window or, if there is
-// none, at the first sample in the window. It ends at the last sample in the window.
+// none, at the first sample in the window. The observed time ends at the last sample in the window.
 func timeRatio(m *signal.Metric, own, field string) Definition {
 	return Definition{m, own, strings.ReplaceAll(
 		`clamp_max(increase(M[$window] anchored) / 1e9`+
@@ -151,15 +151,15 @@ func linkUtilization(m *signal.Metric, own, link, field string) Definition {
 		`avg_over_time(clamp_max(%s / on (modelName) group_left () link_capacity_bytes_per_second{link=%q}, 1)[$window:$step])`, field, link)}
 }
 
-// These labels of dcgm-exporter identify a device or a board.
+// These dcgm-exporter labels identify a device or a board.
 const (
 	byDevice = `by (Hostname, UUID, GPU_I_ID, modelName)`
 	byBoard  = `by (Hostname, UUID, modelName)`
 )
 
-// instanceFields lists fields with values for the device that the row identifies. boardFields lists
-// fields with values for the entire board. With MIG, board fields are repeated in the rows of all
-// instances.
+// instanceFields lists fields whose values apply to the device that the row identifies. boardFields
+// lists fields whose values apply to the entire board. On a MIG board, board fields are repeated in
+// the rows of all instances.
 var (
 	instanceFields = []string{
 		"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
@@ -177,10 +177,10 @@ var (
 )
 
 // Folding returns the rules that combine an exporter's rows into one series per device, with the
-// same metric name. The row without a pod contains the device's value. If all rows have pods, they
-// are copies of the device's row. Labels such as err_code are ignored, because they contain a value
-// and do not identify a device. Board fields become one series per board. If the rows of a board
-// field differ, the rules use the maximum, although the output contract uses the row with the
+// same metric name. The row without a pod contains the device's value. If every row has a pod, all
+// rows are copies of the device's row. Labels such as err_code are ignored, because they contain a
+// value and do not identify a device. Board fields become one series per board. If the rows of a
+// board field differ, the rules use the maximum, although the output contract uses the row with the
 // lowest GPU_I_ID.
 func Folding() []Rule {
 	device := func(field string) string {
@@ -211,8 +211,8 @@ func Derived() []Rule {
 		// gpu:xid is the last XID of a device, regardless of err_code and err_msg.
 		{"gpu:xid", `max ` + byDevice + ` (DCGM_FI_DEV_XID_ERRORS)`},
 		// gpu:xid_transition is 1 if the last XID changed to a different, nonzero value, and 0
-		// otherwise. In a device's first scrape, it is 0. If the device was scraped before but had
-		// no XID metric, the previous XID counts as 0.
+		// otherwise. In a device's first scrape, gpu:xid_transition is 0. If the device was scraped
+		// before but had no XID metric, the previous XID counts as 0.
 		{
 			"gpu:xid_transition",
 			`(gpu:xid != bool 0) * (gpu:xid != bool (last_over_time(gpu:xid[1h] offset $step)` +

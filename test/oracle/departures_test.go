@@ -19,16 +19,16 @@ type departure struct {
 	why  string
 	load string
 	of   key
-	// plain is the straightforward query. "" means the query in the definition.
+	// The plain field is the straightforward query. "" means the query in the definition.
 	plain string
-	// plainResult is the result of plain. NaN means that the result is NaN or that there is no
-	// result.
+	// plainResult is the result of the plain query. NaN means that the result is NaN or that there
+	// is no result.
 	plainResult float64
 	// form is the query that expresses the rule. "" means the query in the definition.
 	form string
 	// lookback is the lookback delta for the query in form. 0 means Prometheus' default.
 	lookback time.Duration
-	// want is the expected value of the window and the expected result of form.
+	// want is the expected value of the window and the expected result of the query in form.
 	want float64
 	// outcome is the outcome that gpu_window reports for the sample that is not counted.
 	outcome string
@@ -251,7 +251,7 @@ func TestWhereARuleOfTheContractDepartsFromThePlainQuery(t *testing.T) {
 }
 
 // value evaluates a query at the given time since epoch. The query must return at most one series.
-// If it returns no series, value returns NaN.
+// If the query returns no series, value returns NaN.
 func (p *prometheus) value(query string, end time.Duration, with Parameters) float64 {
 	series := p.query(with.Fill(query), epoch.Add(end), epoch.Add(end), time.Minute)
 	if len(series) == 0 {

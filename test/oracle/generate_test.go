@@ -17,8 +17,8 @@ type kind struct {
 	// If mig is true, some boards are partitioned into two to seven instances, which can appear and
 	// disappear. The values of board fields are repeated in the rows of all instances.
 	mig bool
-	// If churn is true, labels that do not identify a device change. These labels are those for
-	// pods, err_code, and err_msg. The number of pods changes, too.
+	// If churn is true, the number of pods changes, and so do the labels that do not identify a
+	// device: the pod labels, err_code, and err_msg.
 	churn bool
 	// If whole is true, timelines are complete. No scrape fails, no row or board is missing, and no
 	// exporter repeats old values.
@@ -27,14 +27,14 @@ type kind struct {
 	steady bool
 }
 
-// longest is the maximum duration of random timelines. It is shorter than Prometheus' lookback
+// longest is the maximum duration of random timelines. longest is shorter than Prometheus' lookback
 // delta, so that Prometheus looks back across every gap.
 const longest = 290 * time.Second
 
-// pace is the maximum increase of random nanosecond counters, in per mille of the elapsed time.
+// pace is the maximum increase in random nanosecond counters, in thousandths of the elapsed time.
 // cachedPace is the maximum for exporters that repeat values and then increase a counter by several
 // steps at once. cachedPace is lower than pace, so that even after missed scrapes, the increase
-// does not exceed the observed time.
+// does not exceed the time between the samples.
 const (
 	pace       = 1000
 	cachedPace = 300
@@ -61,7 +61,7 @@ type nodeState struct {
 	// If processes is true, FB_USED and GPU_UTIL have a row for each process in addition to the
 	// device's row. A process's row has the labels of the process's pod.
 	processes bool
-	// down is the number of upcoming scrapes that will fail.
+	// The down field is the number of upcoming scrapes that will fail.
 	down int
 }
 
@@ -93,7 +93,7 @@ var (
 )
 
 // chance returns true with the given probability in percent. When rapid shrinks a failing case, the
-// value shrinks to false.
+// result shrinks to false.
 func (f *fleet) chance(percent int) bool { return rapid.IntRange(0, 99).Draw(f.T, "") >= 100-percent }
 
 // pick draws an integer from 0 to below-1.
@@ -187,8 +187,8 @@ func (f *fleet) scrape(e *nodeState, i int) []row {
 	return rows
 }
 
-// move advances a board by one step. The board gets new values only if read is true. If restart is
-// true, counters and the last XID are reset first.
+// move advances a board by one step. The board gets new values only if the read parameter is true.
+// If restart is true, counters and the last XID are reset first.
 func (f *fleet) move(e *nodeState, b *boardState, read, restart bool) {
 	if f.churn {
 		b.pods = f.holders(b.pods)
@@ -248,7 +248,8 @@ func (f *fleet) holders(pods []string) []string {
 	return []string{"train-0", "train-1", "serve-0"}[:f.pick(4)]
 }
 
-// rows returns a board's rows for scrape i. It omits the field whose name is absent.
+// The rows method returns a board's rows for scrape i. The absent parameter is the name of a field
+// to omit, or "" to omit none.
 func (f *fleet) rows(e *nodeState, b *boardState, i int, absent string) []row {
 	var rows []row
 	add := func(d *deviceState, name string, v float64, counter bool) {

@@ -48,8 +48,8 @@ func TestAReservedButIdleGPUIsOneQueryAway(t *testing.T) {
 	assert.Equal(t, "notebook-gpu", idle[0].Metric.Get("k8s_resourceclaim_name"))
 }
 
-// storeGauges stores gauges in Prometheus. The text contains one gauge per line. Metric names are
-// translated to Prometheus names, and Resource attributes become labels.
+// storeGauges stores gauges in Prometheus. The text parameter contains one gauge per line. Metric
+// names are translated to Prometheus names, and Resource attributes become labels.
 func (p *prometheus) storeGauges(text string, at time.Duration) {
 	var lines strings.Builder
 	for line := range strings.Lines(text) {

@@ -41,8 +41,8 @@ var models = []struct {
 }
 
 // tolerance is the permitted relative difference between two values, and floor is the permitted
-// absolute difference. Very small values need floor, because converting times to seconds can cause
-// rounding errors that exceed tolerance.
+// absolute difference. The absolute limit is needed for very small values, because converting times
+// to seconds can cause rounding errors that exceed the relative limit.
 const (
 	tolerance = 1e-9
 	floor     = 1e-12
@@ -53,7 +53,7 @@ func equal(a, b float64) bool {
 }
 
 // differences lists the points that are missing or have different values in one of two sets of
-// windows. If there are no differences, it returns "".
+// windows. If there are no differences, the result is "".
 func differences(prometheus, ours windows) string {
 	var lines []string
 	for k, want := range prometheus {
@@ -126,8 +126,8 @@ const (
 	gpuUtil  = `DCGM_FI_DEV_GPU_UTIL{` + board + `} `
 )
 
-// at returns the key of a GPU-0 metric in the window that ends the given number of minutes after
-// epoch.
+// The at function returns the key of a GPU-0 metric in the window that ends the given number of
+// minutes after epoch.
 func at(m *signal.Metric, own string, minutes int) key {
 	return key{m.Name, own, "GPU-0", time.Duration(minutes) * time.Minute}
 }
@@ -377,14 +377,14 @@ func TestPercentilesEqualPrometheus(t *testing.T) {
 	assert.Positive(t, compared)
 }
 
-// with returns the default parameters with the timeline's scrape interval.
+// The with method returns the default parameters, adapted to the timeline's scrape interval.
 func (tl timeline) with() Parameters {
 	p := defaults
 	p.Step = tl.step
 	return p
 }
 
-// runSomehow sends a timeline into the pipeline in a randomly selected way, and returns the
+// runSomehow sends a timeline through the pipeline in a randomly selected way, and returns the
 // windows.
 func runSomehow(t *testing.T, r *rapid.T, tl timeline) windows {
 	t.Helper()

@@ -54,9 +54,10 @@ type change func(*gpuwindowprocessor.Config)
 // emitted is the output of the pipeline.
 type emitted struct {
 	windows windows
-	// carried is the number of points of each metric that is not windowed.
+	// carried maps each metric that is not windowed to its number of points.
 	carried map[string]int
-	// outcomes is the number of samples that gpu_window received, by outcome.
+	// outcomes maps each outcome to the number of samples that gpu_window received with that
+	// outcome.
 	outcomes map[string]int64
 }
 
@@ -82,8 +83,8 @@ func advance(to time.Duration) {
 	}
 }
 
-// inBubble starts a pipeline in a synctest bubble, calls feed with the pipeline's first component,
-// and returns the pipeline's output.
+// inBubble starts a pipeline in a synctest bubble, calls the feed function with the pipeline's
+// first component, and returns the pipeline's output.
 func inBubble(t *testing.T, changes []change, feed func(*testing.T, consumer.Metrics)) emitted {
 	t.Helper()
 	var sink consumertest.MetricsSink
@@ -147,7 +148,8 @@ func (c *tap) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 	return c.Metrics.ConsumeMetrics(ctx, md)
 }
 
-// outcomes returns the number of samples that gpu_window received, by outcome.
+// The outcomes function maps each outcome to the number of samples that gpu_window received with
+// that outcome.
 func outcomes(t *testing.T, telemetry *componenttest.Telemetry) map[string]int64 {
 	t.Helper()
 	m, err := telemetry.GetMetric("otelcol_processor_gpu_window_samples")
@@ -201,8 +203,8 @@ func (e *emitted) collect(t *testing.T, md pmetric.Metrics) {
 	}
 }
 
-// runOverHTTP makes the dcgm receiver scrape the given bodies one after another, and sends the
-// receiver's batches through the pipeline. For an empty body, the exporter responds with HTTP
+// runOverHTTP makes the dcgm receiver scrape the given response bodies one after another, and sends
+// the receiver's batches through the pipeline. If a body is empty, the exporter responds with HTTP
 // status 500.
 func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...change) emitted {
 	t.Helper()
@@ -237,9 +239,9 @@ func runOverHTTP(t *testing.T, step time.Duration, texts []string, changes ...ch
 	})
 }
 
-// exporter serves the given bodies one after another over in-memory pipes. It does not use sockets,
-// because a synctest bubble's clock does not advance while a goroutine in the bubble waits for a
-// socket.
+// exporter serves the given bodies one after another over in-memory pipes. exporter does not use
+// sockets, because a synctest bubble's clock does not advance while a goroutine in the bubble waits
+// for a socket.
 type exporter struct {
 	texts  []string
 	served int

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engine is Prometheus' query engine with the features enabled that the queries need.
+// engine is Prometheus' query engine with the features that the queries need.
 var engine = promql.NewEngine(promql.EngineOpts{
 	MaxSamples:       50e6,
 	Timeout:          time.Minute,
@@ -41,8 +41,8 @@ type tester interface {
 	Cleanup(cleanup func())
 }
 
-// prometheus is the reference for the comparison. It stores samples in Prometheus' storage in the
-// same way as Prometheus' scrape loop and rule manager.
+// prometheus is the reference for the comparison. The reference stores samples in Prometheus'
+// storage the way Prometheus' scrape loop and rule manager do.
 type prometheus struct {
 	t        tester
 	db       *teststorage.TestStorage
@@ -129,7 +129,7 @@ func (p *prometheus) capacities() *prometheus {
 	return p
 }
 
-// folded evaluates the rules that combine rows into one series per device. It returns a new
+// folded evaluates the rules that combine rows into one series per device. folded returns a new
 // reference that contains only the recorded series.
 func (p *prometheus) folded() *prometheus {
 	out := newPrometheus(p.t, p.step)
@@ -144,7 +144,7 @@ func (p *prometheus) derived() *prometheus {
 	return p
 }
 
-// record evaluates the rules one after another, each at every step. It stores the results in the
+// record evaluates the rules one after another, each at every step, and stores the results in the
 // given reference.
 func (p *prometheus) record(to *prometheus, rules []Rule) {
 	fill := Parameters{Step: p.step}
@@ -236,5 +236,5 @@ func (k key) String() string {
 	return fmt.Sprintf("%s{%s} %s at %s", k.metric, k.own, k.device, k.end)
 }
 
-// windows maps keys to values for all points of all windows.
+// windows maps the key of each point to the point's value, for all windows.
 type windows map[key]float64

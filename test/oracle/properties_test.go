@@ -16,8 +16,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// changesNothing lists changes to the input that must not change the result. The function say
-// returns batches with the timeline's content in the changed form, and draws random values from r.
+// changesNothing lists changes to the input that must not change the result. The say function
+// applies a change to the timeline, draws any random values from r, and returns the resulting
+// batches.
 var changesNothing = []struct {
 	name string
 	kind kind
@@ -223,7 +224,8 @@ func TestChangesNothing(t *testing.T) {
 	}
 }
 
-// The method each returns a copy of the timeline in which change has been applied to every scrape.
+// The each method returns a copy of the timeline in which the change function has been applied to
+// every scrape.
 func (tl timeline) each(change func(scrape) scrape) timeline {
 	out := timeline{step: tl.step}
 	for _, s := range tl.scrapes {
@@ -232,8 +234,8 @@ func (tl timeline) each(change func(scrape) scrape) timeline {
 	return out
 }
 
-// relabel returns a copy of the scrape in which change has been applied to every row. The function
-// change may modify the row's labels.
+// relabel returns a copy of the scrape in which the change function has been applied to every row.
+// The change function may modify the row's labels.
 func (s scrape) relabel(change func(row) row) scrape {
 	rows := slices.Clone(s.rows)
 	for i := range rows {
@@ -244,7 +246,7 @@ func (s scrape) relabel(change func(row) row) scrape {
 	return s
 }
 
-// renamed returns a copy of the timeline with renamed labels. The map names contains the new name
+// renamed returns a copy of the timeline with renamed labels. The names map contains the new name
 // for each old label name.
 func (tl timeline) renamed(names map[string]string) timeline {
 	return tl.each(func(s scrape) scrape {
@@ -262,7 +264,7 @@ func (tl timeline) renamed(names map[string]string) timeline {
 
 // observed returns how long the given row was observed in a window. The observed time starts at the
 // row's last sample before the window or, if there is none, at the row's first sample in the
-// window. It ends at the row's last sample in the window.
+// window. The observed time ends at the row's last sample in the window.
 func (tl timeline) observed(name, device string, end, window time.Duration) time.Duration {
 	last, from := time.Duration(-1), time.Duration(-1)
 	for _, s := range tl.scrapes {
@@ -314,8 +316,8 @@ func TestThrottleTimesOfWindowsWeightedByObservedTimeAreThoseOfALongWindow(t *te
 }
 
 // If no rows are missing, consecutive windows of the other signals can also be merged into a longer
-// window. Means are averaged, weighted by the number of samples. The maximum is the highest
-// maximum. The numbers of events and samples are added. Coverage is averaged over time.
+// window. Means are averaged, weighted by the number of samples. For maxima, the highest value is
+// used. The numbers of events and samples are added. Coverage is averaged over time.
 func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 	const long = 3 * time.Minute
 	maxima := []*signal.Metric{signal.MemoryUtilizationMax, signal.DRAMActiveMax, signal.UtilizationMax}
@@ -359,7 +361,7 @@ func TestWindowsOfAWholeTimelineMergeIntoALongWindow(t *testing.T) {
 	})
 }
 
-// Together, the windows must contain the complete increase of a counter from its first to its last
+// Together, the windows must contain the complete increase in a counter from its first to its last
 // sample, even if samples in between are missing.
 func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -392,8 +394,8 @@ func TestNothingIsLostAtTheSeamsOfWindows(t *testing.T) {
 	})
 }
 
-// hostile returns batches with a timeline's content and data that no exporter should send. The
-// added data includes impossible values, jumping timestamps, and late or repeated batches.
+// hostile returns a timeline's batches, modified in ways that no exporter should cause: with
+// impossible values, jumping timestamps, and late or repeated batches.
 func hostile(r *rapid.T, tl timeline) []delivery {
 	junk := []float64{
 		math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, 1.5, 1e300, -1e300, 5e-324, math.MaxFloat64,
@@ -425,7 +427,7 @@ func hostile(r *rapid.T, tl timeline) []delivery {
 
 // For any input, each window must be sent only once and must end at a multiple of the window
 // length, ratios must be in [0, 1], counts must be integers, and every sample must be counted. The
-// function run checks that windows are sent only once and that every sample is counted.
+// run function checks that windows are sent only once and that every sample is counted.
 //
 // A synctest bubble's clock never goes back, so only the timestamps of samples jump in this test.
 // The window engine's own tests cover jumps of the wall clock.
@@ -449,7 +451,7 @@ func TestWindowsAreInBoundsForAnyInput(t *testing.T) {
 }
 
 // A series that exceeds max_series must always be refused. The windows of the existing series must
-// be the same as without the refused series.
+// be the same as if the refused series did not exist.
 func TestTooManySeriesDoNotAffectExistingOnes(t *testing.T) {
 	text := ""
 	for _, id := range []string{"0", "1", "2"} {

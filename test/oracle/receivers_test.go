@@ -111,8 +111,8 @@ type first struct {
 }
 
 // scrapeAll runs a receiver until every file has been scraped once. Each scrape is sent through a
-// separate gpu_synthesizer. The function file returns the path of the file that a batch was scraped
-// from.
+// separate gpu_synthesizer. The file function returns the path of the file from which a batch was
+// scraped.
 func scrapeAll(t *testing.T, factory receiver.Factory, files int, config map[string]any, file func(pmetric.Metrics) string) []first {
 	t.Helper()
 	ctx := context.Background()
@@ -157,7 +157,7 @@ func scrapeAll(t *testing.T, factory receiver.Factory, files int, config map[str
 	return out
 }
 
-// up reports whether the scrape succeeded, according to the receiver.
+// The up function reports whether the scrape succeeded, according to the receiver.
 func up(md pmetric.Metrics) bool {
 	ok := false
 	each(md, func(_ pmetric.ResourceMetrics, m pmetric.Metric, dp pmetric.NumberDataPoint) {

@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// epoch is time zero of all timelines. It is the start time of every synctest bubble, and a window
+// epoch is time zero of all timelines. Every synctest bubble starts at epoch, and epoch is a window
 // boundary for all common window lengths.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -43,7 +43,7 @@ type timeline struct {
 	scrapes []scrape
 }
 
-// end returns the time of the last scrape.
+// The end method returns the time of the last scrape.
 func (tl timeline) end() time.Duration { return tl.scrapes[len(tl.scrapes)-1].at }
 
 // load parses a timeline in the notation of Prometheus' own tests. Each line has the form
@@ -125,7 +125,7 @@ func (tl timeline) texts() []string {
 	return out
 }
 
-// String formats the timeline in the notation that load parses.
+// String formats the timeline in the notation that the load function parses.
 func (tl timeline) String() string {
 	series := map[string][]string{}
 	for i, s := range tl.scrapes {
@@ -147,7 +147,7 @@ func (tl timeline) String() string {
 	return b.String()
 }
 
-// set returns the row's label set as text.
+// The set method returns the row's label set as text.
 func (r row) set() string {
 	var b []byte
 	for _, k := range slices.Sorted(maps.Keys(r.labels)) {
@@ -159,8 +159,8 @@ func (r row) set() string {
 // layout converts a scrape's rows to pdata.
 type layout func(rows []row, at time.Time) pmetric.Metrics
 
-// onResources converts a scrape in the same way as the dcgm receiver: each label set becomes a
-// Resource, and points have no attributes.
+// onResources converts a scrape the way the dcgm receiver does: each label set becomes a Resource,
+// and points have no attributes.
 func onResources(rows []row, at time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
 	sets := map[string]pmetric.MetricSlice{}
@@ -178,7 +178,7 @@ func onResources(rows []row, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// onPoints converts a scrape in the same way as the prometheus receiver: the Resource describes the
+// onPoints converts a scrape the way the prometheus receiver does: the Resource describes the
 // scrape target, and each name becomes one metric, whose points have the labels as attributes.
 func onPoints(rows []row, at time.Time) pmetric.Metrics {
 	md := pmetric.NewMetrics()
@@ -192,7 +192,7 @@ func onPoints(rows []row, at time.Time) pmetric.Metrics {
 	return md
 }
 
-// putLabels adds labels to m in random order.
+// putLabels adds the labels in ls to the map m in random order.
 func putLabels(m pcommon.Map, ls map[string]string) {
 	for k, v := range ls {
 		m.PutStr(k, v)
