@@ -52,7 +52,7 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 	return string(output)
 }
 
-// needs skips the test if the machine does not have the given command.
+// The needs function skips the test if the machine does not have the given command.
 func needs(t *testing.T, command, what string) {
 	t.Helper()
 	if _, err := exec.LookPath(command); err != nil {
@@ -118,8 +118,8 @@ func TestTheDebianPackageIsInstalledAndRemoved(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "var", "lib", "dpkg", "status"), nil, 0o644))
 	dpkg := func(args ...string) {
-		// The package's scripts run without chroot. They get the path of the directory and must not
-		// call this machine's systemd.
+		// The package's scripts run without chroot. Each script gets the path of the directory and
+		// must not call this machine's systemd.
 		args = append([]string{"--root=" + dir, "--force-script-chrootless", "--force-depends"}, args...)
 		if os.Getuid() != 0 {
 			needs(t, "fakeroot", "the Debian package's installation without being root")

@@ -55,8 +55,8 @@ func newArena(t *testing.T, shares ...share) *arena {
 	return a
 }
 
-// grow makes the runaway tenant allocate 1 GiB/s. It returns the time at which the free memory will
-// reach the floor.
+// grow makes the runaway tenant allocate 1 GiB/s. grow returns the time at which the free memory
+// will reach the floor.
 func (a *arena) grow() (crossing time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +73,7 @@ func (a *arena) faintBelowFloor() {
 }
 
 // stickBelowFloor makes the exporter repeat its first response with free memory below the floor. A
-// cache in front of an unresponsive host engine would do the same.
+// cache in front of an unresponsive host engine would also repeat a response.
 func (a *arena) stickBelowFloor() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

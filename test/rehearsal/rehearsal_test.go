@@ -45,7 +45,7 @@ func TestAPodIsEvictedWhenItsDisruptionBudgetAllowsIt(t *testing.T) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: s.runaway.Labels}},
 	}
 	s.plane.Create(t, budget)
-	// allow sets the status that the disruption controller would set.
+	// The allow function sets the budget's status as the disruption controller would.
 	allow := func(disruptions int32) {
 		budget.Status = policyv1.PodDisruptionBudgetStatus{
 			ObservedGeneration: budget.Generation, DisruptionsAllowed: disruptions, CurrentHealthy: 1 + disruptions, DesiredHealthy: 1, ExpectedPods: 1,
@@ -99,8 +99,8 @@ func TestWithoutPermissionNothingIsDoneAndTheHeartbeatStops(t *testing.T) {
 	assert.InDelta(t, last, s.heartbeat(), 0, "the heartbeat")
 	s.assertEvicted()
 
-	// After the permission is restored, the watchdog acts on the same device. This shows that the
-	// missing permission was the only obstacle.
+	// After the permission is restored, the watchdog acts on the same device. The action shows that
+	// the missing permission was the only obstacle.
 	s.bind()
 	s.more("evicted", 1)
 	s.assertEvicted(s.runaway)

@@ -32,7 +32,7 @@ const (
 	account   = "otelcol-gpu-watchdog"
 
 	// watchdogRBAC is the path of a manifest that grants the permissions in the README of the
-	// gpu_watchdog exporter. The exporter's tests check that the two match.
+	// gpu_watchdog exporter. The exporter's tests check that the manifest matches the README.
 	watchdogRBAC = "../../exporter/gpuwatchdogexporter/test/testdata/rbac.yaml"
 )
 
@@ -45,8 +45,8 @@ type stage struct {
 	plane               *controlplane.Plane
 	tenants, monitoring string // namespaces
 	*arena
-	// The pod runaway is within its budget until its memory use grows. The pod slight exceeds its
-	// budget by less than the tolerance. The pod large uses the most memory but is within its
+	// The runaway pod is within its budget until its memory use grows. The slight pod exceeds its
+	// budget by less than the tolerance. The large pod uses the most memory but is within its
 	// budget.
 	runaway, slight, large *corev1.Pod
 
@@ -129,13 +129,13 @@ func (s *stage) crash() {
 	s.launch()
 }
 
-// until polls until done returns true.
+// The until method polls until the done function returns true.
 func (s *stage) until(what string, done func() bool) {
 	s.t.Helper()
 	processtest.Until(s.t, what, done, s.collector)
 }
 
-// more waits for n more evaluations with the given reason.
+// The more method waits for n more evaluations with the given reason.
 func (s *stage) more(reason string, n float64) {
 	s.t.Helper()
 	before := s.evaluated(reason)
@@ -230,7 +230,7 @@ type record struct {
 	Breaches int    `json:"breaches"`
 }
 
-// first returns the first log record with the given reason, and the record's timestamp.
+// The first method returns the first log record with the given reason, and the record's timestamp.
 func (s *stage) first(reason string) (record, time.Time) {
 	s.t.Helper()
 	for line := range strings.Lines(s.collector.Output.String()) {

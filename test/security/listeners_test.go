@@ -18,12 +18,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// podIP is used as the pod's IP address. It differs from the usual loopback address and from the
-// wildcard address, so the tests can tell them apart.
+// podIP is used as the pod's IP address. podIP differs from the usual loopback address and from the
+// wildcard address, so the tests can distinguish the three addresses.
 const podIP = "127.0.0.9"
 
-// Each example runs unchanged except for the log level, which must be low enough to log when
-// everything has started.
+// Each example runs unchanged except for the log level, because the test waits for the info message
+// that the collector logs after everything has started.
 func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 	requireNamespaces(t)
 	const defaults = "testdata/defaults.yaml"
@@ -209,7 +209,7 @@ func sockets(t *testing.T, pid int) []string {
 	return addresses
 }
 
-// address parses an IP address in the format of the kernel, which prints four-byte words in the
+// address parses an IP address in the kernel's format, which prints four-byte words in the
 // machine's byte order.
 func address(t *testing.T, text string) netip.Addr {
 	t.Helper()

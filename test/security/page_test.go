@@ -41,7 +41,7 @@ func table(t *testing.T, page, heading string) [][]string {
 	return rows[1:]
 }
 
-// code matches text in backticks.
+// code is a pattern that matches text in backticks.
 var code = regexp.MustCompile("`([^`]+)`")
 
 func quoted(cell string) []string {
@@ -52,7 +52,8 @@ func quoted(cell string) []string {
 	return found
 }
 
-// rule matches an RBAC rule in YAML, in flow or block style, and in the chart's templates.
+// rule is a pattern that matches RBAC rules in YAML, in flow or block style, and in the chart's
+// templates.
 var rule = regexp.MustCompile(`apiGroups: \[(.*?)\][,\s]+resources: \[(.*?)\][,\s]+(?:resourceNames: \[(.*?)\][,\s]+)?verbs: \[(.*?)\]`)
 
 func TestThePermissionsAreThoseOfTheManifests(t *testing.T) {

@@ -20,7 +20,7 @@ const (
 	// root is the path of the repository's root directory, relative to this package.
 	root = "../.."
 	// aloneEnv is the name of an environment variable. If the variable is set, this test binary
-	// launches a command (see the function alone) instead of running tests.
+	// launches a command (see the alone function) instead of running tests.
 	aloneEnv = "OTELCOL_GPU_SECURITY_ALONE"
 )
 
@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// alone enables the loopback interface of its network namespace and replaces this process with the
-// command in its arguments. The network namespace has no other interface, so every port is free,
-// and every socket belongs to the command.
+// The alone function enables the loopback interface of its network namespace and replaces this
+// process with the command in its arguments. The network namespace has no other interface, so every
+// port is free, and every socket belongs to the command.
 func alone() {
 	err := func() error {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -67,7 +67,7 @@ func command(t *testing.T, env map[string]string, args ...string) *exec.Cmd {
 }
 
 // isolated changes a command so that it runs in a separate network namespace. The changed command
-// runs this test binary, which launches the original command (see the function alone).
+// runs this test binary, which launches the original command (see the alone function).
 func isolated(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	self, err := os.Executable()

@@ -21,7 +21,7 @@ import (
 // hidden is the prefix of every secret in these tests.
 const hidden = "hidden-"
 
-// assertHidden checks that text does not contain any secret.
+// assertHidden checks that the text does not contain any secret.
 func assertHidden(t *testing.T, text, where string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

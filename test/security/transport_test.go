@@ -33,8 +33,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// certificate is a self-signed certificate for 127.0.0.1 and other names, with the paths of its
-// files.
+// certificate is a self-signed certificate for 127.0.0.1 and other names, including the paths of
+// the certificate's files.
 type certificate struct {
 	tls.Certificate
 	pool      *x509.CertPool
@@ -87,7 +87,7 @@ func (c certificate) server(t *testing.T, handler http.HandlerFunc) *httptest.Se
 	return s
 }
 
-// ask sends a request with the credentials that the function prove adds, and returns the status
+// ask sends a request with the credentials that the prove function adds, and returns the status
 // code and the beginning of the response body.
 func (c certificate) ask(t *testing.T, method, url string, prove func(*http.Request)) (int, string) {
 	t.Helper()
@@ -214,7 +214,7 @@ func TestCredentialsAreSentToNoOtherServer(t *testing.T) {
 	assert.Zero(t, asked.Load())
 }
 
-// A gateway of the chart must reject all requests from clients without a certificate from the
+// The chart's gateways must reject all requests from clients without a certificate from the
 // release's authority.
 func TestAGatewayOfTheChartAcceptsOnlySamplesOfItsOwnAgents(t *testing.T) {
 	const gateway, address = "otelcol-gpu-gateway-0.otelcol-gpu-gateway.otelcol-gpu.svc", "127.0.0.8"

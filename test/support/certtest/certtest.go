@@ -49,7 +49,8 @@ func (a *Authority) Pool() *x509.CertPool {
 }
 
 // Write issues a server certificate for 127.0.0.1 and the given names, and writes it to dir as
-// tls.crt and tls.key. If these files exist, Write replaces both atomically, as the kubelet does.
+// tls.crt and tls.key. If the files already exist, Write replaces both atomically, as the kubelet
+// does.
 func (a *Authority) Write(t testing.TB, dir string, names ...string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,9 +9,9 @@
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(controlplane.Main(m)) }
 //
-// All tests in a package share the plane, but each test has its own namespaces. Objects without a
-// namespace (nodes, ResourceSlices, DeviceClasses) are removed at the end of the test that created
-// them.
+// All tests in a package share the plane, but each test has its own namespaces. Cluster-scoped
+// objects (nodes, ResourceSlices, and DeviceClasses) are removed at the end of the test that
+// created them.
 //
 // OTELCOL_GPU_CONTROLPLANE is the directory of the binaries, which `make check` builds from the
 // module test/controlplane. If the variable is not set, Start skips the test.

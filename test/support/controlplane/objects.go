@@ -99,7 +99,7 @@ func (p *Plane) Namespace(t testing.TB) string {
 
 // CreateNode creates a node as a kubelet does, and removes the node at the end of the test. Missing
 // fields are set to the values of a healthy node, which has 64 CPUs, 256 GiB of memory, room for
-// 110 pods, allocatable resources equal to its capacity, and the condition Ready.
+// 110 pods, allocatable resources equal to its capacity, and the Ready condition.
 func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	t.Helper()
 	capacity := corev1.ResourceList{
@@ -118,14 +118,15 @@ func (p *Plane) CreateNode(t testing.TB, node *corev1.Node) {
 	taints := node.Spec.Taints
 	p.Create(t, node)
 
-	// The API server adds a not-ready taint to new nodes. Remove it, as a controller usually would.
+	// The API server adds a not-ready taint to new nodes. Remove the taint, as a controller usually
+	// would.
 	node.Spec.Taints = taints
 	require.NoError(t, p.objects.Update(t.Context(), node))
 }
 
 // NVIDIASlice returns the ResourceSlice that NVIDIA's DRA driver publishes for a node's full GPUs.
-// It is a complete pool with the node's name. For the n-th UUID, it contains a device gpu-<n> with
-// 80 GiB of memory.
+// The slice is a complete pool with the node's name. For the n-th UUID, the slice contains a device
+// gpu-<n> with 80 GiB of memory.
 func NVIDIASlice(node string, uuids ...string) *resourcev1.ResourceSlice {
 	kind, product := "gpu", "NVIDIA H100 80GB HBM3"
 	slice := &resourcev1.ResourceSlice{

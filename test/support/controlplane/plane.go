@@ -65,9 +65,9 @@ var shared struct {
 	plane  *Plane
 }
 
-// Main wraps m for use in TestMain. The method Run of the result runs the tests until they end or
-// the process is interrupted, and then stops the plane if a test started it. The result can be
-// passed to goleak.VerifyTestMain.
+// Main wraps m for use in TestMain. The result's Run method runs the tests until they end or the
+// process is interrupted, and then stops the plane if a test started it. The result can be passed
+// to goleak.VerifyTestMain.
 func Main(m *testing.M) interface{ Run() int } { return runner{m} }
 
 type runner struct{ m *testing.M }
@@ -145,13 +145,13 @@ func start(binaries string) (_ *Plane, err error) {
 			err = errors.Join(err, p.stop())
 		}
 	}()
-	// Use separate directories, which are kept when the API server is restarted. They contain the
-	// certificates and token signing keys.
+	// Use separate directories, which are kept when the API server is restarted. The directories
+	// contain etcd's data and the API server's certificates and token signing keys.
 	etcd := &envtest.Etcd{Path: filepath.Join(binaries, "etcd"), DataDir: filepath.Join(dir, "etcd")}
 	api := p.env.ControlPlane.GetAPIServer()
 	api.Path, api.CertDir = filepath.Join(binaries, "kube-apiserver"), filepath.Join(dir, "apiserver")
 	p.env.ControlPlane.Etcd = etcd
-	// Shorten the request timeout, because at shutdown, the API server waits up to that long for
+	// Shorten the request timeout, because at shutdown, the API server waits up to this timeout for
 	// running requests, including open watches.
 	api.Configure().Set("request-timeout", requestTimeout.String())
 	api.Configure().Set("shutdown-send-retry-after", "true")

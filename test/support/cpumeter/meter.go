@@ -1,5 +1,5 @@
 // Package cpumeter measures CPU time for benchmarks. Unlike wall-clock time, CPU time is comparable
-// between runs even if the machine has other load. The package requires Linux.
+// between runs even if other work runs on the machine. The package requires Linux.
 package cpumeter
 
 import (
@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter adds up the CPU time of this process in user mode and kernel mode. It includes all threads
-// and garbage collection. The zero value of Meter is stopped and has measured no time.
+// Meter adds up the CPU time of this process in user mode and kernel mode. The measured time
+// includes all threads and garbage collection. The zero value of Meter is stopped and has measured
+// no time.
 type Meter struct {
 	sum, started time.Duration
 }
@@ -29,7 +30,7 @@ func (m *Meter) Stop(b *testing.B) {
 	m.sum += own(b) - m.started
 }
 
-// Report reports the measured time per sample as cpu-ns/sample. The argument samples is the number
+// Report reports the measured time per sample as cpu-ns/sample. The samples parameter is the number
 // of samples per benchmark iteration.
 func (m *Meter) Report(b *testing.B, samples int) {
 	b.Helper()
@@ -43,7 +44,7 @@ func own(b *testing.B) time.Duration {
 	return had
 }
 
-// Of returns the CPU time that a process has used. If pid is 0, it returns the CPU time of this
+// Of returns the CPU time that a process has used. If pid is 0, Of returns the CPU time of this
 // process.
 func Of(pid int) (time.Duration, error) {
 	// Read the process's CPU clock, whose ID is derived from the PID as in clock_getcpuclockid(3).

@@ -77,10 +77,10 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 	w.recordTelemetry()
 }
 
-// vanish deletes a claim that is still in use, as if its finalizer had been removed. After that,
-// only the kubelet reports the claim, and the scheduler can allocate the claim's devices again.
-// vanish does not delete claims for dynamic boards, because the partitions of these boards would
-// vanish, too.
+// vanish deletes a claim that is still in use, as if its finalizer had been removed. After the
+// deletion, only the kubelet reports the claim, and the scheduler can allocate the claim's devices
+// again. vanish does not delete claims for dynamic boards, because the partitions of these boards
+// would vanish, too.
 func (w *World) vanish(c *claim) {
 	for _, r := range c.results {
 		if r.admin || r.device.board != nil && r.device.board.kind == dynamic {
@@ -104,7 +104,8 @@ func (w *World) anyOther(t *rapid.T) *device {
 	return rapid.SampledFrom(others).Draw(t, "other node")
 }
 
-// leave removes a node's ResourceSlices if left is true. Otherwise, it publishes them again.
+// If the left parameter is true, leave removes a node's ResourceSlices. Otherwise, leave publishes
+// the ResourceSlices again.
 func (w *World) leave(node string, left bool) {
 	for _, d := range w.devices {
 		if d.pool == node {
@@ -166,7 +167,7 @@ func (w *World) create(t *rapid.T, name string) {
 	w.pods = append(w.pods, p)
 }
 
-// share adds pod p, which uses the existing claim c.
+// The share method adds pod p, which uses the existing claim c.
 func (w *World) share(t *rapid.T, p *pod, c *claim) {
 	if slices.ContainsFunc(w.pods, func(o *pod) bool { return o.name == p.name }) {
 		return
@@ -197,7 +198,7 @@ func (w *World) allocate(t *rapid.T, p *pod, c *claim, admin bool) {
 		}
 	} else {
 		c.tolerations = drawTolerations(t)
-		w.claims = append(w.claims, c) // so that devices that were already picked for this claim count as allocated
+		w.claims = append(w.claims, c) // add the claim now, so that devices that are already picked for the claim count as allocated
 		for range rapid.IntRange(1, 2).Draw(t, "devices") {
 			free := slices.DeleteFunc(slices.Clone(w.devices), func(d *device) bool { return d.pool != p.node || !w.free(d, c) })
 			if len(free) > 0 {
@@ -238,7 +239,7 @@ func (w *World) drawContainers(t *rapid.T, p *pod) {
 	}
 }
 
-// end ends a pod's containers. The pod's claims may remain reserved for a while.
+// The end method terminates a pod's containers. The pod's claims may remain reserved for a while.
 func (w *World) end(t *rapid.T, p *pod) {
 	if p.unbound || p.stranger {
 		return // the containers have not started
@@ -249,8 +250,8 @@ func (w *World) end(t *rapid.T, p *pod) {
 	}
 }
 
-// delete removes a pod. Usually, the pod's claims are released. Sometimes, they remain reserved for
-// the pod, because the claim controller has not yet noticed the removal.
+// delete removes a pod. Usually, the pod's claims are released. Sometimes, the claims remain
+// reserved for the pod, because the claim controller has not yet noticed the removal.
 func (w *World) delete(t *rapid.T, p *pod) {
 	stay := rapid.IntRange(0, 3).Draw(t, "stay") == 0
 	for _, c := range p.claims {
@@ -260,9 +261,9 @@ func (w *World) delete(t *rapid.T, p *pod) {
 	w.pods = slices.DeleteFunc(w.pods, func(o *pod) bool { return o == p })
 }
 
-// release removes the reservations of a pod's claims for that pod. If no other reservations exist,
-// claims from templates and claims for extended resources are deleted. Other claims may remain
-// allocated.
+// release removes the pod's reservation from each of the pod's claims. If a claim has no other
+// reservations, the claim is deleted if it came from a template or is for an extended resource.
+// Other claims may remain allocated.
 func (w *World) release(t *rapid.T, p *pod) {
 	for _, c := range p.claims {
 		c.pods = slices.DeleteFunc(c.pods, func(o *pod) bool { return o == p })

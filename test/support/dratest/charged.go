@@ -18,7 +18,8 @@ import (
 // and the unallocated and unobserved seconds of each board.
 type Charged struct {
 	seconds map[holding]float64
-	// board contains the unallocated and unobserved seconds, by metric name and the board's hw.id.
+	// The board field contains the unallocated and unobserved seconds, keyed by metric name and by
+	// the board's hw.id.
 	board map[string]map[string]float64
 }
 
@@ -34,9 +35,9 @@ func NewCharged() *Charged {
 	}}
 }
 
-// Charge charges an interval to the devices' holders at the end of the interval. devices contains
-// all instances and all boards without instances, by hw.id. boards contains the hw.id of every
-// board.
+// Charge charges an interval to the devices' holders at the end of the interval. The devices
+// parameter contains all instances and all boards without instances, keyed by hw.id. The boards
+// parameter contains the hw.id of every board.
 func (c *Charged) Charge(devices map[string]Verdict, boards []string, passed time.Duration) {
 	nobody, cut := map[string]float64{}, map[string]float64{} // slices, in sevenths of the board
 	for id, v := range devices {
@@ -88,7 +89,7 @@ func (c *Charged) Differences(got *Charged) (out []string) {
 	return out
 }
 
-// Counters adds up the increases of usage counters.
+// Counters adds up the increases in usage counters.
 type Counters struct {
 	Charged
 	last map[string]counterValue
@@ -102,7 +103,7 @@ type counterValue struct {
 // NewCounters returns Counters in which all sums are zero.
 func NewCounters() *Counters { return &Counters{*NewCharged(), map[string]counterValue{}} }
 
-// Read adds the increases of the usage counters in md since the previous call.
+// Read adds the amounts by which the usage counters in md have increased since the previous call.
 func (c *Counters) Read(md pmetric.Metrics) {
 	for p := range points.All(md) {
 		name, id := p.Metric.Name(), valueOf(p.Attributes(), signal.HardwareID)

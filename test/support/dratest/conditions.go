@@ -9,16 +9,16 @@ import (
 )
 
 // These are the types of the conditions that drivers report for claimed devices. If a device has
-// binding conditions, a pod is bound only after the device is attached. If the device is broken, it
-// is deallocated.
+// binding conditions, a pod is bound only after the device is attached. A broken device is
+// deallocated.
 const (
 	attached = "Attached"
 	broken   = "Broken"
 	ready    = "Ready"
 )
 
-// report draws a random condition that a driver reports for a claimed device. The condition
-// replaces the previous condition of the same type.
+// The report method draws a random condition that a driver reports for a claimed device. The
+// condition replaces the previous condition of the same type.
 func (w *World) report(t *rapid.T) {
 	if len(w.claims) == 0 {
 		return
@@ -46,13 +46,13 @@ func (p *pod) awaits() bool {
 	return slices.ContainsFunc(p.binding(), func(r result) bool { return !r.isTrue(attached) })
 }
 
-// reports returns true if the given condition is true for any device that the pod's binding depends
-// on.
+// The reports method returns true if the given condition is true for any device that the pod's
+// binding depends on.
 func (p *pod) reports(condition string) bool {
 	return slices.ContainsFunc(p.binding(), func(r result) bool { return r.isTrue(condition) })
 }
 
-// binding returns the devices that the pod's binding depends on.
+// The binding method returns the devices that the pod's binding depends on.
 func (p *pod) binding() (out []result) {
 	for _, c := range p.claims {
 		for _, r := range c.results {
@@ -70,12 +70,12 @@ func (r result) isTrue(condition string) bool {
 	return slices.ContainsFunc(*r.reported, func(c metav1.Condition) bool { return c.Type == condition && c.Status == metav1.ConditionTrue })
 }
 
-// Condition is a condition of a claimed device. If pods wait for a condition that no driver has
-// reported yet, its status is unknown.
+// Condition is a condition of a claimed device. If a pod's binding depends on a condition that no
+// driver has reported yet, the condition's status is unknown.
 type Condition struct{ Claim, Driver, Pool, Device, Share, Type, Status, Role string }
 
-// Conditions returns the conditions of all claimed devices, in any order. It omits results with
-// administrative access.
+// Conditions returns the conditions of all claimed devices, in any order. Conditions omits devices
+// that a claim has only administrative access to.
 func (w *World) Conditions() (out []Condition) {
 	for _, c := range w.claims {
 		for _, r := range c.results {

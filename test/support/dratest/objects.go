@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Pods returns the pods in the API server that are on the given node. If node is empty, it returns
-// the pods on all nodes.
+// Pods returns the pods in the API server that are on the given node. If node is empty, Pods
+// returns the pods on all nodes.
 func (w *World) Pods(node string) (out []*corev1.Pod) {
 	for _, p := range w.pods {
 		if node == "" || p.node == node && !p.unbound {
@@ -154,8 +154,8 @@ func (d *device) class() string {
 	return d.driver
 }
 
-// ResourceSlices returns the ResourceSlices of the given node. If node is empty, it returns those
-// of all nodes.
+// ResourceSlices returns the ResourceSlices of the given node. If node is empty, the result
+// contains the ResourceSlices of all nodes.
 func (w *World) ResourceSlices(node string) (out []*resourcev1.ResourceSlice) {
 	type pool struct{ driver, name string }
 	pools := map[pool][]*device{}

@@ -41,8 +41,8 @@ func (w *World) Holders() map[string]Verdict {
 	return out
 }
 
-// shown returns the devices that the telemetry shows and that can be held, by hw.id. For a board
-// with instances, it returns only the instances.
+// shown returns the devices that the telemetry shows and that can be held, keyed by hw.id. For a
+// board with instances, shown returns only the instances.
 func (w *World) shown() map[string]*device {
 	out := map[string]*device{}
 	cut := map[*board]bool{}
@@ -105,8 +105,8 @@ func (w *World) alone(d *device) (id string) {
 	return id
 }
 
-// label returns the ID of the instance that the exporter most recently labeled with the device's
-// name, or "" if there is no such instance.
+// The label method returns the ID of the instance that the exporter most recently labeled with the
+// device's name, or "" if there is no such instance.
 func (w *World) label(d *device) (id string) {
 	var last *instance
 	for i, at := range w.labeled[d.name] {
@@ -144,8 +144,8 @@ func (w *World) listed() (out []entry) {
 	return out
 }
 
-// has returns the devices of a pod's claims, with an entry for each container that uses the device.
-// If no regular container uses a device, its entry has no container name.
+// The has method returns the devices of a pod's claims, with one entry for each container that uses
+// a device. If no regular container uses a device, its entry has no container name.
 func (p *pod) has() (out []entry) {
 	for _, c := range p.claims {
 		for _, r := range c.results {
@@ -190,7 +190,7 @@ func (w *World) claimOf(p *pod, e entry) *claim {
 	return p.claims[i]
 }
 
-// doubts records which kinds of devices the unidentified devices may be.
+// A doubts value records whether unidentified devices might be boards, instances, or either.
 type doubts struct{ boards, instances bool }
 
 func (d doubts) about(id string) bool {
@@ -257,14 +257,14 @@ func (w *World) holders(id string) (known bool, holders []Holder) {
 	return w.advertised(id), nil
 }
 
-// advertised reports whether a ResourceSlice describes the device. If so, an allocation of the
-// device would be visible in a claim.
+// advertised reports whether a ResourceSlice describes the device. If a ResourceSlice describes the
+// device, an allocation of the device would be visible in a claim.
 func (w *World) advertised(id string) bool {
 	return slices.ContainsFunc(w.devices, func(d *device) bool {
 		if d.driver != NVIDIA || d.pool != w.Node || w.hidden {
 			return false
 		}
-		if d.renamed && w.label(d) == id { // labels contain the same device name as the claim
+		if d.renamed && w.label(d) == id { // the exporter's labels contain the same device name as the claim
 			return w.alone(d) == id || d.uuid != "" && w.MIGUUIDs
 		}
 		return w.identityIf(d, true) == id

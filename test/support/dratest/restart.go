@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// restart restarts the observer. In some cases, the observer's node also restarts, or it is
-// replaced by a node with the same hardware and another name.
+// restart restarts the observer. In some cases, the observed node also restarts, or is replaced by
+// a node that has the same hardware and another name.
 func (w *World) restart(t *rapid.T) {
 	w.Starts++
 	w.seen, w.labeled = map[*instance]time.Time{}, map[string]map[*instance]time.Time{}

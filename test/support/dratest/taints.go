@@ -44,8 +44,8 @@ func tolerateAll() []resourcev1.DeviceToleration {
 	return []resourcev1.DeviceToleration{{Operator: resourcev1.DeviceTolerationOpExists}}
 }
 
-// changeTaints adds or removes a device's taint or a DeviceTaintRule. After that, changeTaints
-// deletes a random selection of the pods that must be evicted.
+// changeTaints adds or removes a device's taint or a DeviceTaintRule. changeTaints then deletes a
+// random selection of the pods that must be evicted.
 func (w *World) changeTaints(t *rapid.T, byRule bool) {
 	d := rapid.SampledFrom(w.devices).Draw(t, "tainted device")
 	switch {

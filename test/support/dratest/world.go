@@ -50,7 +50,7 @@ func drawOptions(t *rapid.T) Options {
 	}
 }
 
-// World is the state of a cluster. The method Change advances the state.
+// World is the state of a cluster. The Change method advances the state.
 type World struct {
 	Options
 	// Node is the current name of the observed node. The observed node can restart, and can rejoin
@@ -101,7 +101,7 @@ type board struct {
 // device is a device that a driver advertises.
 type device struct {
 	driver, pool, name string
-	kind               string // value of the attribute "type"
+	kind               string // value of the "type" attribute
 	board              *board // nil for devices of other vendors or other nodes
 	uuid               string // UUID of a static instance
 	profile            string
@@ -182,7 +182,7 @@ func New(t *rapid.T, now time.Time) *World {
 	return w
 }
 
-// join adds another node with one device. The device has the same name on all of these nodes.
+// join adds another node with one device. The device has the same name on all nodes that join adds.
 func (w *World) join() {
 	w.others++
 	w.devices = append(w.devices, &device{driver: NVIDIA, pool: fmt.Sprint("other-", w.others), name: "gpu-0", kind: "gpu"})
@@ -224,7 +224,8 @@ func (w *World) appear(d *device) {
 	d.board.next++
 }
 
-// takes returns the number of claims to which the device or a share of the device is allocated.
+// The takes method returns the number of claims to which the device or a share of the device is
+// allocated.
 func (w *World) takes(d *device) (n int) {
 	for _, c := range w.claims {
 		for _, r := range c.results {
@@ -236,7 +237,7 @@ func (w *World) takes(d *device) (n int) {
 	return n
 }
 
-// free reports whether the scheduler could allocate the device to the given claim.
+// The free method reports whether the scheduler could allocate the device to the given claim.
 func (w *World) free(d *device, c *claim) bool {
 	switch {
 	case d.renamed, d.left, w.taintedFor(d, c, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute):

@@ -1,5 +1,5 @@
 // Package goldentest compares a component's output with golden files that are stored next to the
-// input files. The flag -update rewrites the golden files.
+// input files. The -update flag rewrites the golden files.
 package goldentest
 
 import (

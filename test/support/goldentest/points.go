@@ -85,8 +85,8 @@ func addPoint(t testing.TB, m pmetric.Metric, at, name, attributes, value string
 	}
 }
 
-// PutAll adds attributes to m. The text has the same form as in [Points], which is "key=value,
-// key=value".
+// PutAll adds attributes to m. The text parameter has the form "key=value, key=value", as in
+// [Points].
 func PutAll(t require.TestingT, m pcommon.Map, text string) {
 	for part := range strings.SplitSeq(text, ", ") {
 		if k, v, ok := strings.Cut(part, "="); ok {

@@ -21,8 +21,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-// Kubelet serves the PodResources API on a Unix socket. All methods without a parameter of type
-// testing.TB are safe for concurrent use.
+// Kubelet serves the PodResources API on a Unix socket. All methods that do not take a testing.TB
+// are safe for concurrent use.
 type Kubelet struct {
 	podresourcesv1.UnimplementedPodResourcesListerServer
 
@@ -126,8 +126,8 @@ func (k *Kubelet) Release() {
 	}
 }
 
-// AwaitLists waits for n more List calls. If a client sends only one request at a time, it has
-// processed the response to the first call when it makes the second one.
+// AwaitLists waits for n more List calls. If a client sends only one request at a time, the client
+// has processed the response to the first call by the time it makes the second call.
 func (k *Kubelet) AwaitLists(t testing.TB, n int) {
 	t.Helper()
 	k.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// VersionLeases makes the fake client reject conflicting updates of Leases, as an API server does.
+// VersionLeases makes the fake client reject conflicting updates to Leases, as an API server does.
 // An update is rejected unless it contains the Lease's current resource version.
 func VersionLeases(client *fake.Clientset) {
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
@@ -28,7 +28,7 @@ func VersionLeases(client *fake.Clientset) {
 		if err != nil {
 			return true, nil, err
 		}
-		has := stored.(*coordinationv1.Lease).ResourceVersion //nolint:forcetypeassert // this resource only contains Leases
+		has := stored.(*coordinationv1.Lease).ResourceVersion //nolint:forcetypeassert // this resource contains only Leases
 		if l.ResourceVersion != has {
 			return true, nil, apierrors.NewConflict(resource.GroupResource(), l.Name, nil)
 		}

@@ -1,6 +1,6 @@
-// Package notruntest records which tests did not run. Without that record, a skipped test would go
-// unnoticed, because go test hides the output of packages that pass. At the end, make prints the
-// recorded list.
+// Package notruntest records which tests did not run. Without this record, nobody would notice a
+// skipped test, because go test hides the output of packages that pass. After all tests, make
+// prints the recorded list.
 package notruntest
 
 import (
@@ -28,7 +28,7 @@ func Report(t testing.TB, reason string) {
 	if path == "" {
 		return
 	}
-	list, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file is set by make
+	list, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // make sets the file's path
 	if err != nil {
 		t.Fatal(err)
 	}

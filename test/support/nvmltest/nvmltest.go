@@ -18,7 +18,7 @@ import (
 //go:embed testdata
 var sources embed.FS
 
-// built contains the compiled libraries, by compiler flags.
+// built contains the compiled libraries, keyed by compiler flags.
 var built = struct {
 	sync.Mutex
 	libraries map[string][]byte
@@ -32,7 +32,7 @@ type Stub struct {
 	Dir string
 }
 
-// Build builds a stub library with an empty script. flags are passed to the compiler and can
+// Build builds a stub library with an empty script. The flags are passed to the compiler and can
 // include -DOLD and -DR535.
 func Build(tb testing.TB, flags ...string) *Stub {
 	tb.Helper()

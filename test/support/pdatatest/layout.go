@@ -30,7 +30,7 @@ func moved(md pmetric.Metrics, toResources bool) pmetric.Metrics {
 	for _, rm := range md.ResourceMetrics().All() {
 		for _, sm := range rm.ScopeMetrics().All() {
 			for _, m := range sm.Metrics().All() {
-				for i := range max(1, points.Of(m).Len()) { // copy a metric without numeric points once
+				for i := range max(1, points.Of(m).Len()) { // if a metric has no numeric points, copy it once
 					one := out.ResourceMetrics().AppendEmpty()
 					rm.Resource().CopyTo(one.Resource())
 					scope := one.ScopeMetrics().AppendEmpty()

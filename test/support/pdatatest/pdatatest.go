@@ -19,10 +19,11 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
-// Process is a function that processes an arrival, as processors do.
+// Process is a function that processes an arrival, as a processor would.
 type Process func(context.Context, *pdatagpu.Arrival) ([]*gpudata.Frame, error)
 
-// Frames converts a batch to frames. It returns false if frames cannot represent the entire batch.
+// Frames converts a batch to frames. Frames returns false if frames cannot represent the entire
+// batch.
 func Frames(md pmetric.Metrics) ([]*gpudata.Frame, bool) {
 	for _, attributed := range []bool{false, true} {
 		frames := pdatagpu.Read(md, func(*signal.Metric) bool { return true }).Frames
@@ -78,7 +79,8 @@ func AsFrames(t testing.TB, process Process, md, want pmetric.Metrics) bool {
 }
 
 // Allocations returns the average number of allocations for processing a batch of frames, after a
-// warm-up batch. The function at returns the batch with the given number, which starts at 0.
+// warm-up batch. The at function returns the batch with the given number; batches are numbered from
+// 0.
 func Allocations(t *testing.T, process Process, at func(int) pmetric.Metrics) float64 {
 	t.Helper()
 	const runs = 10

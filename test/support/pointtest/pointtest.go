@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// Text formats attributes as {key=value, key=value}, sorted by key. It omits the keys that are
-// listed in without.
+// Text formats attributes as {key=value, key=value}, sorted by key. Text omits the keys listed in
+// the without parameter.
 func Text(attributes pcommon.Map, without ...string) string {
 	var parts []string
 	for k, v := range attributes.All() {

@@ -27,8 +27,9 @@ type Backend struct {
 	records  []plog.Logs
 }
 
-// StartBackend starts a backend that runs until the end of the test. Every request is also passed
-// to next, which writes the response. If next is nil, the backend accepts all requests.
+// StartBackend starts a backend that runs until the end of the test. The backend also passes every
+// metrics request to the next handler, which writes the response. If next is nil, the backend
+// accepts all requests.
 func StartBackend(t testing.TB, next http.Handler) *Backend {
 	t.Helper()
 	b := &Backend{}
@@ -103,8 +104,8 @@ func (b *Backend) All() pmetric.Metrics {
 	return all
 }
 
-// Until waits until enough returns true for the metrics received so far. It fails if the given
-// process exits first.
+// Until waits until the enough function returns true for the metrics received so far. The test
+// fails if the given process exits first.
 func (b *Backend) Until(t testing.TB, from *Process, what string, enough func(pmetric.Metrics) bool) {
 	t.Helper()
 	Until(t, what, func() bool { return enough(b.All()) }, from)

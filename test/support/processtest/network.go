@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextPort is the port that was tried last. Its value is below the range from which the kernel
-// assigns ephemeral ports, so that no other process gets a port while the test's process that uses
-// the port is stopped.
+// nextPort is the port that was tried last. All ports are below the range from which the kernel
+// assigns ephemeral ports, so that no other process can take a port while the test's own process is
+// stopped.
 var nextPort atomic.Uint32
 
 func init() { nextPort.Store(20_000 + rand.Uint32N(8_000)) }
 
-// FreeAddress returns an unused loopback address with a port. It never returns the same address
-// twice.
+// FreeAddress returns an unused loopback address with a port. FreeAddress never returns the same
+// address twice.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {

@@ -1,6 +1,6 @@
 // Package processtest runs this project's built commands and other programs as processes for tests.
 // If a program is not available, the test is skipped. Processes are killed at the end of the test.
-// If the test fails, their output is logged.
+// If the test fails, the processes' output is logged.
 package processtest
 
 import (
@@ -31,7 +31,7 @@ const (
 )
 
 // Binary returns the path of one of this project's built commands. If the commands are not
-// available, it skips the test.
+// available, Binary skips the test.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Tool(t, "OTELCOL_GPU_BIN"), name)
@@ -39,7 +39,8 @@ func Binary(t testing.TB, name string) string {
 	return path
 }
 
-// Tool returns the path in an environment variable. If the variable is not set, it skips the test.
+// Tool returns the path in an environment variable. If the variable is not set, Tool skips the
+// test.
 func Tool(t testing.TB, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -49,8 +50,8 @@ func Tool(t testing.TB, variable string) string {
 	return path
 }
 
-// Environment returns the environment variables for a command. These are the few variables of this
-// process that commands need, and the given variables.
+// Environment returns the environment variables for a command: the given variables, and the few
+// variables of this process that commands need.
 func Environment(set map[string]string) []string {
 	var env []string
 	for _, key := range []string{"PATH", "HOME", "TMPDIR"} {
@@ -72,14 +73,14 @@ type Process struct {
 	Err   error
 }
 
-// Start starts a command. If the process is still running at the end of the test, it is killed.
-// Standard output and standard error are written to Output unless cmd already sets them.
+// Start starts a command. If the process is still running at the end of the test, the process is
+// killed. Standard output and standard error are written to Output unless cmd already sets them.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	return StartBy(t, cmd, cmd.Start)
 }
 
-// StartBy is like [Start], but it calls the function start to start the command.
+// StartBy is like [Start], but calls the start function to start the command.
 func StartBy(t testing.TB, cmd *exec.Cmd, start func() error) *Process {
 	t.Helper()
 	ended := make(chan struct{})
@@ -136,8 +137,8 @@ func (p *Process) Status(t testing.TB) procfs.ProcStatus {
 	return status
 }
 
-// Until calls done repeatedly until done returns true. The test fails if that takes longer than
-// Patience, or if one of the processes in living exits first.
+// Until calls the done function repeatedly until done returns true. The test fails if that takes
+// longer than Patience, or if one of the given processes exits first.
 func Until(t testing.TB, what string, done func() bool, living ...*Process) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -159,7 +160,7 @@ func Until(t testing.TB, what string, done func() bool, living ...*Process) {
 	}
 }
 
-// Buffer stores everything that is written to it. It is safe for concurrent use.
+// Buffer stores everything that is written to it. Buffer is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

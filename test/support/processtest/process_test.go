@@ -55,7 +55,7 @@ func (f *failing) Helper()                        {}
 func (f *failing) Errorf(format string, v ...any) { f.said += fmt.Sprintf(format, v...) }
 func (f *failing) FailNow()                       { runtime.Goexit() }
 
-// fails runs a function that must fail the test, and returns the failure message.
+// The fails function runs a function that must fail the test, and returns the failure message.
 func fails(t *testing.T, part func(testing.TB)) string {
 	t.Helper()
 	f := &failing{TB: t}

@@ -43,8 +43,8 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 	return p
 }
 
-// API sends a request to Prometheus' HTTP API and decodes the data in the response. path is
-// relative to /api/v1/.
+// API sends a request to Prometheus' HTTP API and decodes the data in the response. The path
+// parameter is relative to /api/v1/.
 func (p *Prometheus) API(t testing.TB, path string, data any) {
 	t.Helper()
 	body := Get(t, p.URL+"/api/v1/"+path)

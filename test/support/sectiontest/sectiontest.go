@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 )
 
-// NewFactory returns a factory for processors that run only one section of gpu_k8s. The function
-// build creates the section from a configuration of type C. The function stage returns the
+// NewFactory returns a factory for processors that run only one section of gpu_k8s. The build
+// function creates the section from a configuration of type C. The stage function returns the
 // section's scope and functions.
 func NewFactory[C, P any](
 	of component.Type, config component.CreateDefaultConfigFunc, stability component.StabilityLevel,

@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 )
 
-// Host is a Collector host that records reported status events. Its methods are safe for concurrent
-// use.
+// Host is a Collector host that records reported status events. Host's methods are safe for
+// concurrent use.
 type Host struct {
 	component.Host
 

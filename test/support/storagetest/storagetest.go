@@ -16,9 +16,9 @@ import (
 // ID is the component ID of a [Memory] in a configuration.
 var ID = component.MustNewID("memory_storage")
 
-// Memory is a storage extension that stores values in memory. It is also a Collector host that
-// provides this extension under [ID]. Tests can read and write values in the same way as a
-// component, or in raw form with checksums. The methods of Memory are safe for concurrent use.
+// Memory is a storage extension that stores values in memory. Memory is also a Collector host that
+// provides the extension under [ID]. Tests can read and write values the way a component does, or
+// in raw form with checksums. The methods of Memory are safe for concurrent use.
 type Memory struct {
 	component.StartFunc
 	component.ShutdownFunc
