@@ -239,7 +239,7 @@ func configure(b *testing.B, cfg component.Config, yaml string) {
 	require.NoError(b, confmap.Validate(cfg))
 }
 
-// perSample calls run, which performs b.N scrapes, and reports their cost per sample.
+// perSample calls the run function, which performs b.N scrapes, and reports the cost per sample.
 func perSample(b *testing.B, run func()) {
 	b.Helper()
 	var before, after runtime.MemStats

@@ -16,12 +16,12 @@ import (
 type contestant struct {
 	// name is the header of the contestant's column.
 	name string
-	// sends is the name of a metric that the contestant sends to a backend, with at least one point
-	// per device and window. The backend counts the received bytes. sends is empty if the
-	// contestant sends nothing.
+	// The sends field is the name of a metric that the contestant sends to a backend, with at least
+	// one point per device and window. The backend counts the received bytes. If the contestant
+	// sends nothing, the field is empty.
 	sends string
-	// prepare writes the contestant's configuration to a directory. prepare returns the
-	// contestant's command and a URL that responds with 200 once the contestant is ready.
+	// prepare writes the contestant's configuration to a directory, and returns the contestant's
+	// command and a URL that responds with 200 once the contestant is ready.
 	prepare func(dir string, s setting) (command []string, ready string, err error)
 	// verify, if not nil, returns an error if the contestant did not do the work that is being
 	// measured.

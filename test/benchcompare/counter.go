@@ -33,8 +33,8 @@ func (c *counter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	c.sent.Add(c.take(r.Body, r.Header.Get("Content-Encoding")))
 }
 
-// missing waits up to three windows for points of the metric from all devices, and returns the
-// number of devices for which no point was received.
+// The missing method waits up to three windows for points of the metric from all devices, and
+// returns the number of devices for which no point was received.
 func (c *counter) missing(metric string, devices int, window time.Duration, wait func(time.Duration) error) (int, error) {
 	c.begin(metric)
 	for n := 0; n < 3*readingsPerWindow && c.seen() < devices; n++ {
@@ -45,7 +45,7 @@ func (c *counter) missing(metric string, devices int, window time.Duration, wait
 	return devices - c.seen(), nil
 }
 
-// begin starts counting the devices for which the given metric is received.
+// The begin method starts counting the devices for which the given metric is received.
 func (c *counter) begin(metric string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,8 +59,8 @@ func (c *counter) seen() int {
 	return len(c.devices)
 }
 
-// take reads an OTLP request with the given content encoding and returns its compressed size.
-// Requests that cannot be parsed are not counted.
+// The take method reads an OTLP request with the given content encoding and returns its compressed
+// size. Requests that cannot be parsed are not counted.
 func (c *counter) take(body io.Reader, encoding string) int64 {
 	c.mu.Lock()
 	metric := c.metric

@@ -23,8 +23,8 @@ const gateways = 3
 
 // A tier is a set of gateways that are configured as in the chart. Replayed agents send to the
 // gateways, and the gateways send to a backend. In production, a hash determines each agent's
-// gateway; here, agents are distributed evenly among the gateways. The difference does not change
-// the gateways' costs, because agents compute the hash.
+// gateway; here, agents are distributed evenly among the gateways. How agents are distributed does
+// not affect the gateways' costs, because agents compute the hash.
 type tier struct {
 	// nodes is the size of the fleet, and gateways is the number of gateways that the fleet is
 	// divided among. run is the number of gateways that are started. Each gateway receives data
@@ -47,12 +47,12 @@ const (
 type outcome struct {
 	tier
 	recording *recording
-	// cpu is the CPU time per scrape interval, in seconds. resident and anonymous are in MiB. All
-	// three are sums over the gateways that ran. peak is the highest resident memory of any
+	// cpu is the CPU time per scrape interval, in seconds. resident and anonymous are in MiB. These
+	// three values are sums over the gateways that ran. peak is the highest resident memory of any
 	// gateway.
 	cpu, resident, anonymous, peak float64
-	// all is the number of requests from agents. failed is the number of rejected requests. late is
-	// the number of requests that were sent long after their scheduled time.
+	// The all field is the number of requests from agents. failed is the number of rejected
+	// requests. late is the number of requests that were sent long after their scheduled time.
 	all, failed, late int64
 	// series, refused, and lateSamples are self-metrics of gpu_window. unsent is the number of
 	// points that the exporter could not send or queue. missing is the number of devices for which
@@ -75,8 +75,8 @@ func (tr tier) stretched(d time.Duration) time.Duration {
 // chart.
 func gatewayAddress(i int) string { return fmt.Sprintf("127.88.0.%d", i+1) }
 
-// gatewayConfig adapts the chart's gateway configuration to this machine. gatewayConfig removes
-// certificates, sets the memory limit in bytes, and scales durations.
+// gatewayConfig adapts the chart's gateway configuration to this machine by removing certificates,
+// setting the memory limit in bytes, and scaling durations.
 func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error) {
 	var chart map[string]any
 	for document := range bytes.SplitSeq(manifest, []byte("\n---\n")) {
@@ -121,7 +121,8 @@ func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error
 }
 
 // record runs one agent on a node with unpartitioned GPUs and records the request that the agent
-// sends for one scrape. The agent is configured as in the chart with gateways enabled.
+// sends for one scrape. The agent has the configuration that the chart renders if gateways are
+// enabled.
 func (h *harness) record(ctx context.Context) (*recording, error) {
 	const interval = time.Second
 	l, err := newLoad(1, 0, interval)

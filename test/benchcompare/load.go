@@ -13,9 +13,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// load simulates the exporters of many nodes, which it serves at /node/<n>/metrics. load renders
-// each body once. For each scrape, load copies the body and formats only the values that change.
-// The exporters therefore take almost no CPU time away from the measured processes.
+// load simulates the exporters of many nodes, which it serves at /node/<n>/metrics. Each body is
+// rendered only once. For each scrape, load copies the body and formats only the values that
+// change. The exporters therefore take almost no CPU time away from the measured processes.
 type load struct {
 	nodes []*node
 	// scrapes and samples are the numbers of scrapes and samples served since the last reset.
@@ -72,8 +72,8 @@ func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	return l, nil
 }
 
-// cut splits the response in the body parameter at its values, and compares that response with the
-// following response, in the next parameter, to compute how each value changes.
+// cut splits a response at its values. The body and next parameters are two consecutive responses,
+// which cut compares to compute how each value changes.
 func cut(body, next []byte) (*node, error) {
 	counters, later := map[string]bool{}, map[string]string{}
 	for line := range bytes.Lines(next) {

@@ -35,7 +35,7 @@ import (
 	"time"
 )
 
-// scales lists the valid values of the flag -scales. Each scale also has a variant with the suffix
+// scales lists the valid values of the -scales flag. Each scale also has a variant with the suffix
 // -small.
 var scales = withSmall([]scale{
 	oneNode("1", scale{cpu: 0.19, memory: 0.42}),

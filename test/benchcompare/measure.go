@@ -21,9 +21,12 @@ import (
 type form string
 
 const (
-	inReceiver      form = ""                          // dcgm: {stages: …}
-	inSynthesizer   form = "stages in gpu_synthesizer" // gpu_synthesizer receives samples as pdata
-	plainProcessors form = "plain processors"          // all processors exchange pdata
+	// inReceiver runs the stages in the dcgm receiver.
+	inReceiver form = ""
+	// inSynthesizer runs the stages in gpu_synthesizer, which receives samples as pdata.
+	inSynthesizer form = "stages in gpu_synthesizer"
+	// plainProcessors runs each stage as a separate processor. The processors exchange pdata.
+	plainProcessors form = "plain processors"
 )
 
 // A scale is a fleet size and the settings for measuring a fleet of that size.
@@ -63,8 +66,7 @@ type figures struct {
 // harness contains the settings of a measurement.
 type harness struct {
 	collector, prometheus string
-	// windows is the number of measured windows, not counting the three warm-up windows before
-	// them.
+	// windows is the number of measured windows, which does not include the three warm-up windows.
 	windows int
 	// cgroup is the cgroup directory in which a memory cgroup is created for each contestant, or ""
 	// if no cgroups are created.
@@ -269,7 +271,7 @@ func (p *process) wait(ctx context.Context, d time.Duration) error {
 // misleading, because garbage collection can happen at any time in a window.
 const readingsPerWindow = 8
 
-// watch waits until the measured windows have passed. watch records the average memory use in f and
+// watch waits until the measured windows have passed, records the average memory use in f, and
 // returns the CPU time that the processes used.
 func (h *harness) watch(f *figures, processes []*process, group memoryCgroup, window time.Duration, wait func(time.Duration) error) (time.Duration, error) {
 	before, err := cpuTime(processes)
@@ -321,7 +323,7 @@ func (p *process) output() string {
 	return string(content[max(0, len(content)-2000):])
 }
 
-// status reads /proc/<pid>/status. status returns an error if the process has exited.
+// status reads /proc/<pid>/status, and returns an error if the process has exited.
 func (p *process) status() (status procfs.ProcStatus, err error) {
 	proc, err := procfs.NewProc(p.cmd.Process.Pid)
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// recordedNode is the name of the recorded node. To create another node's name, the digits in
-	// recordedNode are replaced.
+	// recordedNode is the name of the recorded node. Replacing the digits in recordedNode creates
+	// the name of another node.
 	recordedNode = "gpu-node-00000"
 	// nodeDigits is the number of digits that a node number has in the node's name and in device
 	// IDs.

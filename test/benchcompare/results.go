@@ -58,8 +58,8 @@ func (r results) write(file string) error {
 
 func (k resultKey) line() string { return k.scale + "\t" + k.contestant + "\t" + k.measure }
 
-// set replaces a contestant's results at the given scale. Values that were not measured are
-// omitted.
+// The set method replaces a contestant's results at the given scale. Values that were not measured
+// are omitted.
 func (r results) set(scale, contestant string, of map[string]float64) {
 	maps.DeleteFunc(r, func(k resultKey, _ float64) bool { return k.scale == scale && k.contestant == contestant })
 	for measure, v := range of {

@@ -155,8 +155,7 @@ func verdict(most, ratio float64) string {
 	return fmt.Sprintf("≤ %g, **missed**", most)
 }
 
-// cell formats a value with three significant digits. cell returns "" if the value was not
-// measured.
+// cell formats a value with three significant digits, or returns "" if the value was not measured.
 func cell(v float64) string {
 	if v == 0 {
 		return ""

@@ -36,8 +36,10 @@ type watching struct {
 	storage [2]*storagetest.Memory
 	logs    consumertest.LogsSink
 	nodes   int
-	hidden  *regexp.Regexp // matches lines to omit from scrapes, or nil to omit none
-	holders bool           // whether to also send events when holders change
+	// hidden matches the lines to omit from scrapes. If hidden is nil, no lines are omitted.
+	hidden *regexp.Regexp
+	// If holders is true, events are also sent when holders change.
+	holders bool
 
 	synthesizer consumer.Metrics
 	stop        func()

@@ -23,9 +23,9 @@ import (
 func TestRecordingsOfHAMi(t *testing.T) {
 	type recorded struct {
 		pod string
-		// monitor contains the values that are expected from the monitor, by metric and board.
-		// budget contains the values that the budget section adds. dcgm contains the used memory of
-		// each board in MiB, as reported by dcgm-exporter.
+		// monitor contains the values that are expected from the monitor, keyed by metric and
+		// board. budget contains the values that the budget section adds. dcgm contains the used
+		// memory of each board in MiB, as reported by dcgm-exporter.
 		monitor, budget map[string]string
 		dcgm            map[string]int
 	}

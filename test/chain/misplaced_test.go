@@ -26,8 +26,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuwindowprocessor"
 )
 
-// TestComponents sends each component the input that the component receives in an incorrect and in
-// a correct position in the pipeline.
+// TestComponents sends each component two inputs: the one that the component receives in an
+// incorrect position in the pipeline, and the one that it receives in a correct position.
 func TestComponents(t *testing.T) {
 	type section = map[string]any
 	var (

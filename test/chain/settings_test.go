@@ -60,8 +60,8 @@ func TestAnUnknownKeyIsRejectedWithASuggestion(t *testing.T) {
 	}
 }
 
-// integers calls yield with the name of each integer field in value. The field parameter is the
-// name of value itself.
+// integers calls the yield function with the name of each integer field in value. The field
+// parameter is the name of value itself.
 func integers(value any, field string, yield func(field string)) {
 	switch value := value.(type) {
 	case map[string]any:

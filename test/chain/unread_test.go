@@ -224,7 +224,7 @@ func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 }
 
 // If a board cannot be read in its first few scrapes, no "found" event is sent when the board is
-// first read. The board's time counts from its first scrape.
+// first read. The board's time is counted starting with the first scrape.
 func TestABoardThatIsNotReadAtFirstIsNotFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs consumertest.LogsSink

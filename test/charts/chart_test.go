@@ -101,7 +101,7 @@ func decode(t *testing.T, manifests string) []*unstructured.Unstructured {
 	return objects
 }
 
-// podTemplates returns the pod templates in manifests, by component.
+// podTemplates returns the pod templates in manifests, keyed by component.
 func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	found := map[string]corev1.PodTemplateSpec{}
@@ -118,8 +118,8 @@ func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string
 	return found
 }
 
-// configMaps returns the collector configurations in manifests, by component. It ignores ConfigMaps
-// that contain no collector configuration.
+// configMaps returns the collector configurations in manifests, keyed by component. ConfigMaps that
+// contain no collector configuration are ignored.
 func configMaps(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -29,9 +29,11 @@ import (
 type image struct {
 	uid, gid        int
 	entrypoint, cmd string
-	config          string // repository path of the configuration file that cmd uses
-	state           string // directory owned by the image's user
-	env             []string
+	// config is the repository path of the configuration file that cmd uses.
+	config string
+	// state is a directory that the image's user owns.
+	state string
+	env   []string
 }
 
 func readDockerfile(t *testing.T) image {

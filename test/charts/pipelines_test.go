@@ -62,9 +62,12 @@ func assertLintClean(t *testing.T, text string) {
 
 // installation is a set of values for the chart and a collector whose pipelines a user can change.
 type installation struct {
-	set       []string // values
-	collector string   // the component whose config value is changed
-	exporter  string   // exporter in the collector's metrics pipeline
+	// set contains the chart's values.
+	set []string
+	// collector is the component whose config value is changed.
+	collector string
+	// exporter is the name of the exporter in the collector's metrics pipeline.
+	exporter string
 }
 
 var installations = map[string]installation{
@@ -140,7 +143,7 @@ func overlay(lower, upper section) {
 	}
 }
 
-// place adds a component of the given kind to the metrics pipeline in change.
+// place adds a component of the given kind to the metrics pipeline in the change parameter.
 func place(change section, kind string) {
 	of, settings := "processors", section{}
 	switch kind {

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documented returns helm arguments that set the values found in the documentation and in the
-// golden directories, keyed by location. Documentation pages contain values in YAML blocks, in helm
-// commands, and as settings in the text.
+// The documented function returns helm arguments that set the values found in the documentation and
+// in the golden directories. The arguments are keyed by the values' location. Documentation pages
+// contain values in YAML blocks, in helm commands, and as settings in the text.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}

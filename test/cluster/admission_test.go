@@ -110,7 +110,7 @@ func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	return found
 }
 
-// register makes the API server call the webhooks until the test ends. register returns after the
+// register makes the API server call the webhooks until the test ends. The method returns after the
 // webhooks have been called for the first time.
 func (w *webhooks) register(policy string) {
 	w.t.Helper()
@@ -142,8 +142,8 @@ func (w *webhooks) apply(policy string) {
 	}
 }
 
-// eventually waits until done returns true. Webhook configurations take effect with a delay,
-// because the API server receives them through a watch.
+// eventually waits until the done function returns true. Webhook configurations take effect with a
+// delay, because the API server receives them through a watch.
 func (w *webhooks) eventually(otherwise string, done func() bool) {
 	w.t.Helper()
 	require.Eventually(w.t, done, patience, poll, "the API server %s", otherwise)

@@ -33,8 +33,10 @@ type world struct {
 	plane     *controlplane.Plane
 	namespace string
 	kubelet   *kubelettest.Kubelet
-	uids      map[string]string // UIDs of pods, by name
-	ids       map[string]string // IDs of containers, by "pod/container"
+	// uids maps the name of each pod to the pod's UID.
+	uids map[string]string
+	// ids maps each "pod/container" to the container's ID.
+	ids map[string]string
 }
 
 func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
@@ -201,8 +203,10 @@ func TestNVMLAlone(t *testing.T) {
 // On a node with dcgm-exporter, the nvml receiver reports only processes. The receiver's readings
 // of the processes do not coincide with scrapes of the exporter.
 func TestNVMLNextToAnExporter(t *testing.T) {
-	simulated := dcgmsim.NewDefaultConfig()         // eight boards, including one shared board and one partitioned board
-	simulated.SharedRows = dcgmsim.SharedRowsCopies // the exporter reports no processes
+	// The default node has eight boards, including one shared board and one partitioned board.
+	simulated := dcgmsim.NewDefaultConfig()
+	// With this setting, the exporter does not report any processes.
+	simulated.SharedRows = dcgmsim.SharedRowsCopies
 	simulation, err := dcgmsim.New(simulated)
 	require.NoError(t, err)
 	server := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{})
@@ -211,8 +215,10 @@ func TestNVMLNextToAnExporter(t *testing.T) {
 		server.Close()
 		exporter.Close()
 	})
-	boards := map[string]string{} // keyed by the scenario that each board simulates
-	var instances []string        // GPU_I_ID
+	// boards maps each scenario to the UUID of the board that simulates the scenario.
+	boards := map[string]string{}
+	// instances contains the GPU_I_ID of each MIG instance.
+	var instances []string
 	for _, d := range simulation.Devices(0) {
 		boards[d.Scenario] = d.UUID
 		if d.Scenario == dcgmsim.ScenarioMIG {

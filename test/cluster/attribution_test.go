@@ -148,8 +148,8 @@ func gpuK8sOn(t *testing.T, name string, h component.Host, next consumer.Metrics
 	})
 }
 
-// scrape sends one sample for each board and returns the resulting power samples of containers, by
-// board.
+// scrape sends one sample for each board and returns the resulting power samples of containers,
+// keyed by board.
 func scrape(t *testing.T, p processor.Metrics, sink *consumertest.MetricsSink) map[string]map[string]any {
 	t.Helper()
 	md := pmetric.NewMetrics()
@@ -334,8 +334,9 @@ func TestTheLastStateIsUsedDuringAnAPIServerOutage(t *testing.T) {
 	require.Eventually(t, func() bool { return scrape(t, p, sink)[gpu0][signal.K8sPodUID] == string(late.UID) }, patience, poll)
 }
 
-// The upstream processor finds the pods that gpu_k8s reports by UID or, without a UID, by namespace
-// and name. The upstream processor does not change the device series.
+// The upstream processor looks up the pods that gpu_k8s reports. It uses the pod's UID or, if the
+// UID is unknown, the pod's namespace and name. The upstream processor does not change the device
+// series.
 func TestTheUpstreamProcessorAddsOwnersAndLabelsAfterOurs(t *testing.T) {
 	plane := controlplane.Start(t)
 	namespace := plane.Namespace(t)

@@ -62,12 +62,16 @@ type claimCluster struct {
 	plane     *controlplane.Plane
 	namespace string
 	random    *rand.Rand
-	deck      []string // the upcoming events
-	rules     int      // number of DeviceTaintRules created so far
-	serial    int
-	nodes     []*claimNode
-	waited    map[types.UID]bool // pods that had to wait for their devices
-	seen      map[string]int     // how often each situation occurred
+	// deck contains the upcoming events.
+	deck []string
+	// rules is the number of DeviceTaintRules created so far.
+	rules  int
+	serial int
+	nodes  []*claimNode
+	// waited contains the pods that had to wait for their devices.
+	waited map[types.UID]bool
+	// seen counts how often each situation occurred.
+	seen map[string]int
 }
 
 func newClaim(namespace, name string, admin bool) *resourcev1.ResourceClaim {
@@ -113,7 +117,7 @@ func (c *claimCluster) pods() []corev1.Pod {
 	return list.Items
 }
 
-// claims returns all claims in the namespace, by name.
+// The claims method returns all claims in the namespace, keyed by name.
 func (c *claimCluster) claims() map[string]*resourcev1.ResourceClaim {
 	list, err := c.plane.Admin().ResourceV1().ResourceClaims(c.namespace).List(c.t.Context(), metav1.ListOptions{})
 	require.NoError(c.t, err)
@@ -335,8 +339,8 @@ func (c *claimCluster) addRule(pool, device string, effect resourcev1beta2.Devic
 	}
 }
 
-// intolerant returns the devices in the given pool that are allocated to requests without
-// tolerations in the claim.
+// intolerant returns the devices in the given pool that are allocated to the claim's requests
+// without tolerations.
 func intolerant(claim *resourcev1.ResourceClaim, pool string) (devices []string) {
 	for _, r := range allocation(claim) {
 		if r.Pool == pool && len(r.Tolerations) == 0 {
@@ -365,8 +369,8 @@ func (c *claimCluster) evict() {
 	}
 }
 
-// updateClaim changes a claim's status. updateClaim retries on conflicts, because the scheduler
-// also updates the status.
+// updateClaim changes a claim's status and retries on conflicts, because the scheduler also updates
+// the status.
 func (c *claimCluster) updateClaim(name string, change func(*resourcev1.ResourceClaim)) {
 	claims := c.plane.Admin().ResourceV1().ResourceClaims(c.namespace)
 	require.NoError(c.t, retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -36,14 +36,20 @@ var partitions = map[string]int64{"gpu-1-mig-4g40gb-0-0": 4, "gpu-1-mig-3g40gb-0
 // allocated. gpu-2 can be shared by several claims. gpu-3 is behind a fabric and must be attached
 // by its driver.
 type claimNode struct {
-	boards    [4]string         // the hw.id of each NVIDIA board
-	others    map[string]string // the hw.id of the other vendors' cards, by driver
-	name      string
-	joined    bool
-	tainted   bool           // whether the drivers publish taints for gpu-0 and for the cards
-	published int64          // the generation of the node's pools
-	instances map[string]int // the instance number of each allocated partition
-	next      int            // the next instance number
+	// boards contains the hw.id of each NVIDIA board.
+	boards [4]string
+	// others maps each of the other vendors' drivers to the hw.id of the vendor's card.
+	others map[string]string
+	name   string
+	joined bool
+	// If tainted is true, the drivers publish taints for gpu-0 and for the cards.
+	tainted bool
+	// published is the generation of the node's pools.
+	published int64
+	// instances maps each allocated partition to its instance number.
+	instances map[string]int
+	// The next field is the next instance number.
+	next      int
 	kubelet   *kubelettest.Kubelet
 	observers map[string]*claimObserver
 
@@ -317,8 +323,10 @@ func (c *claimCluster) recordSituations(claims map[string]*resourcev1.ResourceCl
 // access.
 func (c *claimCluster) count(claims map[string]*resourcev1.ResourceClaim, pods []corev1.Pod) map[string]float64 {
 	counts := map[string]float64{}
-	boards := map[string]string{}   // the hw.id of each board, by pool and device
-	unnamed := map[string]float64{} // number of devices without an hw.id, by pool and device
+	// boards maps each pool/device to the board's hw.id.
+	boards := map[string]string{}
+	// unnamed maps each pool/device to the number of devices without an hw.id.
+	unnamed := map[string]float64{}
 	for _, n := range c.nodes {
 		if n.joined {
 			counts["k8s.resourceslice.devices"] += float64(len(n.boards) + len(partitions) + len(n.others))

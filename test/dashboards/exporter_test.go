@@ -13,9 +13,12 @@ import (
 
 // Memory sizes are in MiB.
 const (
-	cardMemory  = 24000 // used and free together
-	reserved    = 384   // used by the driver
-	cudaContext = 200   // used by each process in addition to its FB_USED
+	// cardMemory is the sum of the used memory and the free memory.
+	cardMemory = 24000
+	// reserved is the memory that the driver uses.
+	reserved = 384
+	// cudaContext is the memory that each process uses in addition to its FB_USED.
+	cudaContext = 200
 )
 
 const watts = 150

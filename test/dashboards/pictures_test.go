@@ -26,12 +26,16 @@ import (
 // otherwise. A panel lists the series with the highest values first. If not all series fit, the
 // panel shows the number of the others, such as "and 3 more".
 const (
-	column, row  = 50, 30
-	charWidth    = 5.6 // average width in the small font
-	maxSeries    = 12  // lines per panel
-	legendLines  = 4
-	pictureLimit = 200_000 // bytes
-	pictureSteps = 60      // points per line
+	column, row = 50, 30
+	// charWidth is the average character width in the small font.
+	charWidth = 5.6
+	// maxSeries is the maximum number of series lines in a panel.
+	maxSeries   = 12
+	legendLines = 4
+	// pictureLimit is the maximum size of a picture, in bytes.
+	pictureLimit = 200_000
+	// pictureSteps is the number of points per line.
+	pictureSteps = 60
 )
 
 // pictureStyle sets the background color too, so pictures are readable on both light and dark

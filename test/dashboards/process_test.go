@@ -60,9 +60,12 @@ func (p *prometheus) query(t *testing.T, expr string) []map[string]string {
 type way struct {
 	backend  string // file name in examples/backends
 	exporter string
-	scraped  bool     // whether Prometheus scrapes the collector
-	set      []string // additional settings for gpu_cluster; the backend's file contains the same settings for gpu_window
-	files    []string
+	// If scraped is true, Prometheus scrapes the collector.
+	scraped bool
+	// set contains additional settings for gpu_cluster. The backend's file contains the same
+	// settings for gpu_window.
+	set   []string
+	files []string
 }
 
 // ways lists the files in examples/backends that send data to Prometheus.

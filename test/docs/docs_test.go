@@ -33,17 +33,27 @@ var upstream = []string{
 // foreign lists names that look like names of this project but belong to other projects or to
 // earlier releases.
 var foreign = []string{
-	"DCGM_FI_DEV_MEM_COPY_UTIL", // for dashboards; no signal uses it
+	// Only dashboards use this field; no signal uses it.
+	"DCGM_FI_DEV_MEM_COPY_UTIL",
 	"DCGM_EXP_CLOCK_EVENTS_COUNT", "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_FI_DRIVER_VERSION",
-	"gpu_pod_memory_used_bytes",                          // gpu_synthesizer reads it from an exporter of processes
-	"gpu_uuid", "gpu_name", "gpu_compute_partition_type", // labels of exporters and Kepler
-	"gpu.watchdog.evaluations", "gpu.watchdog.last_success", // self-metrics, without the collector's prefix
-	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", // DRA drivers
-	"otelcol_gpu_no_nvml",            // a build tag
-	"k8s_attributes", "k8s_observer", // OpenTelemetry components
-	"k8s.amazonaws.com",    // a node label
-	"gpu_cache_usage_perc", // in older vLLM releases
-	"gpu_forward",          // a removed component in the changelog
+	// gpu_synthesizer reads this metric from an exporter of process metrics.
+	"gpu_pod_memory_used_bytes",
+	// Exporters and Kepler use these labels.
+	"gpu_uuid", "gpu_name", "gpu_compute_partition_type",
+	// These are self-metrics without the collector's prefix.
+	"gpu.watchdog.evaluations", "gpu.watchdog.last_success",
+	// These are the names of DRA drivers.
+	"gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com",
+	// This is the name of a build tag.
+	"otelcol_gpu_no_nvml",
+	// These are the names of OpenTelemetry components.
+	"k8s_attributes", "k8s_observer",
+	// This is the prefix of a node label.
+	"k8s.amazonaws.com",
+	// Only older vLLM releases have this metric.
+	"gpu_cache_usage_perc",
+	// The changelog mentions this component, which has been removed.
+	"gpu_forward",
 	"gpu_power", "gpu_budget", "gpu_usage", "otelcol_processor_gpu_budget_series_refused",
 	"otelcol_processor_gpu_budget_declarations_unreadable", "otelcol_processor_gpu_usage_declarations_unreadable",
 	"gpu_memory_budget_utilization", // part of a recording rule's name

@@ -11,9 +11,11 @@ import (
 
 // These limits keep the documentation short. Adding text may require removing other text.
 const (
-	maxPages       = 16
-	maxWords       = 15000 // in the handwritten text in docs/
-	maxReadmeWords = 10000 // in the READMEs of components
+	maxPages = 16
+	// maxWords is the maximum number of handwritten words in docs/.
+	maxWords = 15000
+	// maxReadmeWords is the maximum number of words in the components' READMEs.
+	maxReadmeWords = 10000
 )
 
 // Generated text is not counted as handwritten.

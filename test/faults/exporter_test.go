@@ -24,21 +24,29 @@ const gpus = 2
 
 // answer records the values in a complete and valid response from an exporter.
 type answer struct {
-	at          time.Time // when the exporter read its values
-	utilization float64   // utilization of every GPU
-	xids        int       // the exporter's counter of XID errors
-	throttled   float64   // the exporter's counter of throttled time, in seconds
+	// The at field is the time at which the exporter read its values.
+	at time.Time
+	// utilization is the utilization of every GPU.
+	utilization float64
+	// xids is the exporter's counter of XID errors.
+	xids int
+	// throttled is the exporter's counter of throttled time, in seconds.
+	throttled float64
 }
 
 // exporter simulates a dcgm-exporter with known values. Each GPU has constant memory occupancy, is
 // throttled half of the time, and has one XID error per response. Each response reports a different
 // utilization, so the utilization identifies the response.
 type exporter struct {
-	node    string
-	address string                          // "127.0.0.1:<port>", kept across restarts
-	scheme  string                          // scheme of the exporter's URL
-	host    string                          // host in the exporter's URL, if different from the address
-	wrap    func(net.Listener) net.Listener // adds TLS to connections
+	node string
+	// address has the form "127.0.0.1:<port>" and is kept across restarts.
+	address string
+	// scheme is the scheme of the exporter's URL.
+	scheme string
+	// host is the host in the exporter's URL.
+	host string
+	// If wrap is not nil, wrap adds TLS to connections.
+	wrap func(net.Listener) net.Listener
 
 	server *http.Server
 	done   chan struct{} // closed when server has ended
@@ -47,8 +55,10 @@ type exporter struct {
 
 	mu      sync.Mutex
 	answers []answer
-	n       int       // number of responses, including invalid ones
-	started time.Time // start time of the counters
+	// n is the number of responses, including invalid ones.
+	n int
+	// started is the start time of the counters.
+	started time.Time
 	xids    int
 	// If fault is not nil, fault responds instead of the exporter. The rows parameter contains the
 	// valid response.

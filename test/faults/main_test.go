@@ -28,8 +28,10 @@ type result struct {
 	group, fault, held string
 	windows            int
 	lost, doubled      string
-	peak               float64 // MiB; 0 if not measured
-	recovery           float64 // seconds; negative if not applicable
+	// peak is the peak memory in MiB, or 0 if the memory was not measured.
+	peak float64
+	// recovery is the recovery time in seconds, or negative if not applicable.
+	recovery float64
 }
 
 // report logs the result of a test and, unless the test has failed, records it for the table.

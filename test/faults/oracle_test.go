@@ -15,9 +15,13 @@ import (
 // verdict contains the results of comparing the received windows with the responses of one
 // exporter.
 type verdict struct {
-	windows int // number of compared windows
-	lost    int // valid responses between the first and the last window that are not in any window
-	doubled int // windows that were received more than once, with equal values
+	// windows is the number of compared windows.
+	windows int
+	// lost is the number of valid responses between the first and the last window that are not in
+	// any window.
+	lost int
+	// doubled is the number of windows that were received more than once, with equal values.
+	doubled int
 }
 
 // tolerance describes which effects of a fault are permitted. The zero value permits no effects.

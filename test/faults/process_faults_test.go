@@ -240,8 +240,10 @@ func TestADamagedStorageFileIsRenamed(t *testing.T) {
 		change func(b []byte) []byte
 		aside  bool // true if the file is always renamed, false if that depends on which part is damaged
 	}{
-		"empty":                  {func([]byte) []byte { return nil }, false},            // the file was never written
-		"second half cut off":    {func(b []byte) []byte { return b[:len(b)/2] }, false}, // the second half may have been free space
+		// In this case, the file was never written.
+		"empty": {func([]byte) []byte { return nil }, false},
+		// The second half of the file might be free space.
+		"second half cut off":    {func(b []byte) []byte { return b[:len(b)/2] }, false},
 		"cut off":                {func(b []byte) []byte { return b[:2*page] }, true},
 		"one meta page zeroed":   {func(b []byte) []byte { return cleared(b, 0, page) }, false},
 		"both meta pages zeroed": {func(b []byte) []byte { return cleared(b, 0, 2*page) }, true},

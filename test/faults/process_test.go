@@ -95,16 +95,22 @@ func processorsFile(t *testing.T, set []string) string {
 // collector is a running collector process.
 type collector struct {
 	*processtest.Process
-	telemetry string  // address that serves the collector's self-metrics
-	peak      float64 // last VmHWM in MiB
+	// telemetry is the address that serves the collector's self-metrics.
+	telemetry string
+	// peak is the most recent value of VmHWM, in MiB.
+	peak float64
 }
 
 // setting describes how to start a collector.
 type setting struct {
-	file string            // default: agentFile
-	over string            // file that is merged over the first file
-	set  []string          // --set
-	env  map[string]string // additional environment variables
+	// file is the path of the configuration file. The default is agentFile.
+	file string
+	// The over field is the path of a file that is merged over the first file.
+	over string
+	// set contains the values of the --set flags.
+	set []string
+	// env contains additional environment variables.
+	env map[string]string
 	// mounts is a shell script that changes the file system that the process sees. The script runs
 	// in a separate mount namespace.
 	mounts string

@@ -67,9 +67,11 @@ type nodeState struct {
 
 // boardState is the state of one board.
 type boardState struct {
-	base     map[string]string
-	mask     string // name of the board's mask field
-	missing  string // name prefix of fields that the board does not have
+	base map[string]string
+	// mask is the name of the board's mask field.
+	mask string
+	// missing is the name prefix of fields that the board does not have.
+	missing  string
 	counters map[string]float64
 	gauges   map[string]float64
 	pods     []string
@@ -79,8 +81,10 @@ type boardState struct {
 
 // deviceState contains the values of an instance or an unpartitioned board.
 type deviceState struct {
-	id          string // GPU_I_ID
-	from, until int    // scrapes
+	// id is the GPU_I_ID of the instance.
+	id string
+	// The device exists in the scrapes with indices in [from, until).
+	from, until int
 	xid         int
 	values      map[string]float64
 	pods        []string

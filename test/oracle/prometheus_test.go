@@ -57,8 +57,10 @@ func newPrometheus(t tester, step time.Duration) *prometheus {
 	t.Helper()
 	db, err := teststorage.NewWithError(func(opts *tsdb.Options) {
 		opts.OutOfOrderTimeWindow = outOfOrder.Milliseconds()
-		opts.WALSegmentSize = -1 // disable the WAL, because nothing needs to be durable
-		opts.StripeSize = 64     // the tests create many small storages
+		// Disable the WAL, because nothing needs to be durable.
+		opts.WALSegmentSize = -1
+		// Use few stripes, because the tests create many small storages.
+		opts.StripeSize = 64
 		opts.EnableExemplarStorage = false
 	})
 	require.NoError(t, err)

@@ -15,11 +15,16 @@ import (
 
 // All memory sizes are in MiB.
 const (
-	boardMemory  = 16000 // used and free together
-	reserved     = 384   // used by the driver
-	cudaContext  = 300   // used by each process in addition to its FB_USED
-	floor        = 1536  // the watchdog's default floor
-	least        = 100   // free memory that the runaway tenant cannot use
+	// boardMemory is the sum of the used memory and the free memory.
+	boardMemory = 16000
+	// reserved is the memory that the driver uses.
+	reserved = 384
+	// cudaContext is the memory that each process uses in addition to its FB_USED.
+	cudaContext = 300
+	// floor is the watchdog's default floor.
+	floor = 1536
+	// least is the free memory that the runaway tenant cannot use.
+	least        = 100
 	growthSecond = 1024
 )
 
@@ -41,10 +46,14 @@ type arena struct {
 	shares  []share
 	growing time.Time // when grow was called, or zero
 	started time.Time
-	faint   bool // whether the exporter fails after the first response with free memory below the floor
-	silent  bool
-	stuck   bool   // whether the exporter repeats the first response with free memory below the floor
-	answer  string // the repeated response
+	// If faint is true, the exporter fails after its first response with free memory below the
+	// floor.
+	faint  bool
+	silent bool
+	// If stuck is true, the exporter repeats its first response with free memory below the floor.
+	stuck bool
+	// answer is the repeated response.
+	answer string
 }
 
 func newArena(t *testing.T, shares ...share) *arena {

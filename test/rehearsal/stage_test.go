@@ -50,9 +50,12 @@ type stage struct {
 	// budget.
 	runaway, slight, large *corev1.Pod
 
-	storage   string // directory that is kept when the collector restarts
-	launch    func() // starts a collector
-	address   string // address that serves the collector's self-metrics
+	// storage is a directory that is kept when the collector restarts.
+	storage string
+	// The launch function starts a collector.
+	launch func()
+	// address is the address that serves the collector's self-metrics.
+	address   string
 	collector *processtest.Process
 	evictions float64 // evictions that the API server granted before the test
 }

@@ -10,15 +10,15 @@ const (
 	window      = "gpuwindowprocessor.Benchmark"
 )
 
-// beside is a row of the table that compares our benchmark with a peer, which is another benchmark
-// in the same run.
+// The beside type is a table row that compares our benchmark with a peer, which is another
+// benchmark in the same run.
 type beside struct {
 	what, ours, peer, unit string
 	// The both field is the name of a benchmark whose cost is included in both results, or "" if
 	// there is no such benchmark. That cost is subtracted from both results.
 	both string
-	// most is the target: the maximum ratio of our result to the peer's. 0 means that there is no
-	// target.
+	// The most field is the target, which is the maximum ratio of our result to the peer's. 0 means
+	// that there is no target.
 	most float64
 }
 
@@ -38,10 +38,11 @@ var besides = []beside{
 	{"agent as a process, highest resident memory", agent + "windows", agent + "prometheus", "MiB-peak", "", 0},
 }
 
-// alone is a row of the table for a benchmark that has no peer.
+// The alone type is a table row for a benchmark that has no peer.
 type alone struct {
 	what, of, unit string
-	// most is the target: the maximum value. A negative value means that there is no target.
+	// The most field is the target, which is the maximum value. A negative value means that there
+	// is no target.
 	most float64
 }
 

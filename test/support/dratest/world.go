@@ -70,10 +70,12 @@ type World struct {
 	generation int64
 	parts      int // number of ResourceSlices in which the observed node's pool is published
 	hidden     bool
-	others     int // number of other nodes that have joined so far
-	names      int // number of names that the observed node has had
-	serial     int
-	now        time.Time
+	// others is the number of other nodes that have joined so far.
+	others int
+	// names is the number of names that the observed node has had.
+	names  int
+	serial int
+	now    time.Time
 	// seen contains the time at which the telemetry last showed each instance. labeled contains the
 	// time at which the exporter last labeled an instance with a DRA device, by device and
 	// instance.
@@ -85,10 +87,14 @@ type World struct {
 type boardKind int
 
 const (
-	whole   boardKind = iota
-	shares            // several claims can each have a share
-	static            // partitioned into instances before the allocation
-	dynamic           // allocated as a whole or in partitions that exist only while they are allocated
+	whole boardKind = iota
+	// On a shares board, several claims can each have a share.
+	shares
+	// A static board is partitioned into instances before the allocation.
+	static
+	// A dynamic board is allocated as a whole or in partitions that exist only while they are
+	// allocated.
+	dynamic
 )
 
 type board struct {
@@ -101,15 +107,24 @@ type board struct {
 // device is a device that a driver advertises.
 type device struct {
 	driver, pool, name string
-	kind               string // value of the "type" attribute
-	board              *board // nil for devices of other vendors or other nodes
-	uuid               string // UUID of a static instance
-	profile            string
-	taints             []resourcev1.DeviceTaint // published by the driver
-	binds              bool                     // pods wait until the driver has attached the device
-	left               bool                     // the node has left, so no ResourceSlice lists the device
-	renamed            bool                     // the name has changed in ResourceSlices, but not in existing allocations
-	instance           *instance                // the instance in the telemetry, or nil
+	// kind is the value of the "type" attribute.
+	kind string
+	// board is nil for devices of other vendors or other nodes.
+	board *board
+	// uuid is the UUID of a static instance.
+	uuid    string
+	profile string
+	// taints contains the taints that the driver publishes.
+	taints []resourcev1.DeviceTaint
+	// If binds is true, pods wait until the driver has attached the device.
+	binds bool
+	// If left is true, the node has left, so no ResourceSlice lists the device.
+	left bool
+	// If renamed is true, the device's name has changed in ResourceSlices, but not in existing
+	// allocations.
+	renamed bool
+	// instance is the instance in the telemetry, or nil.
+	instance *instance
 }
 
 // instance is a MIG instance on a board. An instance that is created again later is a different
@@ -123,13 +138,18 @@ type instance struct {
 type claim struct {
 	namespace, name, uid string
 	results              []result
-	pods                 []*pod // pods that the claim is reserved for
-	group                bool   // whether the claim is reserved for a PodGroup of these pods
-	extended             bool   // whether the scheduler created the claim for an extended resource
-	template             bool
-	tolerations          []resourcev1.DeviceToleration
-	wants                int  // number of requested devices, for claims without an allocation
-	gone                 bool // whether the claim is also reserved for a pod that no longer exists
+	// pods contains the pods that the claim is reserved for.
+	pods []*pod
+	// If group is true, the claim is reserved for a PodGroup that contains these pods.
+	group bool
+	// If extended is true, the scheduler created the claim for an extended resource.
+	extended    bool
+	template    bool
+	tolerations []resourcev1.DeviceToleration
+	// wants is the number of requested devices, for claims without an allocation.
+	wants int
+	// If gone is true, the claim is also reserved for a pod that no longer exists.
+	gone bool
 }
 
 type result struct {
@@ -146,9 +166,12 @@ type pod struct {
 	containers           []container
 	claims               []*claim
 	ended, preparing     bool
-	unbound              bool // the pod is waiting for binding conditions of its devices
-	stranger             bool // the pod references a claim that is not reserved for the pod
-	monitors             bool // the pod has the name of a monitoring agent
+	// If unbound is true, the pod is waiting for the binding conditions of its devices.
+	unbound bool
+	// If stranger is true, the pod references a claim that is not reserved for the pod.
+	stranger bool
+	// If monitors is true, the pod has the name of a monitoring agent.
+	monitors bool
 }
 
 type container struct {
