@@ -86,7 +86,8 @@ func normalized(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 }
 
 // A pod must be stored if and only if it breaks no rule. A stored pod must have the same demands as
-// the submitted pod. The metric for stored pods that break a rule must remain zero.
+// the submitted pod. The metric for pods that break a rule must not include any of these stored
+// pods.
 func TestOnlyRandomPodsThatBreakNoRuleAreStored(t *testing.T) {
 	w := startWebhooks(t)
 	w.register("Fail")

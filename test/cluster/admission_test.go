@@ -110,7 +110,7 @@ func (w *webhooks) configurations(policy string) []*unstructured.Unstructured {
 	return found
 }
 
-// register makes the API server call the webhooks until the test ends. The method returns after the
+// register makes the API server call the webhooks until the test ends. register returns after the
 // webhooks have been called for the first time.
 func (w *webhooks) register(policy string) {
 	w.t.Helper()

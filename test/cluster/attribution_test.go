@@ -334,8 +334,8 @@ func TestTheLastStateIsUsedDuringAnAPIServerOutage(t *testing.T) {
 	require.Eventually(t, func() bool { return scrape(t, p, sink)[gpu0][signal.K8sPodUID] == string(late.UID) }, patience, poll)
 }
 
-// The upstream processor looks up the pods that gpu_k8s reports. It uses the pod's UID or, if the
-// UID is unknown, the pod's namespace and name. The upstream processor does not change the device
+// To look up a pod that gpu_k8s reports, the upstream processor uses the pod's UID or, if the UID
+// is unknown, the pod's namespace and name. The upstream processor does not change the device
 // series.
 func TestTheUpstreamProcessorAddsOwnersAndLabelsAfterOurs(t *testing.T) {
 	plane := controlplane.Start(t)

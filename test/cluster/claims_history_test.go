@@ -426,10 +426,11 @@ func (c *claimCluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// collect changes claims that no remaining pod references. It removes the reservations for deleted
-// pods and for PodGroups without pods, as if these PodGroups had been deleted. If the claim was
-// owned by a deleted pod, collect deletes the claim. Otherwise, collect makes a random choice: it
-// deletes the claim, deallocates the claim's devices, or keeps the allocation.
+// collect changes claims that no remaining pod references. From these claims, collect removes the
+// reservations for deleted pods and for PodGroups without pods, as if these PodGroups had been
+// deleted. If the claim was owned by a deleted pod, collect deletes the claim. Otherwise, collect
+// makes a random choice: it deletes the claim, deallocates the claim's devices, or keeps the
+// allocation.
 func (c *claimCluster) collect() {
 	consumers, used := map[string]bool{}, map[string]bool{} // consumers contains pod UIDs and PodGroup names; used contains claim names
 	for _, p := range c.pods() {

@@ -438,7 +438,7 @@ func (n *claimNode) verdicts(sources string) map[string]dratest.Verdict {
 	return unknown
 }
 
-// holdersIn returns the holders in verdicts. holdersIn omits devices whose holders are unknown.
+// For each device in verdicts whose holders are known, holdersIn returns the holders.
 func holdersIn(verdicts map[string]dratest.Verdict) map[string][]dratest.Holder {
 	out := map[string][]dratest.Holder{}
 	for id, v := range verdicts {
@@ -519,14 +519,15 @@ func (o *claimObserver) process(t *testing.T, telemetry pmetric.Metrics) pmetric
 	return o.sink.AllMetrics()[0]
 }
 
-// charge sends a sample for each device. The new sample ends the interval since the previous
-// sample. charge then checks the seconds charged for all intervals so far.
+// charge sends a sample for each device. The new samples end the interval since the previous
+// samples. charge then checks the seconds charged for all intervals so far.
 func (o *claimObserver) charge(t *testing.T, n *claimNode, verdicts map[string]dratest.Verdict, sources string) {
 	t.Helper()
 	now := time.Now()
 	md := o.process(t, n.telemetry("cluster", now))
 	require.Equal(t, holdersIn(verdicts), holders(md), "node %s, observed by %s", n.name, sources)
-	if !o.last.IsZero() { // the first sample does not end an interval
+	// The first sample does not end an interval.
+	if !o.last.IsZero() {
 		// Use UnixNano, because points are timestamped in nanoseconds since the epoch.
 		o.want.Charge(verdicts, n.allBoards(), time.Duration(now.UnixNano()-o.last.UnixNano()))
 	}

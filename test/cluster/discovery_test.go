@@ -100,9 +100,9 @@ func pipeline(t *testing.T, discovery map[string]any) <-chan pmetric.Metrics {
 	return batches
 }
 
-// devicesReach waits until each device in want has been received from the expected node. The test
-// fails if a device in want is received from another node. The test also fails if any device in the
-// never parameter is received.
+// devicesReach waits until each device in the want map has been received from the expected node.
+// The test fails if one of these devices is received from another node. The test also fails if any
+// device in the never parameter is received.
 func devicesReach(t *testing.T, batches <-chan pmetric.Metrics, want map[string]string, never ...string) {
 	t.Helper()
 	timeout := time.NewTimer(patience)

@@ -72,7 +72,7 @@ func TestARealNodeAdvertisesWhatItLostAndNothingWhenItIsRemoved(t *testing.T) {
 		require.Eventually(t, func() bool { return advertised("gpu-1") == want }, 30*time.Second, 50*time.Millisecond)
 	}
 
-	const both = "114688 800" // MiB of memory on eight boards, and pods at 100 per board, as in the proposal
+	const both = "114688 800" // the memory of eight boards in MiB, and 100 pods for each of the boards, as in the proposal
 	stop := startExtension(t, kubeconfig, false)
 	reaches(both)
 	assert.Empty(t, advertised("cpu-1"))

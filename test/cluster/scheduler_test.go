@@ -96,7 +96,7 @@ func (p *replica) last() map[string]float64 {
 	return out
 }
 
-// eventually waits until the most recent batch contains all values in want.
+// eventually waits until the most recent batch contains all wanted values.
 func (p *replica) eventually(want map[string]float64) {
 	p.t.Helper()
 	require.EventuallyWithT(p.t, func(c *assert.CollectT) {

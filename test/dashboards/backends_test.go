@@ -107,7 +107,7 @@ func TestDatadogGetsDifferences(t *testing.T) {
 	assert.JSONEq(t, `{"resource_attributes_as_tags": true}`, headers.Load().Get("dd-otel-metric-config"))
 }
 
-// has reports whether md contains a point of the metric with the given name.
+// The has function reports whether md contains a point of the metric with the given name.
 func has(md pmetric.Metrics, name string) bool {
 	for p := range points.All(md) {
 		if p.Metric.Name() == name {

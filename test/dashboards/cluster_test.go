@@ -122,7 +122,7 @@ func (s *stage) pod(name string, limits ...string) *corev1.Pod {
 	}
 }
 
-// running creates a running pod on the agent's node.
+// The running method creates a running pod on the agent's node.
 func (s *stage) running(name string, limits ...string) *corev1.Pod {
 	return s.run(s.pod(name, limits...))
 }
@@ -137,9 +137,9 @@ func (s *stage) run(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// The training method creates the three pods that hold simulated GPUs and have a common owner. It
-// returns a server that serves the metrics from url, the simulator's address, and replaces the pod
-// UIDs in them with the UIDs of the created pods.
+// The training method creates the three pods that hold simulated GPUs and have a common owner. The
+// method returns a server that serves the simulator's metrics from url, with the pod UIDs replaced
+// by the UIDs of the created pods.
 func (s *stage) training(url string) *httptest.Server {
 	const namespace = "training" // as in the simulator
 	s.plane.Create(s.t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
@@ -164,7 +164,7 @@ func (s *stage) training(url string) *httptest.Server {
 	return exporter
 }
 
-// waiting creates a pod that is not yet scheduled.
+// The waiting method creates a pod that is not yet scheduled.
 func (s *stage) waiting(name string, limits ...string) { s.plane.Create(s.t, s.pod(name, limits...)) }
 
 // claimed creates a pod and a claim for a device that the scheduler can allocate.

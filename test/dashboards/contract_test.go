@@ -193,7 +193,8 @@ func gateQueries(t *testing.T) (keda, rule string) {
 	return find("scaledobject.yaml", "query"), find("gate-rules.yaml", "expr")
 }
 
-// walk calls the visit function for each key in a document whose value is a string.
+// For each map entry in a document with a string value, walk calls the visit function with the
+// entry's key and value.
 func walk(node any, visit func(key, value string)) {
 	switch node := node.(type) {
 	case map[string]any:

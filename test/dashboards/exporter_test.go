@@ -23,8 +23,8 @@ const (
 
 const watts = 150
 
-// firstXID is the time after which each GPU has its first XID error. Until then, dcgm-exporter 4.x
-// does not expose the XID metric.
+// firstXID is the time after which each GPU has its first XID error. dcgm-exporter 4.x does not
+// expose a GPU's XID metric until the GPU has its first XID error.
 const firstXID = 15 * time.Second
 
 // card is a GPU that pods share by time slicing.

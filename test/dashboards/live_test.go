@@ -62,8 +62,8 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 	for _, r := range rules(t) {
 		// Some alerts cannot fire in this test and are covered only by the unit tests next to the
 		// rules. Alerts for missing data or a missing watchdog could fire only if all other checks
-		// failed. Alerts for containers would need every simulated problem on a shared device. The
-		// alert for idle GPUs would need an hour.
+		// failed. Alerts for containers could fire only if every simulated problem occurred on a
+		// shared device. The alert for idle GPUs would take an hour to fire.
 		if finding, ok := findingOf(r.Expr); ok {
 			// The simulated GPUs do not have all the faults that findings report, so this test only
 			// checks that the findings' series exist. The unit tests next to the rules check that
@@ -88,7 +88,8 @@ func TestEveryQueryHasDataInARealPrometheus(t *testing.T) {
 			other.dropAnswered(t, others)
 		}
 		// One alert fires if the watchdog does not complete an evaluation. To trigger this alert,
-		// the watchdog gets its lease only after a device's attribution has become implausible.
+		// the test gives the watchdog its lease only after a device's attribution has become
+		// implausible.
 		if _, missing := waiting["GPUVRAMTelemetryDown attribution"]; !missing {
 			watchdogBegins()
 		}
@@ -156,8 +157,8 @@ func needs(t *testing.T) map[string]string {
 	return found
 }
 
-// If an agent runs with agent.yaml and a backend's file, all dashboards that need nothing else have
-// data. The test shortens the examples' intervals and makes no other changes.
+// If an agent runs with agent.yaml and a backend's file, all dashboards that do not need anything
+// else must have data. The test shortens the examples' intervals and makes no other changes.
 func TestTheExamplesFillTheDashboardsThatNeedNothingElse(t *testing.T) {
 	exporter := processtest.FreeAddress(t)
 	processtest.StartSimulator(t, exporter)

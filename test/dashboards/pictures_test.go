@@ -24,7 +24,7 @@ import (
 
 // Pictures use Grafana's layout, which is 24 columns wide. Sizes are in pixels unless noted
 // otherwise. A panel lists the series with the highest values first. If not all series fit, the
-// panel shows the number of the others, such as "and 3 more".
+// panel shows the number of omitted series, such as "and 3 more".
 const (
 	column, row = 50, 30
 	// charWidth is the average character width in the small font.

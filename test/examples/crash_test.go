@@ -45,7 +45,7 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 
 	first := agent()
 	backend.Until(t, first.Process, "a complete window", func(md pmetric.Metrics) bool { return len(coverage(md, 0.9)) > 0 })
-	// Kill the agent after between half and two-thirds of the window has elapsed. At that time, a
+	// Kill the agent when between half and two-thirds of the window has elapsed. At that time, a
 	// snapshot of the window exists, and no window is about to be sent.
 	processtest.Until(t, "the middle of a window", func() bool {
 		into := time.Duration(time.Now().UnixNano()) % window
@@ -80,9 +80,9 @@ func TestAKilledAgentLosesAtMostOneSnapshotInterval(t *testing.T) {
 	}
 
 	served := exporter.scrapes(end.Add(-window), end)
-	// The window may lack the samples of one snapshot interval and of the scrape in progress. It
-	// may also lack one sample at each edge, because samples are timestamped by the collector and
-	// not by the exporter.
+	// The window may lack the samples of one snapshot interval and of the scrape in progress. The
+	// window may also lack one sample at each edge, because samples are timestamped by the
+	// collector and not by the exporter.
 	allowed := int(snapshot/interval) + 3
 	got := int(values[signal.WindowSamples.Name])
 	assert.GreaterOrEqual(t, got, served-allowed, "%d scrapes in the window of the kill", served)

@@ -258,8 +258,8 @@ func runAgent(t *testing.T, files, set []string) {
 	assert.Contains(t, processtest.Get(t, "http://"+telemetry+"/metrics"), "otelcol_receiver_accepted_metric_points")
 	c.stop(t)
 
-	// Wait for the window after the one that was open at the restart. By the time that the later
-	// window arrives, the earlier one has also been sent.
+	// Wait for the window after the one that was open at the restart. By the time the later window
+	// arrives, the window that was open at the restart has also been sent.
 	open := time.Now().Truncate(length).Add(length)
 	c = startCollector(t, files, set, env, health, telemetry)
 	backend.Until(t, c.Process, "the window after the restart", func(metrics pmetric.Metrics) bool {
@@ -316,7 +316,7 @@ func twoWindows(metrics pmetric.Metrics) bool {
 	return len(windowEnds(metrics)) >= 2
 }
 
-// windowEnds returns the end times of the windows. windowEnds uses a signal that all scenarios and
+// windowEnds returns the end times of the windows, based on a signal that all scenarios and
 // exporter versions provide.
 func windowEnds(metrics pmetric.Metrics) []time.Time {
 	var ends []time.Time

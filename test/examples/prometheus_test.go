@@ -122,8 +122,8 @@ func alsoTo(sent *processtest.Backend, exporter string) []string {
 	}
 }
 
-// throughPrometheus runs the collector with series that start, end, and return. throughPrometheus
-// returns after the collector has sent everything and has stopped.
+// throughPrometheus runs the collector with series that start, end, and return, and waits until the
+// collector has sent everything and has stopped.
 func throughPrometheus(t *testing.T, server *prometheus, sent *processtest.Backend, files, set []string, env map[string]string, listens ...string) {
 	t.Helper()
 	exporter := processtest.FreeAddress(t)

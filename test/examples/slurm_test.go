@@ -26,8 +26,8 @@ import (
 
 const composeFile = "docker-compose.yaml"
 
-// ofJob returns a metric's values for a batch job, by hw.name. If job is "", ofJob returns the
-// values for the devices themselves.
+// ofJob returns a metric's values for a batch job, keyed by hw.name. If job is "", ofJob returns
+// the values for the devices themselves.
 func ofJob(metrics pmetric.Metrics, name, job string) map[string]float64 {
 	return ofHolder(metrics, name, gpudata.Holder{Job: job})
 }
@@ -61,7 +61,7 @@ func runSlurm(t *testing.T, files, set []string) {
 }
 
 // runOfJobs runs an example on a node with simulated GPUs until windows, power, and GPU time have
-// been sent for job 4711. runOfJobs returns the sent metrics.
+// been sent for job 4711, and returns the sent metrics.
 func runOfJobs(t *testing.T, files, set []string, scenario string, env map[string]string) pmetric.Metrics {
 	t.Helper()
 	backend, exporter := processtest.StartBackend(t, nil), processtest.FreeAddress(t)

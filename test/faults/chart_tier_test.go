@@ -71,7 +71,7 @@ func chartConfig(t *testing.T, component string, change func(tree)) string {
 // not contain have their default values.
 type chartTier struct {
 	tier
-	files map[string]string // paths of the gateways' configuration files, by address
+	files map[string]string // paths of the gateways' configuration files, keyed by address
 }
 
 // gateway starts or restarts the gateway with the given address. A restarted gateway uses its
@@ -199,8 +199,8 @@ func TestTheChartsGatewaysCountExactlyWhatTheyObserve(t *testing.T) {
 	}
 	tr.route(t, all[:2]...)
 	let(4)
-	// Some nodes move to another gateway and return after a few windows. A few windows are much
-	// shorter than idle_timeout.
+	// Some nodes move to another gateway and return after a few windows, long before idle_timeout
+	// has elapsed.
 	tr.route(t, all...)
 	let(3)
 	tr.route(t, all[:2]...)

@@ -71,8 +71,8 @@ func (d demand) replica(t *testing.T, b *backend, kubeConfig string) *collector 
 	}})
 }
 
-// emission contains the values in one batch for the test's resource, by metric. Metrics that are
-// missing from the batch have no entry.
+// emission contains the values in one batch for the test's resource, keyed by metric. Metrics that
+// are missing from the batch have no entry.
 type emission struct {
 	at     time.Time
 	values map[string]float64
@@ -102,7 +102,7 @@ func (d demand) emissions(b *backend) []emission {
 }
 
 // waitForEmission waits for an emission that is later than the given time and reports the given
-// number of pods. waitForEmission returns the emission's timestamp.
+// number of pods, and returns the emission's timestamp.
 func (d demand) waitForEmission(t *testing.T, c *collector, b *backend, pods int, after time.Time) time.Time {
 	t.Helper()
 	var at time.Time
@@ -146,7 +146,7 @@ var clusterFaults = []struct {
 	// sending data.
 	silent bool
 	// The without field is the name of a metric that must not be sent during the fault, because the
-	// replica is forbidden to read the objects for that metric.
+	// replica is not permitted to read the objects for that metric.
 	without string
 	answer  func(api *way) http.HandlerFunc
 }{

@@ -32,8 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// memoryBound is the maximum resident memory of an agent in MiB. memoryBound is the sum of 256 MiB,
-// the memory limiter's limit for the heap, and 64 MiB for the program's own pages.
+// memoryBound is the maximum resident memory of an agent in MiB: the memory limiter's limit for the
+// heap, which is 256 MiB, plus 64 MiB for the program's own pages.
 const memoryBound = 320
 
 // outage is the duration of a fault.
@@ -163,7 +163,7 @@ func (tr *trial) wholeWindow(t *testing.T, after time.Time) {
 	}, tr.agent.Process)
 }
 
-// pass waits until the given time.
+// The pass function waits until the given time.
 func pass(t *testing.T, c *collector, until time.Time) {
 	t.Helper()
 	processtest.Until(t, "time to pass", func() bool { return time.Now().After(until) }, c.Process)

@@ -132,10 +132,10 @@ func (tr *tier) parts(e *exporter) map[time.Time][]part {
 }
 
 // All samples of a node are sent to a single window collector. When the tier changes, some nodes
-// move to another collector. Only for these nodes, the open window is sent in two parts. Together,
-// the two parts contain every sample, and both have a coverage of less than 1. If a collector is
-// killed, the data that the collector has not yet sent is lost. The nodes of other collectors are
-// not affected.
+// move to another collector. The open window is sent in two parts only for nodes that move.
+// Together, the two parts contain every sample, and both have a coverage of less than 1. If a
+// collector is killed, the data that the collector has not yet sent is lost. The nodes of other
+// collectors are not affected.
 func TestATierOfWindowCollectorsSplitsOnlyTheOpenWindowsOfMovedNodes(t *testing.T) {
 	t.Parallel()
 	processtest.Binary(t, "otelcol-gpu")

@@ -42,10 +42,10 @@ type tolerance struct {
 	dropped bool
 }
 
-// row contains the values of one window of a device, by metric.
+// row contains the values of one window of a device, keyed by metric.
 type row map[string]float64
 
-// windowsOf returns the windows of a device by end time, and the number of windows that were
+// windowsOf returns the windows of a device, keyed by end time, and the number of windows that were
 // received more than once. Repeated windows must have equal values.
 func windowsOf(t *testing.T, points []point, node, device string) (rows map[time.Time]row, doubled int) {
 	t.Helper()

@@ -381,7 +381,7 @@ func TestSamplesOfAnotherHourMakeNoWindow(t *testing.T) {
 	})
 }
 
-// send sends samples for one device, which is throttled half of the time, over OTLP. send reports
+// send sends samples for one device, which is throttled half of the time, over OTLP, and reports
 // whether the samples were accepted.
 func send(t *testing.T, address string, at time.Time) bool {
 	t.Helper()

@@ -65,8 +65,8 @@ const stages = "receivers.dcgm.stages"
 var asProcessors = false
 
 // processorsFile converts stages to processors, writes the resulting configuration to a file, and
-// returns the file's path. processorsFile converts all stages that are configured in agentFile or
-// in the given settings.
+// returns the file's path. The conversion covers all stages that are configured in agentFile or in
+// the given settings.
 func processorsFile(t *testing.T, set []string) string {
 	t.Helper()
 	content, err := os.ReadFile(agentFile)

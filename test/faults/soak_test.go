@@ -47,7 +47,7 @@ func TestSoak(t *testing.T) {
 		e.keepsNothing = true
 		e.adds(func(n int) string { // a new pod every second
 			return fmt.Sprintf(`,namespace="ml",pod="job-%d",container="main"`, n/50)
-		}, func(n int) string { // and many new devices, which soon fill the caches
+		}, func(n int) string { // many new devices, which soon fill the caches
 			return fmt.Sprintf("DCGM_FI_DEV_FB_USED{gpu=\"9\",UUID=\"GPU-%s-%d\"} 1\nDCGM_FI_DEV_FB_FREE{gpu=\"9\",UUID=\"GPU-%s-%d\"} 1\n", e.node, n/3, e.node, n/3)
 		})
 		exporters = append(exporters, e)

@@ -227,7 +227,7 @@ func forbidden(t *testing.T, plane *controlplane.Plane) float64 {
 	total := 0.0
 	for _, series := range families["authorization_attempts_total"].GetMetric() {
 		for _, label := range series.GetLabel() {
-			// If RBAC does not allow a request, the value of the label result is "no-opinion"
+			// If RBAC does not allow a request, the value of the result label is "no-opinion"
 			// instead of "denied".
 			if label.GetName() == "result" && label.GetValue() != "allowed" {
 				total += series.GetCounter().GetValue()

@@ -17,8 +17,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
 
-// epoch is time zero of all timelines. Every synctest bubble starts at epoch, and epoch is a window
-// boundary for all common window lengths.
+// epoch is the zero time of all timelines. Every synctest bubble starts at epoch, and epoch is a
+// window boundary for all common window lengths.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // row is one sample line in an exporter's response.

@@ -60,7 +60,8 @@ func needs(t *testing.T, command, what string) {
 	}
 }
 
-// build builds the packages for one of this project's programs and returns their paths by format.
+// build builds the packages for one of this project's programs and returns the packages' paths,
+// keyed by format.
 func build(t *testing.T, program, version string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()

@@ -64,7 +64,7 @@ func newArena(t *testing.T, shares ...share) *arena {
 	return a
 }
 
-// grow makes the runaway tenant allocate 1 GiB/s. grow returns the time at which the free memory
+// grow makes the runaway tenant allocate 1 GiB/s, and returns the time at which the free memory
 // will reach the floor.
 func (a *arena) grow() (crossing time.Time) {
 	a.mu.Lock()

@@ -22,8 +22,8 @@ import (
 // wildcard address, so the tests can distinguish the three addresses.
 const podIP = "127.0.0.9"
 
-// Each example runs unchanged except for the log level, because the test waits for the info message
-// that the collector logs after everything has started.
+// Each example runs unchanged, except that the log level is set to info. The test waits for an info
+// message that the collector logs after everything has started.
 func TestAnExampleListensOnTheseAddressesAndNoOther(t *testing.T) {
 	requireNamespaces(t)
 	const defaults = "testdata/defaults.yaml"

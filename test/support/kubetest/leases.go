@@ -17,13 +17,13 @@ func VersionLeases(client *fake.Clientset) {
 	tracker := client.Tracker()
 	// No lock is needed, because the client runs one reactor at a time.
 	client.PrependReactor("create", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		l := action.(clienttesting.CreateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is only called for this verb on Leases
+		l := action.(clienttesting.CreateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is called only for this verb on Leases
 		l.ResourceVersion = "1"
 		err := tracker.Create(resource, l, l.Namespace)
 		return true, l, err
 	})
 	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		l := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is only called for this verb on Leases
+		l := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease).DeepCopy() //nolint:forcetypeassert // the reactor is called only for this verb on Leases
 		stored, err := tracker.Get(resource, l.Namespace, l.Name)
 		if err != nil {
 			return true, nil, err
