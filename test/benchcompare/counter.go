@@ -17,9 +17,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 )
 
-// counter is a backend that counts the devices for which it receives a given metric. Without that
-// count, a contestant could seem cheap because it omits devices. counter parses requests only after
-// the measurement, because parsing would take CPU time away from the sender.
+// counter is a backend that counts the devices for which it receives a given metric. Without the
+// count, a contestant that omits devices could seem cheap. counter parses requests only after the
+// measurement, because parsing would take CPU time away from the sender.
 type counter struct {
 	// sent is the total size of all requests, in bytes.
 	sent    atomic.Int64

@@ -46,7 +46,7 @@ func (f *figures) byKey() map[string]float64 {
 }
 
 // prometheus returns aim if the scale has a target relative to Prometheus, and 0 otherwise. Only
-// scales with 10 or 100 nodes have such a target.
+// scales with 10 or 100 nodes have a target relative to Prometheus.
 func (s scale) prometheus(aim float64) float64 {
 	if s.nodes == 10 || s.nodes == 100 {
 		return aim

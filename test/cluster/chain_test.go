@@ -148,8 +148,8 @@ type machine struct {
 	*nvmltest.Stub
 }
 
-// newMachine creates a machine with an NVIDIA device and an NVML stub. The receiver on this machine
-// is in the host's PID namespace.
+// newMachine creates a machine with an NVIDIA device and an NVML stub. The receiver on the new
+// machine is in the host's PID namespace.
 func newMachine(t *testing.T, script string) *machine {
 	t.Helper()
 	m := &machine{nvmltest.Build(t)}

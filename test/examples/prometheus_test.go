@@ -25,7 +25,7 @@ import (
 )
 
 // The collector can send data to Prometheus in three ways. Each test uses a real Prometheus server
-// and follows the same steps. First, windows of devices and containers arrive. Next, all series
+// and follows the same steps. First, windows for devices and containers arrive. Next, all series
 // end. Finally, all series return. Prometheus must have stored every point that the collector sent,
 // under the name in docs/signals.md, and must not have rejected anything.
 

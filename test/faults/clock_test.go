@@ -24,7 +24,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// clock is a wall clock for a single process, which a test can set. Linux does not support
+// clock is a wall clock for a single process. A test can set this clock. Linux does not support
 // per-process wall clocks. However, the kernel maps a function that returns the time (in the vDSO)
 // into every process, and even statically linked programs call that function. Before the process
 // under test executes its first instruction, the test overwrites the function. The replacement code

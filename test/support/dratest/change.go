@@ -42,11 +42,11 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 		case "publish":
 			w.generation++
 			w.hidden, w.parts = false, rapid.IntRange(1, 2).Draw(t, "slices")
-		case "hide": // publish only half of the pool, or all of it again
+		case "hide": // publish only half of the pool, or publish all of it again
 			w.hidden = !w.hidden
 			w.parts = 2
 			w.generation++
-		case "rename": // a new driver release uses different names, or the previous ones again
+		case "rename": // a new driver release uses different names, or returns to the previous names
 			if d := rapid.SampledFrom(w.devices).Draw(t, "device"); d.board != nil && (d.renamed || w.takes(d) > 0) {
 				d.renamed = !d.renamed
 				w.generation++
@@ -55,14 +55,14 @@ func (w *World) Change(t *rapid.T, now time.Time) {
 			if p := w.anyPod(t); p != nil {
 				w.vanish(p.claims[0])
 			}
-		case "join": // a new node, or one that left before
+		case "join": // a new node joins, or a node that left returns
 			if d := w.anyOther(t); d.left {
 				w.leave(d.pool, false)
 				w.generation++
 			} else {
 				w.join()
 			}
-		case "leave": // the slices of a node vanish with it; its pods are deleted later
+		case "leave": // a node's slices are deleted together with the node; the node's pods are deleted later
 			w.leave(w.anyOther(t).pool, true)
 		case "wait": // a claim waits because no device is free
 			uid := w.uid()

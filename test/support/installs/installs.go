@@ -19,13 +19,13 @@ type Install struct {
 	// NodeLabels and Taint are the labels and the taint of GPU nodes.
 	NodeLabels map[string]string
 	Taint      *corev1.Taint
-	// Monitors lists containers that can access devices but do not hold them.
+	// Monitors contains the containers that can access devices but do not hold them.
 	Monitors []catalogue.Holder
 	// Settings contains the settings that are required to find the exporter, or "" if the defaults
 	// are sufficient.
 	Settings string
-	// Source is the source of the facts about this install. Unread lists facts that could not be
-	// verified.
+	// Source is the source of the facts about this install. Unread contains the facts that could
+	// not be verified.
 	Source, Unread string
 }
 
@@ -72,7 +72,7 @@ const (
 	dcgmURL     = "http://%s:9400/metrics"
 )
 
-// All lists all known ways to install an exporter.
+// All contains all known ways to install an exporter.
 var All = []Install{
 	{
 		Name: "NVIDIA GPU operator, ClusterPolicy, embedded DCGM",
