@@ -29,8 +29,8 @@ type Ending struct {
 	err  error
 }
 
-// The first call to Run calls the end function. Every call to Run returns the error from the end
-// function. If ctx is done before the end function returns, Run returns ctx's error, and the end
+// Run calls the end function, but only in the first call to Run. Every call to Run returns the error
+// from the end function. If ctx is done before the end function returns, Run returns ctx's error, and the end
 // function continues in the background.
 func (e *Ending) Run(ctx context.Context, end func() error) error {
 	e.once.Do(func() {

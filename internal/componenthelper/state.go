@@ -314,8 +314,8 @@ func (s *State) Load(ctx context.Context, key string, value any) (found bool, er
 	return true, nil
 }
 
-// In one batch, Write stores the values in the set map under their storage keys and deletes the
-// storage keys in the gone list. Write stores a []byte unchanged and encodes other values as JSON.
+// Write stores the values in the set map under their storage keys, and deletes the storage keys in
+// the gone list, in one batch. Write stores a []byte unchanged and encodes other values as JSON.
 // If JSON cannot represent a value, Write omits the value and reports it in the error.
 func (s *State) Write(ctx context.Context, set map[string]any, gone ...string) error {
 	operations, err := encode(set, gone)

@@ -75,9 +75,8 @@ func (p *Parser) forget() {
 // CacheSize returns the number of series texts in the cache.
 func (p *Parser) CacheSize() int { return p.size }
 
-// After a call to HonorTimestamps, the parser uses the timestamps in bodies as sample times. The
-// parser then skips lines whose timestamp is not between the given limits. By default, timestamps
-// are ignored.
+// HonorTimestamps makes the parser use the timestamps in the following bodies as sample times, and
+// skip lines whose timestamp is not between the given limits. By default, timestamps are ignored.
 func (p *Parser) HonorTimestamps(from, to time.Time) {
 	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
 }

@@ -143,8 +143,8 @@ func (p *PodResources) Start() {
 	})
 }
 
-// If a poll is in progress, Shutdown cancels the poll and waits until it has ended. Shutdown may be
-// called more than once, and even if Start was not called.
+// Shutdown stops polling. If a poll is in progress, Shutdown cancels the poll and waits until it has
+// ended. Shutdown may be called more than once, and even if Start was not called.
 func (p *PodResources) Shutdown() {
 	p.startOnce.Do(func() {}) // a later Start has no effect
 	p.cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 )
 
-// For each device on a node, ProcessSources selects the source whose process list is used. The nvml
+// ProcessSources selects, for each device on a node, the source whose process list is used. The nvml
 // receiver and process exporters list the same processes, so only one process list per device is
 // used.
 type ProcessSources struct {
