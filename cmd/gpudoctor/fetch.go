@@ -28,7 +28,7 @@ const (
 	excerptSize = 200
 )
 
-// source is a URL, a file, or standard input, from which an exposition is read.
+// source is the URL, file, or standard input from which an exposition is read.
 type source struct {
 	// name is the URL or file name that the user entered, without credentials.
 	name string

@@ -193,7 +193,8 @@ type Advice struct {
 	CSV []Lines `json:"csv"`
 	// Newer contains CSV lines for fields that only newer exporters support.
 	Newer []Lines `json:"newer_csv"`
-	// Settings contains advice about flags, environment variables, and conditions.
+	// Settings contains advice about flags, environment variables, and requirements for the GPU,
+	// the driver, or the exporter.
 	Settings []string `json:"settings"`
 }
 

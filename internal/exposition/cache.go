@@ -20,8 +20,8 @@ type series struct {
 	sampled uint32   // Generation of the last body with a sample of this series. Only canonical series use this field.
 }
 
-// variant contains a series text whose spaces or label order differ from those of the label set's
-// text.
+// variant is another spelling of a series: the labels are the same, but their order or the spaces
+// differ.
 type variant struct {
 	tail      string
 	canonical *series // the series whose text equals the label set's text

@@ -258,7 +258,7 @@ func nextToken(b []byte) (token, rest []byte) {
 	return b[start:end], b[end:]
 }
 
-// typeLine parses the text after the number sign of a comment. If the comment is a valid TYPE line
+// typeLine parses the text after the # of a comment line. If the comment is a valid TYPE line
 // whose metric name is not too long, the last result is true.
 func typeLine(comment []byte) (name []byte, counter, ok bool) {
 	keyword, rest := nextToken(comment)

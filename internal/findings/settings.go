@@ -60,10 +60,10 @@ type Latched struct {
 // Slow contains the settings of the slow_device rule.
 type Slow struct {
 	Judging `mapstructure:",squash"`
-	// Clock is a ratio of a device's SM clock to the median SM clock of equal devices. A device
-	// with a lower ratio is slow.
+	// Clock is the minimum ratio of a device's SM clock to the median SM clock of identical
+	// devices. A device with a lower ratio is slow.
 	Clock float64 `mapstructure:"clock"`
-	// Devices is the minimum number of equal devices that a workload must use on the node for the
+	// Devices is the minimum number of identical devices that a workload must use on the node for the
 	// rule to be evaluated.
 	Devices int `mapstructure:"devices"`
 }

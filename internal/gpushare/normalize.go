@@ -40,7 +40,7 @@ func Normalize(p *corev1.Pod) []PatchOperation {
 	return patch
 }
 
-// shareNames contains the resource names in the API that pods request together with gpu.shared.
+// shareNames lists the resource names that a pod can request together with gpu.shared.
 var shareNames = []string{koordCore, koordMemory, koordRatio}
 
 // normalizeContainer returns the patch operations for the container at the given path.

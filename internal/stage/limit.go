@@ -29,7 +29,7 @@ func (l *Limit) TakeAll(n int) bool {
 	}
 }
 
-// Free records that n items are no longer kept.
+// Free subtracts n items, which are no longer kept, from the number of used items.
 func (l *Limit) Free(n int) { l.used.Add(-int64(n)) }
 
 // Used returns the number of items that are currently kept.

@@ -45,9 +45,9 @@ func NewNodes[S any](limit int, create func(key string) *S) *Nodes[S] {
 // storage extension.
 func Key(p gpudata.Place) string { return p.Cluster + "/" + p.Node }
 
-// With locks a node and passes the node's state to f. If the node is new, With adds the node. If
-// the node is new and the limit is reached, With returns false and does not call f. The now
-// parameter becomes the time of the node's last use.
+// With calls f with the state of a node while it holds the node's lock. If the node is new, With
+// adds the node. If the node is new and the limit is reached, With returns false and does not call
+// f. The now parameter becomes the time of the node's last use.
 func (n *Nodes[S]) With(p gpudata.Place, now time.Time, f func(*S)) bool {
 	return n.Restore(Key(p), now, f)
 }

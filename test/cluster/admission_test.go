@@ -142,7 +142,7 @@ func (w *webhooks) apply(policy string) {
 	}
 }
 
-// eventually waits until the done function returns true. Webhook configurations take effect with a
+// eventually waits until the done function returns true. Webhook configurations take effect after a
 // delay, because the API server receives them through a watch.
 func (w *webhooks) eventually(otherwise string, done func() bool) {
 	w.t.Helper()

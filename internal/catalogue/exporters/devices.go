@@ -28,7 +28,7 @@ func BoardName(number string) string { return "nvidia" + number }
 // the board's hw.id.
 func BoardOf(id string) string { return dcgm.BoardOf(id) }
 
-// InstanceID returns the hw.id of a board's instance with the given number.
+// InstanceID returns the hw.id of the instance with the given number on the given board.
 func InstanceID(board, instance string) string { return dcgm.InstanceID(board, instance) }
 
 // usualSlices is the assumed number of compute slices of a board whose model is unknown.

@@ -1,5 +1,5 @@
 // Package capture creates a recording of an exporter's output that users can share. In a recording,
-// the names of pods, hosts, and jobs, and the device IDs are replaced.
+// device IDs and the names of pods, hosts, and jobs are replaced.
 package capture
 
 import (

@@ -57,7 +57,7 @@ type Document struct {
 	// Unreserved contains, for each DeviceClass, the number of claims that have devices but are not
 	// reserved for any pod. It is unknown which devices are allocated to unreserved claims.
 	Unreserved []store.UnreservedClaims `json:"unreserved"`
-	// Exporters describes the exporters that do not answer. Limits contains the limits that have
+	// Exporters describes the exporters that do not respond. Limits contains the limits that have
 	// been reached, both in gpu_view and in other components of the same process.
 	Exporters Exporters     `json:"exporters"`
 	Limits    []store.Limit `json:"limits"`

@@ -86,7 +86,7 @@ func sampleBytes(s *gpudata.Samples, m *signal.Metric) int64 {
 	return roundBytes(v)
 }
 
-// roundBytes rounds a number of bytes to an integer. Very large numbers are reduced to 1 EiB so
+// roundBytes rounds a number of bytes to an integer. Values are capped at 1 EiB so
 // that the result fits in an int64. No device has 1 EiB of memory.
 func roundBytes(v float64) int64 {
 	const impossible = 1 << 60

@@ -112,9 +112,9 @@ func (p *gpuPower) uncount(b *boardState) {
 
 // idleUntil reports whether the board appears to be idle at time t. The until result is the last
 // time at which the board was known to be idle. A board that has a process or any activity is not
-// idle. If a process list shows that the board has no processes, the board was idle until the time
-// of that list. If no source lists the board's processes, the board counts as idle only if the
-// board has no holder and all activity is known. If the board has a holder, the board does not
+// idle. If a process list shows that the board has no processes, the board is known to have been
+// idle up to the time of that list. If no source lists the board's processes, the board counts as
+// idle only if the board has no holder and all activity is known. If the board has a holder, the board does not
 // count as idle, because a waiting process has no activity but still increases the board's power.
 func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 	hasHolder, activityKnown := len(b.Holders) > 0, len(b.instances) > 0 && b.unlisted == 0
