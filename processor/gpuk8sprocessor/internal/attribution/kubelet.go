@@ -113,7 +113,7 @@ func (b *builder) addPluginDevices(c *ContainerResources, h Holding, add func(st
 	}
 }
 
-// This method returns a copy of h in which the fields that describe a device plugin's device are
+// The with method returns a copy of h in which the fields that describe a device plugin's device are
 // set from d.
 func (h Holding) with(d *catalogue.PluginID) Holding {
 	h.Replica, h.raw = d.Replica, d.Raw

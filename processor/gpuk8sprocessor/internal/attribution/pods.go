@@ -74,7 +74,7 @@ func (l podLog) update(now, horizon int64, pods []Pod) podLog {
 	return next
 }
 
-// This method returns the pod that had the given namespace and name at time t, or nil if there was
+// The at method returns the pod that had the given namespace and name at time t, or nil if there was
 // no such pod.
 func (l podLog) at(namespace, name string, t int64) *podLife {
 	lives := l[podKey{namespace, name}]

@@ -57,7 +57,7 @@ func (l *ProcessLog) Store(list *ProcessList) {
 	}
 }
 
-// This method returns a new list that contains the users from both lists. The method does not
+// The with method returns a new list that contains the users from both lists. The method does not
 // modify l, because other goroutines can be reading l.
 func (l *ProcessList) with(more *ProcessList) *ProcessList {
 	devices := maps.Clone(l.Devices)

@@ -200,7 +200,7 @@ func (b *builder) addHolder(id, source string, h Holding) {
 	}
 }
 
-// This function returns whichever string sorts first. Empty strings are ignored.
+// The first function returns whichever string sorts first. Empty strings are ignored.
 func first(a, b string) string {
 	if a == "" {
 		return b

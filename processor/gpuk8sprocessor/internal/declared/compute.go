@@ -59,7 +59,7 @@ func (r *Reader) Compute(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	return pod.compute.of(d, u)
 }
 
-// This method implements [Reader.Compute]. The declarations in c belong to the user's pod.
+// The of method implements [Reader.Compute]. The declarations in c belong to the user's pod.
 func (c *compute) of(d *gpudata.DeviceFrame, u *gpudata.User) float64 {
 	var containerPart, podPart float64
 	for _, a := range c.allocated {

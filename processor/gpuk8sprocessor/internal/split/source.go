@@ -57,7 +57,7 @@ func Unknown() Activity {
 	return Activity{nan, nan, nan, nan, nan}
 }
 
-// This method returns the activity that the source s reports, or NaN if unknown.
+// The of method returns the activity that the source s reports, or NaN if unknown.
 func (a *Activity) of(s Source) float64 {
 	switch s {
 	case Engine:
