@@ -139,7 +139,7 @@ func createDefaultConfig() component.Config {
 }
 
 // kindForm matches valid kinds of Kubernetes objects.
-var kindForm = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+var kindForm = regexp.MustCompile(`^[A-Z][A-Za-z0-9-]*$`)
 
 // declaredOnly lists the sources of budgets that nothing else enforces while a pod is running.
 // HAMi, Koordinator, and MPS are not included, because these systems enforce their own limits on

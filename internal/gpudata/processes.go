@@ -14,9 +14,12 @@ type ProcessList struct {
 	// Time is the time of the list, in nanoseconds since the epoch. Time can differ from the time
 	// of the frame.
 	Time int64
-	// Interval is the time since the previous list of the device, in nanoseconds. Interval is 0 if
-	// it is unknown.
+	// Interval is the longer of the times between the last three lists of the device, in
+	// nanoseconds. Interval is 0 if it is unknown.
 	Interval int64
+	// LastCounted is the time of the newest list of the device, up to this list, whose processes
+	// were counted. LastCounted is 0 if there is no such list.
+	LastCounted int64
 	// Counted is true if the source counted the processes. If Counted is true, Count is the number
 	// of processes. Count exceeds len(Processes) if some processes have no value.
 	Counted   bool
@@ -55,6 +58,9 @@ func (d *DeviceFrame) NewProcessList(at int64) *ProcessList {
 	}
 	if !l.Counted && len(l.Processes) == 0 {
 		return nil
+	}
+	if l.Counted {
+		l.LastCounted = at
 	}
 	return l
 }

@@ -25,7 +25,7 @@ const (
 	// about 60 series per GPU. Even if each job uses 16 GPUs, 1000 jobs stay below the default
 	// series limit of gpu_window, which is 2,000,000.
 	defaultMaxJobs = 1000
-	// defaultMaxProcesses is enough for 10,000 devices with 20 processes each.
+	// defaultMaxProcesses is enough for 10,000 devices with 19 processes each.
 	defaultMaxProcesses = 200_000
 	// waitForSources is the maximum time that start waits for the first responses from the sources.
 	waitForSources = 10 * time.Second

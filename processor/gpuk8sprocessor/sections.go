@@ -36,8 +36,9 @@ func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu
 			*list = append(*list, s)
 		}
 	}
+	lists := processlists.New(p.cfg.MaxProcesses)
 	if p.cfg.Power.HasValue() || p.cfg.Budget.HasValue() || p.cfg.Usage.HasValue() {
-		power = append(power, p.processLists(set.ID.String()))
+		power = append(power, p.processLists(lists, set.ID.String()))
 	}
 	if p.cfg.Power.HasValue() {
 		of := *p.cfg.Power.Get()
@@ -56,15 +57,19 @@ func (p *gpuK8s) newSections(set processor.Settings) (power, accounts []pdatagpu
 		add(&accounts, "usage", func(s processor.Settings) (pdatagpu.Section, error) { return usagestage.New(&of, s, pods) })
 	}
 	if len(accounts) > 0 {
+		// If the accounts stage reads its frames from metrics, the frames have lost their process
+		// lists. The first section has already counted the refused lists.
+		again := lists.Section(func(context.Context, time.Time, int64) {})
+		accounts = append([]pdatagpu.Section{again}, accounts...)
 		accounts = append(accounts, pods.Section())
 	}
 	return power, accounts, err
 }
 
 // processLists returns the section that provides the process lists to the other sections.
-func (p *gpuK8s) processLists(id string) pdatagpu.Section {
+func (p *gpuK8s) processLists(lists *processlists.Lists, id string) pdatagpu.Section {
 	limit := componenthelper.Limit{Component: id, Setting: "max_processes", Value: p.cfg.MaxProcesses, What: "processes"}
-	s := processlists.New(p.cfg.MaxProcesses).Section(func(ctx context.Context, now time.Time, refused int64) {
+	s := lists.Section(func(ctx context.Context, now time.Time, refused int64) {
 		p.telemetry.ProcessorGpuK8sPointsDropped.Add(ctx, refused, componenthelper.With("reason", "no_room"))
 		limit.Refused(p.logger, now, refused)
 	})

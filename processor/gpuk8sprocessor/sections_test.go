@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor/processortest"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -145,4 +147,51 @@ func TestProcessListsAboveMaxProcessesAreCountedAndLoggedOnce(t *testing.T) {
 	if assert.Equal(t, 1, logs.Len()) {
 		assert.Contains(t, logs.All()[0].Message, "max_processes of 2 is reached: new processes are refused")
 	}
+}
+
+// A receiver such as nvml sends metrics to its stages. The accounts stage reads its frames from the
+// metrics that the holders stage wrote.
+func TestStagesAndTheProcessorUseTheSameProcessLists(t *testing.T) {
+	newConfig := func() *Config {
+		cfg := createDefaultConfig().(*Config)
+		cfg.NodeName, cfg.Kubernetes.AuthType = "", kube.AuthNone
+		cfg.Sources.PodResources.Enabled, cfg.Sources.DRA.Enabled = false, false
+		cfg.Power.GetOrInsertDefault()
+		cfg.Budget.GetOrInsertDefault()
+		cfg.Usage.GetOrInsertDefault()
+		return cfg
+	}
+	const input = `10s {k8s.node.name=n1} hw.gpu.memory.usage {hw.id=GPU-1} = 3Gi
+10s {k8s.node.name=n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
+10s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-1} = 2
+10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=a, k8s.container.name=main} gpu.device.holder {hw.id=GPU-1} = 1
+10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=b, k8s.container.name=main} gpu.device.holder {hw.id=GPU-1} = 1
+10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=a, k8s.container.name=main} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 2Gi
+10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=b, k8s.container.name=main} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1Gi`
+	set := processortest.NewNopSettings(metadata.Type)
+	run := func(sink *consumertest.MetricsSink, p interface {
+		Start(ctx context.Context, host component.Host) error
+		ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error
+		Shutdown(ctx context.Context) error
+	},
+	) string {
+		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
+		require.NoError(t, p.ConsumeMetrics(t.Context(), goldentest.Points(t, input, false)))
+		require.NoError(t, p.Shutdown(context.Background()))
+		require.Len(t, sink.AllMetrics(), 1)
+		return render(sink.AllMetrics()[0])
+	}
+	sink := &consumertest.MetricsSink{}
+	plain, err := NewFactory().CreateMetrics(t.Context(), set, newConfig(), sink)
+	require.NoError(t, err)
+	want := run(sink, plain)
+	assert.Contains(t, want, "k8s.container.gpu.memory.usage=2.147483648e+09")
+
+	sink = &consumertest.MetricsSink{}
+	holders, accounts, err := NewStages(set, newConfig(), sink)
+	require.NoError(t, err)
+	stages := pdatagpu.NewStages(sink)
+	stages.Append("gpu_k8s", holders)
+	stages.Append("gpu_k8s", accounts)
+	assert.Equal(t, want, run(sink, stages))
 }

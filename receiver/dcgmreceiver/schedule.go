@@ -26,7 +26,7 @@ func (s schedule) run(ctx context.Context, work func(), skipped func(n int64)) {
 		}
 		work()
 		missed := int64(time.Since(due) / s.interval)
-		if missed > 0 {
+		if missed > 0 && ctx.Err() == nil {
 			skipped(missed)
 		}
 		due = due.Add(time.Duration(missed+1) * s.interval)

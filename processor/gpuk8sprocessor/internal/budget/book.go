@@ -92,6 +92,11 @@ func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	if !ok && !b.limits.memory.Take() {
 		return false
 	}
+	// A late frame can have an older list, whose usage was already sent. If the list is much older,
+	// the clock of its source was set back.
+	if late := memory.usedAt - d.UsedAt; late > 0 && late <= int64(b.maxAge) {
+		return false
+	}
 	if memory.usedAt != d.UsedAt {
 		memory.usedAt, memory.sent = d.UsedAt, nil
 	}

@@ -328,7 +328,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuPowerSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_power_series_refused",
-		metric.WithDescription("Times that a new board, energy counter, process list or node was refused because power::max_series was reached. Raise max_series. [Alpha]"),
+		metric.WithDescription("Times that a new board, energy counter or node was refused because power::max_series was reached. Raise max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
@@ -370,7 +370,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ProcessorGpuUsageSeriesRefused, err = builder.meter.Int64Counter(
 		"otelcol_processor_gpu_usage_series_refused",
-		metric.WithDescription("Times that a new board, container on a device, or process list was refused because usage::max_series was reached. Raise max_series. [Alpha]"),
+		metric.WithDescription("Times that a new board or container on a device was refused because usage::max_series was reached. Raise max_series. [Alpha]"),
 		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)

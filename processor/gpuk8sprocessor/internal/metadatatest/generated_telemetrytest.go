@@ -310,7 +310,7 @@ func AssertEqualProcessorGpuPowerSeries(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuPowerSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_power_series_refused",
-		Description: "Times that a new board, energy counter, process list or node was refused because power::max_series was reached. Raise max_series. [Alpha]",
+		Description: "Times that a new board, energy counter or node was refused because power::max_series was reached. Raise max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -420,7 +420,7 @@ func AssertEqualProcessorGpuUsageSeries(t *testing.T, tt *componenttest.Telemetr
 func AssertEqualProcessorGpuUsageSeriesRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_gpu_usage_series_refused",
-		Description: "Times that a new board, container on a device, or process list was refused because usage::max_series was reached. Raise max_series. [Alpha]",
+		Description: "Times that a new board or container on a device was refused because usage::max_series was reached. Raise max_series. [Alpha]",
 		Unit:        "{series}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -85,7 +85,8 @@ func (p *gpuPower) baseline(pl *nodeState, state *boardState, b *board, t int64)
 			profiles = append(profiles, i.frame.Profile)
 		}
 		layout := idle.LayoutOf(profiles)
-		listed := b.frame.ProcessList != nil && b.frame.ProcessList.Counted
+		l := b.frame.ProcessList
+		listed := l != nil && l.LastCounted != 0 && t-l.LastCounted <= int64(retention)
 		if until, isIdle := b.idleUntil(t, listed); !isIdle || b.Measured == 0 {
 			state.Busy()
 		} else if state.AddIdle(idle.Sample{Layout: layout, Time: t, Watts: b.Measured, Until: until}, p.cfg.Idle.Expire) {
@@ -129,7 +130,7 @@ func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 	}
 	switch {
 	case b.list != nil && b.list.Counted:
-		return b.list.Time, true
+		return min(b.list.Time, t), true
 	case !listed && !hasHolder && (activityKnown || b.Activity.IsKnown()):
 		return t, true
 	}

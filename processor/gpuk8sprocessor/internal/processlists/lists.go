@@ -54,9 +54,11 @@ type nodeLists struct {
 type deviceLists struct {
 	lists []*gpudata.ProcessList
 	seen  time.Time // seen is when the newest list arrived, according to the local clock.
+	// gap is the time between the two newest lists.
+	gap int64
 	// reserved is the amount that the device counts toward the limit: 1 plus the length of the
-	// device's longest list so far. Therefore, a list is never refused unless the list is longer
-	// than all earlier lists.
+	// device's longest stored list. Therefore, a list is refused only if it is longer than the
+	// stored lists.
 	reserved int
 }
 
@@ -91,12 +93,15 @@ func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
 			}
 			for _, f := range of {
 				for _, d := range f.Devices {
-					d.ProcessList = n.devices[d.Device].closest(f.Time)
+					// A list of the frame itself that was not stored is already in ProcessList.
+					if d.ProcessList == nil || d.ProcessList.Time != f.Time {
+						d.ProcessList = n.devices[d.Device].closest(f.Time)
+					}
 				}
 			}
 			for _, f := range of {
 				for _, d := range f.Devices {
-					n.devices[d.Device].trim()
+					n.devices[d.Device].trim(l.limit)
 				}
 			}
 		})
@@ -105,14 +110,20 @@ func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
 	return refused
 }
 
-// store stores the process lists in a frame and returns the number of processes in refused lists.
+// store stores the process lists in a frame and returns the number of processes in refused lists. A
+// list that cannot be stored still applies to the frame that contains it, so store sets the device's
+// ProcessList to that list.
 func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused int64) {
-	if gpudata.Ahead(f.Time, now) {
-		return 0
-	}
 	for _, d := range f.Devices {
+		if d.ProcessList != nil && d.ProcessList.Time == f.Time {
+			continue // An earlier stage has stored the list.
+		}
 		list := d.NewProcessList(f.Time)
 		if list == nil {
+			continue
+		}
+		if gpudata.Ahead(f.Time, now) {
+			d.ProcessList = list
 			continue
 		}
 		of := n.devices[d.Device]
@@ -120,6 +131,7 @@ func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused in
 			of = &deviceLists{}
 		}
 		if !of.add(list, now, l.limit) {
+			d.ProcessList = list
 			refused += int64(max(1, len(list.Processes)))
 			continue
 		}
@@ -128,22 +140,27 @@ func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused in
 	return refused
 }
 
-// add adds a process list. If the list is longer than all earlier lists of the device and the limit
-// is reached, add returns false.
+// add adds a process list. If the list is longer than the stored lists and the limit is reached, add
+// returns false.
 func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Limit) bool {
 	if len(d.lists) > 0 && d.lists[0].Time-l.Time > int64(maxLag) && now.Sub(d.seen) > maxLag {
-		d.lists = nil // The source's clock was set back.
+		d.lists, d.gap = nil, 0 // The source's clock was set back.
 	}
 	i := 0
 	for i < len(d.lists) && d.lists[i].Time > l.Time {
 		i++
 	}
 	merges := i < len(d.lists) && d.lists[i].Time == l.Time
+	gap := d.gap
 	switch {
 	case merges:
 		l = merge(d.lists[i], l)
 	case i < len(d.lists):
-		l.Interval = l.Time - d.lists[i].Time
+		// If two sources alternate, every other gap is short. Therefore, the longer of the last two
+		// gaps is used.
+		gap = l.Time - d.lists[i].Time
+		l.Interval = max(gap, d.gap)
+		l.LastCounted = max(l.LastCounted, d.lists[i].LastCounted)
 	}
 	if grown := 1 + len(l.Processes) - d.reserved; grown > 0 {
 		if !limit.TakeAll(grown) {
@@ -152,7 +169,7 @@ func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Li
 		d.reserved += grown
 	}
 	if i == 0 {
-		d.seen = now
+		d.seen, d.gap = now, gap
 	}
 	if merges {
 		d.lists[i] = l
@@ -165,15 +182,23 @@ func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Li
 // merge combines two lists that have the same time, because one list can arrive in several batches.
 func merge(a, b *gpudata.ProcessList) *gpudata.ProcessList {
 	merged := &gpudata.ProcessList{
-		Time: a.Time, Interval: a.Interval, Counted: a.Counted || b.Counted, Count: max(a.Count, b.Count), Processes: slices.Clone(a.Processes),
+		Time: a.Time, Interval: a.Interval, LastCounted: max(a.LastCounted, b.LastCounted),
+		Counted: a.Counted || b.Counted, Count: max(a.Count, b.Count), Processes: slices.Clone(a.Processes),
+	}
+	index := make(map[string]int, len(a.Processes))
+	for i := range a.Processes {
+		index[a.Processes[i].PID] = i
 	}
 	for _, p := range b.Processes {
-		i := slices.IndexFunc(a.Processes, func(known gpudata.ListedProcess) bool { return known.PID == p.PID })
-		if i < 0 {
+		i, exists := index[p.PID]
+		if !exists {
 			merged.Processes = append(merged.Processes, p)
 			continue
 		}
 		known := &merged.Processes[i]
+		if known.Holder.IsZero() {
+			known.Holder, known.ContainerID = p.Holder, p.ContainerID
+		}
 		known.Utilization = knownValue(known.Utilization, p.Utilization)
 		known.Memory = knownValue(known.Memory, p.Memory)
 	}
@@ -205,10 +230,19 @@ func (d *deviceLists) closest(at int64) (found *gpudata.ProcessList) {
 }
 
 // trim deletes the process lists that are no longer needed after a batch has been processed.
-func (d *deviceLists) trim() {
-	if d != nil && len(d.lists) > kept {
+func (d *deviceLists) trim(limit *stage.Limit) {
+	if d == nil {
+		return
+	}
+	if len(d.lists) > kept {
 		d.lists = slices.Delete(d.lists, kept, len(d.lists))
 	}
+	longest := 0
+	for _, l := range d.lists {
+		longest = max(longest, len(l.Processes))
+	}
+	limit.Free(d.reserved - 1 - longest)
+	d.reserved = 1 + longest
 }
 
 // sweep deletes the devices for which no list has arrived for longer than retention.

@@ -85,6 +85,7 @@ func TestAFrameHasTheListClosestToItsTime(t *testing.T) {
 		"a list and its length":        {[][]*gpudata.Frame{{counted(10, 2)}, {listed(10, "1")}, {sample(11)}}, "10 s: 1 of 2"},
 		"an empty list":                {[][]*gpudata.Frame{{listed(10, "1")}, {counted(20, 0)}, {sample(21)}}, "20 s:  of 0"},
 		"a list in the future":         {[][]*gpudata.Frame{{listed(10, "1")}, {listed(20_000, "2")}, {sample(11)}}, "10 s: 1"},
+		"its own list in the future":   {[][]*gpudata.Frame{{listed(10, "1")}, {listed(20_000, "2")}}, "20000 s: 2"},
 		"a list that is two hours old": {[][]*gpudata.Frame{{listed(100, "1")}, {sample(7300)}}, "100 s: 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestAListKeepsTheKnownValuesOfAProcess(t *testing.T) {
 
 func TestAListHasTheIntervalOfItsSource(t *testing.T) {
 	l := New(100)
-	for _, step := range []struct{ at, interval int64 }{{10, 0}, {20, 10}, {20, 10}, {50, 30}} {
+	for _, step := range []struct{ at, interval int64 }{{10, 0}, {20, 10}, {20, 10}, {50, 30}, {51, 30}, {80, 29}, {81, 29}, {90, 9}} {
 		f := counted(step.at, 0)
 		l.update([]*gpudata.Frame{f}, start)
 		assert.Equal(t, step.interval*second, f.Devices[0].ProcessList.Interval, "at %d s", step.at)
@@ -158,12 +159,20 @@ func TestOnlyLongerListsAreRefused(t *testing.T) {
 	}
 	longer := listed(30, "1", "2", "3")
 	assert.EqualValues(t, 3, l.update([]*gpudata.Frame{longer}, start))
-	assert.Equal(t, "24 s: 3 4", text(longer))
+	assert.Equal(t, "30 s: 1 2 3", text(longer), "the frame uses its own list, which is not stored")
+	f, _ := frame(30)
+	l.update([]*gpudata.Frame{f}, start)
+	assert.Equal(t, "24 s: 3 4", text(f))
 	assert.EqualValues(t, 1, l.update([]*gpudata.Frame{listed(24, "5")}, start), "the list of this time would become longer")
 	other := listed(30, "1")
 	other.Place.Node, other.Devices[0].Device = "n2", gpudata.NewDevice(gpudata.Place{Node: "n2"}, "GPU-1")
 	assert.EqualValues(t, 1, l.update([]*gpudata.Frame{other}, start))
+	assert.Equal(t, "30 s: 1", text(other))
+	other.Devices[0].Processes, other.Devices[0].ProcessList = nil, nil
+	l.update([]*gpudata.Frame{other}, start)
 	assert.Equal(t, "no list", text(other))
+	assert.Zero(t, l.update([]*gpudata.Frame{listed(40), counted(40, 0), counted(50, 0)}, start))
+	assert.Equal(t, 1, l.limit.Used(), "the stored lists are empty")
 }
 
 func TestListsAreDeletedAnHourAfterTheLastOne(t *testing.T) {
