@@ -207,3 +207,18 @@ func TestTheDocumentationDescribesEveryFunction(t *testing.T) {
 		assert.Contains(t, string(text), "\n| `"+name+"` |")
 	}
 }
+
+func TestTheDefaultOfIdleTimeoutIsAtLeastMaxGap(t *testing.T) {
+	for settings, want := range map[string]time.Duration{
+		"max_gap: 2m": 10 * time.Minute, "max_gap: 15m": 15 * time.Minute, "{max_gap: 2m, idle_timeout: 3m}": 3 * time.Minute,
+	} {
+		conf, err := confmap.NewRetrievedFromYAML([]byte(settings))
+		require.NoError(t, err)
+		parsed, err := conf.AsConf()
+		require.NoError(t, err)
+		cfg := createDefaultConfig().(*Config)
+		require.NoError(t, parsed.Unmarshal(cfg))
+		require.NoError(t, cfg.Validate())
+		assert.Equal(t, want, cfg.IdleTimeout, settings)
+	}
+}
