@@ -61,9 +61,19 @@ type deviceMemory struct {
 	time              int64
 	seen              time.Time
 	used, limit, free int64
-	// The sent field contains the users whose usage, measured at usedAt, was already sent.
-	usedAt int64
-	sent   []gpudata.Holder
+	// The sent field contains the users whose usage was already sent, for the last maxSent times of
+	// a measurement.
+	sent []sentUsage
+}
+
+// maxSent is the number of times of a measurement for which a Book remembers what was sent. Lists of
+// different sources, and late frames, can have different times.
+const maxSent = 4
+
+// sentUsage contains the users whose usage at a time was sent.
+type sentUsage struct {
+	at    int64
+	users []gpudata.Holder
 }
 
 // UpdateMemory stores the device's memory values from a frame. If the frame has no samples of the
@@ -92,18 +102,16 @@ func (b *Book) MarkSent(d *Device, u *User, now time.Time) bool {
 	if !ok && !b.limits.memory.Take() {
 		return false
 	}
-	// A late frame can have an older list, whose usage was already sent. If the list is much older,
-	// the clock of its source was set back.
-	if late := memory.usedAt - d.UsedAt; late > 0 && late <= int64(b.maxAge) {
+	i := slices.IndexFunc(memory.sent, func(s sentUsage) bool { return s.at == d.UsedAt })
+	if i < 0 {
+		i = min(len(memory.sent), maxSent-1)
+		memory.sent = append(slices.Clone(memory.sent[len(memory.sent)-i:]), sentUsage{at: d.UsedAt})
+	}
+	sent := &memory.sent[i]
+	if slices.ContainsFunc(sent.users, u.MayBeSame) {
 		return false
 	}
-	if memory.usedAt != d.UsedAt {
-		memory.usedAt, memory.sent = d.UsedAt, nil
-	}
-	if slices.ContainsFunc(memory.sent, u.MayBeSame) {
-		return false
-	}
-	memory.sent = append(memory.sent, u.Clone())
+	sent.users = append(sent.users, u.Clone())
 	if !ok {
 		memory.used, memory.limit, memory.free = Unknown, Unknown, Unknown
 	}

@@ -430,3 +430,23 @@ func TestABudgetAppliesToTheDevicesAllocatedToItsContainer(t *testing.T) {
 		})
 	}
 }
+
+// Lists of two sources, and late frames, alternate between times.
+func TestTheUsageOfEachTimeIsSentOnce(t *testing.T) {
+	b := NewBook(time.Minute, NewLimits(10))
+	d := &Device{Frame: deviceFrame("GPU-1")}
+	sent := func(at int64, pod string) bool {
+		d.UsedAt = at
+		return b.MarkSent(d, &User{Holder: gpudata.Holder{Namespace: "ns", Pod: pod}}, time.Unix(1000, 0))
+	}
+	assert.True(t, sent(20, "a"))
+	assert.True(t, sent(10, "a"), "an older list that arrives later")
+	assert.True(t, sent(10, "b"))
+	assert.False(t, sent(20, "a"))
+	assert.False(t, sent(10, "b"))
+	for at := range int64(10) {
+		assert.True(t, sent(30+at, "a"))
+		assert.False(t, sent(30+at, "a"))
+	}
+	assert.Len(t, b.memory[d.Frame.Device].sent, maxSent)
+}

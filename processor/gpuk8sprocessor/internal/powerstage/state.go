@@ -130,7 +130,7 @@ func (b *board) idleUntil(t int64, listed bool) (until int64, isIdle bool) {
 	}
 	switch {
 	case b.list != nil && b.list.Counted:
-		return min(b.list.Time, t), true
+		return b.list.Time, true
 	case !listed && !hasHolder && (activityKnown || b.Activity.IsKnown()):
 		return t, true
 	}

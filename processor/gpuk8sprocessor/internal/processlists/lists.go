@@ -54,8 +54,9 @@ type nodeLists struct {
 type deviceLists struct {
 	lists []*gpudata.ProcessList
 	seen  time.Time // seen is when the newest list arrived, according to the local clock.
-	// gap is the time between the two newest lists.
-	gap int64
+	// gap is the time between the two newest lists. lastCounted is the time of the newest list whose
+	// processes were counted.
+	gap, lastCounted int64
 	// reserved is the amount that the device counts toward the limit: 1 plus the length of the
 	// device's longest stored list. Therefore, a list is refused only if it is longer than the
 	// stored lists.
@@ -93,8 +94,9 @@ func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
 			}
 			for _, f := range of {
 				for _, d := range f.Devices {
-					// A list of the frame itself that was not stored is already in ProcessList.
-					if d.ProcessList == nil || d.ProcessList.Time != f.Time {
+					// ProcessList is already set if an earlier stage has set it, or if the frame's own
+					// list was not stored.
+					if d.ProcessList == nil {
 						d.ProcessList = n.devices[d.Device].closest(f.Time)
 					}
 				}
@@ -115,7 +117,7 @@ func (l *Lists) update(frames []*gpudata.Frame, now time.Time) (refused int64) {
 // ProcessList to that list.
 func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused int64) {
 	for _, d := range f.Devices {
-		if d.ProcessList != nil && d.ProcessList.Time == f.Time {
+		if d.ProcessList != nil {
 			continue // An earlier stage has stored the list.
 		}
 		list := d.NewProcessList(f.Time)
@@ -144,7 +146,7 @@ func (l *Lists) store(n *nodeLists, f *gpudata.Frame, now time.Time) (refused in
 // returns false.
 func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Limit) bool {
 	if len(d.lists) > 0 && d.lists[0].Time-l.Time > int64(maxLag) && now.Sub(d.seen) > maxLag {
-		d.lists, d.gap = nil, 0 // The source's clock was set back.
+		d.lists, d.gap, d.lastCounted = nil, 0, 0 // The source's clock was set back.
 	}
 	i := 0
 	for i < len(d.lists) && d.lists[i].Time > l.Time {
@@ -160,7 +162,9 @@ func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Li
 		// gaps is used.
 		gap = l.Time - d.lists[i].Time
 		l.Interval = max(gap, d.gap)
-		l.LastCounted = max(l.LastCounted, d.lists[i].LastCounted)
+	}
+	if d.lastCounted <= l.Time {
+		l.LastCounted = max(l.LastCounted, d.lastCounted)
 	}
 	if grown := 1 + len(l.Processes) - d.reserved; grown > 0 {
 		if !limit.TakeAll(grown) {
@@ -171,6 +175,7 @@ func (d *deviceLists) add(l *gpudata.ProcessList, now time.Time, limit *stage.Li
 	if i == 0 {
 		d.seen, d.gap = now, gap
 	}
+	d.lastCounted = max(d.lastCounted, l.LastCounted)
 	if merges {
 		d.lists[i] = l
 	} else {
@@ -196,7 +201,7 @@ func merge(a, b *gpudata.ProcessList) *gpudata.ProcessList {
 			continue
 		}
 		known := &merged.Processes[i]
-		if known.Holder.IsZero() {
+		if known.Holder.IsZero() && (!p.Holder.IsZero() || known.ContainerID == "") {
 			known.Holder, known.ContainerID = p.Holder, p.ContainerID
 		}
 		known.Utilization = knownValue(known.Utilization, p.Utilization)

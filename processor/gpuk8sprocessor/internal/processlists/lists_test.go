@@ -135,6 +135,29 @@ func TestAListHasTheIntervalOfItsSource(t *testing.T) {
 	}
 }
 
+// The second stage must not replace the list that the first stage found, because the store no longer
+// has all lists of the batch.
+func TestASecondStageKeepsTheListsOfTheFirst(t *testing.T) {
+	l := New(100)
+	sample, _ := frame(11)
+	batch := []*gpudata.Frame{listed(10, "1"), sample, listed(20, "2"), listed(30, "3"), listed(40, "4")}
+	for range 2 {
+		l.update(batch, start)
+		assert.Equal(t, "10 s: 1", text(sample))
+	}
+}
+
+// A source may stop counting processes.
+func TestAListHasTheTimeOfTheLastCount(t *testing.T) {
+	l := New(100)
+	l.update([]*gpudata.Frame{counted(10, 1)}, start)
+	l.update([]*gpudata.Frame{listed(30, "1")}, start)
+	l.update([]*gpudata.Frame{counted(20, 1)}, start)
+	f := listed(40, "1")
+	l.update([]*gpudata.Frame{f}, start)
+	assert.Equal(t, 20*second, f.Devices[0].ProcessList.LastCounted)
+}
+
 // For up to maxLag after a source's clock is set back, the lists from before the clock change
 // appear to be the newest lists.
 func TestListsOfASourceWhoseClockWasSetBackReplaceNewerLists(t *testing.T) {
@@ -184,6 +207,7 @@ func TestListsAreDeletedAnHourAfterTheLastOne(t *testing.T) {
 	other := &gpudata.Frame{Place: gpudata.Place{Node: "n2"}, Time: second}
 	l.update([]*gpudata.Frame{other}, start.Add(retention+2*sweepEvery))
 	assert.Zero(t, l.limit.Used())
+	f, _ = frame(20)
 	l.update([]*gpudata.Frame{f}, start.Add(retention+2*sweepEvery))
 	assert.Equal(t, "no list", text(f))
 }
