@@ -103,8 +103,7 @@ func TestAllDeviceDataOfTheKubeletIsRead(t *testing.T) {
 		}},
 	}, got)
 
-	// If the kubelet returns the resources that the client has parsed, parsing that response
-	// results in the same resources.
+	// Send the parsed resources through a kubelet again. The client must parse the same resources.
 	kubelet.Set(got...)
 	kubelet.AwaitLists(t, 2)
 	again, _, _ := p.Snapshot()

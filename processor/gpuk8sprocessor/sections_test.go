@@ -3,6 +3,7 @@ package gpuk8sprocessor
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -161,13 +162,25 @@ func TestStagesAndTheProcessorUseTheSameProcessLists(t *testing.T) {
 		cfg.Usage.GetOrInsertDefault()
 		return cfg
 	}
-	const input = `10s {k8s.node.name=n1} hw.gpu.memory.usage {hw.id=GPU-1} = 3Gi
-10s {k8s.node.name=n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
-10s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-1} = 2
-10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=a, k8s.container.name=main} gpu.device.holder {hw.id=GPU-1} = 1
-10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=b, k8s.container.name=main} gpu.device.holder {hw.id=GPU-1} = 1
-10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=a, k8s.container.name=main} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 2Gi
-10s {k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=b, k8s.container.name=main} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1Gi`
+	const device = `{k8s.node.name=n1} hw.gpu.memory.usage {hw.id=GPU-1} = 3Gi
+@{k8s.node.name=n1} hw.gpu.memory.limit {hw.id=GPU-1} = 16Gi
+@{k8s.node.name=n1} hw.power {hw.id=GPU-1} = 100
+@{k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=a, k8s.container.name=main} gpu.device.holder {hw.id=GPU-1} = 1
+@{k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=b, k8s.container.name=main} gpu.device.holder {hw.id=GPU-1} = 1
+`
+	const list = `{k8s.node.name=n1} gpu.process.count {hw.id=GPU-1} = 2
+@{k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=a, k8s.container.name=main} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 2Gi
+@{k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=a, k8s.container.name=main} process.gpu.utilization {hw.id=GPU-1, process.pid=1} = 0.5
+@{k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=b, k8s.container.name=main} process.gpu.memory.usage {hw.id=GPU-1, process.pid=2} = 1Gi
+@{k8s.node.name=n1, k8s.namespace.name=ns, k8s.pod.name=b, k8s.container.name=main} process.gpu.utilization {hw.id=GPU-1, process.pid=2} = 0.25
+`
+	at := func(time, points string) string { return time + " " + strings.ReplaceAll(points, "@", time+" ") }
+	batches := []string{
+		at("10s", device) + at("10s", list),
+		at("21s", list), at("20s", device), // the list arrives first
+		at("30s", device), at("31s", list), // the device arrives first
+		at("40s", device) + at("41s", list) + at("50s", device) + at("51s", list) + at("60s", device) + at("61s", list),
+	}
 	set := processortest.NewNopSettings(metadata.Type)
 	run := func(sink *consumertest.MetricsSink, p interface {
 		Start(ctx context.Context, host component.Host) error
@@ -176,16 +189,23 @@ func TestStagesAndTheProcessorUseTheSameProcessLists(t *testing.T) {
 	},
 	) string {
 		require.NoError(t, p.Start(t.Context(), componenttest.NewNopHost()))
-		require.NoError(t, p.ConsumeMetrics(t.Context(), goldentest.Points(t, input, false)))
+		for _, batch := range batches {
+			require.NoError(t, p.ConsumeMetrics(t.Context(), goldentest.Points(t, batch, false)))
+		}
 		require.NoError(t, p.Shutdown(context.Background()))
-		require.Len(t, sink.AllMetrics(), 1)
-		return render(sink.AllMetrics()[0])
+		var text strings.Builder
+		for _, md := range sink.AllMetrics() {
+			text.WriteString(render(md))
+		}
+		return text.String()
 	}
 	sink := &consumertest.MetricsSink{}
 	plain, err := NewFactory().CreateMetrics(t.Context(), set, newConfig(), sink)
 	require.NoError(t, err)
 	want := run(sink, plain)
-	assert.Contains(t, want, "k8s.container.gpu.memory.usage=2.147483648e+09")
+	for _, time := range []string{"10s", "21s", "31s", "41s", "51s", "61s"} {
+		assert.Contains(t, want, time+" {k8s.container.name=main, k8s.namespace.name=ns, k8s.node.name=n1, k8s.pod.name=a} k8s.container.gpu.memory.usage=2.147483648e+09")
+	}
 
 	sink = &consumertest.MetricsSink{}
 	holders, accounts, err := NewStages(set, newConfig(), sink)

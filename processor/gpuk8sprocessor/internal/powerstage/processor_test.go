@@ -178,6 +178,23 @@ func TestABoardWithoutRecentProcessCountsIsIdleByItsActivity(t *testing.T) {
 	})
 }
 
+// Within an hour of a count, a source that lists processes is expected to continue. Without a recent
+// list, a process may be waiting, so the board does not count as idle.
+func TestABoardWithARecentProcessCountIsNotIdleByItsActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		send, sink, _ := observed(t, createDefaultConfig().(*Config))
+		send(`1s {k8s.node.name=n1} gpu.process.count {hw.id=GPU-1} = 1`)
+		time.Sleep(time.Minute)
+		send(`61s {k8s.node.name=n1} process.gpu.memory.usage {hw.id=GPU-1, process.pid=1} = 1`)
+		for at := 361; at < 1000; at += 120 {
+			time.Sleep(2 * time.Minute)
+			send(fmt.Sprintf(`%[1]ds {k8s.node.name=n1} hw.power {hw.id=GPU-1} = 50
+%[1]ds {k8s.node.name=n1} gpu.engine.active {hw.id=GPU-1} = 0`, at))
+		}
+		assert.NotContains(t, rendered(sink), "gpu.power.idle")
+	})
+}
+
 func TestOtherMetricsAreUnchanged(t *testing.T) {
 	p, sink := newTestProcessor(t, createDefaultConfig().(*Config), processortest.NewNopSettings(metadata.Type))
 	md := pmetric.NewMetrics()

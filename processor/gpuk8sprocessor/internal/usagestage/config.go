@@ -56,8 +56,17 @@ var Emitted = []*signal.Metric{
 	signal.K8sContainerGPUCost, signal.K8sContainerGPUCostIdle, signal.GPUUnallocatedCost,
 }
 
-// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal].
-func (c *Config) Unmarshal(conf *confmap.Conf) error { return componenthelper.Unmarshal(conf, c) }
+// Unmarshal implements confmap.Unmarshaler with [componenthelper.Unmarshal]. If max_gap is set to
+// more than the default of idle_timeout, the default of idle_timeout becomes max_gap.
+func (c *Config) Unmarshal(conf *confmap.Conf) error {
+	if err := componenthelper.Unmarshal(conf, c); err != nil {
+		return err
+	}
+	if !conf.IsSet("idle_timeout") {
+		c.IdleTimeout = max(c.IdleTimeout, c.MaxGap)
+	}
+	return nil
+}
 
 // Validate returns an error that describes every invalid field.
 func (c *Config) Validate() error {

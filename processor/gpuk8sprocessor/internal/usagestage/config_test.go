@@ -39,3 +39,19 @@ func TestAnUnknownSettingIsAnError(t *testing.T) {
 		assert.ErrorContains(t, confmap.NewFromStringMap(conf).Unmarshal(createDefaultConfig()), want)
 	}
 }
+
+func TestTheDefaultOfIdleTimeoutIsAtLeastMaxGap(t *testing.T) {
+	for name, tc := range map[string]struct {
+		settings map[string]any
+		want     time.Duration
+	}{
+		"the default":       {map[string]any{"max_gap": "2m"}, 10 * time.Minute},
+		"a longer max_gap":  {map[string]any{"max_gap": "15m"}, 15 * time.Minute},
+		"a shorter timeout": {map[string]any{"max_gap": "2m", "idle_timeout": "3m"}, 3 * time.Minute},
+	} {
+		cfg := NewDefaultConfig()
+		require.NoError(t, confmap.NewFromStringMap(tc.settings).Unmarshal(&cfg), name)
+		require.NoError(t, cfg.Validate(), name)
+		assert.Equal(t, tc.want, cfg.IdleTimeout, name)
+	}
+}
