@@ -25,7 +25,7 @@ var attributionMetrics = map[*signal.Metric]bool{
 func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCounts) {
 	ownDevices := map[string]gpudata.Description{}
 	for _, f := range frames {
-		list := &attribution.ProcessList{Time: f.Time, Devices: map[string]attribution.DeviceUsers{}}
+		list := &attribution.UserList{Time: f.Time, Devices: map[string]attribution.DeviceUsers{}}
 		p.nodes.With(f.Place, now, func(n *nodeState) {
 			p.jobs.deleteExpired(n, now)
 			for _, d := range f.Devices {
@@ -35,7 +35,7 @@ func (p *gpuK8s) attribute(frames []*gpudata.Frame, now time.Time) (c batchCount
 				p.setProcessHolders(n, now, d, list, &c)
 			}
 			if len(list.Devices) > 0 {
-				n.processes.Store(list)
+				n.users.Store(list)
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func (p *gpuK8s) isOwnNode(f *gpudata.Frame) bool {
 // setProcessHolders finds the container of each process on the device. If the frame contains a
 // process list for the device, setProcessHolders also adds the device's users to the given
 // ProcessList. If all of the device's processes run outside containers, the device has no users.
-func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.DeviceFrame, list *attribution.ProcessList, c *batchCounts) {
+func (p *gpuK8s) setProcessHolders(n *nodeState, now time.Time, d *gpudata.DeviceFrame, list *attribution.UserList, c *batchCounts) {
 	listed := d.Listed
 	var users []gpudata.Holder
 	for _, process := range d.Processes {
@@ -183,7 +183,7 @@ func (p *gpuK8s) setHolders(n *nodeState, now time.Time, f *gpudata.Frame, d *gp
 			observed = observed || d.Observed
 		}
 	}
-	processUsers, empty := n.processes.Users(id, f.Time)
+	processUsers, empty := n.users.Users(id, f.Time)
 	for _, h := range processUsers {
 		if !p.tracker.HasEnded(h.UID, f.Time) {
 			users = append(users, attribution.Holding{Holder: h})

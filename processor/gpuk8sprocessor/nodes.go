@@ -15,17 +15,17 @@ const (
 
 // nodeState is the state of a node.
 type nodeState struct {
-	processes *attribution.ProcessLog
+	users     *attribution.UserLog
 	placement *attribution.Placement
-	lists     *attribution.ProcessSources
+	sources   *attribution.ProcessSources
 	jobs      map[string]time.Time // jobs maps job IDs to the time at which each job was last seen.
 }
 
 func newNode(string) *nodeState {
 	return &nodeState{
-		processes: attribution.NewProcessLog(history),
+		users:     attribution.NewUserLog(history),
 		placement: attribution.NewPlacement(history),
-		lists:     attribution.NewProcessSources(history),
+		sources:   attribution.NewProcessSources(history),
 		jobs:      map[string]time.Time{},
 	}
 }

@@ -26,7 +26,7 @@ func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 		}
 	}
 	if len(nvmlLists) > 0 {
-		n.lists.Add(attribution.NVML, f.Time, nvmlLists)
+		n.sources.Add(attribution.NVML, f.Time, nvmlLists)
 	}
 	exporters := p.findDevices(n, f, c)
 	f.Unplaced = nil
@@ -35,10 +35,10 @@ func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 		for id, processes := range devices {
 			lists[id] = attribution.ListedProcesses{Processes: len(processes)}
 		}
-		n.lists.Add(exporter, f.Time, lists)
+		n.sources.Add(exporter, f.Time, lists)
 	}
 	for id := range nvmlLists {
-		if best, _ := n.lists.BestSource(id, f.Time); best != attribution.NVML {
+		if best, _ := n.sources.BestSource(id, f.Time); best != attribution.NVML {
 			d := f.Find(id)
 			for _, process := range d.Processes {
 				c.dropped[dropSecondSource] += int64(len(process.Samples.All()))
@@ -48,7 +48,7 @@ func (p *gpuK8s) assignDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) {
 	}
 	for exporter, devices := range exporters {
 		for id, processes := range devices {
-			if best, _ := n.lists.BestSource(id, f.Time); best == exporter {
+			if best, _ := n.sources.BestSource(id, f.Time); best == exporter {
 				addProcesses(f, id, processes)
 				continue
 			}
@@ -95,7 +95,7 @@ func (p *gpuK8s) findDevices(n *nodeState, f *gpudata.Frame, c *batchCounts) map
 			exporters[u.Exporter] = map[string][]placedProcess{}
 		}
 		if u.Holder.IsZero() {
-			container := n.lists.Container(u.PID, f.Time)
+			container := n.sources.Container(u.PID, f.Time)
 			u.Holder, u.ContainerID = container.Holder, container.ID
 		}
 		device, ok := n.placement.FindDevice(u)

@@ -11,15 +11,15 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 )
 
-func listOf(seconds int64, pods ...string) *ProcessList {
+func listOf(seconds int64, pods ...string) *UserList {
 	on := DeviceUsers{Empty: len(pods) == 0}
 	for _, pod := range pods {
 		on.Users = append(on.Users, gpudata.Holder{Namespace: "ns", Pod: pod})
 	}
-	return &ProcessList{Time: nanos(seconds), Devices: map[string]DeviceUsers{"GPU-1": on}}
+	return &UserList{Time: nanos(seconds), Devices: map[string]DeviceUsers{"GPU-1": on}}
 }
 
-func usersOf(l *ProcessLog, seconds int64) []string {
+func usersOf(l *UserLog, seconds int64) []string {
 	var pods []string
 	users, _ := l.Users("GPU-1", nanos(seconds))
 	for _, h := range users {
@@ -29,7 +29,7 @@ func usersOf(l *ProcessLog, seconds int64) []string {
 }
 
 func TestTheNewestListUpToTheSampleTimeApplies(t *testing.T) {
-	l := NewProcessLog(time.Minute)
+	l := NewUserLog(time.Minute)
 	assert.Empty(t, usersOf(l, 10), "no list was stored")
 	l.Store(listOf(10, "a"))
 	l.Store(listOf(20, "b"))
@@ -50,15 +50,15 @@ func TestTheNewestListUpToTheSampleTimeApplies(t *testing.T) {
 }
 
 func TestAListOfOtherDevicesDoesNotChangeADevice(t *testing.T) {
-	l := NewProcessLog(time.Minute)
+	l := NewUserLog(time.Minute)
 	l.Store(listOf(10, "a"))
-	other := &ProcessList{Time: nanos(20), Devices: map[string]DeviceUsers{"GPU-2": {}}}
+	other := &UserList{Time: nanos(20), Devices: map[string]DeviceUsers{"GPU-2": {}}}
 	l.Store(other)
 	assert.Equal(t, []string{"a"}, usersOf(l, 20))
 }
 
 func TestOneListCanArriveInSeveralBatches(t *testing.T) {
-	l := NewProcessLog(time.Minute)
+	l := NewUserLog(time.Minute)
 	l.Store(listOf(10, "a"))
 	before, _ := l.Users("GPU-1", nanos(10))
 	l.Store(listOf(10, "b"))
@@ -67,7 +67,7 @@ func TestOneListCanArriveInSeveralBatches(t *testing.T) {
 }
 
 func TestAfterTheClockWasSetBackTheNewestListApplies(t *testing.T) {
-	l := NewProcessLog(time.Minute)
+	l := NewUserLog(time.Minute)
 	l.Store(listOf(3600, "a"))
 	l.Store(listOf(10, "b"))
 	assert.Equal(t, []string{"b"}, usersOf(l, 11))
