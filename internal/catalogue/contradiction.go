@@ -19,8 +19,8 @@ type Values interface {
 	// Value returns the device's value of a field or, if rate is true, the rate of a counter field.
 	// Value returns false if there is no value.
 	Value(id ID, rate bool) (v float64, ok bool)
-	// Capacity returns the maximum value of the signal on this device, or 0 if the maximum is
-	// unknown.
+	// Capacity returns the capacity of the device to which the signal's value is compared, or 0 if
+	// the capacity is unknown.
 	Capacity(s *Signal) float64
 	// Drop discards the value or the rate of a field.
 	Drop(id ID, why Contradiction)

@@ -31,9 +31,9 @@ type Exporter struct {
 	// exporter's labels. If Claims is nil, the metric name is sufficient.
 	Claims func(*Row) bool
 	// Labels maps each known role to the possible names of its label. The name that the exporter
-	// uses comes before other spellings. If all label names in a row are lowercase, case is
-	// ignored. BlankText reports whether a label value means "no value". BlankText needs to
-	// recognize only values that NoText does not recognize. BlankText may be nil.
+	// uses comes before other spellings. Case is ignored in rows that have none of the names with
+	// uppercase letters. BlankText reports whether a label value means "no value". BlankText needs
+	// to recognize only values that NoText does not recognize. BlankText may be nil.
 	Labels    map[Role][]string
 	BlankText func(Role, string) bool
 	// OwnsName reports whether a metric name that is not in the table belongs to the exporter. If
@@ -48,9 +48,10 @@ type Exporter struct {
 	// OfContainers is true if the rows describe how containers use devices that other exporters
 	// expose. An exporter for which OfContainers is true does not count as an additional source for
 	// a device. Each row is matched by device ID to a device of another exporter. The ID is
-	// compared first as exposed, and then with NVIDIA's prefix added. Rows without a holder measure
-	// the device and are used only if no other exporter exposes the device. If rows of the same
-	// field and container differ only in the label with RolePart, their values are summed.
+	// compared first as exposed, and then with NVIDIA's prefix added. Fields that give signals
+	// other than ByProcesses signals measure the device. The rows of these fields are used only if
+	// no other source provides the device. If rows of the same field and container differ only in
+	// the label with RolePart, their values are summed or, for ratios, the highest value is used.
 	OfContainers bool
 	// OfProcesses is true if the rows describe processes by their PIDs. If a row does not name a
 	// device, gpu_k8s determines the device. OfProcesses implies OfContainers.
@@ -338,8 +339,7 @@ func (x *Exporter) Field(name string) *Field {
 }
 
 // Lookup returns the meaning of an exposed metric name. Case is ignored, because some storage
-// backends convert names to lowercase. Lookup returns false for names from which no signal is
-// computed.
+// backends convert names to lowercase. Lookup returns false for names that are not in the table.
 func (x *Exporter) Lookup(name string) (Spelling, bool) {
 	s, ok := x.spellings[name]
 	if !ok {
@@ -350,7 +350,7 @@ func (x *Exporter) Lookup(name string) (Spelling, bool) {
 
 // Prefixed returns the meaning of a metric name that starts with a user-defined prefix. The prefix
 // ends with an underscore. Prefixed returns false if the table does not contain the rest of the
-// name.
+// name, or if the exporter has no AnyPrefix hook.
 func (x *Exporter) Prefixed(name string) (Spelling, bool) {
 	for x.AnyPrefix != nil {
 		var found bool

@@ -56,7 +56,8 @@ const (
 	Mean
 	// Sum is for rows that measure parts of the device. The values of the rows are added. If a
 	// counter has no row for a part, the part's last value is used. A part that appears later is
-	// counted from the time at which it appears. No rate is computed while a part is missing.
+	// counted from the time at which it appears. For signals that are rates, no value is computed
+	// in the first scrape in which a part is missing.
 	Sum
 )
 
@@ -110,8 +111,9 @@ type Spelling struct {
 	Field *Field
 	Unit  Unit
 	// BaseUnits is true if the name was added in DCGM 4.7, in which ratios range from 0 to 1. A
-	// name with BaseUnits determines the Scale of the entire scrape. The …_HERTZ and …_JOULES names
-	// were added in DCGM 4.6.1 and therefore do not determine the Scale.
+	// name with BaseUnits shows that all RatioOrPercent values of the scrape are ratios, unless one
+	// of these values is above 1. The …_HERTZ and …_JOULES names were added in DCGM 4.6.1 and
+	// therefore do not determine the Scale.
 	BaseUnits bool
 	// Alias is the position of the name in the field's aliases, starting at 1.
 	Alias uint8
@@ -143,8 +145,8 @@ const (
 	// ByTracker signals are counters that a Tracker computes from the values of consecutive
 	// scrapes.
 	ByTracker
-	// ByProcesses signals are computed from rows of holders. The rows of holders are exposed in
-	// addition to the device's own row.
+	// ByProcesses signals are computed from rows of holders. Exporters of devices expose the rows
+	// of holders in addition to the device's own row.
 	ByProcesses
 )
 
@@ -230,7 +232,7 @@ type Tracker interface {
 	// returns false, the verdict is Valid unless the values are impossible.
 	Add(at int64, values []float64) (start int64, v float64, ok bool, verdict Verdict)
 	// Rebase makes the next values the baseline. Rebase is called if the next values may come from
-	// another source.
+	// another source, or if the clock was set back.
 	Rebase()
 }
 
@@ -242,7 +244,8 @@ func (s *Signal) Name() string {
 	return s.Metric.Name + "{" + s.Part + "}"
 }
 
-// Feeds returns the window metrics that are computed from the signal.
+// Feeds returns the window metrics that are computed from the signal, except for metrics that are
+// disabled by default.
 func (s *Signal) Feeds() []*signal.Metric {
 	var out []*signal.Metric
 	for i := range s.Metric.Windows {

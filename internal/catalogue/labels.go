@@ -260,16 +260,15 @@ func container(namespace, pod, uid, name string) Holder {
 	return Holder{Name: name}
 }
 
-// Relayed reports whether the row comes from a Prometheus server that added the scrape target's
-// labels and renamed the holder's labels.
+// Relayed reports whether the row comes from a Prometheus server and has the scrape target's labels
+// in addition to the holder's labels.
 func (r *Row) Relayed() bool {
 	_, relayed := r.named()
 	return relayed
 }
 
 // Target returns the container that the labels without the prefix exported_ describe. In a relayed
-// row, the result is the scrape target. A relayed row has the labels without the prefix even if the
-// device has no holder.
+// row, the result is the scrape target.
 func (r *Row) Target() Holder {
 	return container(r.Get(RoleNamespace), r.Get(RolePod), r.Get(RolePodUID), r.Get(RoleContainer))
 }

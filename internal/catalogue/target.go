@@ -45,9 +45,9 @@ var podSuffix = regexp.MustCompile(`(-[a-z0-9]{6,10})?-[a-z0-9]{5}$`)
 // workloadOf returns the name of the workload that controls the pod.
 func workloadOf(pod string) string { return podSuffix.ReplaceAllString(pod, "") }
 
-// isPodOf reports whether a pod's name consists of the given name and a suffix that a controller
-// added. The given name is the name of a service or of a scrape job. The name of a scrape job may
-// have the form namespace/name.
+// isPodOf reports whether a pod's name consists of the given name and, optionally, a suffix that a
+// controller added. The given name is the name of a service or of a scrape job. The name of a
+// scrape job may have the form namespace/name.
 func isPodOf(pod, name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	suffix, found := strings.CutPrefix(pod, name)

@@ -125,14 +125,14 @@ const (
 	NotFinite
 	// Absurd values, which are impossible, are not observations.
 	Absurd
-	// Implausible values are ratios too far outside [0, 1] to be rounding errors, or byte rates too
-	// far above the link's capacity. Implausible values are not observations.
+	// Implausible values are ratios too far outside [0, 1] to be rounding errors. Implausible
+	// values are not observations.
 	Implausible
 )
 
 // Value converts an exposed value to the base unit, which is By, By/s, Hz, W, J, Cel, s, or a
 // fraction. The result is meaningful only if the verdict is Valid. Callers must still clamp valid
-// ratios.
+// ratios, and must convert valid RatioOrPercent values with [Scale.Apply].
 func (u Unit) Value(exposed float64) (float64, Verdict) {
 	t := &traits[u]
 	switch {
@@ -170,9 +170,9 @@ const (
 	ScalePercent
 )
 
-// Settle returns the scale that a value implies. A value above 1 implies percentages. A fraction
-// between 0 and 1 implies ratios, because percentages are integers. For other values, Settle
-// returns ScaleUnknown.
+// Settle returns the scale that a value implies. A value above 1, up to the maximum percentage,
+// implies percentages. A fraction between 0 and 1 implies ratios, because percentages are integers.
+// For other values, Settle returns ScaleUnknown.
 func Settle(exposed float64) Scale {
 	switch {
 	case exposed > 1 && exposed <= traits[RatioOrPercent].max:

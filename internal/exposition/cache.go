@@ -15,13 +15,13 @@ type series struct {
 	set     *LabelSet
 	variant *variant // Nil if the text after the metric name equals the label set's text.
 	twin    *series  // The next series in the list of series whose texts have the same hash.
-	next    *series  // The series that followed this series in the last body that contained both.
-	seen    uint32   // Generation of the last body that contained this text.
+	next    *series  // The series that most recently followed this series.
+	seen    uint32   // Generation of the last body that contained this text or, for a canonical series, any spelling of the series.
 	sampled uint32   // Generation of the last body with a sample of this series. Only canonical series use this field.
 }
 
-// variant is another spelling of a series: the labels are the same, but their order or the spaces
-// differ.
+// variant is another spelling of a series: the labels are the same, but the texts differ, for
+// example in the order of the labels, in spaces, or in a trailing comma.
 type variant struct {
 	tail      string
 	canonical *series // the series whose text equals the label set's text
@@ -145,8 +145,8 @@ func firstOfEach(labels []Label) []Label {
 
 // sweep removes the cache entries that neither the current nor the previous body used, if those
 // entries may be more than half of all entries. sweep rebuilds the maps, because Go maps never
-// shrink. The next sweep happens only after as many entries have been added as this sweep kept, so
-// the total cost is proportional to the size of the input.
+// shrink. A sweep keeps at most the entries that two bodies used, so the total cost of all sweeps
+// is proportional to the size of the input.
 func (p *Parser) sweep() {
 	if p.size+len(p.metrics) <= 2*p.touched+sweepSlack {
 		return

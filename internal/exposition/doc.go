@@ -33,8 +33,8 @@
 // A [Parser] caches the text of each series (everything before the value) with its parsed form. The
 // parser first compares a line with the series that came next in the last scrape. If the line does
 // not match, the parser uses a hash of the text to look up the series, and then compares the texts.
-// If the text of a cached series matches, the parser parses only the value. When the series that
-// are missing from two scrapes outnumber the current series, the parser removes the missing series,
-// so label churn cannot grow the cache without limit. If the parser cannot read a body to its end,
-// it clears the cache.
+// If the text of a cached series matches, the parser parses only the value. When the cached series
+// that are missing from the current scrape outnumber the current series, the parser removes the
+// series that were also missing from the previous scrape, so label churn cannot grow the cache
+// without limit. If the parser cannot read a body to its end, it clears the cache.
 package exposition

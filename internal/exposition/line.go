@@ -294,8 +294,8 @@ func nameLen(b []byte, colon bool) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// skipBlanks returns the offset of the first byte at or after i that is neither
-// a space nor a tab.
+// skipBlanks returns the offset of the first byte at or after i that is neither a space nor a tab,
+// or the length of b if there is no such byte.
 func skipBlanks(b []byte, i int) int {
 	for i < len(b) && isBlank(b[i]) {
 		i++

@@ -29,8 +29,8 @@ const (
 	MaxLabels = 512
 
 	// MaxItems is the maximum size of a body: the number of sample lines, plus the labels of
-	// distinct label sets, plus the TYPE lines. A node with 8 GPUs, 56 MIG instances, and all DCGM
-	// fields has less than a tenth of this limit.
+	// distinct label sets, plus the distinct names in TYPE lines. A node with 8 GPUs, 56 MIG
+	// instances, and all DCGM fields has less than a tenth of this limit.
 	MaxItems = 1 << 18
 )
 
@@ -81,7 +81,8 @@ func (p *Parser) HonorTimestamps(from, to time.Time) {
 	p.from, p.to = float64(from.UnixMilli()), float64(to.UnixMilli())
 }
 
-// Parse parses a body and does not retain it. The returned scrape depends only on the body; the
+// Parse parses a body and does not retain it. The returned scrape depends only on the body, except
+// that the order of a set's labels is the order in which the set was first exposed. Otherwise, the
 // cache affects only the speed of Parse.
 func (p *Parser) Parse(body []byte) *Scrape {
 	p.begin()
@@ -113,9 +114,9 @@ func (p *Parser) Read(r io.Reader) (*Scrape, error) {
 	return p.end(), nil
 }
 
-// The lines method parses the lines in a part of a body. The parameter named last is the series of
-// the line before that part. The result is the series of the last line in the part that contains a
-// series.
+// The lines method parses the lines in a part of a body. The parameter named last is the last
+// series before that part. The result is the last series through the end of that part. Skipped
+// lines do not count.
 func (p *Parser) lines(last *series, body []byte) *series {
 	sc := &p.scrape
 	for len(body) > 0 && !sc.TooLarge {
@@ -168,9 +169,9 @@ func (p *Parser) begin() {
 	}
 }
 
-// If the line at the start of b consists of the text of the series s, a space, and a value, match
-// parses the line. The second result is the length of the line including the newline, or 0 if the
-// line does not match.
+// If the line at the start of b consists of the text of the series s, spaces or tabs, and a value,
+// match parses the line. The second result is the length of the line including the newline, or 0 if
+// the line does not match.
 func (s *series) match(b []byte) (v float64, n int) {
 	name, tail := s.metric.Name, s.tail()
 	i := len(name)

@@ -6,7 +6,8 @@ type Reason uint8
 const (
 	// ReasonSyntax means that the line matches neither the strict nor the tolerant grammar.
 	ReasonSyntax Reason = iota
-	// ReasonValue means that the series is valid but the value is not a number.
+	// ReasonValue means that the series is valid but the value or the timestamp is not a number, or
+	// that other text follows them.
 	ReasonValue
 	// ReasonDuplicateSeries means that an earlier line of the body contains the same series.
 	ReasonDuplicateSeries
@@ -65,7 +66,7 @@ type LabelSet struct {
 	// timestamps. See Parser.HonorTimestamps.
 	Times []int64
 
-	tail string // The text from the opening brace through the closing brace when the set was first exposed.
+	tail string // The text from the end of the metric name through the closing brace when the set was first exposed.
 	seen uint32 // Generation of the last body that contained the set.
 	mark uint32 // Generation of the last sweep that found the set in use.
 }
@@ -77,8 +78,8 @@ type Scrape struct {
 	Sets []*LabelSet
 	// Samples is the total number of samples.
 	Samples int
-	// Skipped contains the number of skipped lines by reason. Comments and empty lines do not
-	// count.
+	// Skipped contains the number of skipped lines by reason. Comments and blank lines do not count
+	// unless they are longer than MaxLine.
 	Skipped [NumReasons]int
 	// TooLarge is true if the body exceeds MaxItems. If a body is too large, the parser drops the
 	// entire body and clears its cache.

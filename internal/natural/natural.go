@@ -7,7 +7,7 @@ import (
 )
 
 // Compare compares two strings in natural order: sequences of digits are compared by their numeric
-// values.
+// values. Leading zeros are ignored, so the result is 0 for 1 and 01.
 func Compare(a, b string) int {
 	for a != "" && b != "" {
 		if na, nb := digits(a), digits(b); na > 0 && nb > 0 {

@@ -124,9 +124,9 @@ func equalParts(reported string, seen int) int {
 }
 
 // identify returns the device that a row describes. The device's ID is the UUID. If the row has no
-// UUID, the ID is composed of the board's serial number and the partition. If the row has no serial
-// number either, the ID is composed of the host and the index. If the row of a partition has no
-// serial number, the partition's board is unknown.
+// UUID, the ID is the board's serial number, followed by the partition if the board is partitioned.
+// If the serial number or the partition is missing, the ID is composed of the host and the index.
+// If the row of a partition has no serial number, the partition's board is unknown.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	serial, partition := text(r, catalogue.RoleSerial), text(r, catalogue.RolePartition)
 	way := strings.ToLower(text(r, rolePartitioning))

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
 )
 
-// Labels with the following roles occur only in rows that do not describe a GPU.
+// The exporter uses labels with the following roles only in rows without a UUID label.
 const (
 	// roleLink is the number of an NVLink.
 	roleLink = catalogue.RoleOwn + iota
@@ -52,8 +52,9 @@ var labels = map[catalogue.Role][]string{
 }
 
 // identify returns the device that a row describes. The exporter's UUID identifies the board, even
-// in a MIG instance's row. A row without a UUID may describe a link, a switch, or a CPU. In a row
-// with a UUID, labels that have the same names as link, switch, or CPU labels are pod labels.
+// in a MIG instance's row. A row without a UUID may describe a link, a switch, or a CPU. If a row
+// without a UUID has only the gpu_uuid label, the row describes that GPU. In a row with a UUID,
+// labels that have the same names as link, switch, or CPU labels are pod labels.
 func identify(r *catalogue.Row) (catalogue.Identity, catalogue.Refusal) {
 	uuid := r.Get(catalogue.RoleUUID)
 	switch {
@@ -117,9 +118,10 @@ var (
 // IsDriverVersion reports whether text has the form of an NVIDIA driver version.
 func IsDriverVersion(text string) bool { return driverVersion.MatchString(text) }
 
-// isNVIDIA reports whether a row's labels describe an NVIDIA device: the UUID must start with GPU-
-// or MIG-, or the model must be an NVIDIA model. The metric names are not sufficient, because
-// exporters from other vendors also use DCGM's metric names.
+// isNVIDIA reports whether a row's labels describe an NVIDIA device: the model must not be another
+// vendor's model. In addition, either the UUID must start with GPU- or MIG-, or the model must be
+// an NVIDIA model. The metric names are not sufficient, because exporters from other vendors also
+// use DCGM's metric names.
 func isNVIDIA(uuid, model string) bool {
 	uuid, model = properUUID(uuid), catalogue.FoldModel(model)
 	switch {

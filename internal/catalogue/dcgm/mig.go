@@ -41,9 +41,10 @@ func ModelSlices(model string) (int, bool) {
 }
 
 // jobsOfBoard reports whether the jobs in the rows of a board's instances are jobs of the entire
-// board. If all instances have the same jobs, jobsOfBoard returns true. A file in
-// --hpc-job-mapping-dir is named after a board, or after a board and an instance. The jobs in a
-// file that is named after a board appear in the rows of all instances of the board.
+// board. If the board has at least two instances and all of them have the same jobs, jobsOfBoard
+// returns true. A file in --hpc-job-mapping-dir is named after a board, or after a board and an
+// instance. The jobs in a file that is named after a board appear in the rows of all instances of
+// the board.
 func jobsOfBoard(instances [][]string) bool {
 	if len(instances) < 2 || len(instances[0]) == 0 {
 		return false

@@ -21,9 +21,9 @@ var All = []*catalogue.Exporter{dcgm.Exporter, amd.Exporter, tpu.Exporter, neuro
 var Coded = dcgm.Exporter
 
 // Lookup returns the meaning of an exposed metric name, and the exporter that exposes the name. The
-// exporter is nil if no table contains the name. The spelling is empty if no signal is computed
-// from the metric. Several exporters may use the same name, so callers must also call Takes with
-// the row's labels.
+// exporter is nil if no exporter has the name. The spelling is empty if the exporter's table does
+// not contain the name. Several exporters may use the same name, so callers must also call Takes
+// with the row's labels.
 func Lookup(name string) (catalogue.Spelling, *catalogue.Exporter) {
 	for _, x := range All {
 		if s, ok := x.Lookup(name); ok {

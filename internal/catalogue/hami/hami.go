@@ -64,8 +64,9 @@ var groups = []cat.Group{
 	}},
 }
 
-// labels assigns the label names from releases before 2.9 only to the roles for alternative names,
-// because rows with these label names may also have the labels of the scrape target.
+// labels assigns the names that releases before 2.9 used for the pod, namespace, and container only
+// to the roles for alternative names, because rows with these label names may also have the labels
+// of the scrape target.
 var labels = map[cat.Role][]string{
 	cat.RoleUUID: {"device_uuid", "deviceuuid"}, cat.RolePart: {"vdevice_index", "vdeviceid", "container_index"}, cat.RoleHost: {"node", "nodeid", "NodeName"},
 	cat.RoleMIGUUID: {"mig_uuid"}, cat.RoleInstanceID: {"gpu_instance_id"},

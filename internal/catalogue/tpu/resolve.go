@@ -31,7 +31,8 @@ type chip struct {
 
 // resolve maps the chip numbers within the TPU slice to the chip numbers within the node. If the
 // sorted lists of both kinds of chip numbers have the same length, the chip numbers are matched in
-// order. If the machine has several holders, the holder in a copied row is ambiguous.
+// order. Otherwise, the rows with chip numbers within the TPU slice are unresolved. If the machine
+// has several holders, the holder in a copied row is ambiguous.
 func resolve(rows []*cat.Reading) {
 	machines := map[string]*machine{}
 	for _, r := range rows {

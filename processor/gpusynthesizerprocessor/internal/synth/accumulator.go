@@ -44,7 +44,8 @@ type accumulator struct {
 	row             *Row
 	held, ambiguous bool
 	holder          int
-	// prev is the previous sample time, or 0 if the device is new.
+	// prev is the previous sample time. It is 0 if the device is new, the sample is late, or
+	// another source took over the board.
 	prev int64
 	// unread is true if the driver cannot read the board. In that case, only the existence of the
 	// device is recorded.

@@ -265,7 +265,8 @@ func (b *Batch) findTargets() {
 }
 
 // boardIndex contains the places of all boards. The rows of container and process exporters might
-// not name their node. If exactly one node has the board of a row, the row belongs to that node.
+// not name their node. If exactly one place has the board of a row, the row belongs to the node of
+// that place.
 type boardIndex struct {
 	mu     sync.Mutex
 	places map[string][]Place // By hw.id.
@@ -327,7 +328,9 @@ func (b *Batch) findNodes() {
 }
 
 // nodeOf determines the node of a row that does not name its node. The result is the node that has
-// the row's board, or "" if no node or several nodes have the board. The caller must hold x.mu.
+// the row's board, or "" if no place or several places have the board. For a row of a process, if
+// no single place has the board or the row names no board, the result is the node of the only place
+// that has any boards. The caller must hold x.mu.
 func (x *boardIndex) nodeOf(r *Row) string {
 	if r.process == nil {
 		id := r.is.Board

@@ -232,8 +232,8 @@ func (d *Device) fill(f *gpudata.DeviceFrame) {
 }
 
 // Row contains the parsed labels of a row. A Row can be reused for all rows with the same labels,
-// even in several batches at the same time. The lock of the row's node guards the device and other
-// fields.
+// even in several batches at the same time. The lock of the row's node guards the fields named
+// device and other.
 type Row struct {
 	// Clues contains what the labels reveal about the exporter. The caller sets Clues if
 	// gpu.signal.available is enabled.

@@ -3,7 +3,8 @@
 // combines fields into memory and link utilization, decodes the clock event mask, counts XID
 // events, and reads holders from labels.
 //
-// The package uses the field catalog and the signal table. The package uses neither pdata nor the
-// wall clock. For each device, the package keeps only the state that it needs to count XID events
-// and to convert counters to rates.
+// The package uses the field catalog and the signal table. The package does not use pdata and does
+// not read the clock: callers pass the time. For each device, the package keeps the state that it
+// needs to process the next scrape, such as the last values of counters, the counted XID events,
+// and the sources of the device.
 package synth

@@ -74,8 +74,8 @@ func (s *node) listProcesses(rows []observation) {
 
 // processPlace returns the place of a process. If the row does not name its node, findNodes has
 // already assigned the row to a node. In that case, processPlace returns the only place on this
-// node that has the named board. If there is no such place, processPlace returns the only place
-// that has any boards.
+// node that has the named board. If there is no such place, processPlace returns the only place on
+// the node that has any boards or, if there are several such places, the row's own place.
 func (s *node) processPlace(r *Row) Place {
 	if r.place.Node != "" {
 		return r.place

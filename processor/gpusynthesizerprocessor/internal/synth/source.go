@@ -14,9 +14,12 @@ import (
 )
 
 const (
-	// unknownInterval is how long a source is considered present after its first scrape.
+	// unknownInterval is how long a source is considered present after its first scrape. Values of
+	// other sources that are older than unknownInterval are not compared with the rows of
+	// containers.
 	unknownInterval = int64(90 * time.Second)
-	// A source is considered gone only if it has had no data for at least minHold.
+	// Unless a source is reported as ended, it is considered gone only if it has had no data for
+	// longer than minHold.
 	minHold = int64(5 * time.Second)
 	// settling is the time after a board's first sample during which a new source with a higher
 	// rank may still take over the board. This period is needed because receivers start at random
@@ -146,7 +149,8 @@ func (b *Batch) assignSources() {
 	b.scrapes = b.scrapes[:0]
 }
 
-// Ended marks a source as gone, so that another source can take over immediately.
+// Ended marks a source as gone, so that another exporter can take over immediately. A source that
+// sends finished samples does not take over immediately; see the there method.
 func (b *Batch) Ended(src *Source) { src.ended.Store(true) }
 
 // Conflict describes a conflict between two sources of the same board.
@@ -285,8 +289,9 @@ func rank(a, b claim) int {
 }
 
 // The there method reports whether the claim's source still exposes the board. The by parameter is
-// another source, which currently has data. After one failed scrape, the source is still considered
-// present, so that the board does not switch to another source and back.
+// another source, which currently has data. If the other source sends finished samples, a source is
+// still considered present after one failed scrape, so that the board does not switch to the other
+// source and back.
 func (x *claim) there(by *Source, at int64, arrived time.Duration) bool {
 	hold := unknownInterval
 	if x.interval != 0 {

@@ -6,7 +6,7 @@ type DropReason uint8
 const (
 	// DropNone means that the row was not dropped.
 	DropNone DropReason = iota
-	// DropSentinel means that the value is one of DCGM's "no value" sentinels.
+	// DropSentinel means that the value is one of the exporter's "no value" sentinels.
 	DropSentinel
 	// DropNoValue means that the point is a stale marker or has no value.
 	DropNoValue
@@ -18,7 +18,8 @@ const (
 	DropAmbiguous
 	// DropNoDevice means that the row does not identify a device.
 	DropNoDevice
-	// DropOtherEntity means that the row describes a link, a switch, or a CPU.
+	// DropOtherEntity means that the row describes something other than a device, such as a link, a
+	// switch, or a CPU.
 	DropOtherEntity
 	// DropDeviceLimit means that the device is new and the device limit is reached.
 	DropDeviceLimit

@@ -51,7 +51,7 @@ type Synthesizer struct {
 }
 
 // node is the state of a node. The methods of a node may be called only while the node is locked
-// and belongs to a batch.
+// and belongs to a batch. Only the state method does not need a batch.
 type node struct {
 	*Batch // nil between batches
 

@@ -24,7 +24,7 @@ type xidState struct {
 	counts map[int]float64 // Last counts in the sliding window.
 	totals map[int]float64 // Last values of the exporter's counters.
 	codes  []xidCounter    // Counted events, by code.
-	since  int64           // Time at which XID errors were first observed.
+	since  int64           // Time of the first scrape with XID fields.
 	time   int64           // Newest processed sample time.
 }
 
