@@ -93,8 +93,9 @@ func (p *gpuSynthesizer) shutdown(ctx context.Context) error {
 	return p.state.Close(ctx)
 }
 
-// The process method replaces the exporters' metrics in a batch with samples. Unknown metrics of
-// the exporters are dropped. Metrics from other sources pass unchanged.
+// The process method replaces the exporters' metrics in a batch with samples, and drops the
+// exporters' unknown metrics. If raw metrics are kept, process adds the samples and removes
+// nothing. Metrics from other sources pass unchanged.
 func (p *gpuSynthesizer) process(ctx context.Context, a *pdatagpu.Arrival) ([]*gpudata.Frame, error) {
 	now := time.Now()
 	md := a.Own()

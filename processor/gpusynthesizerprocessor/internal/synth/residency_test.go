@@ -56,7 +56,7 @@ func TestATimeThatIsCountedInTicksIsExact(t *testing.T) {
 			if hasState {
 				rows = append(rows, exposed{amd.Exporter, stateName, mi300x, float64(state)})
 			}
-			// The exporter does not expose blank values. A clock value of 0 means that the clock is
+			// Values that mean "no value" are ignored. A clock value of 0 means that the clock is
 			// not available.
 			hasClock, hasState = hasClock && clock != 0 && !amd.Exporter.BlankValue(float64(clock)), hasState && !amd.Exporter.BlankValue(float64(state))
 			got, has := flush(t, s, at, rows...)[series]
