@@ -43,8 +43,9 @@ type Config struct {
 	// ClusterName is the value of k8s.cluster.name. If ClusterName is empty, the attribute is not
 	// set.
 	ClusterName string `mapstructure:"cluster_name"`
-	// MaxDevices limits the number of boards and MIG instances that are tracked at the same time.
-	// Rows of devices beyond the limit are dropped and counted.
+	// MaxDevices limits the number of boards and MIG instances that are tracked at the same time. A
+	// device that a container-level exporter also names counts twice. Rows of devices beyond the
+	// limit are dropped and counted.
 	MaxDevices int `mapstructure:"max_devices"`
 	// Storage is the storage extension that keeps the state of XID counting across restarts. If no
 	// storage extension is configured, errors that occur during a restart are not counted.

@@ -22,9 +22,11 @@ type health struct {
 }
 
 // readHealth marks the board as failed if the board or one of its instances has an XID error that
-// only a reset clears. After a reset, readHealth removes the mark. The result reports whether the
-// mark changed. The before parameter is the time of the previous scrape of the place. Call
-// readHealth before liftXID moves events to the board.
+// only a reset clears. After a reset, readHealth removes the mark. A reset is assumed if the
+// board's energy counter decreased, if a lost board returned, or if the last XID codes of the board
+// and its instances are 0. The result reports whether the mark changed. The before parameter is the
+// time of the previous scrape of the place. Call readHealth before liftXID moves events to the
+// board.
 func (a *accumulator) readHealth(before int64) (changed bool) {
 	h, x := &a.device.health, a.device.of
 	was := h.failed
