@@ -71,8 +71,8 @@ type Event struct {
 	// device.
 	Device      string `json:",omitempty"`
 	Description gpudata.Description
-	// Holder is the holder of the device if exactly one holder is known, and the zero Holder
-	// otherwise.
+	// Holder is the holder that a holder event is about. For other events, Holder is the holder of
+	// the device if exactly one holder is known, and the zero Holder otherwise.
 	Holder gpudata.Holder
 	// Strategy and Allocation describe how the holder holds the device.
 	Strategy   string `json:",omitempty"`

@@ -51,8 +51,9 @@ type outlet struct {
 }
 
 // put appends the event to the list of events to send, unless an equal event was sent within the
-// interval. If an equal event was sent within the interval, put merges the event with the other
-// equal events that followed the sent event.
+// interval or the maximum number of events in this minute has been reached. If an equal event was
+// sent within the interval, put merges the event with the other equal events that followed the sent
+// event.
 func (o *outlet) put(out []Event, e Event, now int64) []Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()

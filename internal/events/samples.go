@@ -34,11 +34,11 @@ var (
 	pressureBounds = bounds{0.9, 0.5}
 )
 
-// pressure is the memory utilization at which memory pressure starts.
+// A sample counts as memory pressure if the memory utilization is at least pressure.
 const pressure = 0.9
 
 // The samples method reads the samples of a device. The last argument is the time of the device's
-// previous frame, or 0 if there is no previous frame.
+// previous frame with which the samples may be compared, or 0 if there is no such frame.
 func (c *frame) samples(k *device, id string, d *gpudata.DeviceFrame, before int64) {
 	source := -1
 	samples := d.Samples.All()

@@ -136,8 +136,8 @@ type frame struct {
 	describe Describe
 	f        *gpudata.Frame
 	place    *place
-	// The before map contains the time of each board's previous frame, or 0 if there was no
-	// previous frame.
+	// The before map contains the time of each board's previous frame with which the samples may be
+	// compared, or 0 if there is no such frame.
 	before map[string]int64
 	now    int64
 	out    []Event
@@ -258,7 +258,7 @@ func (c *frame) board(id string, d *gpudata.DeviceFrame) (fresh bool) {
 // The renamed method returns the state of a board that was stored under a different ID, or b if
 // there is no such state. For example, the ID of an AMD board may be the UUID while the board is
 // unpartitioned, and the serial number while the board is partitioned. The renamed method also ends
-// the active conditions that were stored under the previous ID.
+// the active conditions and the holdings that were stored under the previous ID.
 func (c *frame) renamed(b *device, id string, d *gpudata.DeviceFrame) *device {
 	for _, was := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[was]
@@ -347,7 +347,8 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 }
 
 // The missing method finds boards that have had no row for LostAfter even though their exporter is
-// up.
+// up. The missing method also deletes the state of boards and lost instances that have had no row
+// for forgetAfter.
 func (c *frame) missing(present map[string]bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[id]
@@ -366,8 +367,8 @@ func (c *frame) missing(present map[string]bool) {
 	}
 }
 
-// The lose method ends all active conditions of a board and its instances, and deletes the
-// instances.
+// The lose method ends all active conditions of a board and its instances, deletes the state of the
+// instances except for the error counts, and sends the event about the lost board.
 func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
 		if k := c.place.Devices[inst]; k != nil && inst != id {

@@ -26,7 +26,7 @@ const (
 type verdict uint8
 
 const (
-	unknown verdict = iota // a signal that the rule requires is absent
+	unknown verdict = iota // the rule does not apply to the device, or a value that it requires is not observed
 	no
 	yes
 )
@@ -82,15 +82,16 @@ func (v *view) board() bool { return v.d.Parent == "" }
 
 // These variables list the values that constantly change on a working board, and the metrics that
 // contain these values. If a board has no energy counter, the values in the second list are used
-// instead. The power value is used only if its resolution is finer than 1 W, because power in whole
-// watts may stay the same on an idle board.
+// instead, unless the power is a whole number of watts. Power in whole watts may stay the same on
+// an idle board.
 var (
 	changing, changingFields   = []value{energy}, []string{"hw.energy"}
 	otherwise, otherwiseFields = []value{power, temperature, smClock, memoryClock}, []string{"gpu.clock.frequency", "hw.power", "hw.temperature"}
 )
 
 // fingerprint returns a hash of the values that constantly change, and the metrics that contain
-// these values. If any of the values is not observed, the hash is 0.
+// these values. If the board has no energy counter, and any of the other values is not observed or
+// the power is a whole number of watts, the hash is 0.
 func (r *reading) fingerprint() (hash uint32, fields []string) {
 	values, fields := changing, changingFields
 	if !(r[energy] > 0) { // 0 means that the board has no energy counter
@@ -142,9 +143,10 @@ func spinningEvidence(v *view, e *gpudata.Finding) string {
 
 // If the workload's spinning devices on the node form a group with a single finding, the together
 // method returns these devices. Spinning devices form a group if all devices of the workload spin,
-// or if the workload has at least three devices and all but one spin. If one device does not spin,
-// the second result is that device. If a device of the workload already has a finding of the
-// spinning rule, there is no group.
+// or if the workload has at least three devices and all but one spin. Each other device in the
+// group must have evidence for at least half of the time that the rule requires. If one device does
+// not spin, the second result is that device. If another device of the workload already has a
+// finding of the spinning rule, there is no group.
 func (v *view) together() (group []*view, other *view) {
 	if v.workload == (gpudata.Workload{}) {
 		return nil, nil
@@ -287,8 +289,8 @@ func median(views []*view, of func(*view) float64) float64 {
 	return (values[n/2] + values[(n-1)/2]) / 2
 }
 
-// rowRemap reports whether a row remap is pending. The verdict is unknown if hw.status shows a
-// worse state, which would hide a pending row remap.
+// rowRemap reports whether a row remap is pending. The verdict is unknown if hw.status is not
+// observed or shows a worse state, which would hide a pending row remap.
 func (v *view) rowRemap() verdict {
 	isPending := v.d.FailurePredicted || v.r[pending] > 0
 	if !isPending && (!v.r.known(pending) || v.r[worse] > 0 || v.r[worse+1] > 0) {

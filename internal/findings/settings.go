@@ -52,8 +52,8 @@ type Latched struct {
 	Judging `mapstructure:",squash"`
 	// Utilization is the minimum utilization at which a device counts as latched.
 	Utilization float64 `mapstructure:"utilization"`
-	// Power is the maximum difference between the power of a latched device and the idle power, as
-	// a fraction of the idle power.
+	// Power is the maximum by which the power of a latched device may exceed the idle power, as a
+	// fraction of the idle power.
 	Power float64 `mapstructure:"power"`
 }
 

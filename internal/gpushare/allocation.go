@@ -32,18 +32,19 @@ func KAIAnnotations() []string { return []string{kaiMemory, kaiFraction, kaiCont
 
 // Allocation is a device, or a share of a device, that a scheduler allocated to a pod.
 type Allocation struct {
-	// Family identifies the system that wrote the annotation: Koordinator, HAMi, or KAI.
+	// Family identifies the system that wrote the annotation: Koordinator, HAMi, or KAI. For
+	// Volcano's annotation, the family is HAMi.
 	Family Family
 	// Container is the container's name. Container is "" if the device is allocated to the pod
 	// (Koordinator) or if the container is unknown. [Allocations] sets Container only if KAI's
 	// annotation names a container. [PodAllocations] also sets Container for HAMi allocations, and
 	// for KAI allocations whose annotation does not name a container.
 	Container string
-	// Slot is the allocation's position in HAMi's annotation, or -1 for the other families. A slot
-	// is not the index of a container; see [PodAllocations].
+	// Slot is the allocation's position in HAMi's or Volcano's annotation, or -1 for the other
+	// families. A slot is not the index of a container; see [PodAllocations].
 	Slot int
-	// UUID is the board's UUID in the form GPU-<uuid>. UUID is "" if it is unknown (KAI, and older
-	// Koordinator releases).
+	// UUID is the board's UUID, for example GPU-<uuid>. UUID is "" if it is unknown (KAI, older
+	// Koordinator releases, and HAMi entries that contain only the UUID of a MIG instance).
 	UUID string
 	// Minor is the device's minor number, or -1 if it is unknown.
 	Minor int
@@ -62,14 +63,15 @@ type Allocation struct {
 // MIGInstance is a MIG instance that HAMi selected.
 type MIGInstance struct {
 	// UUID is the instance's UUID in the form MIG-<uuid>. UUID is "" until the device plugin has
-	// created the instance.
+	// created the instance. Older HAMi releases do not record the UUID.
 	UUID string
 	// GPUInstance is NVML's ID for the instance, or -1 if it is unknown.
 	GPUInstance int
 }
 
 // Allocations parses the pod annotations in which Koordinator, HAMi, Volcano, and KAI record
-// allocations, in this order. KAI's annotations contain only the request, not the allocated device.
+// allocations, in this order. If a pod has annotations of both HAMi and Volcano, Allocations parses
+// only HAMi's. KAI's annotations contain only the request, not the allocated device.
 //
 // If an entry is invalid, Allocations omits the entry from the result, lists the entry in the
 // error, and returns the other entries. (HAMi and Koordinator would reject the entire annotation.)
@@ -174,13 +176,13 @@ const hamiTypeAMD = "AMDGPU"
 // releases leave the slot empty.
 const hamiEmpty = ",,0,0"
 
-// hamiAllocations parses HAMi's annotation, which contains UUID,TYPE,MiB,cores for each device.
-// Semicolons separate slots. The slot and the position in the slot determine which device a MIG
-// instance belongs to. hamiAllocations also returns the sorted list of slots that contain a device,
-// even if the device cannot be parsed. If the pod has no annotation with allocations,
-// hamiAllocations parses the annotation that contains the request (-to-allocate). HAMi writes both
-// annotations at the same time. When the device plugin has allocated a device, HAMi removes the
-// device from the request annotation.
+// hamiAllocations parses HAMi's or Volcano's annotation, which contains UUID,TYPE,MiB,cores for
+// each device. Semicolons separate slots, and colons separate the devices of a slot. The slot and
+// the position in the slot determine which device a MIG instance belongs to. hamiAllocations also
+// returns the sorted list of slots that contain a device, even if the device cannot be parsed. If
+// the pod has no annotation with allocations, hamiAllocations parses the annotation that contains
+// the request (-to-allocate). HAMi writes both annotations at the same time. When the device plugin
+// has allocated a device, HAMi removes the device from the request annotation.
 func hamiAllocations(annotations map[string]string, p *problems) (out []Allocation, slots []int) {
 	key := positional(annotations)
 	value := annotations[key]

@@ -12,8 +12,9 @@ import (
 // vgpu-ids-new. If the annotation exists, the scheduler has selected the devices. The device IDs
 // that the kubelet lists for the pod are virtual and may refer to a different board.
 //
-// The second result is true if one of these annotations assigns GPUs to the pod. If an entry cannot
-// be parsed, the error contains the entry, and Assigned does not return the entry's device.
+// The second result is true if one of these annotations assigns GPUs to the pod, or if an entry
+// cannot be parsed. In the latter case, the error contains the entry, and Assigned does not return
+// the entry's device.
 func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error) {
 	_, koordinator := pod.Annotations[koordAllocated]
 	_, hami := pod.Annotations[hamiAllocated]
@@ -44,7 +45,7 @@ func Assigned(pod *corev1.Pod) (devices []Allocation, annotated bool, err error)
 // device.
 func (a *Allocation) IsEntireDevice() bool {
 	if a.Family == HAMi {
-		return a.Core == 1 // the rest of the memory may be allocated to other pods
+		return a.Core == 1 // regardless of the memory: other pods get none of the compute
 	}
 	return a.Core == 1 && (a.MemoryRatio == 1 || a.MemoryRatio == 0 && a.MemoryBytes == 0)
 }

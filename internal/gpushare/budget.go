@@ -12,7 +12,8 @@ type BudgetSource string
 const (
 	// BudgetKoordinatorAllocation means Koordinator's device-allocated annotation.
 	BudgetKoordinatorAllocation BudgetSource = "koordinator_allocation"
-	// BudgetHAMiAllocation means HAMi's vgpu-devices-allocated annotation.
+	// BudgetHAMiAllocation means one of HAMi's annotations: vgpu-devices-allocated,
+	// amd-devices-allocated, or vgpu-devices-to-allocate.
 	BudgetHAMiAllocation BudgetSource = "hami_allocation"
 	// BudgetDRA means the device capacity that the pod's allocated claims consume.
 	BudgetDRA BudgetSource = "dra"

@@ -94,8 +94,8 @@ func defaultShared(core, ratio int64) int64 {
 // hami contains HAMi's resource names for the vGPUs of one vendor.
 type hami struct{ count, memory, percentage, cores string }
 
-// hamiNVIDIA contains the resource names for NVIDIA vGPUs. [PodAllocations] parses the annotations
-// for NVIDIA vGPUs.
+// hamiNVIDIA contains the resource names for NVIDIA vGPUs. [PodAllocations] uses these names to
+// find the containers that request a vGPU.
 var hamiNVIDIA = hami{"nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
 
 var hamiNames = []hami{
@@ -112,9 +112,10 @@ func (h hami) isRequested(r Requests) bool {
 // precedence over a request for a percentage of the memory. A percentage above 100 is treated as
 // 100. If neither memory nor a percentage is requested, the demand is all of the memory, because
 // HAMi's default (defaultMemory) is a scheduler setting that is not visible in the pod. If the
-// demand is all of the memory and no cores are requested, the demand is the entire GPU. If the
-// request does not contain a number of vGPUs, the demand is one vGPU (defaultGPUNum). Memory is in
-// MiB. HAMi's memoryFactor setting is not applied.
+// demand is all of the memory or the requested percentage is 100, and no cores are requested, the
+// demand includes all of the compute. If the request does not contain a number of vGPUs, the demand
+// is one vGPU (defaultGPUNum). Requests for memory are in MiB. HAMi's memoryFactor setting is not
+// applied.
 func (h hami) demand(r Requests) (Demand, bool) {
 	memory, percentage, cores := Units(r[h.memory]), min(Units(r[h.percentage]), 100), min(Units(r[h.cores]), 100)
 	if memory+percentage+cores == 0 {

@@ -5,8 +5,9 @@
 //
 // # The families
 //
-// Pods use the resource names of different systems to request GPUs. A [Family] is a group of
-// resource names that one system uses:
+// Pods use the resource names of different systems to request GPUs. The table lists the systems,
+// their resource names, and the units of the quantities. A [Family] contains the resource names of
+// one or more of these systems:
 //
 //	nvidia       nvidia.com/gpu, nvidia.com/gpu.shared         devices or slots
 //	nvidia_mig   nvidia.com/mig-<profile>[.me][.shared]        instances or slots
@@ -61,9 +62,9 @@
 //
 // # Allocations
 //
-// [PodAllocations] parses the annotations in which Koordinator, HAMi, and KAI record allocated
-// devices. [Budgets] uses requests and annotations to determine how much memory each container may
-// use.
+// [PodAllocations] parses the annotations in which Koordinator, HAMi, and Volcano record allocated
+// devices, and KAI's annotations, which contain only a request. [Budgets] uses requests and
+// annotations to determine how much memory each container may use.
 //
 // Package gpushare is based on Koordinator at commit a7a1b76, Koordinator's GPU share proposal, and
 // HAMi at commit 4707fb0. If the documentation and the code of these projects differ, a comment

@@ -27,7 +27,7 @@ func (r Requests) extended() bool {
 	return false
 }
 
-// Family is a group of resource names or annotations that belong to one system.
+// Family is a group of resource names or annotations to which the same rules apply.
 type Family string
 
 // The families.

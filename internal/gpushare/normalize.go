@@ -25,8 +25,8 @@ type PatchOperation struct {
 //   - If gpu-core, gpu-memory, or gpu-memory-ratio is requested without gpu.shared, the patch adds
 //     gpu.shared. The value is the number of devices that [Demands] returns for the same requests.
 //
-// Other requests for koordinator.sh/gpu break a rule. Normalize does not change requests that break
-// a rule, so that [Families.Check] reports what the user wrote. Normalize does not change
+// Other requests for koordinator.sh/gpu break a rule. Normalize does not change containers with
+// such requests, so that [Families.Check] reports what the user wrote. Normalize does not change
 // containers that share an NPU, because these containers do not use the GPU share API. If the pod
 // was already patched, the patch is empty.
 func Normalize(p *corev1.Pod) []PatchOperation {

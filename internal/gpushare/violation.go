@@ -20,7 +20,8 @@ type Violation struct {
 	// Field is the path of the request that breaks the rule or that is missing. If Container is "",
 	// the path contains [*] instead of the container's index.
 	Field string
-	// Value is the requested quantity, or "" if the request is missing.
+	// Value is the requested quantity, or "" if the request is missing. If the rule applies to
+	// several requested names, Value lists the names and their quantities.
 	Value string
 	// Allowed describes the allowed values, such as "must be at least 1".
 	Allowed string
