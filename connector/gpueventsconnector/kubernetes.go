@@ -20,8 +20,8 @@ import (
 // eventSource is the source component in the Kubernetes Events that the connector writes.
 const eventSource = "otelcol-gpu"
 
-// maxMessage is the maximum length of an Event message, in bytes. The API server rejects longer
-// messages.
+// maxMessage is the maximum length of an Event message, in bytes. Longer messages are truncated.
+// The events.k8s.io API has the same limit.
 const maxMessage = 1024
 
 // The reasons map contains, for each event name, the reason in the corresponding Kubernetes Event.
@@ -31,10 +31,11 @@ var reasons = map[string]string{
 	events.StatusChange: "GPUStatusChanged", events.FindingStart: "GPUFinding", events.DeviceLost: "GPULost", events.ExporterDown: "GPUExporterDown",
 }
 
-// kubeEvents writes Kubernetes Events for records whose severity is above INFO. For each record
-// above INFO, kubeEvents writes one Event about the node and, if a pod holds the device, another
-// Event about the pod. client-go combines identical Events and counts them. For each object,
-// client-go sends at most 25 Events in a burst, and then one Event every five minutes.
+// kubeEvents writes Kubernetes Events for the records that have a name in the reasons map, a
+// severity above INFO, and a known node. For each of these records, kubeEvents writes one Event
+// about the node and, if exactly one pod is known to hold the device, another Event about the pod.
+// client-go combines identical Events and counts them. For each object, client-go sends at most 25
+// Events in a burst, and then one Event every five minutes.
 type kubeEvents struct {
 	cache       *kube.Cache
 	broadcaster record.EventBroadcaster

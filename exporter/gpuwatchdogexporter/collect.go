@@ -203,7 +203,8 @@ func (d *deviceState) addHolderReading(device decide.Device, p *pdatagpu.Point, 
 	return accepted
 }
 
-// deleteSeries deletes a series that has ended.
+// deleteSeries deletes a container's series that has ended. If the headroom series of a device has
+// ended, deleteSeries deletes the device.
 func (c *collection) deleteSeries(key decide.Device, container gpudata.Holder, name string) {
 	d := c.devices[key]
 	if d == nil {

@@ -26,7 +26,7 @@ const (
 type verdict uint8
 
 const (
-	unknown verdict = iota // the rule does not apply to the device, or a value that it requires is not observed
+	unknown verdict = iota // the rule does not apply, or a value that it requires is not observed
 	no
 	yes
 )

@@ -34,7 +34,8 @@ const eventSource = "otelcol-gpu-watchdog"
 
 // Options configures a [Cluster].
 type Options struct {
-	// DryRun disables evictions and deletions.
+	// DryRun makes Missing ignore the permissions to evict and delete pods. The caller must not
+	// call Act in a dry run.
 	DryRun bool
 	// Delete makes Act delete pods instead of evicting them.
 	Delete bool

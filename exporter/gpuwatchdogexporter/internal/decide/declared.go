@@ -7,7 +7,8 @@ import (
 // declaresNoMore reports whether the pod, as just read from the API server, declares no more than
 // the budgets in telemetry. The budgets in telemetry are based on an earlier state of the pod. Only
 // annotations are compared, because resource requests and claim allocations cannot change while a
-// pod is running.
+// pod is running. If a budget in telemetry comes from an annotation that the pod no longer has,
+// declaresNoMore returns false.
 func declaresNoMore(s *Sample, v *Victim, pod Pod, p Policy) bool {
 	containers, before := map[gpushare.BudgetSource]map[string]bool{}, map[gpushare.BudgetSource]int64{}
 	for i := range s.Holders {
