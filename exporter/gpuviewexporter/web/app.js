@@ -180,9 +180,11 @@ function fillVendors() {
   $("vendor").value = state.vendor;
 }
 
-// Each tile shows the number of boards for which its over function returns true. MIG instances are
-// counted separately, because an instance is part of a board. Devices without an observed value are
-// not counted. If the user clicks a tile, the table shows only the devices that the tile counts.
+// If a tile has an over function, the tile counts the devices for which the function returns true.
+// MIG instances are counted separately from boards, because an instance is part of a board. Devices
+// without an observed value are not counted. If sum is true, the tile shows the sum of the values
+// instead of the number of boards. If the user clicks a tile that has an over function, the table
+// shows only the devices that the tile counts.
 const tiles = [
   {id: "all", label: "boards", sort: "node"},
   {id: "throttled", label: `boards ≥ ${percent(problemShare)} throttled`, sort: "throttle", mark: "warn", value: (d) => throttled(d).ratio, over: (d) => d.has("throttled")},
@@ -263,8 +265,8 @@ function status() {
 // a screen reader would read the text again.
 function write(e, text) { if (e.textContent !== text) e.textContent = text; }
 
-// The banner function shows the banners that the server sent. If the connection is lost, the only
-// banner says that there is no connection, because everything else is unknown.
+// The banner function shows the banners that the server sent. If the last request failed, these
+// banners are hidden. After all numbers have expired, a banner says that there is no connection.
 function banner(all, seen, broken) {
   const banners = !broken ? model.banners.map((b) => [written(b.title), written(b.text)])
     : all.length && !seen.length ? [[`No data since ${clock(Math.max(...all.map((d) => d.lost.last)))}.`, "The page has no connection to gpu_view."]] : [];

@@ -84,7 +84,7 @@ export class Details {
     ];
     body.classList.toggle("lost", d.lost !== null);
     const nodes = parts.flatMap(([title, lines]) => {
-      // One sentence lists all signals that were 0 during the whole history.
+      // One sentence lists all causes of throttling that were 0 during the whole history.
       const never = lines.filter((l) => l[5]);
       const can = lines.filter((l) => !l[4]?.never && !l[5]);
       const not = [...new Set(lines.flatMap((l) => l[4]?.elsewhere ? [l[4].text] : []))];

@@ -31,7 +31,8 @@ export const ways = {
 };
 
 // The gather function groups the given devices, and yields from time to time. If a board is
-// partitioned, the instances of the board are counted instead of the board itself.
+// partitioned, the instances of the board are counted instead of the board itself. Lost devices are
+// not counted.
 export function* gather(devices, way) {
   const groups = new Map();
   for (const d of devices) {

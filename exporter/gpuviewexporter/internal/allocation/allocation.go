@@ -203,7 +203,7 @@ func Compute(s *store.Store, now time.Time, span time.Duration, aggregate string
 func stamp(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 
 // The group function returns the series that belong to each allocation, keyed by the name of the
-// allocation. If there are several clusters, each name includes the cluster.
+// allocation. If there are several clusters, each name except a device's ID includes the cluster.
 func group(v *store.View, aggregate string) map[string][]member {
 	devices := v.Devices()
 	several := slices.ContainsFunc(devices, func(d *store.Device) bool { return d.Cluster != devices[0].Cluster })
@@ -403,8 +403,8 @@ func common[T any](all []T, of func(T) string) string {
 
 // The shared function reports whether several containers share the device, or returns nil if the
 // answer is unknown. The result is based on the sharing strategy of the container series or, if
-// there is no sharing strategy, on the number of containers. A container that holds a MIG instance
-// does not share the board.
+// there is no sharing strategy, on the number of containers. For the board of a MIG instance that a
+// container holds, the result is nil.
 func shared(v *store.View, members []member) *bool {
 	var known *bool
 	for _, m := range members {

@@ -278,7 +278,7 @@ func (b *Batch) Ahead() bool { return b.ahead }
 func (b *Batch) SetBack() bool { return b.setBack }
 
 // Count adds n to the number of points with the given outcome. Use Count for points that are not
-// passed to Add.
+// passed to Add, and for clamped points.
 func (b *Batch) Count(o Outcome, n int) { b.s.stats.Points[o] += uint64(n) }
 
 // Add adds a point about the device with the given hw.id. If the hw.id is empty, the point is not

@@ -92,8 +92,8 @@ type Loss struct {
 
 // Lost returns the reason why the device has no current data, or nil if the device has current
 // data. A device counts as lost if no new window arrives in time. If the device's exporter is down,
-// the device is lost one window length after the first failed scrape, unless the device has a newer
-// point.
+// the device is lost one window length after the first failed scrape, unless the device has a point
+// with that time or a later time.
 func (v *View) Lost(d *Device) *Loss {
 	loss := &Loss{Last: Time(d.newestPoint)}
 	length := int64(v.s.step)
