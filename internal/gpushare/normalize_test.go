@@ -67,8 +67,9 @@ func TestNormalizeContainer(t *testing.T) {
 		"{core100,mem8000,ratio200}":    {"core=100 mem=8000 ratio=200", "core=100 mem=8000 ratio=200 shared=2"},
 		"without a ratio, core is used": {"core=200 mem=64Gi", "core=200 mem=64Gi shared=2"},
 
-		// Normalize does not change requests that break a rule, so that the rejection message
-		// contains the user's request.
+		// Normalize does not change a container whose request for koordinator.sh/gpu breaks a rule,
+		// so that the rejection message contains the user's request. If other requests break a
+		// rule, Normalize only adds gpu.shared.
 		"gpu=0":                 {"gpu=0", "gpu=0"},
 		"gpu=101":               {"gpu=101", "gpu=101"},
 		"gpu with gpu.shared":   {"gpu=100 shared=1", "gpu=100 shared=1"},

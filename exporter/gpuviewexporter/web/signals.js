@@ -57,7 +57,7 @@ export const clock = (s) => new Date(s * 1000).toLocaleTimeString([], {hour12: f
 export const written = (text) => text.map((part) => typeof part === "number" ? clock(part) : part).join("");
 
 // xidTimes returns an XID code and its count, such as "48 x1". The xidToDo function also returns
-// the recommended action, as in "48 x1 · replace".
+// the recommended action, as in "48 x1 · reset the GPU".
 const xidTimes = (x) => `${x.code} x${whole(x.count)}`;
 export const xidToDo = (d, x) => [xidTimes(x), d.xidText(x.code).action].filter(Boolean).join(" · ");
 
