@@ -8,8 +8,8 @@
 //     that the memory usage of the containers adds up to the device's memory usage.
 //   - The device was below the floor in the required number of evaluations (Policy.Breaches),
 //     including the current one. Each evaluation used a different sample. Between the required
-//     evaluations, there was no gap in the samples, every sample was usable, and the free memory
-//     did not reach the clear floor.
+//     evaluations, there was no gap in the samples, no fresh sample was inconsistent or had an
+//     attribution state other than valid, and the free memory did not reach the clear floor.
 //   - The pod is over its declared budget by more than the minimum overshoot. The pod was over its
 //     budget in each of the required evaluations.
 //   - No cool-down is active for the device, or for the pod's owner on any node. The hourly cap has
