@@ -59,8 +59,9 @@ type file struct {
 	seen map[uint64]bool
 }
 
-// The check function returns an error that wraps errDamaged if the database in f is damaged. An
-// empty file is valid, because bbolt creates a database in an empty file.
+// The check function returns an error that wraps errDamaged if the database in f is damaged, and
+// other errors if f cannot be read. An empty file is valid, because bbolt creates a database in an
+// empty file.
 func check(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -94,8 +95,8 @@ func (d *file) readMeta() error {
 	if !ok {
 		return damaged("neither of the two meta pages is valid")
 	}
-	// The file must also contain all free pages, because bbolt maps only the existing part of the
-	// file and writes to free pages.
+	// The file must also contain all free pages, because bbolt stores new content in free pages, and
+	// derives the size of its memory map from the size of the file.
 	if d.meta = first; uint64(d.size/d.pageSize) < d.high {
 		return damaged("the file has %d bytes, which is less than %d pages", d.size, d.high)
 	}

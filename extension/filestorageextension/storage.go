@@ -57,7 +57,7 @@ func (s *checkedStorage) prepare(path string) error {
 	err := checkPath(path, s.config.Timeout)
 	switch {
 	case err == nil || !errors.Is(err, errDamaged):
-		return nil // any other error occurs again when contrib opens the file
+		return nil // contrib creates a missing file, and any other error occurs again when contrib opens the file
 	case !s.config.Recreate:
 		return fmt.Errorf("storage file %s: %w; remove it, or set recreate: true to rename it", path, err)
 	}
@@ -71,7 +71,8 @@ func (s *checkedStorage) prepare(path string) error {
 }
 
 // checkPath checks a file, unless another process uses the file. Because the other process may be
-// about to exit, checkPath waits for the lock for as long as bbolt would wait.
+// about to exit, checkPath waits for the lock until the given patience has elapsed. If another
+// process still uses the file, checkPath returns nil, and bbolt waits for the lock once more.
 func checkPath(path string, patience time.Duration) error {
 	f, err := os.Open(path) //nolint:gosec // the file is in the directory that the user configured
 	if err != nil {

@@ -145,8 +145,8 @@ func (a *advertiser) Start(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// run calls reconcile whenever a node changes, and also every patchGap until reconcile returns
-// true.
+// run calls reconcile at the start and whenever a node changes. While reconcile returns false, run
+// also calls reconcile again after each patchGap.
 func (a *advertiser) run(ctx context.Context) {
 	again := time.NewTimer(0)
 	defer again.Stop()
@@ -283,7 +283,8 @@ func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	return memory, nil
 }
 
-// number returns a label's value as a number, which must be positive and at most about a million.
+// number returns a label's value as a number. If the number is not positive or is above 2^20, number
+// returns an error.
 // The error message ends with the hint parameter, which suggests another solution.
 func number(node *corev1.Node, label, hint string) (int64, error) {
 	text := node.Labels[label]

@@ -10,7 +10,8 @@ import (
 type Age uint8
 
 const (
-	// UnknownAge means that the text contains no row about a GPU.
+	// UnknownAge means that the text contains no row about a GPU, or that label names were converted
+	// to lowercase and pci_bus_id is missing.
 	UnknownAge Age = iota
 	// Before335 means that the exporter is older than 3.3.7-3.5.0, the release that added
 	// pci_bus_id.
@@ -86,7 +87,7 @@ func (c *Clues) Merge(o Clues) {
 func (c *Clues) Age() Age {
 	switch {
 	case !c.uuid, c.lowered && !c.busID:
-		return UnknownAge // it is unknown whether the exporter wrote "hostname" or "Hostname"
+		return UnknownAge // in lowercase names, "Hostname" and "hostname" cannot be distinguished
 	case c.lowerHost && !c.upperHost && !c.lowered:
 		return Since483
 	case c.busID:

@@ -12,8 +12,8 @@ type FindingReport struct {
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
 	// Missing lists the required signals that no device has. If a required signal is missing, the
-	// rule cannot be evaluated. Missing lists neither holders nor idle power, because other stages
-	// add these signals.
+	// rule cannot be evaluated. Missing does not list signals that only other stages add, such as
+	// idle power.
 	Missing []string `json:"missing,omitempty"`
 }
 

@@ -59,7 +59,7 @@ type SignalReport struct {
 	NeverGiven bool `json:"never_given,omitempty"`
 	// Kinds counts, for each kind of device, the devices that provide the signal.
 	Kinds []KindCount `json:"kinds"`
-	// Missing has one entry for each combination of a kind of device and a reason.
+	// Missing has one entry for each combination of Kind, Text, and Likely.
 	Missing []Missing `json:"missing,omitempty"`
 }
 
@@ -80,7 +80,8 @@ type Missing struct {
 	Text   string `json:"text"`
 	// Likely is true if the scrape does not prove the reason.
 	Likely bool `json:"likely"`
-	// CanTurnOn is true if the hardware is not the reason, so users can enable the signal.
+	// CanTurnOn is false if no change to the exporter can enable the signal, for example because of
+	// the hardware or because the device has no holder.
 	CanTurnOn bool     `json:"can_turn_on"`
 	Devices   []string `json:"devices"`
 }

@@ -51,7 +51,8 @@ func (c checkedDevice) Capacity(s *catalogue.Signal) float64 {
 	return s.Capacity(&capacities, withHolder)
 }
 
-// Drop implements catalogue.Values. Drop marks the value of the field as not observed.
+// Drop implements catalogue.Values. Drop changes the state of the field to Stopped if the profiler
+// has stopped, and to Blank otherwise.
 func (d *Device) Drop(id catalogue.ID, why catalogue.Contradiction) {
 	d.withoutHolder[id] = Blank
 	if why == catalogue.Frozen {

@@ -78,8 +78,9 @@ func (d *Device) verdict(s *Signal) Verdict {
 		return v
 	}
 	// Usually, the verdict contains the cause for the signal's first source. The verdict contains
-	// the cause for another source only if users cannot enable the first source but can enable the
-	// other source.
+	// the cause for another source if the first source is a counter of a different NVLink
+	// generation, or if users cannot enable the first source but can add the other source to the
+	// exporter's CSV file.
 	for i, set := range s.Sources {
 		missing, cause, likely := d.why(set)
 		if i == 0 || v.cause == causeNoCounter || cause == causeNotInCSV && v.cause.replaceable() && canBeListed(missing) {
@@ -89,7 +90,7 @@ func (d *Device) verdict(s *Signal) Verdict {
 	return v
 }
 
-// checkCapacity marks a link utilization signal as missing if the link's capacity is unknown.
+// checkCapacity marks a signal that is divided by a capacity as missing if the capacity is unknown.
 func (d *Device) checkCapacity(v *Verdict) {
 	sg := v.Signal
 	if sg.Capacity == nil || len(sg.Inputs) > 0 && !slices.ContainsFunc(sg.Inputs, func(id catalogue.ID) bool { return !d.hasValue(id) }) {

@@ -100,8 +100,9 @@ func (e *Exposition) copied() []*device {
 }
 
 // falseZeros returns the devices that are busy according to some fields although other fields are
-// 0. The first result lists the devices whose profiling activity fields are all 0. The second
-// result lists the devices whose PCIe rates are 0 in both directions.
+// 0. The first result lists the devices whose profiler has stopped or whose profiling activity
+// fields are all 0. The second result lists the other devices whose PCIe rates are 0 in both
+// directions.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	for _, d := range e.order {
 		zeros, positive := 0, 0
@@ -124,7 +125,7 @@ func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	return idle, pcie
 }
 
-// activities lists the profiling fields that are always positive while a GPU is busy.
+// activities lists profiling fields. While a GPU is busy, at least one of them is positive.
 var activities = []catalogue.ID{
 	field("DCGM_FI_PROF_GR_ENGINE_ACTIVE"), field("DCGM_FI_PROF_SM_ACTIVE"), field("DCGM_FI_PROF_SM_OCCUPANCY"),
 	field("DCGM_FI_PROF_DRAM_ACTIVE"), field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
