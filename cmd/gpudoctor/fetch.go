@@ -151,8 +151,8 @@ func (f *fetcher) getChanged(ctx context.Context, u *url.URL, tag string) (text 
 	return body{http.MaxBytesReader(nil, resp.Body, maxBody), f}, resp.Header.Get("ETag"), nil
 }
 
-// checkRedirect rejects redirects to other hosts, so that the client does not send the user's
-// headers there.
+// checkRedirect rejects redirects to other hosts and from HTTPS to HTTP, so that the client does
+// not send the user's headers there. checkRedirect also rejects the sixth redirect in a row.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	last := via[len(via)-1].URL
 	if len(via) > 5 || req.URL.Hostname() != last.Hostname() || last.Scheme == "https" && req.URL.Scheme != "https" {
@@ -206,8 +206,8 @@ func excerpt(r io.Reader) string {
 	return ""
 }
 
-// The explain method returns an error that explains why a request received no response. The error
-// omits the URL, because the caller prints the URL, and the URL may contain a password.
+// The explain method returns an error that explains why a request received no complete response.
+// The error omits the URL, because the caller prints the URL, and the URL may contain a password.
 func (f *fetcher) explain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

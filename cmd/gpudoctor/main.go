@@ -1,6 +1,6 @@
 // Command gpudoctor reports which signals an exporter provides, why others are missing, and how to
-// enable them. gpudoctor also checks a collector's configuration and displays devices in a
-// terminal.
+// enable them. gpudoctor also checks a collector's configuration, displays devices in a terminal,
+// compares the sources of GPU values on a machine, and records an exporter's output.
 //
 // gpudoctor reads an exposition once, in the same way as the collector. If the exposition does not
 // prove a cause, gpudoctor reports the cause as likely.

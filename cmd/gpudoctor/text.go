@@ -204,7 +204,7 @@ func (r *report) neverProvided(metric string) bool {
 	return true
 }
 
-// nameWidth is the maximum width of a signal's name. A longer name is split into one row per part.
+// nameWidth is the maximum width of a signal's name. A longer name is split into several rows.
 const nameWidth = 50
 
 // names returns the rows of a line's first column. If the line contains all parts of the metric,

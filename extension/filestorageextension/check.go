@@ -95,8 +95,8 @@ func (d *file) readMeta() error {
 	if !ok {
 		return damaged("neither of the two meta pages is valid")
 	}
-	// The file must also contain all free pages, because bbolt stores new content in free pages, and
-	// derives the size of its memory map from the size of the file.
+	// The file must also contain all free pages, because bbolt stores new content in free pages,
+	// and derives the size of its memory map from the size of the file.
 	if d.meta = first; uint64(d.size/d.pageSize) < d.high {
 		return damaged("the file has %d bytes, which is less than %d pages", d.size, d.high)
 	}

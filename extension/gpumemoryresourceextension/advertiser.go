@@ -283,9 +283,9 @@ func (a *advertiser) memory(node *corev1.Node) (int64, error) {
 	return memory, nil
 }
 
-// number returns a label's value as a number. If the number is not positive or is above 2^20, number
-// returns an error.
-// The error message ends with the hint parameter, which suggests another solution.
+// number returns a label's value as a number. If the number is not positive or is above 2^20,
+// number returns an error. The error message ends with the hint parameter, which suggests another
+// solution.
 func number(node *corev1.Node, label, hint string) (int64, error) {
 	text := node.Labels[label]
 	n, err := strconv.ParseInt(text, 10, 64)

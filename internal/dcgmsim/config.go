@@ -80,7 +80,8 @@ const (
 )
 
 // refused returns the error for a value that is not allowed. The setting argument is the name of
-// the dcgmsim flag without dashes, or the name of the Config field if there is no flag.
+// the dcgmsim flag without the leading dashes. If a Config field has no flag, the setting argument
+// is the field's name in the same form, such as shared-rows.
 func refused(setting string, value any, allowed string, args ...any) error {
 	return fmt.Errorf("%s: %q: want %s", setting, fmt.Sprint(value), fmt.Sprintf(allowed, args...))
 }

@@ -42,7 +42,8 @@ func Scenarios() []string {
 
 // mixedCast lists the scenarios of consecutive GPUs on a node in the mixed scenario. The dra
 // scenario is omitted, because an exporter that maps virtual GPUs does not map claims. The slurm
-// scenario is omitted, because batch jobs run outside Kubernetes.
+// scenario is omitted, because batch jobs run outside Kubernetes. The restart scenario is omitted,
+// because a restart affects all GPUs of a node.
 var mixedCast = []string{
 	ScenarioHealthy, ScenarioPowerCapped, ScenarioThermal, ScenarioMemoryFilling,
 	ScenarioXIDBurst, ScenarioTimeSliced, ScenarioMIG, ScenarioIdle,

@@ -47,7 +47,8 @@ const (
 	slowPause  = 200 * time.Millisecond
 )
 
-// maxQueuedFaults is the maximum number of queued faults per node.
+// maxQueuedFaults is the maximum number of queued faults per node. Only requests to /control check
+// this limit.
 const maxQueuedFaults = 1000
 
 const internalServerError = "internal server error"

@@ -181,7 +181,7 @@ func newPod(n, i, k int, namespace, name, container string) pod {
 	}
 }
 
-// gpuHolders returns the pods that hold an entire GPU.
+// gpuHolders returns the pods or batch jobs that hold an entire GPU.
 func (s *Simulation) gpuHolders(of *node, n, i int, plays string) []pod {
 	if of.vendor == google {
 		// One pod holds all chips of a machine.
@@ -300,7 +300,7 @@ func (s *Simulation) Sampled(t time.Duration) time.Duration {
 	return t.Truncate(s.config.CollectInterval)
 }
 
-// restarted returns the time of the last restart before t, or 0 if there was no restart.
+// restarted returns the time of the last restart at or before t, or 0 if there was no restart.
 func (s *Simulation) restarted(t time.Duration) time.Duration {
 	if s.restartEvery == 0 {
 		return 0

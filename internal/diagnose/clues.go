@@ -10,8 +10,8 @@ import (
 type Age uint8
 
 const (
-	// UnknownAge means that the text contains no row about a GPU, or that label names were converted
-	// to lowercase and pci_bus_id is missing.
+	// UnknownAge means that the text contains no row about a GPU, or that label names were
+	// converted to lowercase and pci_bus_id is missing.
 	UnknownAge Age = iota
 	// Before335 means that the exporter is older than 3.3.7-3.5.0, the release that added
 	// pci_bus_id.

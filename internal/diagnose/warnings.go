@@ -101,8 +101,8 @@ func (e *Exposition) copied() []*device {
 
 // falseZeros returns the devices that are busy according to some fields although other fields are
 // 0. The first result lists the devices whose profiler has stopped or whose profiling activity
-// fields are all 0. The second result lists the other devices whose PCIe rates are 0 in both
-// directions.
+// fields are all 0. The second result lists the devices whose profiler has not stopped and whose
+// PCIe rates are 0 in both directions.
 func (e *Exposition) falseZeros() (idle, pcie []*device) {
 	for _, d := range e.order {
 		zeros, positive := 0, 0

@@ -61,8 +61,8 @@ func (p path) index(kind string) int {
 	return slices.IndexFunc(p, func(s stage) bool { return s.kind == kind })
 }
 
-// maxPaths is the maximum number of paths that pathsOf returns. Without this limit, the number of
-// paths could grow exponentially with the number of forks.
+// maxPaths is the number of paths after which pathsOf does not enter further pipelines. Without
+// this limit, the number of paths could grow exponentially with the number of forks.
 const maxPaths = 10_000
 
 // wiring contains the part of a configuration that connects components, and the paths found in it.
@@ -76,7 +76,8 @@ type pipeline struct{ receivers, processors, exporters []string }
 
 var errNoPipelines = errors.New("service::pipelines is missing: must be the configuration of a collector")
 
-// pathsOf returns the paths that metrics take in a configuration.
+// pathsOf returns the paths that metrics take in a configuration. For each receiver with stages in
+// a logs pipeline, pathsOf also returns a path that ends with that pipeline.
 func pathsOf(conf section) ([]path, error) {
 	pipelines := at[section](conf, "service", "pipelines")
 	if len(pipelines) == 0 {

@@ -156,7 +156,8 @@ func (l *linter) missing(p path, in input) {
 	}
 }
 
-// The times method reports components that do not receive samples often enough.
+// The times method reports components that do not receive samples often enough, and components
+// after gpu_window whose maximum age of samples is too short.
 func (l *linter) times(p path, in input) {
 	for i := range pipelinerules.Intervals {
 		r := &pipelinerules.Intervals[i]

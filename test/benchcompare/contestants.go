@@ -55,12 +55,12 @@ var contestants = []contestant{
 	{name: "Prometheus", prepare: preparePrometheus, verify: verifyPrometheus},
 }
 
-// seriesPerDevice is greater than the number of series for any device.
+// seriesPerDevice is greater than the number of series for any device without container series.
 const seriesPerDevice = 80
 
 // prepareAgent configures dcgm, gpu_synthesizer, and gpu_window in the form that the scale
-// specifies. gpu_window computes series for devices and, if containers hold the devices, also for
-// containers.
+// specifies. gpu_window computes series for devices and, if s.held is true, also for containers. If
+// s.samples is true, the agent has gpu_k8s instead of gpu_window.
 func prepareAgent(dir string, s setting) ([]string, string, error) {
 	var receiver strings.Builder
 	fmt.Fprintf(&receiver, "  dcgm:\n    collection_interval: %[1]s\n    timeout: %[1]s\n    endpoints:\n", s.interval)
@@ -146,8 +146,9 @@ func preparePrometheus(dir string, s setting) ([]string, string, error) {
 	}, "http://" + ownAddress + "/-/ready", nil
 }
 
-// verifyPrometheus checks that every recording rule has a value for each device that a container
-// holds. OpenCost's queries omit devices that no container holds.
+// verifyPrometheus checks that every recording rule, except those for throttling and XID errors,
+// has a value for each device that a container holds. OpenCost's queries omit devices that no
+// container holds.
 func verifyPrometheus(ctx context.Context) error {
 	query := url.Values{"query": {`min(count by (__name__) ({__name__=~"opencost:.*",__name__!~"opencost:(throttle|xid).*"}))
 		== on () count(DCGM_FI_PROF_DRAM_ACTIVE{container!=""})`}}

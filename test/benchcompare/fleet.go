@@ -21,10 +21,10 @@ import (
 // gateways is the chart's default number of gateway replicas.
 const gateways = 3
 
-// A tier is a set of gateways that are configured as in the chart. Replayed agents send to the
-// gateways, and the gateways send to a backend. In production, a hash determines each agent's
-// gateway; here, agents are distributed evenly among the gateways. How agents are distributed does
-// not affect the gateways' costs, because agents compute the hash.
+// A tier is a set of gateways that are configured almost as in the chart; see gatewayConfig.
+// Replayed agents send to the gateways, and the gateways send to a backend. In production, a hash
+// determines each agent's gateway; here, agents are distributed evenly among the gateways. How
+// agents are distributed does not affect the gateways' costs, because agents compute the hash.
 type tier struct {
 	// nodes is the size of the fleet, and gateways is the number of gateways that the fleet is
 	// divided among. run is the number of gateways that are started. Each gateway receives data
@@ -121,8 +121,8 @@ func gatewayConfig(manifest []byte, tr tier, dir, backend string) ([]byte, error
 }
 
 // record runs one agent on a node with unpartitioned GPUs and records the request that the agent
-// sends for one scrape. The agent has the configuration that the chart renders if gateways are
-// enabled.
+// sends for one scrape. As in a chart with gateways, the agent sends samples with the devices'
+// holders instead of windows.
 func (h *harness) record(ctx context.Context) (*recording, error) {
 	const interval = time.Second
 	l, err := newLoad(1, 0, interval)

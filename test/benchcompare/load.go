@@ -13,9 +13,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/dcgmsim"
 )
 
-// load simulates the exporters of many nodes, which it serves at /node/<n>/metrics. Each body is
-// rendered only once. For each scrape, load copies the body and formats only the values that
-// change. The exporters therefore take almost no CPU time away from the measured processes.
+// load simulates the exporters of many nodes, which it serves at /node/<n>/metrics. Bodies are
+// rendered only when load is created. For each scrape, load copies the body and formats only the
+// values that change. The exporters therefore take almost no CPU time away from the measured
+// processes.
 type load struct {
 	nodes []*node
 	// scrapes and samples are the numbers of scrapes and samples served since the last reset.
@@ -58,7 +59,7 @@ func newLoad(nodes, mig int, interval time.Duration) (*load, error) {
 	if err != nil {
 		return nil, err
 	}
-	// At this point in the simulation, the GPUs are at their power limit and their clocks vary.
+	// At this point in the simulation, many GPUs are at their power limit and their clocks vary.
 	const at = 25 * time.Second
 	l := &load{}
 	for i := range nodes {

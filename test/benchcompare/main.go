@@ -9,11 +9,12 @@
 //
 // Only the CPU time of the measured process is counted, so other work on the machine has little
 // effect. The machine's load average is printed with each run. So that a run takes only minutes,
-// all intervals and windows are shortened by a factor that each section of the output states. The
-// shorter intervals do not change the work per sample or the bytes per window. However, CPU caches
-// stay warm, so the measured CPU costs are slightly too low, except those of the scrape loops of
-// the agent and the prometheus receiver. Effects that take hours to appear are not measured. For
-// example, the memory of Prometheus' head block is measured after only a few minutes.
+// all intervals and windows are shortened. Each section of the output states the original and the
+// shortened durations. The shorter intervals do not change the work per sample or the bytes per
+// window. However, CPU caches stay warm, so the measured CPU costs are slightly too low, except
+// those of the scrape loops of the agent and the prometheus receiver. Effects that take hours to
+// appear are not measured. For example, the memory of Prometheus' head block is measured after only
+// a few minutes.
 //
 // Missed targets are printed but do not change the exit status. The exit status is 1 if a
 // measurement failed, and 2 if a flag is invalid.

@@ -32,8 +32,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/processtest"
 )
 
-// memoryBound is the maximum resident memory of an agent in MiB: the memory limiter's limit for the
-// heap, which is 256 MiB, plus 64 MiB for the program's own pages.
+// memoryBound is the maximum resident memory of an agent in MiB: the receiver's memory_limit for
+// the live heap, which is 256 MiB, plus 64 MiB for the program's own pages.
 const memoryBound = 320
 
 // outage is the duration of a fault.
@@ -41,7 +41,7 @@ var outage = either(3*window, 20*window)
 
 type handler = func(w http.ResponseWriter, r *http.Request, rows string)
 
-// exporterFaults lists responses that contain no usable samples, and the resulting outcome of the
+// exporterFaults lists responses that the receiver cannot use, and the resulting outcome of the
 // scrape.
 var exporterFaults = []struct {
 	fault, outcome string
@@ -271,8 +271,7 @@ func TestChurnDoesNotAffectTheRealDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// Set limits that are suitable for a single node. With the defaults, which are intended
-			// for a central collector, a flood of devices would exceed the limit of the agent's
-			// memory limiter.
+			// for a central collector, a flood of devices would exceed the receiver's memory_limit.
 			tr := newTrial(t, setting{set: []string{stages + ".gpu_synthesizer.max_devices=2000", stages + ".gpu_window.max_series=2000"}})
 			churn(tr.exporter)
 			pass(t, tr.agent, time.Now().Add(outage))

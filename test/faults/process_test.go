@@ -97,7 +97,7 @@ type collector struct {
 	*processtest.Process
 	// telemetry is the address that serves the collector's self-metrics.
 	telemetry string
-	// peak is the most recent value of VmHWM, in MiB.
+	// peak is the highest value of VmHWM that has been read, in MiB.
 	peak float64
 }
 

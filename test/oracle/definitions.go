@@ -180,8 +180,9 @@ var (
 // same metric name. The row without a pod contains the device's value. If every row has a pod, all
 // rows are copies of the device's row. Labels such as err_code are ignored, because they contain a
 // value and do not identify a device. Board fields become one series per board. If the rows of a
-// board field differ, the rules use the maximum, although the output contract uses the row with the
-// lowest GPU_I_ID.
+// board field differ, the rules use the maximum, although for gauges, the output contract uses the
+// row with the lowest GPU_I_ID. Masks become one series per board that contains the bits of all
+// rows.
 func Folding() []Rule {
 	device := func(field string) string {
 		return fmt.Sprintf(`max %[1]s (%[2]s{pod=""}) or max %[1]s (%[2]s)`, byDevice, field)

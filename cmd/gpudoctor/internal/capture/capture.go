@@ -1,5 +1,6 @@
 // Package capture creates a recording of an exporter's output that users can share. In a recording,
-// device IDs and the names of pods, hosts, and jobs are replaced.
+// device IDs and the names of pods, hosts, and jobs are replaced. Values of publicLabels and
+// numbers of at most four digits are not replaced.
 package capture
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// maxLine is the maximum length of a line in bytes. Longer lines are skipped, as they are in the
-// collector.
+// maxLine is the maximum length of a line in bytes. If a line is longer, Anonymize returns an
+// error. The collector skips such lines.
 const maxLine = 256 << 10
 
 // publicLabels are labels whose values describe hardware or software and do not identify an owner.

@@ -22,8 +22,8 @@ const (
 	Library = "libcuda.so.1"
 
 	blocks, threads = 1024, 256
-	// rounds is the number of loop iterations in one run of the kernel. One run takes a few
-	// milliseconds.
+	// rounds is the number of loop iterations in one run of the kernel. One run has about 10^12
+	// multiplications and takes at least tens of milliseconds.
 	rounds = 1_000_000
 	// memory is the number of bytes that are allocated on each device.
 	memory = 1 << 30

@@ -179,8 +179,8 @@ func totalWidth(columns []*column) int {
 // throttleWidth is the width of the column that shows throttling.
 const throttleWidth = 16
 
-// throttleText appends the reason for throttling to the throttled share, and shortens the text if
-// necessary. A tilde marks a throttled share that was estimated from samples.
+// throttleText puts the reason for throttling before the throttled share, and shortens the reason
+// if necessary. A tilde marks a throttled share that was estimated from samples.
 func throttleText(d *device, share string) string {
 	if !(d.Throttle.Ratio > 0) {
 		return share

@@ -196,8 +196,8 @@ func (s *screen) name(d *device) string {
 	return name
 }
 
-// rows returns the sorted devices that match the search. Instances follow their board. A board is
-// also included if one of its instances matches.
+// rows returns the sorted devices that match the search and, if only problems are shown, have a
+// problem. Instances follow their board. A board is also included if one of its instances matches.
 func (s *screen) rows() []*device {
 	words := strings.Fields(strings.ToLower(s.search))
 	passes := func(d *device) bool {

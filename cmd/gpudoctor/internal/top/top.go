@@ -98,8 +98,9 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 	return nil
 }
 
-// Lines writes one line to out for each window of each device, until ctx is done. Each line has at
-// most width characters. If several consecutive requests fail after the first response, only the
+// Lines writes one line to out for each window of each device, until ctx is done. Lines omits
+// columns and shortens holders so that each line has at most width characters, if that is possible.
+// If several consecutive requests fail after the first response, only the
 // first failure is written to errs.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
 	first := s.fetch(ctx)

@@ -27,7 +27,7 @@ type Comparison struct {
 	Unit    string
 	Figures map[string]Figure // keyed by source
 	Verdict Verdict
-	// Apart is the largest difference between the values of two sources, in the metric's unit.
+	// Apart is the largest difference between the values of two sources, in Unit.
 	Apart float64
 }
 
