@@ -24,7 +24,8 @@ type skippedLines struct {
 }
 
 // read parses exposition text into e, line by line, as the collector does. Unreadable lines are
-// counted and skipped.
+// counted and skipped. Unlike the collector, read returns an error if a line is longer than
+// exposition.MaxLine.
 func read(r io.Reader, e *diagnose.Exposition) (skippedLines, error) {
 	var u skippedLines
 	lines := bufio.NewScanner(r)

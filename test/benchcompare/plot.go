@@ -8,11 +8,12 @@ import (
 )
 
 // panels lists the panels of the plot. Each panel shows one measurement for all scales in plotted.
+// The vertical axis begins at lowest.
 var panels = []struct {
 	title  string
 	of     func(*figures) float64
 	lowest float64
-	decade int // of the axis
+	decade int // number of decades on the vertical axis
 }{
 	{"CPU, µs per sample", func(f *figures) float64 { return f.cpu }, 1, 2},
 	{"resident memory, MiB", func(f *figures) float64 { return f.resident }, 10, 3},

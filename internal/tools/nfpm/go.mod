@@ -1,4 +1,4 @@
-// What `make release` makes Debian and RPM packages with.
+// `make release` uses this module to build Debian and RPM packages.
 module github.com/otelcol-gpu/otelcol-gpu/internal/tools/nfpm
 
 go 1.26.0

@@ -1,4 +1,4 @@
-// What `make release` writes the list of modules in a program with, a CycloneDX SBOM.
+// `make release` uses this module to write a CycloneDX SBOM, which lists the modules in a program.
 module github.com/otelcol-gpu/otelcol-gpu/internal/tools/sbom
 
 go 1.26.0
