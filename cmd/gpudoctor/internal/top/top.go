@@ -100,8 +100,8 @@ func Screen(ctx context.Context, s *Source, zone *time.Location, color bool) err
 
 // Lines writes one line to out for each window of each device, until ctx is done. Lines omits
 // columns and shortens holders so that each line has at most width characters, if that is possible.
-// If several consecutive requests fail after the first response, only the
-// first failure is written to errs.
+// If several consecutive requests fail after the first response, only the first failure is written
+// to errs.
 func Lines(ctx context.Context, s *Source, zone *time.Location, width int, out, errs io.Writer) error {
 	first := s.fetch(ctx)
 	if first.err != nil {
