@@ -70,6 +70,8 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		},
 		"a window of 0 seconds":                         {[]string{`gpu_window.window="0s"`}, `gpu_window.window is "0s": must be between 1s and 24h`},
 		"a window of zero without a unit":               {[]string{`gpu_window.window="0"`}, `gpu_window.window is "0": must be between 1s and 24h`},
+		"series that end before the next sample":        {[]string{`gpu_window.idle_timeout="30s"`}, `gpu_window.idle_timeout is "30s": must be at least max_gap, 50s, because a series that ends restarts its counters`},
+		"usage that ends before the next sample":        {[]string{`gpu_k8s.usage.idle_timeout="1m"`}, `gpu_k8s.usage.idle_timeout is "1m": must be at least max_gap, 90s, because a series that ends restarts its counters`},
 		"a scrape timeout of zero":                      {[]string{`dcgm.timeout="0s"`}, `dcgm.timeout is "0s": must be at least 1ms`},
 		"an interval of zero":                           {[]string{`gpu_cluster.collection_interval="0s"`}, `gpu_cluster.collection_interval is "0s": must be at least 1s`},
 		"an interval too short for NVML":                {[]string{"nvml.enabled=true", `nvml.collection_interval="100ms"`}, `nvml.collection_interval is "100ms": must be at least 1s`},

@@ -247,6 +247,15 @@ values that the chart cannot resolve, such as ${env:WINDOW}. */}}
 {{- end }}
 {{- end }}
 {{- end }}
+{{- $usage := dig "usage" dict ($v.gpu_k8s | default dict) | default dict }}
+{{- range list (list "gpu_window" ($v.gpu_window | default dict)) (list "gpu_k8s.usage" (ternary $usage dict (kindIs "map" $usage))) }}
+{{- $section := index . 1 }}
+{{- $idle := include "otelcol-gpu.seconds" (get $section "idle_timeout") }}
+{{- $gap := get $section "max_gap" | default "90s" }}
+{{- if and $idle (include "otelcol-gpu.seconds" $gap) (lt (float64 $idle) (float64 (include "otelcol-gpu.seconds" $gap))) }}
+{{- fail (printf "%s.idle_timeout is %q: must be at least max_gap, %s, because a series that ends restarts its counters" (index . 0) (get $section "idle_timeout") $gap) }}
+{{- end }}
+{{- end }}
 {{- $threshold := ($v.gpu_window).memory_pressure_threshold }}
 {{- if and (or (kindIs "float64" $threshold) (kindIs "int64" $threshold)) (or (le (float64 $threshold) 0.0) (gt (float64 $threshold) 1.0)) }}
 {{- fail (printf "gpu_window.memory_pressure_threshold is %v: must be above 0 and at most 1" $threshold) }}
