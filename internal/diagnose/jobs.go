@@ -26,6 +26,6 @@ func (d *Device) moveJobsToBoard() {
 		return
 	}
 	for _, in := range d.instances {
-		in.hostsWithHolders, in.ambiguous = in.container, true
+		in.hasHolder, in.ambiguous = in.container, true
 	}
 }

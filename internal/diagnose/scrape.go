@@ -83,7 +83,7 @@ type Device struct {
 	instances                 []*Device
 	withoutHolder, withHolder fieldStates // States of the fields in rows without or with a holder.
 	values                    values      // Values of the fields whose state is Positive.
-	hostsWithHolders          bool
+	hasHolder                 bool        // True if a row or another source names a holder of the device.
 	// unread is true if the driver cannot read the board. frozen is true if the profiler has
 	// stopped.
 	unread, frozen bool
@@ -112,20 +112,20 @@ func (s *Scrape) Device(parent *Device) *Device {
 func (s *Scrape) Declare(id catalogue.ID) { s.best.raise(id, Declared) }
 
 // RecordRow records a row of the device. The value is in base units and is used only if the state
-// is Positive. Set hostsWithHolders to true if the row names a holder, ambiguous to true if that
+// is Positive. Set hasHolder to true if the row names a holder, ambiguous to true if that
 // holder may hold a different device instead, and reserved to true if that holder is a reservation
 // pod.
-func (d *Device) RecordRow(id catalogue.ID, st State, value float64, hostsWithHolders, ambiguous, reserved bool) {
+func (d *Device) RecordRow(id catalogue.ID, st State, value float64, hasHolder, ambiguous, reserved bool) {
 	d.scrape.best.raise(id, st)
 	if st == Positive {
-		exporter := &d.values[id]
-		if hostsWithHolders {
-			exporter.withHolder = max(exporter.withHolder, value)
+		v := &d.values[id]
+		if hasHolder {
+			v.withHolder = max(v.withHolder, value)
 		} else {
-			exporter.withoutHolder = max(exporter.withoutHolder, value)
+			v.withoutHolder = max(v.withoutHolder, value)
 		}
 	}
-	if hostsWithHolders {
+	if hasHolder {
 		d.withHolder.raise(id, st)
 		switch {
 		case reserved:
@@ -142,7 +142,7 @@ func (d *Device) RecordRow(id catalogue.ID, st State, value float64, hostsWithHo
 
 // RecordHolder records that the device has a holder, according to a row or another source.
 func (d *Device) RecordHolder() {
-	d.hostsWithHolders = true
+	d.hasHolder = true
 	if d.scrape.hostsWithHolders == nil {
 		d.scrape.hostsWithHolders = map[string]bool{}
 	}

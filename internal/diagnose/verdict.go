@@ -110,7 +110,7 @@ func (d *Device) checkHolder(v *Verdict) {
 	switch {
 	case d.unread:
 		v.cause = causeUnread
-	case d.hostsWithHolders:
+	case d.hasHolder:
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
@@ -140,7 +140,7 @@ func (d *Device) checkProcesses(v *Verdict) {
 		v.cause = causeMIG
 	case d.reserved:
 		v.cause = causeReserved
-	case !d.hostsWithHolders && d.scrape.processes[id]:
+	case !d.hasHolder && d.scrape.processes[id]:
 		v.cause, v.Likely = causeFree, true
 	default:
 		v.cause = causeNoProcessRows
@@ -149,5 +149,5 @@ func (d *Device) checkProcesses(v *Verdict) {
 
 // processRows reports whether the field has rows for pods in addition to the device's own row.
 func (d *Device) processRows(id catalogue.ID) bool {
-	return d.hostsWithHolders && d.withoutHolder[id] != Unseen && d.withHolder[id] >= Zero
+	return d.hasHolder && d.withoutHolder[id] != Unseen && d.withHolder[id] >= Zero
 }
