@@ -134,7 +134,7 @@ FLEET ?=
 CGROUP ?=
 .PHONY: bench-compare
 bench-compare: build $(PROMETHEUS) ## Compare the agent with the prometheus receiver and a real Prometheus and update test/benchcompare/RESULTS.md; SCALES=1,10 selects sizes, FLEET=1000,10000 measures gateways
-	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -prometheus "$(PROMETHEUS)" -scales $(SCALES) \
+	go run -tags "$(TAGS)" ./test/benchcompare -collector $(BIN)/otelcol-gpu -agent $(BIN)/otelcol-gpu-agent -prometheus "$(PROMETHEUS)" -scales $(SCALES) \
 		-fleet "$(FLEET)" -cgroup "$(CGROUP)" -results test/benchcompare
 
 .PHONY: fuzz

@@ -99,19 +99,23 @@ func prepareAgent(dir string, s setting) ([]string, string, error) {
 	if processors != "" {
 		processors = "processors:\n" + processors
 	}
-	return prepareCollector(dir, s, "receivers:\n"+receiver.String()+processors,
+	binary := s.collector
+	if s.installed {
+		binary = s.agent
+	}
+	return prepareCollector(dir, binary, s, "receivers:\n"+receiver.String()+processors,
 		`{receivers: [dcgm], processors: [`+names+`], exporters: [otlp_http]}`)
 }
 
 // prepareReceiver configures the prometheus receiver, which sends what it scrapes.
 func prepareReceiver(dir string, s setting) ([]string, string, error) {
-	return prepareCollector(dir, s, `receivers:
+	return prepareCollector(dir, s.collector, s, `receivers:
   prometheus:
     config:
 `+indent(scrapeConfig(s), "      "), `{receivers: [prometheus], exporters: [otlp_http]}`)
 }
 
-func prepareCollector(dir string, s setting, input, pipeline string) ([]string, string, error) {
+func prepareCollector(dir, binary string, s setting, input, pipeline string) ([]string, string, error) {
 	config := filepath.Join(dir, "config.yaml")
 	profiler, extensions := "", "[health_check]"
 	if s.profiles != "" {
@@ -127,7 +131,7 @@ service:
   pipelines: {metrics: %s}
   telemetry: {metrics: {level: none}, logs: {level: warn}}
 `, ownAddress, profiler, input, s.backend, s.compression, extensions, pipeline), 0o600)
-	return []string{s.collector, "--config", config}, "http://" + ownAddress + "/", err
+	return []string{binary, "--config", config}, "http://" + ownAddress + "/", err
 }
 
 // preparePrometheus configures a Prometheus server that scrapes and stores samples, and that

@@ -40,7 +40,9 @@ import (
 // -small.
 var scales = withSmall([]scale{
 	oneNode("1", scale{cpu: 0.19, memory: 0.42}),
+	oneNode("1-installed", scale{installed: true, cpu: 0.19, memory: 0.42}),
 	oneNode("1-held", scale{held: true, cpu: 0.34, memory: 0.55}),
+	oneNode("1-held-installed", scale{held: true, installed: true, cpu: 0.34, memory: 0.55}),
 	oneNode("1-synthesizer", scale{form: inSynthesizer, cpu: 0.25}),
 	oneNode("1-held-synthesizer", scale{held: true, form: inSynthesizer, cpu: 0.42}),
 	oneNode("1-processors", scale{form: plainProcessors, cpu: 0.35}),
@@ -81,6 +83,7 @@ func main() {
 	}
 	h := harness{}
 	flag.StringVar(&h.collector, "collector", "bin/otelcol-gpu", "the built collector")
+	flag.StringVar(&h.agent, "agent", "bin/otelcol-gpu-agent", "the built collector that the chart installs on nodes")
 	flag.StringVar(&h.prometheus, "prometheus", "", "a built Prometheus; empty: without it")
 	flag.IntVar(&h.windows, "windows", 6, "windows to measure, after three that warm up")
 	flag.StringVar(&h.cgroup, "cgroup", "", "a directory in which each contestant gets its own memory cgroup, such as one that systemd delegates; empty: what the kernel charges is not measured")

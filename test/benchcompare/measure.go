@@ -40,6 +40,10 @@ type scale struct {
 	// If held is true, the agent also computes container series for each device.
 	held bool
 	form form
+	// If installed is true, the agent runs the smaller binary that the chart installs on nodes. The
+	// prometheus receiver always runs in the full distribution, because the smaller binary does not
+	// contain it.
+	installed bool
 	// If small is true, collectors compress requests with zstd, and the agent sends one Resource
 	// per device.
 	small bool
@@ -65,7 +69,8 @@ type figures struct {
 
 // harness contains the settings of a measurement.
 type harness struct {
-	collector, prometheus string
+	// collector is the full distribution, and agent is the binary that the chart installs on nodes.
+	collector, agent, prometheus string
 	// windows is the number of measured windows, which does not include the three warm-up windows.
 	windows int
 	// cgroup is the cgroup directory in which a memory cgroup is created for each contestant, or ""

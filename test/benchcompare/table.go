@@ -136,6 +136,9 @@ func (s scale) fleet() string {
 	if s.held {
 		fleet += ", with gpu_k8s and its sections power and usage"
 	}
+	if s.installed {
+		fleet += ", with the otelcol-gpu-agent binary"
+	}
 	if s.form != inReceiver {
 		fleet += ", " + string(s.form)
 	}
