@@ -5,12 +5,14 @@ package cluster
 import (
 	"fmt"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -302,5 +304,87 @@ func TestNVMLNextToAnExporter(t *testing.T) {
 	windows := checkWindows(t, c)
 	for _, m := range []*signal.Metric{signal.UtilizationAvg, signal.MemoryUtilizationAvg, signal.ContainerAcceleratorMemoryUsed, signal.K8sContainerGPUPower} {
 		assert.NotEmpty(t, find(windows, m, signal.K8sPodName, "privileged", signal.HardwareID, nobodys), m.Name)
+	}
+}
+
+// The chart configures nvml as a section of the dcgm receiver, which runs all stages. The power,
+// budget, and usage sections must all read NVML's process lists there, even though the lists and
+// the exporter's samples arrive at different times.
+func TestAllSectionsReadNVMLsProcessesInTheDcgmReceiver(t *testing.T) {
+	simulated := dcgmsim.NewDefaultConfig()
+	// With this setting, the exporter does not report any processes.
+	simulated.SharedRows = dcgmsim.SharedRowsCopies
+	simulation, err := dcgmsim.New(simulated)
+	require.NoError(t, err)
+	server := dcgmsim.NewServer(simulation, dcgmsim.ServerSettings{})
+	exporter := httptest.NewServer(server)
+	t.Cleanup(func() {
+		server.Close()
+		exporter.Close()
+	})
+	shared := ""
+	for _, d := range simulation.Devices(0) {
+		if d.Scenario == dcgmsim.ScenarioTimeSliced {
+			shared = d.UUID
+		}
+	}
+	const key = "example.com/gpu-memory"
+	budgeted := agentPod("shared-a", "main")
+	budgeted.Annotations = map[string]string{key: "4Gi"}
+	w := newWorld(t, budgeted, agentPod("shared-b", "main"))
+	m := newMachine(t, fmt.Sprintf("gpu uuid=%s migmode=0\nproc pid=200 mem=3000000000 sm=30\nproc pid=201 mem=1000000000 sm=10\n", shared))
+	w.runs(t, m, 200, "shared-a/main")
+	w.runs(t, m, 201, "shared-b/main")
+	w.kubelet.Set(
+		w.gives("shared-a", "nvidia.com/gpu.shared", shared+"::0"), w.gives("shared-b", "nvidia.com/gpu.shared", shared+"::1"),
+	)
+
+	sink := &consumertest.MetricsSink{}
+	c := &chain{first: sink}
+	t.Cleanup(func() { c.stop(t) })
+	c.receive(t, dcgmreceiver.NewFactory(), map[string]any{
+		"endpoints": []any{exporter.URL}, "collection_interval": "200ms", "timeout": "200ms", "start_jitter": "0s",
+		"nvml": map[string]any{
+			"collection_interval": "1s", "library_path": m.Path, "node_name": node,
+			"proc_root": filepath.Join(m.Dir, "proc"), "sys_root": filepath.Join(m.Dir, "sys"),
+		},
+		"stages": map[string]any{
+			"gpu_synthesizer": map[string]any{"node_name": node},
+			"gpu_k8s": map[string]any{
+				"power":      map[string]any{"idle": map[string]any{"watts": idleWatts}},
+				"budget":     map[string]any{"sources": map[string]any{"annotation": map[string]any{"key": key}}},
+				"usage":      map[string]any{},
+				"node_name":  node,
+				"sources":    map[string]any{"pod_resources": map[string]any{"socket": w.kubelet.Socket(), "interval": "1s"}},
+				"kubernetes": map[string]any{"auth_type": "kubeConfig", "kubeconfig": w.plane.KubeConfig(t)},
+			},
+			"gpu_window": map[string]any{"window": "1s", "passthrough": "all"},
+		},
+	})
+	// first returns the first batch in which the metric of the pod shared-b has a positive value.
+	first := func(m *signal.Metric) (points []point) {
+		require.Eventually(t, func() bool {
+			return slices.ContainsFunc(sink.AllMetrics(), func(md pmetric.Metrics) bool {
+				points = pointsOf(t, md)
+				found := find(points, m, signal.K8sPodName, "shared-b", signal.HardwareID, shared)
+				return len(found) == 1 && found[0].value > 0
+			})
+		}, patience, poll, m.Name)
+		return points
+	}
+	atList, atScrape := first(signal.K8sContainerGPUMemoryUsage), first(signal.K8sContainerGPUActiveTime)
+	value := func(points []point, m *signal.Metric, pod string) float64 {
+		return one(t, points, m, signal.HardwareID, shared, signal.K8sPodName, pod, signal.K8sContainerName, "main")
+	}
+	assert.InDelta(t, 3e9, value(atList, signal.K8sContainerGPUMemoryUsage, "shared-a"), 0)
+	assert.InDelta(t, 1e9, value(atList, signal.K8sContainerGPUMemoryUsage, "shared-b"), 0)
+	assert.InDelta(t, 3e9/float64(4<<30), value(atList, signal.K8sContainerGPUMemoryBudgetUtilization, "shared-a"), 1e-9)
+	power := one(t, atScrape, signal.GPUPowerActive, signal.HardwareID, shared)
+	require.Positive(t, power)
+	assert.InDelta(t, 0.75*power, value(atScrape, signal.K8sContainerGPUPower, "shared-a"), 1e-9, "its process uses 30 of 40 percentage points")
+	assert.InDelta(t, 0.25*power, value(atScrape, signal.K8sContainerGPUPower, "shared-b"), 1e-9)
+	for pod, utilization := range map[string]float64{"shared-a": 0.30, "shared-b": 0.10} {
+		held := value(atScrape, signal.K8sContainerGPUAllocatedTime, pod)
+		assert.InDelta(t, utilization, 0.5*value(atScrape, signal.K8sContainerGPUActiveTime, pod)/held, 1e-9, "%s holds half of the device", pod)
 	}
 }
