@@ -176,6 +176,50 @@ func TestEvents(t *testing.T) {
 			100 GPU-1/gi1@GPU-1:1g held by a`, []string{
 			"100s gpu.holder.end GPU-1/gi2 b x1 INFO", "100s gpu.partition.change GPU-1 [1g,1g]->[1g] x1 INFO",
 		}},
+		"the loss of a board ends its holdings, and a holder that returns with the board starts again": {`
+			0 GPU-1 held by a
+			0 GPU-2 held by c
+			30 GPU-2 held by c
+			90 GPU-2 held by c
+			150 GPU-1 held by a
+			150 GPU-2 held by c
+			180 GPU-1 held by nobody
+			180 GPU-2 held by c
+			210 GPU-1 held by nobody`, []string{
+			"90s gpu.holder.end GPU-1 a x1 INFO", "90s gpu.device.lost GPU-1 x1 ERROR",
+			"150s gpu.device.found GPU-1 x1 INFO", "150s gpu.holder.start GPU-1 a x1 INFO",
+			"180s gpu.holder.end GPU-1 a x1 INFO",
+		}},
+		"the loss of a board ends the holdings of its instances, and holders of the returning instances start": {`
+			0 GPU-1/gi1@GPU-1:1g held by nobody
+			0 GPU-1/gi2@GPU-1:1g held by b
+			0 GPU-2
+			10 GPU-1/gi1@GPU-1:1g held by a
+			10 GPU-1/gi2@GPU-1:1g held by b
+			10 GPU-2
+			100 GPU-2
+			150 GPU-1/gi1@GPU-1:1g held by c
+			150 GPU-1/gi2@GPU-1:1g held by b
+			150 GPU-2`, []string{
+			"10s gpu.holder.start GPU-1/gi1 a x1 INFO",
+			"100s gpu.holder.end GPU-1/gi1 a x1 INFO", "100s gpu.holder.end GPU-1/gi2 b x1 INFO", "100s gpu.device.lost GPU-1 x1 ERROR",
+			"150s gpu.device.found GPU-1 x1 INFO", "150s gpu.holder.start GPU-1/gi1 c x1 INFO", "150s gpu.holder.start GPU-1/gi2 b x1 INFO",
+		}},
+		"the holders of a board that never returns end once, at the loss": {`
+			0 GPU-1 held by a
+			0 GPU-2
+			90 GPU-2
+			86500 GPU-2
+			86600 GPU-2`, []string{"90s gpu.holder.end GPU-1 a x1 INFO", "90s gpu.device.lost GPU-1 x1 ERROR"}},
+		"the holder of an instance that is removed and returns starts again": {`
+			0 GPU-1/gi1@GPU-1:1g held by a
+			0 GPU-1/gi2@GPU-1:1g held by b
+			90 GPU-1/gi1@GPU-1:1g held by a
+			150 GPU-1/gi1@GPU-1:1g held by a
+			150 GPU-1/gi2@GPU-1:1g held by b`, []string{
+			"90s gpu.holder.end GPU-1/gi2 b x1 INFO", "90s gpu.partition.change GPU-1 [1g,1g]->[1g] x1 INFO",
+			"150s gpu.holder.start GPU-1/gi2 b x1 INFO", "150s gpu.partition.change GPU-1 [1g]->[1g,1g] x1 INFO",
+		}},
 		"equal events within the interval are merged": {`
 			10 GPU-1 hw.errors corrected 0
 			20 GPU-1 hw.errors corrected 1
@@ -349,7 +393,8 @@ func TestEvents(t *testing.T) {
 			200 U3=S3`, []string{
 			"10s gpu.partition.change S1 []->[unknown,unknown] x1 INFO",
 			"20s gpu.holder.end U1 a x1 INFO", "110s gpu.holder.start U1 b x1 INFO",
-			"110s gpu.partition.change U1 [unknown,unknown]->[] x1 INFO", "200s gpu.device.found U3 x1 INFO", "200s gpu.device.lost U1 x1 ERROR",
+			"110s gpu.partition.change U1 [unknown,unknown]->[] x1 INFO", "200s gpu.device.found U3 x1 INFO",
+			"200s gpu.holder.end U1 b x1 INFO", "200s gpu.device.lost U1 x1 ERROR",
 		}},
 		"a board whose serial number is the id of another board is a separate board": {`
 			0 S1
@@ -669,6 +714,29 @@ func TestEventsOfHoldersAreDisabledByDefault(t *testing.T) {
 		d.User(gpudata.Holder{Namespace: "team", Pod: pod}).Holds = true
 		assert.Empty(t, tr.Frame(f, at(int64(10*i)), nil))
 	}
+}
+
+func TestALostBoardIsReportedWithItsHolderAndFoundWithout(t *testing.T) {
+	tr := New(DefaultSettings())
+	var got []string
+	see := func(s int64, boards ...string) {
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		for _, id := range boards {
+			d := f.Device(id)
+			d.Observed, d.HoldersKnown = true, true
+			d.User(gpudata.Holder{Namespace: "team", Pod: "pod-of-" + id}).Holds = true
+		}
+		for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s), nil)...) {
+			got = append(got, line(e)+" "+e.Holder.Pod)
+		}
+	}
+	see(0, "GPU-1", "GPU-2")
+	see(90, "GPU-2")
+	see(3600, "GPU-1", "GPU-2")
+	assert.Equal(t, []string{
+		"90s gpu.device.lost GPU-1 x1 ERROR pod-of-GPU-1",
+		"3600s gpu.device.found GPU-1 x1 INFO ", // the pod may have ended during the hour
+	}, got)
 }
 
 func TestHoldersAndMergedEventsSurviveARestart(t *testing.T) {

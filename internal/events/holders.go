@@ -47,7 +47,7 @@ func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
 	k.HoldersKnown, k.Holdings = true, now
 }
 
-// The released method ends all holdings of a device that no longer exists.
+// The released method ends all holdings of a device that no longer exists or was lost.
 func (c *frame) released(k *device, id string) {
 	for i := range k.Holdings {
 		c.held(k, id, HolderEnd, "no longer holds", &k.Holdings[i])

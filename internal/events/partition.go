@@ -68,10 +68,14 @@ func (c *frame) partition(id string, baseline bool) {
 	})
 }
 
-// The gone method deletes the state of an instance, except for the error counts, which are needed
-// if the instance returns.
+// The gone method deletes the state of an instance, except for the state that is needed if the
+// instance returns: the error counts, and whether the holders are known. The caller has ended the
+// holdings, so each holder of an instance that returns is a new holder.
 func (b *device) gone() {
-	*b = device{Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors, Baseline: b.Baseline, Lost: true}
+	*b = device{
+		Description: gpudata.Description{Parent: b.Description.Parent}, Seen: b.Seen, Errors: b.Errors,
+		HoldersKnown: b.HoldersKnown, Baseline: b.Baseline, Lost: true,
+	}
 }
 
 // hasInstanceAfter reports whether an instance of the board was seen after the given time.

@@ -24,7 +24,7 @@ func Table() []Kind {
 		{[]string{DeviceLost, DeviceFound}, "a board has no rows while its exporter is up; it returns, or is new in a known place", "ERROR; INFO", nil},
 		{[]string{PartitionChange}, "MIG instances were added or removed; the attributes list the sorted profiles", "INFO", []string{AttrFrom, AttrTo}},
 		{[]string{ExporterDown, ExporterUp}, "`gpu.exporter.up` is 0 for `lost_after`; 1 again", "WARN; INFO", []string{"url.full"}},
-		{[]string{HolderStart, HolderEnd}, "the holders of the device changed, only with `holders`. Unknown holders are not a change", "INFO", nil},
+		{[]string{HolderStart, HolderEnd}, "the holders of the device changed, only with `holders`. Unknown holders are not a change. A lost or removed device has no holders", "INFO", nil},
 		{[]string{FindingStart, FindingEnd}, "a condition in [findings](#findings) has been true for its time; it is no longer true", "WARN", append([]string{"gpu.finding", AttrDuration}, signal.FindingEvidence()...)},
 		{[]string{Suppressed}, "more than `max_per_minute` records were written", "WARN", []string{AttrCount}},
 	}

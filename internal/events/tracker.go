@@ -367,20 +367,23 @@ func (c *frame) missing(present map[string]bool) {
 	}
 }
 
-// The lose method ends all active conditions of a board and its instances, deletes the state of the
-// instances except for the error counts, and sends the event about the lost board.
+// The lose method ends all active conditions and holdings of a board and its instances, deletes the
+// state of the instances except for the error counts, and sends the event about the lost board. If
+// the board returns, its holders and the holders of its instances start again.
 func (c *frame) lose(b *device, id string) {
 	for _, inst := range slices.Sorted(maps.Keys(b.Profiles)) {
 		if k := c.place.Devices[inst]; k != nil && inst != id {
 			c.end(k, inst)
+			c.released(k, inst)
 			k.gone()
 		}
 	}
 	c.end(b, id)
+	c.released(b, id)
 	c.emit(b, id, Event{Name: DeviceLost, Severity: Err, Body: "GPU " + id + " was lost."})
 	// Errors and states are kept for comparison when the board returns.
 	b.Lost, b.Throttles, b.Throttle, b.Pressure, b.Profiles = true, nil, "", nil, nil
-	b.LostAt = c.f.Time
+	b.LostAt, b.holding = c.f.Time, holding{}
 }
 
 // Tick returns the merged events whose interval has ended, and the events of incidents that have

@@ -129,7 +129,7 @@ func attributes(b *strings.Builder) {
 
 // The transitions function writes the section about the log records that gpu_events sends.
 func transitions(b *strings.Builder) {
-	b.WriteString("\n## Events\nThe connector `gpu_events` writes these log records. Several equal events become one record with `" + events.AttrCount + "`. Records of an end have `" + events.AttrDuration + "` in seconds.\n\n")
+	b.WriteString("\n## Events\nThe connector `gpu_events` writes these log records. Several equal events become one record with `" + events.AttrCount + "`. Records of the end of a condition have `" + events.AttrDuration + "` in seconds.\n\n")
 	b.WriteString("| event name | when | attributes | severity |\n|---|---|---|---|\n")
 	for _, k := range events.Table() {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", code(k.Names), k.When, code(k.Attributes), k.Severity)
