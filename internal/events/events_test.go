@@ -211,6 +211,17 @@ func TestEvents(t *testing.T) {
 			90 GPU-2
 			86500 GPU-2
 			86600 GPU-2`, []string{"90s gpu.holder.end GPU-1 a x1 INFO", "90s gpu.device.lost GPU-1 x1 ERROR"}},
+		"the holders of a board end when the board is partitioned": {`
+			0 GPU-1 held by a
+			10 GPU-1 held by b
+			10 GPU-1/gi1@GPU-1:1g held by b
+			20 GPU-1 held by b
+			20 GPU-1/gi1@GPU-1:1g held by b
+			120 GPU-1 held by c`, []string{
+			"10s gpu.holder.end GPU-1 a x1 INFO", "10s gpu.partition.change GPU-1 []->[1g] x1 INFO",
+			"120s gpu.holder.start GPU-1 c x1 INFO",
+			"120s gpu.holder.end GPU-1/gi1 b x1 INFO", "120s gpu.partition.change GPU-1 [1g]->[] x1 INFO",
+		}},
 		"the holder of an instance that is removed and returns starts again": {`
 			0 GPU-1/gi1@GPU-1:1g held by a
 			0 GPU-1/gi2@GPU-1:1g held by b

@@ -20,9 +20,14 @@ func (h holding) is(o holding) bool { return h.Holder.Same(o.Holder) }
 
 // The holdings method finds holders that have started or stopped holding a device. The first known
 // holders of a device are a baseline and cause no events. If the holders are unknown, the stored
-// holders do not change. On a board with MIG instances, only the holders of the instances count.
+// holders do not change. On a board with MIG instances, only the holders of the instances count, so
+// the board's own holdings end when the board is partitioned.
 func (c *frame) holdings(k *device, id string, d *gpudata.DeviceFrame) {
-	if !c.set.Holders || !d.HoldersKnown || slices.ContainsFunc(c.f.Devices, func(o *gpudata.DeviceFrame) bool { return o.Parent == id }) {
+	partitioned := slices.ContainsFunc(c.f.Devices, func(o *gpudata.DeviceFrame) bool { return o.Parent == id })
+	if partitioned && len(k.Profiles) == 0 {
+		c.released(k, id)
+	}
+	if !c.set.Holders || !d.HoldersKnown || partitioned {
 		return
 	}
 	var now []holding
