@@ -750,6 +750,41 @@ func TestALostBoardIsReportedWithItsHolderAndFoundWithout(t *testing.T) {
 	}, got)
 }
 
+// A board may be replaced while its exporter is down for more than a day. Another exporter in the
+// place is up.
+func TestABoardThatDisappearsWhileItsExporterIsDownForADayIsLost(t *testing.T) {
+	set := DefaultSettings()
+	set.Holders = true
+	tr := New(set)
+	var got []string
+	scrape := func(s int64, url, id string, up bool) {
+		out := append(tr.Tick(at(s)), tr.Exporter(node, "", url, up, at(s).UnixNano(), at(s))...)
+		if up {
+			f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+			d := f.Device(id)
+			d.Observed, d.HoldersKnown = true, true
+			d.User(gpudata.Holder{Namespace: "team", Pod: "pod-of-" + id}).Holds = true
+			out = append(out, tr.Frame(f, at(s), nil)...)
+			tr.RecordResponse(url, []*gpudata.Frame{f})
+		}
+		for _, e := range out {
+			got = append(got, strings.TrimSpace(line(e)))
+		}
+	}
+	const day = 86_400
+	for s := int64(0); s < day+1000; s += 50 {
+		down, old := s >= 100 && s < day+500, s < 100
+		scrape(s, "http://a", "GPU-1", true)
+		scrape(s+1, "http://b", map[bool]string{true: "GPU-2", false: "GPU-3"}[old], !down)
+	}
+	assert.Equal(t, []string{
+		"201s gpu.exporter.down  url.full=http://b x1 WARN",
+		"86901s gpu.exporter.up  url.full=http://b x1 INFO", "86901s gpu.device.found GPU-3 x1 INFO",
+		"87000s gpu.holder.end GPU-2 pod-of-GPU-2 x1 INFO", "87000s gpu.device.lost GPU-2 x1 ERROR",
+	}, got)
+	assert.NotContains(t, placeOf(tr, node).Devices, "GPU-2")
+}
+
 func TestHoldersAndMergedEventsSurviveARestart(t *testing.T) {
 	set := DefaultSettings()
 	set.Holders = true

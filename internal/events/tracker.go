@@ -347,8 +347,8 @@ func (c *frame) holder(d *gpudata.DeviceFrame) (one *gpudata.User) {
 }
 
 // The missing method finds boards that have had no row for LostAfter even though their exporter is
-// up. The missing method also deletes the state of boards and lost instances that have had no row
-// for forgetAfter.
+// up. The missing method also deletes the state of lost boards and lost instances that have had no
+// row for forgetAfter.
 func (c *frame) missing(present map[string]bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.place.Devices)) {
 		k := c.place.Devices[id]
@@ -359,10 +359,12 @@ func (c *frame) missing(present map[string]bool) {
 		since, up := c.place.up(k)
 		switch {
 		case !up:
+		case !k.Lost:
+			if c.f.Time-max(k.Seen, since) >= int64(c.set.LostAfter) {
+				c.lose(k, id)
+			}
 		case c.f.Time-k.Seen >= int64(forgetAfter):
 			delete(c.place.Devices, id)
-		case !k.Lost && c.f.Time-max(k.Seen, since) >= int64(c.set.LostAfter):
-			c.lose(k, id)
 		}
 	}
 }
