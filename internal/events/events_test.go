@@ -785,6 +785,28 @@ func TestABoardThatDisappearsWhileItsExporterIsDownForADayIsLost(t *testing.T) {
 	assert.NotContains(t, placeOf(tr, node).Devices, "GPU-2")
 }
 
+func TestAStateWithHoldersCausesNoEventsAfterHoldersAreDisabled(t *testing.T) {
+	set := DefaultSettings()
+	set.Holders = true
+	tr := New(set)
+	see := func(s int64, ids ...string) (names []string) {
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		for _, id := range ids {
+			d := f.Device(id)
+			d.Observed, d.HoldersKnown = true, true
+			d.User(gpudata.Holder{Namespace: "team", Pod: "a"}).Holds = true
+		}
+		for _, e := range append(tr.Tick(at(s)), tr.Frame(f, at(s), nil)...) {
+			names = append(names, line(e))
+		}
+		return names
+	}
+	assert.Empty(t, see(0, "GPU-1", "GPU-2"))
+	tr = restarted(t, tr) // with the default settings
+	assert.Empty(t, see(10, "GPU-1", "GPU-2"))
+	assert.Equal(t, []string{"100s gpu.device.lost GPU-1 x1 ERROR"}, see(100, "GPU-2"))
+}
+
 func TestHoldersAndMergedEventsSurviveARestart(t *testing.T) {
 	set := DefaultSettings()
 	set.Holders = true

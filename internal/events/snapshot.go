@@ -54,6 +54,11 @@ func (t *Tracker) Restore(s *Stored) error {
 		return errors.New("known has an empty exporter")
 	}
 	p := s.Known
+	if !t.set.Holders {
+		for _, k := range p.Devices {
+			k.HoldersKnown, k.Holdings = false, nil
+		}
+	}
 	// Earlier versions did not store Clock.Newest or Arrived.
 	p.Clock.Newest = p.newest()
 	p.Arrived = cmp.Or(p.Arrived, p.Clock.Newest)
