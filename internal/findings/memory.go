@@ -26,9 +26,9 @@ type memory struct {
 	rate        float32 // Corrected errors per hour in the last complete period, or a negative number if unknown.
 	growing     float32 // Time for which the last increase in remapped rows remains evidence.
 	judged      [numRules]judgment
-	group       uint8 // Number of the group of devices that share a finding of the spinning rule, or 0.
-	held        uint8 // One bit per rule, which is set if the condition held at the last sample.
-	open        uint8 // One bit per rule, which is set while a finding has started but not ended.
+	group       uint16 // Number of the group of devices that share a finding of the spinning rule, or 0.
+	held        uint8  // One bit per rule, which is set if the condition held at the last sample.
+	open        uint8  // One bit per rule, which is set while a finding has started but not ended.
 }
 
 // judgment is the state of one rule for one device.

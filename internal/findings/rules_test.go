@@ -199,6 +199,22 @@ func TestAWorkloadThatSpinsIsOneFinding(t *testing.T) {
 	}
 }
 
+// While one job hangs for two days, another job on the node hangs and recovers every ten minutes.
+func TestEveryFindingAboutAWorkloadEndsHoweverManyThereAre(t *testing.T) {
+	const cycles = 300
+	text := "0s C,D " + spinningGPU + " holder=q/long\n0s A,B " + spinningGPU + " holder=p/job\n"
+	for i := range cycles {
+		from := time.Duration(i) * 10 * time.Minute
+		text += fmt.Sprintf("%s A,B util=0.98\n%s A,B util=0\n", from, from+6*time.Minute)
+	}
+	counts := map[string]int{}
+	for _, l := range found(t, fmt.Sprintf("%s%s end\n", text, cycles*10*time.Minute)) {
+		_, what, _ := strings.Cut(l, " ")
+		counts[what]++
+	}
+	assert.Equal(t, map[string]int{"start spinning workload": cycles + 1, "end spinning workload": cycles}, counts, "the long job has not ended")
+}
+
 func TestAFindingEndsWhenItsSignalsStayAbsent(t *testing.T) {
 	assert.Equal(t, []string{"5m0s start spinning G", "14m45s end spinning G"}, found(t, "0s G "+spinningGPU+"\n10m G holder=-\n30m end"))
 }

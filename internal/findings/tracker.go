@@ -44,7 +44,6 @@ type Tracker struct {
 type place struct {
 	clock   gpudata.Clock
 	devices map[gpudata.Device]*memory
-	groups  uint8 // number of the group that was created last
 }
 
 // New returns a tracker that uses the given settings.
@@ -182,12 +181,12 @@ func (v *view) change(f *gpudata.Frame, p *place, i int) {
 // the text that describes the devices in the finding's log message. The other parameter is the only
 // device of the workload that does not spin, or nil.
 func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) string {
-	p.groups = max(1, p.groups+1) // 0 means no group
+	number := p.unusedGroup()
 	var ids []string
 	for _, o := range group {
 		o.m.open |= bit(spinning)
 		o.m.judged[spinning].evidence = seconds(o.set.Spinning.For)
-		o.m.group = p.groups
+		o.m.group = number
 		ids = append(ids, o.d.Device.ID())
 	}
 	slices.Sort(ids)
@@ -199,6 +198,19 @@ func (p *place) startGroup(found *gpudata.Finding, group []*view, other *view) s
 		subject += ", of which " + o.d.Device.ID() + " differs"
 	}
 	return subject
+}
+
+// unusedGroup returns the lowest group number that no device of the place has.
+func (p *place) unusedGroup() uint16 {
+	used := map[uint16]bool{0: true} // 0 means no group
+	for _, m := range p.devices {
+		used[m.group] = true
+	}
+	number := uint16(1)
+	for used[number] {
+		number++
+	}
+	return number
 }
 
 // The end method ends a device's finding of a rule. A finding about a workload ends when the
