@@ -2,6 +2,7 @@ package gpueventsconnector
 
 import (
 	"context"
+	"strings"
 
 	"go.opentelemetry.io/collector/component"
 	corev1 "k8s.io/api/core/v1"
@@ -79,7 +80,8 @@ func (k *kubeEvents) add(found []events.Event) {
 			continue
 		}
 		recorder := k.broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: eventSource, Host: e.Place.Node})
-		message := e.Body[:min(len(e.Body), maxMessage)]
+		// If the limit is within a character, remove the character's remaining bytes.
+		message := strings.ToValidUTF8(e.Body[:min(len(e.Body), maxMessage)], "")
 		// Use the node's name as the node's UID, as the kubelet does in its own Events.
 		recorder.Event(&corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Node", Name: e.Place.Node, UID: types.UID(e.Place.Node),

@@ -61,6 +61,18 @@ func TestRecordsAboveInfoAreEventsOfTheNodeAndItsOnlyHolder(t *testing.T) {
 	assert.Len(t, all["Node n1 GPULost"].Message, 1024)
 }
 
+// In JSON, each invalid byte becomes a replacement character, which has three bytes.
+func TestALongMessageIsNotCutWithinACharacter(t *testing.T) {
+	k, _, got := written(t, func(err error) { assert.NoError(t, err) })
+	k.add([]events.Event{
+		{Name: events.DeviceLost, Place: somewhere, Severity: events.Err, Body: "GPU " + strings.Repeat("é", 600) + " was lost."},
+		{Name: events.StatusChange, Place: somewhere, Severity: events.Err, Body: "GPU 1" + strings.Repeat("é", 600) + " changed."},
+	})
+	require.Eventually(t, func() bool { return len(got()) == 2 }, 10*time.Second, 10*time.Millisecond)
+	assert.Equal(t, "GPU "+strings.Repeat("é", 510), got()["Node n1 GPULost"].Message)
+	assert.Equal(t, "GPU 1"+strings.Repeat("é", 509), got()["Node n1 GPUStatusChanged"].Message)
+}
+
 func TestARejectedEventIsReported(t *testing.T) {
 	results := make(chan error, 9)
 	k, client, _ := written(t, func(err error) { results <- err })
