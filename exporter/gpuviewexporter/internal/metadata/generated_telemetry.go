@@ -147,7 +147,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExporterGpuViewPoints, err = builder.meter.Int64ObservableCounter(
 		"otelcol_exporter_gpu_view_points",
-		metric.WithDescription("Points by outcome. Each point is counted once. [Alpha]"),
+		metric.WithDescription("Points by outcome. Each point is counted once, except that a clamped point is also counted by its other outcome, such as accepted. [Alpha]"),
 		metric.WithUnit("{point}"),
 	)
 	errs = errors.Join(errs, err)

@@ -52,7 +52,7 @@ func AssertEqualExporterGpuViewHolders(t *testing.T, tt *componenttest.Telemetry
 func AssertEqualExporterGpuViewPoints(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_view_points",
-		Description: "Points by outcome. Each point is counted once. [Alpha]",
+		Description: "Points by outcome. Each point is counted once, except that a clamped point is also counted by its other outcome, such as accepted. [Alpha]",
 		Unit:        "{point}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
