@@ -133,7 +133,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	var err, errs error
 	builder.ExporterGpuWatchdogDevices, err = builder.meter.Int64ObservableGauge(
 		"otelcol_exporter_gpu_watchdog_devices",
-		metric.WithDescription("Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the budget section, and not after gpu_window. [Alpha]"),
+		metric.WithDescription("Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the budget section. [Alpha]"),
 		metric.WithUnit("{device}"),
 	)
 	errs = errors.Join(errs, err)

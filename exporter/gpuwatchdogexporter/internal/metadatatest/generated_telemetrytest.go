@@ -24,7 +24,7 @@ func NewSettings(tt *componenttest.Telemetry) exporter.Settings {
 func AssertEqualExporterGpuWatchdogDevices(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_gpu_watchdog_devices",
-		Description: "Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the budget section, and not after gpu_window. [Alpha]",
+		Description: "Devices in the telemetry. If there are none, check that the watchdog is after gpu_k8s with the budget section. [Alpha]",
 		Unit:        "{device}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
