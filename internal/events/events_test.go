@@ -807,6 +807,45 @@ func TestAStateWithHoldersCausesNoEventsAfterHoldersAreDisabled(t *testing.T) {
 	assert.Equal(t, []string{"100s gpu.device.lost GPU-1 x1 ERROR"}, see(100, "GPU-2"))
 }
 
+// If a collector is down, all exporters in a place stop providing samples at the same time, and
+// each of them is first scraped again at a different time. A board that has been exchanged in the
+// meantime is still lost.
+func TestBoardsOfAnExporterThatIsScrapedLaterAfterADowntimeAreNotLost(t *testing.T) {
+	set := DefaultSettings()
+	set.Holders = true
+	tr := New(set)
+	var got []string
+	scrape := func(s int64, url string, ids ...string) {
+		out := append(tr.Tick(at(s)), tr.Exporter(node, "", url, true, at(s).UnixNano(), at(s))...)
+		f := &gpudata.Frame{Place: node, Time: at(s).UnixNano()}
+		for _, id := range ids {
+			d := f.Device(id)
+			d.Observed, d.HoldersKnown = true, true
+			d.User(gpudata.Holder{Namespace: "team", Pod: "pod-of-" + id}).Holds = true
+		}
+		out = append(out, tr.Frame(f, at(s), nil)...)
+		tr.RecordResponse(url, []*gpudata.Frame{f})
+		for _, e := range out {
+			got = append(got, strings.TrimSpace(line(e)))
+		}
+	}
+	for s := int64(0); s <= 100; s += 50 {
+		scrape(s, "http://a", "GPU-1", "GPU-2")
+		scrape(s+25, "http://b", "GPU-3")
+	}
+	text, err := json.Marshal(tr.Store(stage.Key(node)))
+	require.NoError(t, err)
+	var stored Stored
+	require.NoError(t, json.Unmarshal(text, &stored))
+	tr = New(set)
+	require.NoError(t, tr.Restore(&stored))
+	for s := int64(400); s <= 550; s += 50 {
+		scrape(s, "http://a", "GPU-1")
+		scrape(s+25, "http://b", "GPU-3")
+	}
+	assert.Equal(t, []string{"400s gpu.holder.end GPU-2 pod-of-GPU-2 x1 INFO", "400s gpu.device.lost GPU-2 x1 ERROR"}, got)
+}
+
 func TestHoldersAndMergedEventsSurviveARestart(t *testing.T) {
 	set := DefaultSettings()
 	set.Holders = true

@@ -100,11 +100,17 @@ func (t *Tracker) exporter(p *place, host, url string, up bool, sample int64, no
 
 // The up method reports whether a board's exporter is up. The first result is the time since which
 // the exporter has been up, or 0 if the time is unknown. If the board's exporter is unknown, all
-// exporters in the place must be up.
+// exporters in the place must be up. After a period without samples in the place, the first samples
+// may come from other exporters. Therefore, an exporter that has not been scraped since that period
+// counts as up since the end of the period.
 func (p *place) up(k *device) (since int64, up bool) {
 	if e := p.Exporters[k.Exporter]; e != nil {
+		if e.Time < p.Resumed {
+			return p.Resumed, e.Down == 0
+		}
 		return e.Up, e.Down == 0
 	}
+	since = p.Resumed
 	for _, e := range p.Exporters {
 		if e.Down != 0 {
 			return 0, false

@@ -56,7 +56,10 @@ type place struct {
 	Clock gpudata.Clock `json:"Seen"`
 	// Arrived is the wall clock time at which the last frame or the last sample of gpu.exporter.up
 	// arrived.
-	Arrived   int64
+	Arrived int64
+	// Resumed is the time of the first sample after the last period of more than LostAfter without
+	// any sample, for example because the collector was down.
+	Resumed   int64 `json:",omitempty"`
 	Devices   map[string]*device
 	Exporters map[string]*exporter `json:",omitempty"`
 	// Incident is the incident that has not ended yet.
@@ -204,6 +207,9 @@ func (t *Tracker) withPlace(at gpudata.Place, sample int64, now time.Time, f fun
 		if p.Clock.Observe(sample, now, t.set.MaxGap) == gpudata.SetBack {
 			t.Skipped[ClockSetBack].Add(1)
 			p.setBack(before - sample)
+		}
+		if before > 0 && sample-before > int64(t.set.LostAfter) {
+			p.Resumed = sample
 		}
 		f(p)
 	})
