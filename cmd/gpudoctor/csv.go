@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/csv"
@@ -80,10 +79,13 @@ func exposedLines(body []byte) (lines [][]string) {
 		return lines[i]
 	}
 	var labels [][]string
-	scanner := bufio.NewScanner(bytes.NewReader(body))
-	scanner.Buffer(nil, exposition.MaxLine)
-	for scanner.Scan() {
-		text := bytes.TrimSpace(scanner.Bytes())
+	reader := exposition.NewLineReader(bytes.NewReader(body))
+	for {
+		text, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		text = bytes.TrimSpace(text) // empty if the line is too long
 		if m := commentForm.FindSubmatch(text); m != nil {
 			if keyword, name, about := string(m[1]), string(m[2]), string(m[3]); strings.HasPrefix(name, dcgmPrefix) {
 				if keyword == "HELP" {

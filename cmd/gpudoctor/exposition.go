@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -23,17 +21,30 @@ type skippedLines struct {
 	hami         int // Parsed lines from HAMi's vGPU monitor.
 }
 
-// read parses exposition text into e, line by line, as the collector does. Unreadable lines are
-// counted and skipped. Unlike the collector, read returns an error if a line is longer than
-// exposition.MaxLine.
+// skip counts an unreadable line. The n parameter is the line's number.
+func (u *skippedLines) skip(n int) {
+	if u.count++; u.count == 1 {
+		u.first = n
+	}
+}
+
+// read parses exposition text into e, line by line, as the collector does. Lines that cannot be
+// parsed or are longer than exposition.MaxLine are counted and skipped.
 func read(r io.Reader, e *diagnose.Exposition) (skippedLines, error) {
 	var u skippedLines
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, exposition.MaxLine)
-	n := 0
-	for lines.Scan() {
-		n++
-		line := bytes.TrimSpace(lines.Bytes())
+	lines := exposition.NewLineReader(r)
+	for n := 1; ; n++ {
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return u, nil
+		case errors.Is(err, exposition.ErrLineTooLong):
+			u.skip(n)
+			continue
+		case err != nil:
+			return u, err
+		}
+		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
 			continue
 		}
@@ -45,9 +56,7 @@ func read(r io.Reader, e *diagnose.Exposition) (skippedLines, error) {
 		}
 		sample, _, ok := exposition.ReadLine(line)
 		if !ok {
-			if u.count++; u.count == 1 {
-				u.first = n
-			}
+			u.skip(n)
 			continue
 		}
 		u.samples++
@@ -56,8 +65,4 @@ func read(r io.Reader, e *diagnose.Exposition) (skippedLines, error) {
 		}
 		e.Add(sample.Name, sample.Labels, sample.Value)
 	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return u, fmt.Errorf("line %d is longer than %d KiB", n+1, exposition.MaxLine>>10)
-	}
-	return u, lines.Err()
 }

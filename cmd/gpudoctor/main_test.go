@@ -373,7 +373,7 @@ func TestResponsesThatAreNotAnExposition(t *testing.T) {
 		"2 metrics, none of them of dcgm-exporter, device-metrics-exporter, tpu-device-plugin, neuron-monitor, xpumd or npu-exporter": status(http.StatusOK, "up 1\nnode_load1{a=\"b\"} 0.5\n"),
 		"the exporter is known, but no row has the id of a device":                                                                    status(http.StatusOK, "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 30\n"),
 		"the server redirects to another host; use that URL if you trust it":                                                          http.RedirectHandler("http://example.invalid/metrics", http.StatusFound).ServeHTTP,
-		"line 2 is longer than 256 KiB":                                                                                               status(http.StatusOK, "up 1\n"+strings.Repeat("x", exposition.MaxLine+1)),
+		"no line is a metric; line 1 is the first of 1 that cannot be read":                                                           status(http.StatusOK, strings.Repeat("x", exposition.MaxLine+1)),
 	} {
 		server := httptest.NewServer(answer)
 		code, out, errs := gpudoctor(t, "", server.URL+"/metrics")
@@ -555,6 +555,31 @@ func TestSkippedLinesAreReported(t *testing.T) {
 	body := simulated(t, func(*dcgmsim.Config) {})
 	_, out, _ := gpudoctor(t, "DCGM_FI_DEV_VBIOS_VERSION{gpu=\"0\"} ERROR - FAILED TO CONVERT TO STRING\n"+body, "-")
 	assert.Contains(t, out, "1 line cannot be read, line 1 first.")
+}
+
+// The collector skips lines that are too long. The commands that read an exposition do the same.
+func TestLinesThatAreTooLongAreSkipped(t *testing.T) {
+	body := simulated(t, func(*dcgmsim.Config) {})
+	first, rest, _ := strings.Cut(body, "\n")
+	long := "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-1\",pod=\"" + strings.Repeat("x", exposition.MaxLine) + "\"} 30\n"
+	body = first + "\n" + long + rest
+
+	status, out, errs := gpudoctor(t, body, "check", "-")
+	assert.Equal(t, exitComplete, status)
+	assert.Empty(t, errs)
+	assert.Contains(t, out, "1 line cannot be read, line 2 first.")
+
+	status, out, errs = gpudoctor(t, body, "check", "-csv", "-")
+	_, want, _ := gpudoctor(t, first+"\n"+rest, "check", "-csv", "-")
+	assert.Equal(t, exitComplete, status)
+	assert.Empty(t, errs)
+	assert.Equal(t, want, out)
+
+	status, out, errs = gpudoctor(t, body, "capture", "-")
+	_, want, _ = gpudoctor(t, first+"\n"+rest, "capture", "-")
+	assert.Equal(t, exitComplete, status)
+	assert.Equal(t, "gpudoctor: dropped 1 line that cannot be parsed or belong to no known exporter\n", errs)
+	assert.Equal(t, want, out)
 }
 
 func TestControlCharactersAreEscaped(t *testing.T) {

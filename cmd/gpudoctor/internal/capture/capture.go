@@ -5,6 +5,7 @@ package capture
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -13,10 +14,6 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
-
-// maxLine is the maximum length of a line in bytes. If a line is longer, Anonymize returns an
-// error. The collector skips such lines.
-const maxLine = 256 << 10
 
 // publicLabels are labels whose values describe hardware or software and do not identify an owner.
 var publicLabels = map[string]bool{
@@ -44,8 +41,9 @@ var (
 
 // Result contains the line counts of a recording.
 type Result struct {
-	// Samples is the number of sample lines in the recording. Dropped is the number of sample lines
-	// that were omitted, because they cannot be parsed or do not belong to a known exporter.
+	// Samples is the number of sample lines in the recording. Dropped is the number of lines that
+	// were omitted, because they cannot be parsed, are longer than exposition.MaxLine, or do not
+	// belong to a known exporter. Omitted comments do not count unless they are too long.
 	Samples, Dropped int
 }
 
@@ -58,10 +56,19 @@ func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	a := anonymizer{texts: map[string]string{}, counts: map[string]int{}}
 	var r Result
 	w := bufio.NewWriter(out)
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		line := strings.TrimSuffix(lines.Text(), "\r")
+	lines := exposition.NewLineReader(in)
+	for {
+		text, err := lines.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return r, w.Flush()
+		case errors.Is(err, exposition.ErrLineTooLong):
+			r.Dropped++
+			continue
+		case err != nil:
+			return r, fmt.Errorf("after %d samples: %w", r.Samples, err)
+		}
+		line := strings.TrimSuffix(string(text), "\r")
 		if strings.HasPrefix(line, "#") {
 			if fields := strings.Fields(line); len(fields) > 2 && (fields[1] == "HELP" || fields[1] == "TYPE") && known(fields[2]) {
 				fmt.Fprintln(w, line)
@@ -71,18 +78,14 @@ func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		text, ok := a.line(line)
+		anonymous, ok := a.line(line)
 		if !ok {
 			r.Dropped++
 			continue
 		}
 		r.Samples++
-		fmt.Fprintln(w, text)
+		fmt.Fprintln(w, anonymous)
 	}
-	if err := lines.Err(); err != nil {
-		return r, fmt.Errorf("after %d samples: %w", r.Samples, err)
-	}
-	return r, w.Flush()
 }
 
 // Reports whether a metric belongs to an exporter in the catalog.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-gpu/otelcol-gpu/cmd/gpudoctor/internal/capture"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
 func TestOnlyNamesAndIDsAreReplaced(t *testing.T) {
@@ -33,15 +34,24 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-00000000-0000-0000-0000-000000000002",Host
 `, out.String())
 }
 
+func TestALineThatIsTooLongIsDroppedAndCounted(t *testing.T) {
+	const sample = "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 41\n"
+	var out, want strings.Builder
+	r, err := capture.Anonymize(&out, strings.NewReader(sample+"DCGM_FI_DEV_GPU_TEMP{pod=\""+strings.Repeat("x", exposition.MaxLine)+"\"} 41\n"+sample))
+	require.NoError(t, err)
+	assert.Equal(t, capture.Result{Samples: 2, Dropped: 1}, r)
+	_, err = capture.Anonymize(&want, strings.NewReader(sample+sample))
+	require.NoError(t, err)
+	assert.Equal(t, want.String(), out.String())
+}
+
 func FuzzWrittenLineCanBeParsed(f *testing.F) {
 	f.Add(`DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",pod="a\"b"} 41`)
 	f.Add(`DCGM_FI_DEV_GPU_TEMP {a="b" , } 1`)
 	f.Fuzz(func(t *testing.T, line string) {
 		var once, twice strings.Builder
 		first, err := capture.Anonymize(&once, strings.NewReader(line))
-		if err != nil {
-			return
-		}
+		require.NoError(t, err)
 		second, err := capture.Anonymize(&twice, strings.NewReader(once.String()))
 		require.NoError(t, err)
 		assert.Equal(t, first.Samples, second.Samples)
