@@ -1,6 +1,6 @@
 // Package capture creates a recording of an exporter's output that users can share. In a recording,
-// device IDs and the names of pods, hosts, and jobs are replaced. Values of publicLabels and
-// numbers of at most four digits are not replaced.
+// device IDs and the names of pods, hosts, and jobs are replaced. Values of publicLabels, numbers of
+// at most four digits, and the chip's number in the ID of a TPU are not replaced.
 package capture
 
 import (
@@ -9,21 +9,37 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/amd"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/ascend"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/hami"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/neuron"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
 
-// publicLabels are labels whose values describe hardware or software and do not identify an owner.
-var publicLabels = map[string]bool{
-	"gpu": true, "device": true, "modelName": true, "model_name": true, "GPU_I_ID": true, "GPU_I_PROFILE": true, "pci_bus_id": true,
-	"DCGM_FI_DRIVER_VERSION": true, "DCGM_FI_SYSTEM_DRIVER_VERSION": true, "DCGM_FI_CUDA_DRIVER_VERSION": true,
-	"err_code": true, "err_msg": true, "xid": true, "nvlink": true, "nvswitch": true, "cpu": true, "cpucore": true, "window_size_in_ms": true,
-	"card_model": true, "card_series": true, "card_vendor": true, "driver_version": true, "gpu_id": true, "gpu_partition_id": true,
-	"gpu_compute_partition_type": true, "gpu_memory_partition_type": true,
-	"accelerator_id": true, "make": true, "model": true, "neuroncore": true, "neuron_device": true, "memory_location": true, "event_type": true,
-	"dra_driver_name": true, "type": true, "modelname": true, "devicetype": true, "deviceidx": true, "vdeviceid": true,
+// publicLabels lists, for each exporter, the labels whose values describe hardware or software, and
+// do not identify an owner, a machine, or a board. The names are lowercase, because some storage
+// backends convert label names to lowercase. Labels whose values are short numbers are not listed,
+// because short numbers are never replaced. The labels of other exporters are not public, because a
+// pod label can have the same name.
+var publicLabels = map[*catalogue.Exporter][]string{
+	dcgm.Exporter: {
+		"device", "modelname", "gpu_i_profile", "pci_bus_id", "err_msg", "window_size_in_ms", "dra_driver_name",
+		"dcgm_fi_driver_version", "dcgm_fi_system_driver_version", "dcgm_fi_cuda_driver_version",
+	},
+	amd.Exporter: {
+		"card_model", "card_series", "card_vendor", "driver_version", "gpu_partition_id", "gpu_compute_partition_type", "gpu_memory_partition_type",
+	},
+	tpu.Exporter:    {"make", "model"},
+	neuron.Exporter: {"neuroncore", "neuron_device", "memory_location", "event_type"},
+	ascend.Exporter: {"model_name"},
+	hami.Exporter:   {"devicetype"},
 }
 
 // The namespaces of reservation pods are not replaced, because the diagnosis depends on them:
@@ -70,7 +86,7 @@ func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 		}
 		line := strings.TrimSuffix(string(text), "\r")
 		if strings.HasPrefix(line, "#") {
-			if fields := strings.Fields(line); len(fields) > 2 && (fields[1] == "HELP" || fields[1] == "TYPE") && known(fields[2]) {
+			if fields := strings.Fields(line); len(fields) > 2 && (fields[1] == "HELP" || fields[1] == "TYPE") && exporterOf(fields[2]) != nil {
 				fmt.Fprintln(w, line)
 			}
 			continue
@@ -88,10 +104,10 @@ func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	}
 }
 
-// Reports whether a metric belongs to an exporter in the catalog.
-func known(name string) bool {
+// exporterOf returns the exporter in the catalog to which a metric belongs, or nil if there is none.
+func exporterOf(name string) *catalogue.Exporter {
 	_, of := exporters.Lookup(name)
-	return of != nil
+	return of
 }
 
 type anonymizer struct {
@@ -106,7 +122,11 @@ func (a *anonymizer) line(line string) (string, bool) {
 		return "", false
 	}
 	end := strings.IndexAny(line, "{ \t")
-	if end <= 0 || !known(line[:end]) {
+	if end <= 0 {
+		return "", false
+	}
+	of := exporterOf(line[:end])
+	if of == nil {
 		return "", false
 	}
 	if line[end] != '{' {
@@ -115,6 +135,7 @@ func (a *anonymizer) line(line string) (string, bool) {
 	var b strings.Builder
 	b.WriteString(line[:end+1])
 	rest := line[end+1:]
+	var names []string // the lowercase names of the labels so far
 	for first := true; ; first = false {
 		rest = strings.TrimLeft(rest, " \t,")
 		if strings.HasPrefix(rest, "}") {
@@ -128,7 +149,13 @@ func (a *anonymizer) line(line string) (string, bool) {
 		if !first {
 			b.WriteByte(',')
 		}
-		b.WriteString(name + `="` + a.replaced(name, value) + `"`)
+		// If a name is repeated, the second label is a pod label.
+		lower := strings.ToLower(name)
+		if !slices.Contains(publicLabels[of], lower) || slices.Contains(names, lower) {
+			value = a.replaced(name, value)
+		}
+		b.WriteString(name + `="` + value + `"`)
+		names = append(names, lower)
 		rest = after
 	}
 }
@@ -151,11 +178,22 @@ func label(text string) (name, value, after string, ok bool) {
 	return "", "", "", false
 }
 
-// Returns the replacement for a label value.
+// replaced returns the replacement for the value of a label that is not public.
 func (a *anonymizer) replaced(name, value string) string {
-	if publicLabels[name] || number.MatchString(value) || meaningful[value] {
+	if number.MatchString(value) || meaningful[value] {
 		return value
 	}
+	if name == "accelerator_id" { // the ID of a TPU consists of the machine's ID, a dash, and the chip's number
+		if dash := strings.LastIndexByte(value, '-'); dash > 0 && number.MatchString(value[dash+1:]) {
+			return a.replacement(name, value[:dash]) + value[dash:]
+		}
+	}
+	return a.replacement(name, value)
+}
+
+// replacement returns the text that replaces every occurrence of a value. The name parameter is the
+// name of a label with the value.
+func (a *anonymizer) replacement(name, value string) string {
 	if text, ok := a.texts[value]; ok {
 		return text
 	}

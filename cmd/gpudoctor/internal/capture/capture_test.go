@@ -34,6 +34,41 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-00000000-0000-0000-0000-000000000002",Host
 `, out.String())
 }
 
+func TestTheMachineInATPUsIDIsReplaced(t *testing.T) {
+	var out strings.Builder
+	_, err := capture.Anonymize(&out, strings.NewReader(`duty_cycle_node{accelerator_id="8936909905604911872-404",make="cloud-tpu",model="tpu-v5p-slice"} 78
+memory_bandwidth_utilization_node{accelerator_id="8936909905604911872-0",make="cloud-tpu",model="tpu-v5p-slice"} 42
+duty_cycle_node{accelerator_id="prod-tpu-7.corp-1",make="cloud-tpu",model="tpu-v5p-slice"} 78
+duty_cycle_node{accelerator_id="prod-tpu-8936909905604911872",make="cloud-tpu",model="tpu-v5p-slice"} 78
+duty_cycle_node{accelerator_id="prod-tpu",make="cloud-tpu",model="tpu-v5p-slice"} 78
+`))
+	require.NoError(t, err)
+	assert.Equal(t, `duty_cycle_node{accelerator_id="accelerator-id-1-404",make="cloud-tpu",model="tpu-v5p-slice"} 78
+memory_bandwidth_utilization_node{accelerator_id="accelerator-id-1-0",make="cloud-tpu",model="tpu-v5p-slice"} 42
+duty_cycle_node{accelerator_id="accelerator-id-2-1",make="cloud-tpu",model="tpu-v5p-slice"} 78
+duty_cycle_node{accelerator_id="accelerator-id-3",make="cloud-tpu",model="tpu-v5p-slice"} 78
+duty_cycle_node{accelerator_id="accelerator-id-4",make="cloud-tpu",model="tpu-v5p-slice"} 78
+`, out.String())
+}
+
+// With --kubernetes-enable-pod-labels, dcgm-exporter adds the labels of pods to its rows. The users
+// of a cluster choose the names and the values of these labels.
+func TestPodLabelsAreReplacedIfTheyHaveTheNameOfAHardwareLabel(t *testing.T) {
+	for _, label := range []string{
+		"model", "model_name", "modelname", "type", "make", "device", "gpu", "cpu", "nvswitch", "vgpu", "driver_version", "instance_type", "zone", "gpu_id",
+	} {
+		t.Run(label, func(t *testing.T) {
+			var out strings.Builder
+			_, err := capture.Anonymize(&out, strings.NewReader(
+				`DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",device="nvidia0",modelName="NVIDIA L4",pod="p-1",`+label+`="alice"} 41`))
+			require.NoError(t, err)
+			assert.NotContains(t, out.String(), "alice")
+			assert.Contains(t, out.String(), `gpu="0"`)
+			assert.Contains(t, out.String(), `device="nvidia0",modelName="NVIDIA L4"`)
+		})
+	}
+}
+
 func TestALineThatIsTooLongIsDroppedAndCounted(t *testing.T) {
 	const sample = "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 41\n"
 	var out, want strings.Builder
