@@ -10,6 +10,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -130,7 +131,8 @@ func (a *anonymizer) line(line string) (string, bool) {
 		return "", false
 	}
 	if line[end] != '{' {
-		return line, true
+		value, ok := valueAndTime(line[end:])
+		return line[:end] + value, ok
 	}
 	var b strings.Builder
 	b.WriteString(line[:end+1])
@@ -139,8 +141,9 @@ func (a *anonymizer) line(line string) (string, bool) {
 	for first := true; ; first = false {
 		rest = strings.TrimLeft(rest, " \t,")
 		if strings.HasPrefix(rest, "}") {
-			b.WriteString(rest)
-			return b.String(), true
+			value, ok := valueAndTime(rest[1:])
+			b.WriteString("}" + value)
+			return b.String(), ok
 		}
 		name, value, after, ok := label(rest)
 		if !ok {
@@ -158,6 +161,20 @@ func (a *anonymizer) line(line string) (string, bool) {
 		names = append(names, lower)
 		rest = after
 	}
+}
+
+// valueAndTime returns the value and the timestamp from the end of a sample line, and omits an
+// exemplar. The Boolean result is false if the text contains anything else. A label value that is
+// not escaped may contain a brace, so the text may be the rest of a label.
+func valueAndTime(text string) (string, bool) {
+	text, _, _ = strings.Cut(text, "#")
+	text = strings.TrimRight(text, " \t")
+	for _, number := range strings.Fields(text) {
+		if _, err := strconv.ParseFloat(number, 64); err != nil && !errors.Is(err, strconv.ErrRange) {
+			return "", false
+		}
+	}
+	return text, true
 }
 
 // label parses the label name="value" at the start of text. Escape sequences in the value are kept.

@@ -69,6 +69,17 @@ func TestPodLabelsAreReplacedIfTheyHaveTheNameOfAHardwareLabel(t *testing.T) {
 	}
 }
 
+func TestTextAfterTheLabelsIsNotRecorded(t *testing.T) {
+	var out strings.Builder
+	r, err := capture.Anonymize(&out, strings.NewReader(`DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1"} 41 1700000000000 # {pod="merger"} 1
+DCGM_FI_DEV_GPU_TEMP 41 # {pod="merger"} 1
+DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",pod="a"}merger"} 41
+`))
+	require.NoError(t, err)
+	assert.Equal(t, capture.Result{Samples: 2, Dropped: 1}, r)
+	assert.Equal(t, "DCGM_FI_DEV_GPU_TEMP{UUID=\"uuid-1\"} 41 1700000000000\nDCGM_FI_DEV_GPU_TEMP 41\n", out.String())
+}
+
 func TestALineThatIsTooLongIsDroppedAndCounted(t *testing.T) {
 	const sample = "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-1\"} 41\n"
 	var out, want strings.Builder
