@@ -19,6 +19,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/hami"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/intel"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/neuron"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
@@ -36,9 +37,14 @@ var publicLabels = map[*catalogue.Exporter][]string{
 	},
 	amd.Exporter: {
 		"card_model", "card_series", "card_vendor", "driver_version", "gpu_partition_id", "gpu_compute_partition_type", "gpu_memory_partition_type",
+		"clock_type",
 	},
 	tpu.Exporter:    {"make", "model"},
-	neuron.Exporter: {"neuroncore", "neuron_device", "memory_location", "event_type"},
+	neuron.Exporter: {"instance_type", "neuroncore", "neuron_device", "memory_location", "event_type", "error_type"},
+	intel.Exporter: {
+		"hw_vendor", "hw_model", "hw_driver_version", "pci_bdf", "hw_gpu_task", "hw_memory_location", "hw_sensor_location", "hw_frequency_domain",
+		"network_io_direction", "com_intel_speed_throttle_reason", "error_type", "error_category", "aggregation",
+	},
 	ascend.Exporter: {"model_name"},
 	hami.Exporter:   {"devicetype"},
 }
