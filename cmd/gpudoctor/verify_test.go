@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ esac
 
 func TestSourcesAgree(t *testing.T) {
 	t.Parallel()
-	o := onStubs(t, smi+"echo '"+board+", 72.00, 700.00, 31, 0, 81920, 1024, 345, 2619'", dcgmText(73))
+	o := onStubs(t, smi+"echo '"+board+", 0, 72.00, 700.00, 31, 0, 81920, 1024, 345, 2619'", dcgmText(73))
 	var out, errs bytes.Buffer
 	status := o.run(t.Context(), &out, &errs)
 	assert.Equal(t, exitComplete, status, "%s%s", &out, &errs)
@@ -101,6 +102,15 @@ func TestDifferingSourceIsReportedWithTheDifference(t *testing.T) {
 	assert.Regexp(t, `\| nvidia0 +\| hw.power +\| W +\| 72 +\| 350 +\| - +\| \*\*differs\*\* by 278 +\|`, out.String())
 	assert.Regexp(t, `hold: always takes [0-9.]+ ms, mean of [0-9]+\n  - hold: never takes [0-9.]+ ms`, out.String())
 	assert.Contains(t, out.String(), "- not read: nvidia-smi: exit status 18: [Driver/library version mismatch]\n")
+}
+
+func TestGPUThatOnlyNVIDIASMIReportsIsNamedByItsIndex(t *testing.T) {
+	t.Parallel()
+	o := onStubs(t, smi+"echo '"+strings.Replace(board, "0d7d", "1d7d", 1)+", 5, 72.00, 700.00, 31, 0, 81920, 1024, 345, 2619'", "")
+	var out, errs bytes.Buffer
+	assert.Equal(t, exitUnread, o.run(t.Context(), &out, &errs), "no GPU has two sources")
+	assert.Regexp(t, `\| nvidia-smi index 5 +\| hw.power +\| W +\| - +\| - +\| 72 +\|`, out.String())
+	assert.NotContains(t, out.String(), "GPU-")
 }
 
 func TestLoadIsVisible(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 )
 
 // Text returns the report as Markdown, for example for a GitHub issue. The report uses the
-// operating system's device names and contains no serial numbers. If only nvidia-smi reports a
-// device, the report contains the device's UUID, because its name is unknown.
+// operating system's device names, and contains no UUIDs and no serial numbers. If only nvidia-smi
+// reports a device, the report uses nvidia-smi's index.
 func (r *Report) Text(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", r.title())

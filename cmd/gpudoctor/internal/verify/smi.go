@@ -58,8 +58,9 @@ var properties = []property{
 
 // smi runs nvidia-smi and parses its output.
 type smi struct {
-	path  string
-	known []property // properties that this nvidia-smi supports
+	path    string
+	known   []property        // properties that this nvidia-smi supports
+	indexes map[string]string // nvidia-smi's index of each GPU, by UUID
 }
 
 // unknown is a regular expression that matches nvidia-smi's message about an unsupported property.
@@ -72,7 +73,7 @@ func (s *smi) read(ctx context.Context, r Readings) error {
 		s.known = slices.Clone(properties)
 	}
 	for len(s.known) > 0 {
-		names := []string{"uuid"}
+		names := []string{"uuid", "index"}
 		for _, p := range s.known {
 			names = append(names, p.name)
 		}
@@ -101,22 +102,27 @@ func (s *smi) read(ctx context.Context, r Readings) error {
 func (s *smi) parse(text string, at time.Time, r Readings) error {
 	lines := csv.NewReader(strings.NewReader(text))
 	lines.TrimLeadingSpace = true
-	lines.FieldsPerRecord = len(s.known) + 1
+	lines.FieldsPerRecord = len(s.known) + 2
 	rows, err := lines.ReadAll()
 	if err != nil {
 		return err
 	}
+	if s.indexes == nil {
+		s.indexes = map[string]string{}
+	}
 	for _, row := range rows {
+		uuid, index, values := row[0], row[1], row[2:]
+		s.indexes[uuid] = index
 		for i, p := range s.known {
-			v, err := strconv.ParseFloat(row[i+1], 64)
-			switch row[i+1] {
+			v, err := strconv.ParseFloat(values[i], 64)
+			switch values[i] {
 			case "Active":
 				v, err = 1, nil
 			case "Not Active":
 				v, err = 0, nil
 			}
 			if err == nil {
-				key := Key{row[0], p.metric.Name, p.part}
+				key := Key{uuid, p.metric.Name, p.part}
 				r[key] = append(r[key], Sample{at, v * p.scale})
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,6 +73,7 @@ type run struct {
 	*Report
 	mu      sync.Mutex
 	sources map[string]Readings
+	smi     *smi
 }
 
 // sink returns a consumer that adds the received points to the readings of the given source.
@@ -93,7 +95,7 @@ func (r *run) sink(source string) consumer.Metrics {
 // common, Run returns the report and ErrNothing.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	report := &Report{Begun: time.Now(), Options: o, Devices: map[string]Device{}, Readings: map[string]int{}}
-	r := &run{Report: report, sources: map[string]Readings{NVML: {}, DCGM: {}, SMI: {}}}
+	r := &run{Report: report, sources: map[string]Readings{NVML: {}, DCGM: {}, SMI: {}}, smi: &smi{path: o.Program}}
 	meterOfHold := &meter{hold: nvmlreceiver.HoldAlways}
 	if hold, ok := o.NVML["hold"].(string); ok {
 		meterOfHold.hold = hold
@@ -132,6 +134,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.nameDevices()
 	report.Comparisons = compare(r.sources)
 	report.Questions = answerQuestions(r.sources, report.Comparisons, costs, loaded)
 	for _, c := range report.Comparisons {
@@ -140,6 +143,33 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	return report, errors.Join(ErrNothing, ctx.Err())
+}
+
+// nameDevices gives a name to each board for which no source reports a name. If nvidia-smi reports
+// the board, the name contains nvidia-smi's index. Otherwise, the name contains a number. Without a
+// name, the report would contain the board's UUID.
+func (r *run) nameDevices() {
+	devices := map[string]bool{}
+	for _, readings := range r.sources {
+		for key := range readings {
+			devices[key.Device] = true
+		}
+	}
+	unnamed := 0
+	for _, id := range slices.Sorted(maps.Keys(devices)) {
+		board, _, _ := strings.Cut(id, "/")
+		d := r.Devices[board]
+		if d.Name != "" || r.Devices[id].Name != "" {
+			continue
+		}
+		if index, ok := r.smi.indexes[board]; ok {
+			d.Name = "nvidia-smi index " + index
+		} else {
+			unnamed++
+			d.Name = fmt.Sprintf("unnamed device %d", unnamed)
+		}
+		r.Devices[board] = d
+	}
 }
 
 // startNVML starts an nvml receiver that has the hold setting m.hold.
@@ -170,14 +200,13 @@ func (r *run) watch(ctx context.Context) (loaded time.Time) {
 		loadDue = time.After(o.Duration / 4)
 	}
 	failed := make(chan error, 1)
-	query := &smi{path: o.Program}
 	tick := time.NewTicker(o.Interval)
 	defer tick.Stop()
 	smiRan := o.Program == ""
 	for {
 		if o.Program != "" {
 			readings := Readings{}
-			switch err := query.read(ctx, readings); {
+			switch err := r.smi.read(ctx, readings); {
 			case err == nil:
 				r.mu.Lock()
 				for key, samples := range readings {

@@ -126,7 +126,7 @@ func TestNVIDIASMIIsQueriedForSupportedProperties(t *testing.T) {
 *power.draw*) echo 'Field "power.draw" is not a valid field to query.'; exit 2;;
 *ecc.*) name=$(echo "$1" | tr ',' '\n' | grep ecc | head -n 1); echo "Field \"$name\" is not a valid field to query."; exit 2;;
 esac
-echo "GPU-1, 700.00, 31, [N/A], 12, 0, 0, 81920, 1024, 345, 2619, Active, Not Active, Not Active, Not Active, Not Active, Not Active, 2500000, 0, 0, 0, 0, 1, 0"
+echo "GPU-1, 3, 700.00, 31, [N/A], 12, 0, 0, 81920, 1024, 345, 2619, Active, Not Active, Not Active, Not Active, Not Active, Not Active, 2500000, 0, 0, 0, 0, 1, 0"
 `)
 	r := Readings{}
 	require.NoError(t, s.read(t.Context(), r))
@@ -135,6 +135,7 @@ echo "GPU-1, 700.00, 31, [N/A], 12, 0, 0, 81920, 1024, 345, 2619, Active, Not Ac
 		require.Len(t, samples, 1, "%s %s", m.Name, part)
 		return samples[0].Value
 	}
+	assert.Equal(t, map[string]string{"GPU-1": "3"}, s.indexes)
 	assert.InDelta(t, 700, value(signal.GPUPowerLimit, ""), 1e-9)
 	assert.InDelta(t, 0.12, value(signal.HwGPUUtilization, "general"), 1e-9)
 	assert.InDelta(t, 80<<30, value(signal.HwGPUMemoryLimit, ""), 1e-9)
@@ -155,6 +156,33 @@ func TestInvalidNVIDIASMIOutputIsAnError(t *testing.T) {
 	} {
 		require.ErrorContains(t, program(t, script).read(t.Context(), Readings{}), want)
 	}
+}
+
+// Reports are meant for public issues, so they contain no UUIDs, even for devices without a name.
+func TestReportContainsNoUUIDs(t *testing.T) {
+	const named, onlySMI, unnamed = "GPU-0d7d2e0c-31a1-4a0e-9a3c-0c8f6f3a1b22", "GPU-1d7d2e0c-31a1-4a0e-9a3c-0c8f6f3a1b22", "GPU-2d7d2e0c-31a1-4a0e-9a3c-0c8f6f3a1b22"
+	gpu := program(t, `printf '`+named+`, 0, 100.00\n`+onlySMI+`, 1, 200.00\n'`)
+	gpu.known = properties[:1]
+	r := &run{
+		Report: &Report{Devices: map[string]Device{named: {Name: "nvidia0", Model: "NVIDIA L4"}, unnamed + "/gi7": {}}},
+		smi:    gpu, sources: map[string]Readings{SMI: {}, DCGM: {}},
+	}
+	require.NoError(t, gpu.read(t.Context(), r.sources[SMI]))
+	for i, id := range []string{named, unnamed, unnamed + "/gi7", "MIG-3d7d2e0c-31a1-4a0e-9a3c-0c8f6f3a1b22"} {
+		r.sources[DCGM][Key{Device: id, Metric: signal.HwTemperature.Name, Part: "gpu"}] = series(float64(30+i), float64(30+i))
+	}
+	r.nameDevices()
+	r.Comparisons = compare(r.sources)
+	r.Questions = []Question{{Text: "Which devices?", Verdict: Yes, Evidence: []string{named + ", " + onlySMI + ", " + unnamed + "/gi7"}}}
+
+	text := r.Text("0.1.0")
+	assert.NotContains(t, text, "0c8f6f3a1b22")
+	assert.Contains(t, text, "nvidia0, nvidia-smi index 1, unnamed device 1/gi7\n")
+	assert.Regexp(t, `\| nvidia0 +\| hw.power +\| W +\| - +\| - +\| 100 +\|`, text)
+	assert.Regexp(t, `\| nvidia-smi index 1 +\| hw.power +\| W +\| - +\| - +\| 200 +\|`, text)
+	assert.Regexp(t, `\| unnamed device 1 +\| hw.temperature\{gpu\} +\| Cel +\| - +\| 31 +\|`, text)
+	assert.Regexp(t, `\| unnamed device 1/gi7 +\| hw.temperature\{gpu\} +\| Cel +\| - +\| 32 +\|`, text)
+	assert.Regexp(t, `\| unnamed device 2 +\| hw.temperature\{gpu\} +\| Cel +\| - +\| 33 +\|`, text)
 }
 
 func TestEveryPropertyIsInTheSignalTable(t *testing.T) {
