@@ -16,8 +16,12 @@ const (
 	// Before335 means that the exporter is older than 3.3.7-3.5.0, the release that added
 	// pci_bus_id.
 	Before335
-	// Since335 means that the exporter version is between 3.3.7-3.5.0 and 4.5.3-4.8.2.
+	// Since335 means that the exporter version is 3.3.7-3.5.0 or later. Labels that would show
+	// whether the version is 4.6.0-4.8.3 or later are missing or ambiguous.
 	Since335
+	// Until482 means that the exporter version is between 3.3.7-3.5.0 and 4.5.3-4.8.2. These
+	// exporter versions name the host label "Hostname".
+	Until482
 	// Since483 means that the exporter version is 4.6.0-4.8.3 or later. These exporter versions
 	// name the label "hostname" instead of "Hostname".
 	Since483
@@ -25,7 +29,7 @@ const (
 
 // String returns the range of exporter versions.
 func (a Age) String() string {
-	return [...]string{"", "before 3.3.7-3.5.0", "3.3.7-3.5.0 to 4.5.3-4.8.2", "4.6.0-4.8.3 or later"}[a]
+	return [...]string{"", "before 3.3.7-3.5.0", "3.3.7-3.5.0 or later", "3.3.7-3.5.0 to 4.5.3-4.8.2", "4.6.0-4.8.3 or later"}[a]
 }
 
 // branchWithoutInstanceMemory is the driver branch that provides no memory fields for MIG instances
@@ -40,7 +44,8 @@ type Clues struct {
 	Driver string
 
 	uuid, busID, lowerHost, upperHost bool
-	lowered                           bool // a storage backend converted label names to lowercase
+	lowerModel                        bool // a label is named modelname, by a storage backend or by a pod
+	mixed                             bool // a label of the exporter has uppercase letters
 	emptyPod                          bool
 }
 
@@ -51,16 +56,20 @@ func (c *Clues) Label(name, value string) {
 		if dcgm.IsDriverVersion(value) { // other values are pod labels
 			c.Driver = value
 		}
-	case "UUID", "uuid":
+	case "UUID":
+		c.uuid, c.mixed = true, true
+	case "uuid":
 		c.uuid = true
 	case "pci_bus_id":
 		c.busID = true
 	case "hostname":
 		c.lowerHost = true
 	case "Hostname":
-		c.upperHost = true
+		c.upperHost, c.mixed = true, true
+	case "modelName":
+		c.mixed = true
 	case "modelname":
-		c.lowered = true
+		c.lowerModel = true
 	}
 	// An empty pod_uid is not a sign that no pod holds the device, because rows that name a pod may
 	// also have an empty pod_uid.
@@ -79,17 +88,24 @@ func (c *Clues) Merge(o Clues) {
 	c.busID = c.busID || o.busID
 	c.lowerHost = c.lowerHost || o.lowerHost
 	c.upperHost = c.upperHost || o.upperHost
-	c.lowered = c.lowered || o.lowered
+	c.lowerModel = c.lowerModel || o.lowerModel
+	c.mixed = c.mixed || o.mixed
 	c.emptyPod = c.emptyPod || o.emptyPod
 }
+
+// lowered reports whether a storage backend converted label names to lowercase, so that "Hostname"
+// and "hostname" cannot be distinguished.
+func (c *Clues) lowered() bool { return c.lowerModel && !c.mixed }
 
 // Age returns the exporter generation that the labels indicate.
 func (c *Clues) Age() Age {
 	switch {
-	case !c.uuid, c.lowered && !c.busID:
-		return UnknownAge // in lowercase names, "Hostname" and "hostname" cannot be distinguished
-	case c.lowerHost && !c.upperHost && !c.lowered:
+	case !c.uuid, c.lowered() && !c.busID:
+		return UnknownAge
+	case c.lowerHost && !c.upperHost && !c.lowered():
 		return Since483
+	case c.busID && c.upperHost && !c.lowerHost:
+		return Until482
 	case c.busID:
 		return Since335
 	}

@@ -249,9 +249,10 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 		return out
 	}
 	lines := len(out.CSV)+len(out.Newer) > 0
+	age := e.scrape.Clues.Age()
 	// maybe3 is true if the advice contains CSV lines that exporters 3.x do not support, and this
 	// exporter may be a 3.x version.
-	maybe3 := e.scrape.Clues.Age() == Since335 && e.scrape.best[fbReserved] == Unseen && since4
+	maybe3 := age >= Since335 && age < Since483 && e.scrape.best[fbReserved] == Unseen && since4
 	// Each text is advice about a setting outside the CSV file or about how to pass the file to the
 	// exporter.
 	for _, setting := range []struct {

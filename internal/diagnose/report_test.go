@@ -63,6 +63,13 @@ func TestAdviceDependsOnTheExporter(t *testing.T) {
 			"If the exporter is a 3.x",
 		},
 		{
+			"one whose labels are in lowercase may be a 3.x as well",
+			"GPU_TEMP 30 uuid=GPU-1 hostname=n pci_bus_id=0 modelname=NVIDIA_L4",
+			[]string{"DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS", "DCGM_EXP_XID_ERRORS_COUNT"},
+			[]string{"DCGM_EXP_XID_ERRORS_TOTAL"},
+			"If the exporter is a 3.x",
+		},
+		{
 			"a new one has exact counts of XIDs",
 			"GPU_TEMP 30 UUID=GPU-1 hostname=n pci_bus_id=0",
 			[]string{"DCGM_EXP_XID_ERRORS_TOTAL", "DCGM_EXP_XID_ERRORS_COUNT"},
@@ -196,6 +203,18 @@ func TestExporterVersionIsDetected(t *testing.T) {
 		"other_metric 1 UUID=GPU-1 pci_bus_id=0 hostname=n":  "",
 		"GPU_TEMP 1 UUID=GPU-1 DCGM_FI_DRIVER_VERSION=535.1": "before 3.3.7-3.5.0",
 		"SOMETHING_NEW 1 UUID=GPU-1 pci_bus_id=0 hostname=n": "4.6.0-4.8.3 or later",
+
+		// If a storage backend converted label names to lowercase, "Hostname" and "hostname" cannot
+		// be distinguished.
+		"GPU_TEMP 1 uuid=GPU-1 pci_bus_id=0 hostname=n modelname=L4": "3.3.7-3.5.0 or later",
+		"GPU_TEMP 1 uuid=GPU-1 pci_bus_id=0 modelname=L4":            "3.3.7-3.5.0 or later",
+		"GPU_TEMP 1 uuid=GPU-1 hostname=n modelname=L4":              "",
+		// A pod label may have the same name as a label in lowercase, or as the other host label.
+		"GPU_TEMP 1 UUID=GPU-1 pci_bus_id=0 hostname=n modelName=L4 modelname=llama": "4.6.0-4.8.3 or later",
+		"GPU_TEMP 1 UUID=GPU-1 Hostname=n modelName=L4 modelname=llama":              "before 3.3.7-3.5.0",
+		"GPU_TEMP 1 UUID=GPU-1 pci_bus_id=0 Hostname=n hostname=m":                   "3.3.7-3.5.0 or later",
+		// Without a host label, pci_bus_id is the only label that depends on the version.
+		"GPU_TEMP 1 UUID=GPU-1 pci_bus_id=0": "3.3.7-3.5.0 or later",
 	} {
 		assert.Equal(t, want, expose(t, row).Report().Exporter.Version, row)
 	}
