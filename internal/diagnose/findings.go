@@ -11,9 +11,9 @@ type FindingReport struct {
 	// Name is the value of gpu.finding. Condition is the rule's condition.
 	Name      string `json:"name"`
 	Condition string `json:"condition"`
-	// Missing lists the required signals that no device has. If a required signal is missing, the
-	// rule cannot be evaluated. Missing does not list signals that only other stages add, such as
-	// idle power.
+	// Missing lists the required signals that no device has and no alternative replaces. If a
+	// required signal is missing, the rule cannot be evaluated. Missing does not list signals that
+	// other stages can add, such as holders and idle power.
 	Missing []string `json:"missing,omitempty"`
 }
 
@@ -23,9 +23,10 @@ func (r *Report) findings() []FindingReport {
 	for _, rule := range signal.Findings() {
 		f := FindingReport{Name: rule.Name, Condition: rule.Condition}
 		for _, needed := range rule.Signals {
-			is := func(s SignalReport) bool { return s.Signal == needed || s.Metric == needed }
-			given := func(s SignalReport) bool { return is(s) && s.Given() }
-			if slices.ContainsFunc(r.Signals, is) && !slices.ContainsFunc(r.Signals, given) {
+			replaced := slices.ContainsFunc(rule.Alternatives[needed], func(set []string) bool {
+				return !slices.ContainsFunc(set, func(name string) bool { return !r.given(name) })
+			})
+			if needed != signal.GPUDeviceHolder.Name && r.lists(needed) && !r.given(needed) && !replaced {
 				f.Missing = append(f.Missing, needed)
 			}
 		}
@@ -33,3 +34,17 @@ func (r *Report) findings() []FindingReport {
 	}
 	return out
 }
+
+// lists reports whether the report contains a signal with the given name, or signals of a metric
+// with that name.
+func (r *Report) lists(name string) bool {
+	return slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.is(name) })
+}
+
+// given reports whether any device provides a signal with the given name, or a signal of a metric
+// with that name.
+func (r *Report) given(name string) bool {
+	return slices.ContainsFunc(r.Signals, func(s SignalReport) bool { return s.is(name) && s.Given() })
+}
+
+func (s *SignalReport) is(name string) bool { return s.Signal == name || s.Metric == name }

@@ -3,6 +3,7 @@ package findings
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -305,7 +306,12 @@ func TestTheRulesMatchTheSignalTable(t *testing.T) {
 	var names []string
 	for _, r := range signal.Findings() {
 		names = append(names, r.Name)
-		for _, s := range r.Signals {
+		inputs := slices.Clone(r.Signals)
+		for replaced, sets := range r.Alternatives {
+			assert.Contains(t, r.Signals, replaced)
+			inputs = append(inputs, slices.Concat(sets...)...)
+		}
+		for _, s := range inputs {
 			name, _, _ := strings.Cut(s, "{")
 			m, ok := signal.Lookup(name)
 			require.True(t, ok, s)

@@ -56,6 +56,8 @@ type FindingRule struct {
 	// value of the signal's own attribute, that value follows the signal's name in braces. If the
 	// rule can use alternative signals, Signals lists only the first alternative.
 	Signals []string
+	// Alternatives lists, for signals in Signals, the sets of signals that can replace the signal.
+	Alternatives map[string][][]string
 	// Condition describes when the finding occurs if the default settings are used.
 	Condition string
 	// Evidence lists the attributes of the log record for the start of the finding, except the
@@ -73,6 +75,9 @@ func Findings() []FindingRule { return slices.Clone(findingRules) }
 var findingRules = []FindingRule{
 	{
 		Name: FindingFrozen, Signals: []string{"hw.energy"},
+		Alternatives: map[string][][]string{
+			"hw.energy": {{"hw.power", "hw.temperature{gpu}", "gpu.clock.frequency{sm}", "gpu.clock.frequency{memory}"}},
+		},
 		Condition: "the exporter answers, but `hw.energy` (if it is missing: power, temperature and clocks) has not changed for 5m",
 		Evidence:  []string{EvidenceFields},
 		Action:    "Restart the exporter and its DCGM. If the values still do not change, check the driver. Until then, do not trust any value of the board.",
@@ -92,15 +97,21 @@ var findingRules = []FindingRule{
 		Action:    "The utilization is wrong. Reset the GPU, or reload the driver, while nothing runs. Until then, do not use the utilization for billing or scaling.",
 	},
 	{
-		Name:      FindingSlow,
-		Signals:   []string{"gpu.clock.frequency", "gpu.clock.event.active", "gpu.device.holder"},
+		Name:    FindingSlow,
+		Signals: []string{"gpu.clock.frequency", "gpu.clock.event.active", "gpu.device.holder"},
+		Alternatives: map[string][][]string{
+			"gpu.clock.event.active": {{"gpu.clock.event.time"}, {"gpu.clock.throttle.time"}},
+		},
 		Condition: "one of at least 4 equal devices of a workload on the node has an SM clock below 0.9 of their median for 3m, and the driver reports a reason for lowered clocks or its PCIe link has fewer lanes or less capacity",
 		Evidence:  []string{EvidenceClock, EvidenceClockMedian, EvidenceCause, EvidenceThrottleTime},
 		Action:    "The whole job runs at the speed of this GPU. Depending on the cause, check its cooling or power. If the GPU stays slow, move the job or cordon the node.",
 	},
 	{
-		Name:      FindingDegrading,
-		Signals:   []string{"hw.errors{corrected}"},
+		Name:    FindingDegrading,
+		Signals: []string{"hw.errors{corrected}"},
+		Alternatives: map[string][][]string{
+			"hw.errors{corrected}": {{"hw.errors{row_remap_uncorrectable}"}, {"hw.errors{row_remap_correctable}"}},
+		},
 		Condition: "more than 1,000 corrected memory errors per hour for 1h, or a pending row remap, or newly remapped rows within 1h",
 		Evidence:  []string{EvidenceCorrected, EvidenceRate, EvidenceRows, EvidencePending},
 		Action:    "Drain the GPU, reset it to apply pending row remaps, and run DCGM's memory diagnostic. If errors continue, replace the GPU.",
