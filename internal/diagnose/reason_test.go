@@ -69,6 +69,9 @@ func TestReasons(t *testing.T) {
 		{"another ratio settles the scale", []string{"ENC_UTIL_RATIO 1" + gpu, "DEC_UTIL_RATIO 0.5" + gpu}, "hw.gpu.utilization{encoder}", "gpu: yes"},
 		{"a name in base units settles the scale", []string{"ENC_UTIL_RATIO 1" + gpu, "FB_USED_BYTES 1" + gpu}, "hw.gpu.utilization{encoder}", "gpu: yes"},
 
+		{"a job may use no tensor cores", []string{"GPU_UTIL 95" + gpu, "PROF_PIPE_TENSOR_ACTIVE 0" + gpu}, "gpu.pipe.active{tensor}", "gpu: yes"},
+		{"also beside an active engine", []string{"GPU_UTIL 95" + gpu, "PROF_PIPE_TENSOR_ACTIVE 0" + gpu, "PROF_GR_ENGINE_ACTIVE 0.9" + gpu}, "gpu.pipe.active{tensor}", "gpu: yes"},
+		{"but not if the engine is 0", []string{"GPU_UTIL 95" + gpu, "PROF_PIPE_TENSOR_ACTIVE 0" + gpu, "PROF_GR_ENGINE_ACTIVE 0" + gpu}, "gpu.pipe.active{tensor}", "gpu: frozen"},
 		{"some profiling works, so the field is not listed", []string{"PROF_DRAM_ACTIVE 0" + gpu, "FB_RESERVED 1" + gpu}, "gpu.sm.active", "gpu: likely not_in_csv"},
 		{"a short list proves nothing about profiling", []string{"GPU_TEMP 30" + gpu, "FB_RESERVED 1" + gpu}, "gpu.dram.active", "gpu: likely not_in_csv"},
 		{"nor does one of a new exporter", []string{"GPU_TEMP 30" + new483}, "gpu.dram.active", "gpu: likely not_in_csv"},

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
@@ -34,9 +35,9 @@ func (e *Exposition) warnings() []Warning {
 		warn(true, "repeated_rows",
 			"%s: rows of several pods repeat the device's value. Adding them up counts it more than once; the collector counts it once.", list(copied))
 	}
-	idle, pcie := e.falseZeros()
-	warn(len(idle) > 0, "false_zeros",
-		"%s: every profiling activity is 0 although GPU_UTIL is %d%% or more. Likely stale: restart the exporter, or the hostengine.", list(idle), int(100*dcgm.BusyUtilization))
+	stopped, pcie := e.falseZeros()
+	warn(len(stopped) > 0, "false_zeros",
+		"%s: every profiling activity is 0 although GPU_UTIL is %d%% or more. Likely stale: restart the exporter, or the hostengine.", list(stopped), int(100*dcgm.BusyUtilization))
 	warn(len(pcie) > 0, "false_zeros_pcie",
 		"%s: PCIe rates are 0 in both directions although the GPU is active. Likely broken in the exporter (dcgm-exporter issue 721).", list(pcie))
 	warn(t.blanks > 0, "no_values",
@@ -100,36 +101,35 @@ func (e *Exposition) copied() []*device {
 }
 
 // falseZeros returns the devices that are busy according to some fields although other fields are
-// 0. The first result lists the devices whose profiler has stopped or whose profiling activity
-// fields are all 0. The second result lists the devices whose profiler has not stopped and whose
-// PCIe rates are 0 in both directions.
-func (e *Exposition) falseZeros() (idle, pcie []*device) {
+// 0. The first result lists the devices whose profiler has stopped, or probably has stopped because
+// all of their profiling activity fields are 0. The second result lists the devices whose profiler
+// has not stopped and whose PCIe rates are 0 in both directions.
+func (e *Exposition) falseZeros() (stopped, pcie []*device) {
 	for _, d := range e.order {
-		zeros, positive := 0, 0
-		for _, id := range activities {
-			switch d.state(id) {
-			case Zero:
-				zeros++
-			case Positive:
-				positive++
-			}
+		in := func(st State) func(catalogue.ID) bool {
+			return func(id catalogue.ID) bool { return d.state(id) == st }
 		}
 		works := d.hasValue(gpuUtil) && d.value(gpuUtil) >= dcgm.BusyUtilization
-		if d.frozen || works && zeros > 0 && positive == 0 {
-			idle = append(idle, d)
+		active := slices.ContainsFunc(kernelActivities, in(Positive)) || slices.ContainsFunc(unitActivities, in(Positive))
+		if d.frozen || works && !active && slices.ContainsFunc(kernelActivities, in(Zero)) {
+			stopped = append(stopped, d)
 		}
-		if !d.frozen && (works || positive > 0) && d.state(pcieTXRate) == Zero && d.state(pcieRXRate) == Zero {
+		if !d.frozen && (works || active) && d.state(pcieTXRate) == Zero && d.state(pcieRXRate) == Zero {
 			pcie = append(pcie, d)
 		}
 	}
-	return idle, pcie
+	return stopped, pcie
 }
 
-// activities lists profiling fields. While a GPU is busy, at least one of them is positive.
-var activities = []catalogue.ID{
-	field("DCGM_FI_PROF_GR_ENGINE_ACTIVE"), field("DCGM_FI_PROF_SM_ACTIVE"), field("DCGM_FI_PROF_SM_OCCUPANCY"),
-	field("DCGM_FI_PROF_DRAM_ACTIVE"), field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
-}
+// kernelActivities lists profiling fields that are positive while a kernel runs. unitActivities
+// lists profiling fields of units that a kernel may not use. For example, many kernels use no
+// tensor cores.
+var (
+	kernelActivities = []catalogue.ID{
+		field("DCGM_FI_PROF_GR_ENGINE_ACTIVE"), field("DCGM_FI_PROF_SM_ACTIVE"), field("DCGM_FI_PROF_SM_OCCUPANCY"),
+	}
+	unitActivities = []catalogue.ID{field("DCGM_FI_PROF_DRAM_ACTIVE"), field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE")}
+)
 
 // exposedTwice returns the boards that are exposed under two host names or by two scrape targets.
 func (e *Exposition) exposedTwice() []*device {
