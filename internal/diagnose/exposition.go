@@ -84,10 +84,10 @@ type deviceKey struct {
 // device is a board or a MIG instance, together with its description.
 type device struct {
 	*Device
-	key            deviceKey
-	name, profile  string
-	instanceLabels []string // Scrape targets that an intermediate Prometheus server names.
-	xids           []int    // XID codes in the device's rows.
+	key           deviceKey
+	name, profile string
+	scrapeTargets []string // Scrape targets that an intermediate Prometheus server names.
+	xids          []int    // XID codes in the device's rows.
 }
 
 // Declare processes a HELP or TYPE line.
@@ -187,7 +187,7 @@ func (e *Exposition) Add(name string, labels []Label, value float64) {
 func (e *Exposition) storeRow(r row, is catalogue.Identity, text *catalogue.Row, target string) {
 	r.device = e.device(is, text)
 	if target != "" {
-		r.device.instanceLabels = add(r.device.instanceLabels, target)
+		r.device.scrapeTargets = add(r.device.scrapeTargets, target)
 	}
 	if r.spelling.Field == nil {
 		return

@@ -215,8 +215,8 @@ func (e *Exposition) advice(verdicts [][]Verdict) Advice {
 	var found [numCauses]bool
 	profiling, since4 := false, false
 	for i := range signalsByExporter[e.scrape.exporter()] {
-		for _, of := range verdicts {
-			v := &of[i]
+		for _, ofDevice := range verdicts {
+			v := &ofDevice[i]
 			if !v.CanTurnOn() {
 				continue
 			}
@@ -308,8 +308,8 @@ func (e *Exposition) lines(v *Verdict) []catalogue.ID {
 			continue
 		}
 		out = append(out, id)
-		if beside := dcgm.AdviceFor(id).Companion; beside != "" && e.scrape.best[field(beside)] == Unseen {
-			out = append(out, field(beside))
+		if companion := dcgm.AdviceFor(id).Companion; companion != "" && e.scrape.best[field(companion)] == Unseen {
+			out = append(out, field(companion))
 		}
 	}
 	return out

@@ -63,10 +63,10 @@ type Scrape struct {
 	best             fieldStates
 	hostsWithHolders map[string]bool // Hosts with a row that names a holder.
 	// bestByLikeness contains the highest state of each field across the devices of the same model
-	// and kind. processes[id] is true if pods have rows of the field in addition to a device's own
-	// row. bestByLikeness and processes are computed when the first verdict is requested.
+	// and kind. hasProcessRows[id] is true if pods have rows of the field in addition to a device's
+	// own row. bestByLikeness and hasProcessRows are computed when the first verdict is requested.
 	bestByLikeness map[likeness]*fieldStates
-	processes      [catalogue.MaxFields]bool
+	hasProcessRows [catalogue.MaxFields]bool
 }
 
 // Device is a board or a MIG instance in a Scrape.
@@ -87,12 +87,12 @@ type Device struct {
 	// unread is true if the driver cannot read the board. frozen is true if the profiler has
 	// stopped.
 	unread, frozen bool
-	// jobs lists the batch jobs that the device's rows name. container is true if a row names a
+	// jobs lists the batch jobs that the device's rows name. hasContainer is true if a row names a
 	// container as the holder.
-	jobs      []string
-	container bool
-	ambiguous bool // True if a row names a holder that may hold a different device instead.
-	reserved  bool // True if a row names a reservation pod, which does not hold a device.
+	jobs         []string
+	hasContainer bool
+	ambiguous    bool // True if a row names a holder that may hold a different device instead.
+	reserved     bool // True if a row names a reservation pod, which does not hold a device.
 }
 
 func (s *Scrape) exporter() *catalogue.Exporter { return cmp.Or(s.Of, dcgm.Exporter) }
@@ -112,20 +112,20 @@ func (s *Scrape) Device(parent *Device) *Device {
 func (s *Scrape) Declare(id catalogue.ID) { s.best.raise(id, Declared) }
 
 // RecordRow records a row of the device. The value is in base units and is used only if the state
-// is Positive. Set hasHolder to true if the row names a holder, ambiguous to true if that
+// is Positive. Set namesHolder to true if the row names a holder, ambiguous to true if that
 // holder may hold a different device instead, and reserved to true if that holder is a reservation
 // pod.
-func (d *Device) RecordRow(id catalogue.ID, st State, value float64, hasHolder, ambiguous, reserved bool) {
+func (d *Device) RecordRow(id catalogue.ID, st State, value float64, namesHolder, ambiguous, reserved bool) {
 	d.scrape.best.raise(id, st)
 	if st == Positive {
 		v := &d.values[id]
-		if hasHolder {
+		if namesHolder {
 			v.withHolder = max(v.withHolder, value)
 		} else {
 			v.withoutHolder = max(v.withoutHolder, value)
 		}
 	}
-	if hasHolder {
+	if namesHolder {
 		d.withHolder.raise(id, st)
 		switch {
 		case reserved:
@@ -201,7 +201,7 @@ func (s *Scrape) aggregate() {
 		}
 	}
 	for _, d := range s.devices {
-		d.moveJobsToBoard()
+		d.ignoreJobsOfBoard()
 		if !d.unread {
 			s.exporter().DropContradicted(checkedDevice{d})
 		}
@@ -214,7 +214,7 @@ func (s *Scrape) aggregate() {
 		}
 		for _, f := range s.exporter().Fields() {
 			best.raise(f.ID, d.state(f.ID))
-			s.processes[f.ID] = s.processes[f.ID] || d.processRows(f.ID)
+			s.hasProcessRows[f.ID] = s.hasProcessRows[f.ID] || d.processRows(f.ID)
 		}
 	}
 }

@@ -41,14 +41,14 @@ func (c checkedDevice) Value(id catalogue.ID, rate bool) (float64, bool) {
 
 // Capacity implements catalogue.Values.
 func (c checkedDevice) Capacity(s *catalogue.Signal) float64 {
-	withHolder := slices.Repeat([]float64{math.NaN()}, len(s.Inputs))
+	inputs := slices.Repeat([]float64{math.NaN()}, len(s.Inputs))
 	for i, id := range s.Inputs {
 		if v, ok := c.Value(id, false); ok {
-			withHolder[i] = v
+			inputs[i] = v
 		}
 	}
 	capacities := c.scrape.exporter().Capacities(c.Model)
-	return s.Capacity(&capacities, withHolder)
+	return s.Capacity(&capacities, inputs)
 }
 
 // Drop implements catalogue.Values. Drop changes the state of the field to Stopped if the profiler

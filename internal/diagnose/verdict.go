@@ -132,7 +132,7 @@ func (d *Device) checkProcesses(v *Verdict) {
 	switch {
 	case d.unread:
 		v.cause = causeUnread
-	case d.processRows(id) && (!d.ambiguous || d.container):
+	case d.processRows(id) && (!d.ambiguous || d.hasContainer):
 		v.Available = true
 	case d.Kind() == Board:
 		v.Elsewhere = true
@@ -140,7 +140,7 @@ func (d *Device) checkProcesses(v *Verdict) {
 		v.cause = causeMIG
 	case d.reserved:
 		v.cause = causeReserved
-	case !d.hasHolder && d.scrape.processes[id]:
+	case !d.hasHolder && d.scrape.hasProcessRows[id]:
 		v.cause, v.Likely = causeFree, true
 	default:
 		v.cause = causeNoProcessRows

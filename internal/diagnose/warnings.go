@@ -139,7 +139,7 @@ func (e *Exposition) exposedTwice() []*device {
 		if d.Kind() == Instance {
 			continue
 		}
-		if boards[d.key.board] || len(d.instanceLabels) > 1 {
+		if boards[d.key.board] || len(d.scrapeTargets) > 1 {
 			out = append(out, d)
 		}
 		boards[d.key.board] = true
