@@ -34,8 +34,14 @@ type Exporter struct {
 	// uses comes before other spellings. Case is ignored in rows that have none of the names with
 	// uppercase letters. BlankText reports whether a label value means "no value". BlankText needs
 	// to recognize only values that NoText does not recognize. BlankText may be nil.
-	Labels    map[Role][]string
-	BlankText func(Role, string) bool
+	Labels map[Role][]string
+	// PublicLabels lists the labels whose values describe hardware or software, and do not identify
+	// an owner, a machine, or a board. Only these values may be part of a recording that users
+	// share. The names are lowercase, because some storage backends convert label names to
+	// lowercase. Labels whose values are numbers of at most four digits are not listed, because such
+	// values identify nothing.
+	PublicLabels []string
+	BlankText    func(Role, string) bool
 	// OwnsName reports whether a metric name that is not in the table belongs to the exporter. If
 	// OwnsName is nil, the exporter has no metric names outside the table.
 	OwnsName func(name string) bool

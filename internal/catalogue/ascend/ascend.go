@@ -20,13 +20,14 @@ var Exporter = cat.New(cat.Exporter{
 	TurnOn: "metricConfiguration.json switches groups of metrics on. Set honor_timestamps where the dcgm receiver does not find the exporter by its pod: " +
 		"its values may be some seconds old. The NetworkPolicy of its manifest lets in pods with the label app=prometheus alone.",
 
-	Claims:     func(r *cat.Row) bool { return r.Get(cat.RoleIndex) != "" },
-	Labels:     labels,
-	BlankText:  func(_ cat.Role, s string) bool { return s == "NA" },
-	OwnsName:   ownsName,
-	Identify:   identify,
-	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
-	Hooks:      cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // the exporter exposes -1 if it cannot read a value
+	Claims:       func(r *cat.Row) bool { return r.Get(cat.RoleIndex) != "" },
+	Labels:       labels,
+	PublicLabels: []string{"model_name"},
+	BlankText:    func(_ cat.Role, s string) bool { return s == "NA" },
+	OwnsName:     ownsName,
+	Identify:     identify,
+	IsExporter:   func(h cat.Holder) bool { return strings.Contains(h.Pod, "npu-exporter") },
+	Hooks:        cat.Hooks{BlankValue: func(v float64) bool { return v == -1 }}, // the exporter exposes -1 if it cannot read a value
 })
 
 // groups contains the exporter's fields, grouped by topic. Training chips have HBM, other chips

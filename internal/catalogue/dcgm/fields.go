@@ -11,12 +11,16 @@ import (
 
 // Exporter is the table for NVIDIA's dcgm-exporter.
 var Exporter = cat.New(cat.Exporter{
-	Name:       "dcgm-exporter",
-	Vendor:     signal.VendorNVIDIA,
-	Groups:     fieldsOf(groups),
-	Signals:    held,
-	Gaps:       map[*signal.Metric]string{signal.GPUXGMIThroughput: "no xGMI", signal.K8sContainerGPUMemoryBudget: "from pods and schedulers"},
-	Labels:     labels,
+	Name:    "dcgm-exporter",
+	Vendor:  signal.VendorNVIDIA,
+	Groups:  fieldsOf(groups),
+	Signals: held,
+	Gaps:    map[*signal.Metric]string{signal.GPUXGMIThroughput: "no xGMI", signal.K8sContainerGPUMemoryBudget: "from pods and schedulers"},
+	Labels:  labels,
+	PublicLabels: []string{
+		"device", "modelname", "gpu_i_profile", "pci_bus_id", "err_msg", "window_size_in_ms", "dra_driver_name",
+		"dcgm_fi_driver_version", "dcgm_fi_system_driver_version", "dcgm_fi_cuda_driver_version",
+	},
 	BlankText:  blankText,
 	OwnsName:   func(name string) bool { return len(name) >= 5 && strings.EqualFold(name[:5], "DCGM_") },
 	Identify:   identify,

@@ -62,3 +62,11 @@ func TestTheNameOfAFieldBelongsToTheExporterOfTheField(t *testing.T) {
 	}
 	assert.NotZero(t, owned)
 }
+
+func TestPublicLabelsAreLowercase(t *testing.T) {
+	for _, x := range All {
+		for _, name := range x.PublicLabels {
+			assert.Equal(t, strings.ToLower(name), name, x.Name)
+		}
+	}
+}

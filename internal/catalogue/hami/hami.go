@@ -18,8 +18,9 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:         gaps,
 	OfContainers: true,
 
-	Claims: func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" },
-	Labels: labels,
+	Claims:       func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" },
+	Labels:       labels,
+	PublicLabels: []string{"devicetype"},
 	Identify: func(r *cat.Row) (cat.Identity, cat.Refusal) {
 		return cat.Identity{Board: r.Get(cat.RoleUUID)}, cat.Accepted
 	},

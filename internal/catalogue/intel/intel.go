@@ -20,8 +20,12 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:         gaps,
 	TurnOn:       "xpumd needs CAP_SYS_ADMIN for the load of engines, and root for temperatures and the memory's bandwidth.",
 
-	Claims:     claims,
-	Labels:     labels,
+	Claims: claims,
+	Labels: labels,
+	PublicLabels: []string{
+		"hw_vendor", "hw_model", "hw_driver_version", "pci_bdf", "hw_gpu_task", "hw_memory_location", "hw_sensor_location", "hw_frequency_domain",
+		"network_io_direction", "com_intel_speed_throttle_reason", "error_type", "error_category", "aggregation",
+	},
 	OwnsName:   func(name string) bool { return strings.HasPrefix(name, "hw.") || strings.HasPrefix(name, "hw_") },
 	Identify:   identify,
 	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "xpum") },

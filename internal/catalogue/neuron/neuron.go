@@ -19,11 +19,12 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:         gaps,
 	TurnOn:       "neuroncore_counters and memory_used in the configuration of neuron-monitor. A node on which no process uses a Neuron device shows none of them.",
 
-	Claims:     func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }, // other exporters use some of the same metric names
-	Labels:     labels,
-	Identify:   identify,
-	IsExporter: func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
-	Hooks:      cat.Hooks{Capacities: func(model string) cat.Capacities { return cat.Capacities{Memory: memory[model]} }},
+	Claims:       func(r *cat.Row) bool { return r.Get(cat.RoleUUID) != "" && r.Get(cat.RolePart) != "" }, // other exporters use some of the same metric names
+	Labels:       labels,
+	PublicLabels: []string{"instance_type", "neuroncore", "neuron_device", "memory_location", "event_type", "error_type"},
+	Identify:     identify,
+	IsExporter:   func(h cat.Holder) bool { return strings.Contains(h.Pod, "neuron-monitor") },
+	Hooks:        cat.Hooks{Capacities: func(model string) cat.Capacities { return cat.Capacities{Memory: memory[model]} }},
 })
 
 // groups contains the exporter's fields, grouped by topic. A row describes a process (runtime_tag)

@@ -19,9 +19,10 @@ var Exporter = cat.New(cat.Exporter{
 	Gaps:    gaps,
 	TurnOn:  "duty_cycle and the memory come from the workload: a chip without one has no rows of them.",
 
-	Claims:   func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // the metric names are not specific to the exporter
-	Labels:   labels,
-	Identify: identify,
+	Claims:       func(r *cat.Row) bool { return r.Get(cat.RoleVendor) == "cloud-tpu" }, // the metric names are not specific to the exporter
+	Labels:       labels,
+	PublicLabels: []string{"make", "model"},
+	Identify:     identify,
 	IsExporter: func(h cat.Holder) bool {
 		return strings.Contains(cmp.Or(h.Pod, h.Container, h.Name), "tpu-device-plugin")
 	},

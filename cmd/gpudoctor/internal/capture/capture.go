@@ -1,6 +1,6 @@
 // Package capture creates a recording of an exporter's output that users can share. In a recording,
-// device IDs and the names of pods, hosts, and jobs are replaced. Values of publicLabels, numbers of
-// at most four digits, and the chip's number in the ID of a TPU are not replaced.
+// device IDs and the names of pods, hosts, and jobs are replaced. Values of public labels, numbers
+// of at most four digits, and the chip's number in the ID of a TPU are not replaced.
 package capture
 
 import (
@@ -14,40 +14,9 @@ import (
 	"strings"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/amd"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/ascend"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/dcgm"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/exporters"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/hami"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/intel"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/neuron"
-	"github.com/otelcol-gpu/otelcol-gpu/internal/catalogue/tpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
 )
-
-// publicLabels lists, for each exporter, the labels whose values describe hardware or software, and
-// do not identify an owner, a machine, or a board. The names are lowercase, because some storage
-// backends convert label names to lowercase. Labels whose values are short numbers are not listed,
-// because short numbers are never replaced. The labels of other exporters are not public, because a
-// pod label can have the same name.
-var publicLabels = map[*catalogue.Exporter][]string{
-	dcgm.Exporter: {
-		"device", "modelname", "gpu_i_profile", "pci_bus_id", "err_msg", "window_size_in_ms", "dra_driver_name",
-		"dcgm_fi_driver_version", "dcgm_fi_system_driver_version", "dcgm_fi_cuda_driver_version",
-	},
-	amd.Exporter: {
-		"card_model", "card_series", "card_vendor", "driver_version", "gpu_partition_id", "gpu_compute_partition_type", "gpu_memory_partition_type",
-		"clock_type",
-	},
-	tpu.Exporter:    {"make", "model"},
-	neuron.Exporter: {"instance_type", "neuroncore", "neuron_device", "memory_location", "event_type", "error_type"},
-	intel.Exporter: {
-		"hw_vendor", "hw_model", "hw_driver_version", "pci_bdf", "hw_gpu_task", "hw_memory_location", "hw_sensor_location", "hw_frequency_domain",
-		"network_io_direction", "com_intel_speed_throttle_reason", "error_type", "error_category", "aggregation",
-	},
-	ascend.Exporter: {"model_name"},
-	hami.Exporter:   {"devicetype"},
-}
 
 // The namespaces of reservation pods are not replaced, because the diagnosis depends on them:
 // reservation pods hold no device.
@@ -111,7 +80,7 @@ func Anonymize(out io.Writer, in io.Reader) (Result, error) {
 	}
 }
 
-// exporterOf returns the exporter in the catalog to which a metric belongs, or nil if there is none.
+// exporterOf returns the exporter in the catalog that exposes a metric, or nil if there is none.
 func exporterOf(name string) *catalogue.Exporter {
 	_, of := exporters.Lookup(name)
 	return of
@@ -158,9 +127,10 @@ func (a *anonymizer) line(line string) (string, bool) {
 		if !first {
 			b.WriteByte(',')
 		}
+		// The labels of other exporters are not public, because a pod label can have the same name.
 		// If a name is repeated, the second label is a pod label.
 		lower := strings.ToLower(name)
-		if !slices.Contains(publicLabels[of], lower) || slices.Contains(names, lower) {
+		if !slices.Contains(of.PublicLabels, lower) || slices.Contains(names, lower) {
 			value = a.replaced(name, value)
 		}
 		b.WriteString(name + `="` + value + `"`)
@@ -175,7 +145,7 @@ func (a *anonymizer) line(line string) (string, bool) {
 func valueAndTime(text string) (string, bool) {
 	text, _, _ = strings.Cut(text, "#")
 	text = strings.TrimRight(text, " \t")
-	for _, number := range strings.Fields(text) {
+	for number := range strings.FieldsSeq(text) {
 		if _, err := strconv.ParseFloat(number, 64); err != nil && !errors.Is(err, strconv.ErrRange) {
 			return "", false
 		}
