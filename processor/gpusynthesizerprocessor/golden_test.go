@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -31,6 +33,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/points"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
@@ -217,13 +220,18 @@ func newTestProcessor(t *testing.T, dir string, set processor.Settings) (process
 	return p, sink
 }
 
-// The run function sends scrapes to the processor and returns its output as text.
+// The run function sends scrapes to the processor and returns its output as text. All drops must be
+// counted with a documented reason.
 func run(t *testing.T, dir string, scrapes []scrape, layout func(scrape) pmetric.Metrics) string {
 	t.Helper()
-	p, sink := newTestProcessor(t, dir, processortest.NewNopSettings(metadata.Type))
+	tel := componenttest.NewTelemetry()
+	set := processortest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = tel.NewTelemetrySettings()
+	p, sink := newTestProcessor(t, dir, set)
 	for _, s := range scrapes {
 		require.NoError(t, p.ConsumeMetrics(context.Background(), layout(s)))
 	}
+	assert.Subset(t, enumtest.Documented(t, "reason"), slices.Collect(maps.Keys(dropped(tel))))
 	return rendered(sink)
 }
 

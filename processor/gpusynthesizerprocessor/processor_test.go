@@ -31,6 +31,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpusynthesizerprocessor/internal/synth"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/pointtest"
 )
 
@@ -192,6 +193,54 @@ DCGM_FI_DEV_NEW{UUID="GPU-1"} 1`)})
 	}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsClamped(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
+}
+
+func TestARateIsCountedAsDroppedOnlyIfItIsInvalid(t *testing.T) {
+	const (
+		nvidia = `DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL{UUID="GPU-1"} `
+		amd    = `gpu_xgmi_link_tx{gpu_uuid="U-1",serial_number="S-1",gpu_id="0",gpu_partition_id="0",gpu_compute_partition_type="spx",card_model="102-X",hostname="n1",link_index="0"} `
+		intel  = `{"hw.gpu.io","hw.id"="u-0","pci.bdf"="0000:03:00.0","hw.vendor"="Intel(R) Corporation","hw.model"="Arc B60","network.io.direction"="transmit"} `
+	)
+	for name, tt := range map[string]struct {
+		counter       string
+		before, after string
+		rate          string
+		want          map[string]int64
+	}{
+		"a valid rate of an NVIDIA GPU":       {nvidia, "0", "1000", "gpu.pcie.throughput", map[string]int64{}},
+		"an impossible rate of an NVIDIA GPU": {nvidia, "0", "2e15", "", map[string]int64{"absurd": 1}},
+		"a valid rate of an AMD GPU":          {amd, "0", "1000", "gpu.xgmi.throughput", map[string]int64{}},
+		"a valid rate of an Intel GPU":        {intel, "0", "1000", "gpu.pcie.throughput", map[string]int64{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tel := componenttest.NewTelemetry()
+			set := processortest.NewNopSettings(metadata.Type)
+			set.TelemetrySettings = tel.NewTelemetrySettings()
+			p, sink := newTestProcessor(t, "", set)
+			feed(t, p, 10, tt.counter+tt.before)
+			feed(t, p, 20, tt.counter+tt.after)
+			assert.Contains(t, rendered(sink), tt.rate)
+			assert.Equal(t, tt.want, dropped(tel))
+		})
+	}
+}
+
+func TestEveryDropReasonIsDocumented(t *testing.T) {
+	assert.Equal(t, enumtest.Documented(t, "reason"), enumtest.Names(synth.DropNone+1, synth.NumDropReasons))
+}
+
+// dropped returns the number of dropped points by reason.
+func dropped(tel *componenttest.Telemetry) map[string]int64 {
+	counts := map[string]int64{}
+	m, err := tel.GetMetric("otelcol_processor_gpu_synthesizer_points_dropped")
+	if err != nil {
+		return counts // the metric does not exist before the first drop
+	}
+	for _, dp := range m.Data.(metricdata.Sum[int64]).DataPoints {
+		reason, _ := dp.Attributes.Value("reason")
+		counts[reason.AsString()] += dp.Value
+	}
+	return counts
 }
 
 func TestGPUsOfOtherVendorsAreCountedAndLoggedOnce(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processortest"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -231,19 +230,7 @@ func (p *pipeline) neverFalls(metric string) {
 	}
 }
 
-func (p *pipeline) dropped() int64 {
-	var n int64
-	got, err := p.telemetry.GetMetric("otelcol_processor_gpu_synthesizer_points_dropped")
-	if err != nil {
-		return 0 // the metric does not exist yet
-	}
-	for _, dp := range got.Data.(metricdata.Sum[int64]).DataPoints {
-		if v, _ := dp.Attributes.Value("reason"); v.AsString() == "second_source" {
-			n += dp.Value
-		}
-	}
-	return n
-}
+func (p *pipeline) dropped() int64 { return dropped(p.telemetry)["second_source"] }
 
 func TestOnlyOneOfTwoExportersOfAGPUIsKept(t *testing.T) {
 	const settled = 60

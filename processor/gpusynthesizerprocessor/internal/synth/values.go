@@ -49,7 +49,9 @@ func (a *accumulator) derive(t int64) {
 		if v, ok := a.device.bytes[i].rate(t, total); ok {
 			_, verdict := catalogue.BytePerSecond.Value(v)
 			a.rates[i] = rate{v, verdict == catalogue.Valid}
-			a.dropped[dropReasons[verdict]]++
+			if verdict != catalogue.Valid {
+				a.dropped[dropReasons[verdict]]++
+			}
 		}
 	}
 	a.device.of.DropContradicted(a)
