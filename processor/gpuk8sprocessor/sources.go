@@ -69,21 +69,27 @@ func (s *sources) open() error {
 			return err
 		}
 		s.cache = cache
-		s.kinds = []kube.Kind{kube.Pods, kube.Nodes}
-		if s.cfg.Sources.DRA.Enabled {
-			s.kinds = append(s.kinds, kube.ResourceSlices)
-		}
-		if s.cfg.Claims {
-			s.kinds = append(s.kinds, kube.ResourceClaims)
-		}
-		if s.cfg.Jobs {
-			s.kinds = append(s.kinds, kube.Jobs)
-		}
+		s.kinds = kindsOf(s.cfg)
 	}
 	if s.cfg.Sources.PodResources.Enabled {
 		s.kubelet = kube.NewPodResources(s.cfg.Sources.PodResources, s.set.Logger)
 	}
 	return nil
+}
+
+// kindsOf returns the kinds of API objects that are read with the given configuration.
+func kindsOf(cfg *Config) []kube.Kind {
+	kinds := []kube.Kind{kube.Pods, kube.Nodes}
+	if cfg.Sources.DRA.Enabled {
+		kinds = append(kinds, kube.ResourceSlices)
+	}
+	if cfg.Claims {
+		kinds = append(kinds, kube.ResourceClaims)
+	}
+	if cfg.Jobs {
+		kinds = append(kinds, kube.Jobs)
+	}
+	return kinds
 }
 
 // start opens the clients and starts reading the sources. If the kubeconfig cannot be used, start

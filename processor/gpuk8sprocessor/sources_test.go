@@ -26,7 +26,9 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/attribution"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/jobfiles"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubelettest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 )
@@ -378,4 +380,20 @@ func TestTheNodesLabelAndSchedulersAnnotationsAreRead(t *testing.T) {
 	assert.Contains(t, text, "gpu.sharing.strategy=mps, hw.id=GPU-1}")
 	assert.Contains(t, text, "gpu.mig.uuid=MIG-2, gpu.sharing.strategy=none, hw.id=GPU-2/gi7")
 	assert.Contains(t, text, "k8s.pod.uid=uid-a")
+}
+
+func TestTheValuesOfSelfMetricsAreDocumented(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Sources.DRA.Enabled, cfg.Claims, cfg.Jobs = true, true, true
+	names := []string{"pod_resources"}
+	for _, k := range kindsOf(cfg) {
+		names = append(names, k.String())
+	}
+	assert.ElementsMatch(t, enumtest.Documented(t, "source"), names)
+	for _, attribute := range []string{"state", "budget.state"} {
+		assert.ElementsMatch(t, enumtest.Documented(t, attribute), enumtest.Names(kube.Off, kube.Absent+1))
+	}
+	assert.ElementsMatch(t, enumtest.Documented(t, "drop.reason"), append(enumtest.Names(0, numDropReasons), "no_room"))
+	assert.ElementsMatch(t, enumtest.Documented(t, "reason"), enumtest.Names(attribution.Joined+1, attribution.NumReasons))
+	assert.ElementsMatch(t, enumtest.Documented(t, "file.state"), enumtest.Names(0, jobfiles.NumStates))
 }

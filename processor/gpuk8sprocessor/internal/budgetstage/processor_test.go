@@ -21,8 +21,10 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/budget"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 )
 
 func defaults() *Config {
@@ -224,4 +226,9 @@ spec: {containers: [{name: main, resources: {limits: {example.com/gpumem: 3000}}
 	}
 	p.phase = func() kube.Phase { return kube.Synced }
 	assert.Contains(t, at("40s"), "k8s.container.gpu.memory.budget ")
+}
+
+func TestTheValuesOfSelfMetricsAreDocumented(t *testing.T) {
+	assert.ElementsMatch(t, enumtest.Documented(t, "budget.drop.reason"), enumtest.Names(0, dropReason(numDropReasons)))
+	assert.ElementsMatch(t, enumtest.Documented(t, "budget.reason"), enumtest.Names(0, budget.NumReasons))
 }

@@ -23,8 +23,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/idle"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/split"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/expositiontest"
 )
 
@@ -251,8 +255,8 @@ func recordedScrape(t *testing.T, file string, watts float64) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	cfg := createDefaultConfig().(*Config)
-	idle := 50.0
-	cfg.Idle.Watts = &idle
+	idleWatts := 50.0
+	cfg.Idle.Watts = &idleWatts
 	p, sink := newTestProcessor(t, cfg, processortest.NewNopSettings(metadata.Type))
 	f := NewSynthesizerFactory()
 	synth, err := f.CreateMetrics(context.Background(), processortest.NewNopSettings(f.Type()), f.CreateDefaultConfig(), p)
@@ -268,8 +272,8 @@ func recordedScrape(t *testing.T, file string, watts float64) {
 			continue // a board without instances
 		}
 		cut++
-		assert.InDelta(t, idle, s.idle, 1e-9)
-		assert.InDelta(t, watts-idle, s.active, 0.3, "the power of the board counts once, not once per instance")
+		assert.InDelta(t, idleWatts, s.idle, 1e-9)
+		assert.InDelta(t, watts-idleWatts, s.active, 0.3, "the power of the board counts once, not once per instance")
 		assert.InDelta(t, s.active, s.instances, 1e-9)
 		assert.Equal(t, map[string]bool{"gr_engine_active": true}, s.sources)
 	}
@@ -298,4 +302,11 @@ func rows(text string) pmetric.Metrics {
 		}
 	}
 	return md
+}
+
+// The Slices source is not measured, so it is never frozen.
+func TestTheValuesOfSelfMetricsAreDocumented(t *testing.T) {
+	assert.ElementsMatch(t, enumtest.Documented(t, "power.reason"), enumtest.Names(0, stage.Drops))
+	assert.ElementsMatch(t, enumtest.Documented(t, "power.idle"), enumtest.Names(0, idle.NumKinds))
+	assert.ElementsMatch(t, enumtest.Documented(t, "power.source"), enumtest.Names(split.Engine, split.Slices))
 }

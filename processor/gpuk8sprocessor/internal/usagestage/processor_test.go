@@ -22,8 +22,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-gpu/otelcol-gpu/internal/stage"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/processor/gpuk8sprocessor/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
 
@@ -325,4 +327,9 @@ func TestAnInvalidUtilizationAddsNoActiveTime(t *testing.T) {
 			{Value: 2, Attributes: attribute.NewSet(attribute.String("reason", "implausible"))},
 		}, metricdatatest.IgnoreTimestamp())
 	}
+}
+
+func TestTheValuesOfSelfMetricsAreDocumented(t *testing.T) {
+	assert.ElementsMatch(t, enumtest.Documented(t, "usage.drop"), enumtest.Names(0, stage.Drops))
+	assert.ElementsMatch(t, enumtest.Documented(t, "usage.reason"), enumtest.Names(0, numSkips))
 }
