@@ -28,6 +28,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/connector/gpueventsconnector/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/events"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/goldentest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/storagetest"
 )
@@ -294,4 +295,8 @@ func TestAllocationsOfANodesScrapeAreLimited(t *testing.T) {
 	consume()
 	assert.Less(t, testing.AllocsPerRun(runs, consume), 291.0)
 	require.NoError(t, c.Shutdown(t.Context()))
+}
+
+func TestEveryReasonForSkippingAScrapeIsDocumented(t *testing.T) {
+	assert.ElementsMatch(t, enumtest.Documented(t, "reason"), enumtest.Names(0, events.NumSkips))
 }

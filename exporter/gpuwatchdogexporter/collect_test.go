@@ -15,6 +15,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata/pdatagpu"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 )
 
 var t0 = time.Date(2026, 6, 2, 8, 0, 0, 0, time.UTC)
@@ -354,4 +355,8 @@ func BenchmarkCollect(b *testing.B) {
 		c.add(md, t0)
 		c.samples(t0)
 	}
+}
+
+func TestEveryOutcomeIsDocumented(t *testing.T) {
+	assert.ElementsMatch(t, enumtest.Documented(t, "outcome"), enumtest.Names(0, outcomes))
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/extension/gpumemoryresourceextension/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
@@ -379,4 +380,8 @@ func TestErrorsHaveTheFieldItsValueAndTheAllowedValues(t *testing.T) {
 		err := confmap.NewFromStringMap(map[string]any{"amount": text}).Unmarshal(createDefaultConfig())
 		require.ErrorContains(t, err, `"`+text+`" is not an amount of memory`)
 	}
+}
+
+func TestEveryStateOfANodeIsDocumented(t *testing.T) {
+	assert.ElementsMatch(t, enumtest.Documented(t, "state"), stateNames)
 }

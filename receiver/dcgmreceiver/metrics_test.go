@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/exposition"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/kube"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 )
 
 func TestHostOfAnExporterIsTheHostInItsRows(t *testing.T) {
@@ -18,4 +20,14 @@ func TestHostOfAnExporterIsTheHostInItsRows(t *testing.T) {
 	} {
 		assert.Equal(t, want, hostOf(exposition.NewParser().Parse([]byte(body))), body)
 	}
+}
+
+func TestTheValuesOfSelfMetricsAreDocumented(t *testing.T) {
+	var names []string
+	for _, o := range outcomes {
+		names = append(names, string(o))
+	}
+	assert.ElementsMatch(t, enumtest.Documented(t, "outcome"), names)
+	assert.ElementsMatch(t, enumtest.Documented(t, "reason"), enumtest.Names(0, exposition.NumReasons))
+	assert.ElementsMatch(t, enumtest.Documented(t, "state"), enumtest.Names(kube.Off, kube.Absent+1))
 }

@@ -40,6 +40,7 @@ import (
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/gpuclusterreceiver/internal/metadatatest"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/kubetest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
@@ -471,4 +472,13 @@ func TestForbiddenLeaseIsLoggedOnce(t *testing.T) {
 		require.Len(t, r.host.Events(), 1)
 		assert.Contains(t, r.host.Events()[0].Err().Error(), "lease monitoring/otelcol-gpu-cluster")
 	})
+}
+
+func TestTheValuesOfSelfMetricsAreDocumented(t *testing.T) {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.String())
+	}
+	assert.ElementsMatch(t, enumtest.Documented(t, "kind"), names)
+	assert.ElementsMatch(t, enumtest.Documented(t, "state"), enumtest.Names(kube.Off, kube.Absent+1))
 }

@@ -19,9 +19,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
+	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/cgroup"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadata"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/metadatatest"
 	"github.com/otelcol-gpu/otelcol-gpu/receiver/nvmlreceiver/internal/nvml"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 	"github.com/otelcol-gpu/otelcol-gpu/test/support/statustest"
 )
 
@@ -401,4 +403,13 @@ func TestBuildWithoutTheBindingDoesNotStart(t *testing.T) {
 	r.open = nil
 	require.ErrorIs(t, r.Start(t.Context(), statustest.NewHost()), nvml.ErrNoBinding)
 	require.NoError(t, r.Shutdown(t.Context()))
+}
+
+func TestTheValuesOfSelfMetricsAreDocumented(t *testing.T) {
+	var names []string
+	for _, o := range outcomes {
+		names = append(names, o.name)
+	}
+	assert.ElementsMatch(t, enumtest.Documented(t, "outcome"), names)
+	assert.ElementsMatch(t, enumtest.Documented(t, "owner"), enumtest.Names(0, cgroup.NumKinds))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/diagnose"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 )
 
 var epoch = time.Unix(1_800_000_000, 0)
@@ -327,4 +328,8 @@ func TestMergingEqualsOneLongWindow(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestEveryOutcomeIsDocumented(t *testing.T) {
+	assert.ElementsMatch(t, enumtest.Documented(t, "outcome"), enumtest.Names(0, Outcomes))
 }

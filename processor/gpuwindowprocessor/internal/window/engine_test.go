@@ -13,6 +13,7 @@ import (
 
 	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
 	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+	"github.com/otelcol-gpu/otelcol-gpu/test/support/enumtest"
 )
 
 // allRows returns all rows of a window.
@@ -419,4 +420,8 @@ func TestAResourceThatIsSetAgainRefersToAnExistingPlace(t *testing.T) {
 	in.End()
 	sample(time.Hour + 80*time.Second)
 	assert.Contains(t, fmt.Sprint(drain(e, origin.Add(time.Hour+2*time.Minute))), string(texts("zone", "z")))
+}
+
+func TestEveryOutcomeIsDocumented(t *testing.T) {
+	assert.ElementsMatch(t, enumtest.Documented(t, "outcome"), enumtest.Names(0, Outcomes))
 }
