@@ -195,6 +195,56 @@ DCGM_FI_DEV_NEW{UUID="GPU-1"} 1`)})
 	metadatatest.AssertEqualProcessorGpuSynthesizerPointsUnknown(t, tel, []metricdata.DataPoint[int64]{{Value: 1}}, metricdatatest.IgnoreTimestamp())
 }
 
+// A device that both its own exporter and HAMi's monitor report is one device.
+func TestADeviceOfTwoExportersCountsOnce(t *testing.T) {
+	const (
+		dcgm     = `DCGM_FI_DEV_FB_USED{UUID="GPU-1",Hostname="n1",modelName="NVIDIA H100"} 20480`
+		instance = `DCGM_FI_DEV_FB_USED{UUID="GPU-1",Hostname="n1",modelName="NVIDIA H100",GPU_I_ID="7",GPU_I_PROFILE="1g.10gb"} 4096`
+		hami     = `hami_vgpu_memory_used_bytes{namespace="team",pod="a",container="main",vdevice_index="0",device_uuid="GPU-1"} 2147483648`
+		short    = `hami_vgpu_memory_used_bytes{namespace="team",pod="a",container="main",vdevice_index="0",device_uuid="1"} 2147483648`
+		mig      = `hami_vgpu_memory_used_bytes{namespace="team",pod="a",container="main",vdevice_index="0",device_uuid="MIG-7"} 2147483648
+hami_mig_device_info{namespace="team",pod="a",container="main",vdevice_index="0",device_uuid="GPU-1",mig_uuid="MIG-7",profile="1g.10gb",gpu_instance_id="7",compute_instance_id="0"} 1`
+		used = "k8s.container.gpu.memory.usage"
+	)
+	for name, tt := range map[string]struct {
+		limit  int64
+		bodies []string
+		after  time.Duration // between the first scrape and the second scrape
+	}{
+		"the board's exporter first":                   {1, []string{dcgm, hami}, 10 * time.Second},
+		"HAMi's monitor first":                         {2, []string{hami, dcgm, hami}, 10 * time.Second},
+		"both in one scrape":                           {1, []string{dcgm + "\n" + hami}, 0},
+		"HAMi's monitor names no prefix":               {1, []string{dcgm, short}, 10 * time.Second},
+		"only HAMi's monitor":                          {1, []string{hami, hami}, 10 * time.Second},
+		"the board's exporter is removed":              {1, []string{dcgm + "\n" + hami, hami, hami, hami}, 50 * time.Minute},
+		"a board and its MIG instance":                 {2, []string{instance, mig}, 10 * time.Second},
+		"a MIG instance that only the monitor reports": {2, []string{dcgm, mig}, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), fmt.Appendf(nil, "{node_name: n1, max_devices: %d}", tt.limit), 0o600))
+				tel := componenttest.NewTelemetry()
+				set := processortest.NewNopSettings(metadata.Type)
+				set.TelemetrySettings = tel.NewTelemetrySettings()
+				p, sink := newTestProcessor(t, dir, set)
+				for _, body := range tt.bodies {
+					sink.Reset()
+					feed(t, p, time.Now().Unix(), body)
+					time.Sleep(tt.after)
+				}
+				want := int64(1)
+				if strings.Contains(name, "MIG") {
+					want = 2
+				}
+				metadatatest.AssertEqualProcessorGpuSynthesizerDevices(t, tel, []metricdata.DataPoint[int64]{{Value: want}}, metricdatatest.IgnoreTimestamp())
+				assert.Contains(t, rendered(sink), used)
+				assert.Empty(t, dropped(tel))
+			})
+		})
+	}
+}
+
 func TestARateIsCountedAsDroppedOnlyIfItIsInvalid(t *testing.T) {
 	const (
 		nvidia = `DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL{UUID="GPU-1"} `

@@ -77,28 +77,44 @@ func (s *node) forgetMIGs() {
 // containerDevice returns the device that a container's row describes. If another exporter exposes
 // the board, the device is at the place that the other exporter reports. Some tools remove the
 // prefix from NVIDIA's IDs. Therefore, if no exporter exposes the ID, containerDevice adds the
-// prefix and looks the ID up again.
+// prefix and looks the ID up again. If another exporter exposes the device, the device counts only
+// once toward the device limit.
 func (s *node) containerDevice(r *Row) *Device {
-	id, instance, place := r.is.Board, "", r.place
-	if i, known := s.migs[migDevice{place.Node, cmp.Or(r.migUUID, id)}]; known {
+	id, instance := r.is.Board, ""
+	if i, known := s.migs[migDevice{r.place.Node, cmp.Or(r.migUUID, id)}]; known {
 		id, instance = i.board, i.instance
 	}
+	alone := deviceKey{r.of, r.place, partID(id, instance), ""} // the key if no other exporter exposes the board
+	key, exposed := alone, (*Device)(nil)
 	for _, known := range []string{id, exporters.BoardID(id)} {
-		if b := s.exposed(known, place.Node); b != nil {
-			id, place = b.ID, b.Place
+		if b := s.exposed(known, r.place.Node); b != nil {
+			key.place, key.board = b.Place, partID(b.ID, instance)
+			exposed = s.devices[deviceKey{b.of, b.Place, b.ID, instance}]
 			break
 		}
 	}
-	if instance != "" {
-		id = exporters.InstanceID(exporters.BoardID(id), instance)
-	}
-	key := deviceKey{r.of, place, id, ""}
 	d := s.devices[key]
-	if d == nil && s.Synthesizer.devices.Take() {
-		d = &Device{ID: id, of: r.of, Place: place, as: gpudata.NewDevice(s.place(place), id)}
+	if exposed != nil {
+		s.uncount(d)
+		s.uncount(s.devices[alone])
+	} else if (d == nil || !d.counted) && !s.Synthesizer.devices.Take() {
+		return nil
+	}
+	if d == nil {
+		d = &Device{ID: key.board, of: r.of, Place: key.place, as: gpudata.NewDevice(s.place(key.place), key.board)}
 		s.add(key, d)
 	}
+	d.counted = exposed == nil
 	return d
+}
+
+// partID returns the hw.id of a board, or of a MIG instance of the board if the instance is not
+// empty.
+func partID(board, instance string) string {
+	if instance == "" {
+		return board
+	}
+	return exporters.InstanceID(exporters.BoardID(board), instance)
 }
 
 // The exposed method returns the board that has the given ID and that an exporter exposes on the

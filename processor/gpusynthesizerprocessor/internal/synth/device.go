@@ -105,6 +105,9 @@ type Device struct {
 
 	acc *accumulator // rows of the current scrape, or nil between scrapes
 
+	// counted is true if the device counts toward the device limit. A device of a container-level
+	// exporter does not count while another exporter exposes the same device.
+	counted bool
 	removed bool // the device was removed, but rows may still refer to it
 }
 
@@ -408,7 +411,7 @@ func (s *node) device(of *catalogue.Exporter, place Place, is catalogue.Identity
 		if !s.Synthesizer.devices.Take() {
 			return nil
 		}
-		b = &Device{ID: is.Board, of: of, Place: place, claims: s.claimsOf(place.Node, is.Board)}
+		b = &Device{ID: is.Board, of: of, Place: place, claims: s.claimsOf(place.Node, is.Board), counted: true}
 		b.as = gpudata.NewDevice(s.place(place), b.ID)
 		s.add(board, b)
 		s.boards[b.ID] = append(s.boards[b.ID], b)
@@ -423,12 +426,23 @@ func (s *node) device(of *catalogue.Exporter, place Place, is catalogue.Identity
 		if !s.Synthesizer.devices.Take() {
 			return nil
 		}
-		d = &Device{ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims, instance: is.Instance}
+		d = &Device{
+			ID: of.InstanceID(is.Board, is.Instance), of: of, Parent: b, Place: place, claims: b.claims, instance: is.Instance,
+			counted: true,
+		}
 		d.as = gpudata.NewDevice(s.place(place), d.ID)
 		s.add(instance, d)
 	}
 	d.number = is.Number
 	return d
+}
+
+// uncount stops counting the device toward the device limit. The device may be nil.
+func (s *node) uncount(d *Device) {
+	if d != nil && d.counted {
+		s.Synthesizer.devices.Free(1)
+		d.counted = false
+	}
 }
 
 // board returns the ID of the device's board.

@@ -82,7 +82,7 @@ func (s *node) sweep() (removed bool) {
 			continue
 		}
 		delete(s.devices, k)
-		s.Synthesizer.devices.Free(1)
+		s.uncount(d)
 		d.removed, removed = true, true
 		if d.keeps() {
 			s.noteChange(d)
