@@ -56,8 +56,8 @@ func TestRecordedOutputsOfOtherVendors(t *testing.T) {
 		"amd_mi300x_pr236_baremetal.prom":      {{" hw.gpu.utilization ", mi300x, "= 0f"}},
 		"amd_mi300x_pr368_ecc.prom":            {{" hw.errors ", mi300x, "error.type=corrected", "= 2 "}},
 		"amd_mi300x_vf_issue233_prefixed.prom": {{" hw.gpu.utilization ", "hw.id=enc1-gpuvm022/gpu0,", "= 0f"}},
-		"amd_mi300x_vf_issue171.prom":          {}, // The recording contains only an edge temperature of 0.
-		"amd_mi300x_pr316_cpx.prom":            {}, // The recording contains only pcie_tx, which no signal uses.
+		"amd_mi300x_vf_issue171.prom":          {{" gpu.signal.available ", "reason=no_value", "= 0 "}}, // The recording contains only an edge temperature of 0.
+		"amd_mi300x_pr316_cpx.prom":            {},                                                      // The recording contains only pcie_tx, which no signal uses.
 		"amd_mi300x_pr16_slurm.prom":           {{" hw.errors ", "error.type=uncorrected", "= 0 "}, {" gpu.device.holder ", "hpc.job.id=5", "hpc.job.user=ubuntu", "hpc.job.partition=LocalQ"}},
 		"amd_mi3xx_docs_xgmi_clock.prom":       {{" gpu.clock.frequency ", "domain=sm", "= 1.32e+08f"}, {" gpu.clock.frequency ", "domain=memory", "= 9e+08f"}},
 		"tpu_v5p_axlearn_busy.prom":            tpus(),

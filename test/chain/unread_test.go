@@ -153,15 +153,23 @@ func TestAWindowInWhichABoardIsNotReadHasNoCoverage(t *testing.T) {
 }
 
 // If all values of a board are invalid, the values are treated as missing, but the board is not
-// reported as lost. The invalid values can be in an exporter's rows or in samples.
+// reported as lost. The invalid values can be in an exporter's rows or in samples. The values of
+// the first scrape may be valid or invalid.
 func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
-	for name, garbage := range map[string]string{
-		"a blank":          "DCGM_FI_DEV_GPU_UTIL%s4294967295",
-		"no number":        "DCGM_FI_DEV_GPU_UTIL%sNaN",
-		"a ratio":          "DCGM_FI_PROF_GR_ENGINE_ACTIVE%s1.4e16",
-		"a sample's ratio": "hw.gpu.utilization%s1.4e16",
+	for name, tt := range map[string]struct {
+		garbage   string
+		validOnce bool
+	}{
+		"a blank":                         {"DCGM_FI_DEV_GPU_UTIL%s4294967295", true},
+		"no number":                       {"DCGM_FI_DEV_GPU_UTIL%sNaN", true},
+		"a ratio":                         {"DCGM_FI_PROF_GR_ENGINE_ACTIVE%s1.4e16", true},
+		"a sample's ratio":                {"hw.gpu.utilization%s1.4e16", true},
+		"a blank from the start":          {"DCGM_FI_DEV_GPU_UTIL%s4294967295", false},
+		"a ratio from the start":          {"DCGM_FI_PROF_GR_ENGINE_ACTIVE%s1.4e16", false},
+		"a sample's ratio from the start": {"hw.gpu.utilization%s1.4e16", false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			garbage := tt.garbage
 			synctest.Test(t, func(t *testing.T) {
 				var logs consumertest.LogsSink
 				f := gpueventsconnector.NewFactory()
@@ -182,7 +190,7 @@ func TestABoardOfGarbageIsUnobservedButNotLost(t *testing.T) {
 				next = chained(t, next, gpusynthesizerprocessor.NewFactory())
 				for i := range 31 {
 					now := garbage
-					if i == 0 {
+					if i == 0 && tt.validOnce {
 						now = "DCGM_FI_DEV_GPU_TEMP%s40"
 						if strings.HasPrefix(garbage, "hw.") {
 							now = "hw.power%s100"

@@ -50,6 +50,9 @@ type accumulator struct {
 	// unread is true if the driver cannot read the board. In that case, only the existence of the
 	// device is recorded.
 	unread bool
+	// frame contains the samples of the device. It is nil until the samples have been computed, and
+	// for devices of container-level exporters.
+	frame *gpudata.DeviceFrame
 	// contradicted is the list of values that were dropped because other values contradict them.
 	// The dropped array contains the number of values that were rejected after all rows had been
 	// read, by reason. Contradicted values are included.

@@ -84,10 +84,7 @@ type Device struct {
 	// the Synthesizer's own clock.
 	unread  int64
 	arrived time.Duration
-	// observed is true once the device has had a sample. The samples field is the number of the
-	// device's samples in the last scrape.
-	observed bool
-	samples  int
+	samples int // number of the device's samples in the last scrape
 
 	xid    xidState
 	health health

@@ -277,24 +277,19 @@ func (s *node) scrape(rows []observation) {
 		if a.device.of.OfContainers {
 			continue
 		}
-		if !e.to.Observed && a.row != nil && a.device.observed { // no row contains a value for the device
-			e.to.Unread = true
-		}
-		a.device.observed = a.device.observed || e.to.Observed
-		switch {
-		case s.diagnosis != nil:
+		a.frame = e.to
+		if s.diagnosis != nil {
 			e.signals(s.diagnosis.devices[a.device], a.contradicted)
-		case e.to.Unread && a.isAll():
-			reason := signal.ReasonNoValue
-			if a.unread {
-				reason = signal.ReasonUnread
-			}
-			e.to.Samples.Add(gpudata.Presence(reason))
 		}
 		a.device.samples = len(e.to.Samples.All())
 	}
 	for _, a := range s.active {
-		a.device.acc = nil
+		if a.frame != nil && !a.frame.Observed {
+			a.showUnobserved(s.diagnosis == nil)
+		}
+	}
+	for _, a := range s.active {
+		a.device.acc, a.frame = nil, nil
 	}
 	s.pool = append(s.pool, s.active...)
 	s.active = s.active[:0]

@@ -1,6 +1,11 @@
 package synth
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/otelcol-gpu/otelcol-gpu/internal/gpudata"
+	"github.com/otelcol-gpu/otelcol-gpu/internal/signal"
+)
 
 // isUnread reports whether the driver cannot read the board. A board is considered unread if all
 // vital fields are exposed and have the value 0 on the board and on its instances.
@@ -39,8 +44,20 @@ func (a *accumulator) forget(at int64) {
 	a.parts, a.usage, a.holders = a.parts[:0], a.usage[:0], a.holders[:0]
 }
 
-// isAll reports whether the device is a board and none of its instances was read. In that case, no
-// other device shows that the board exists.
-func (a *accumulator) isAll() bool {
-	return a.device.Parent == nil && !slices.ContainsFunc(a.instances, func(in *accumulator) bool { return !in.unread })
+// showUnobserved marks a device without values as unread. If the device is a board and none of its
+// instances has a value, no other sample shows that the board exists. For such a board,
+// showUnobserved adds the Presence sample if the presence parameter is true.
+func (a *accumulator) showUnobserved(presence bool) {
+	alone := a.device.Parent == nil && !slices.ContainsFunc(a.instances, func(in *accumulator) bool { return in.frame.Observed })
+	if alone || a.row != nil {
+		a.frame.Unread = true
+	}
+	if !alone || !presence {
+		return
+	}
+	reason := signal.ReasonNoValue
+	if a.unread {
+		reason = signal.ReasonUnread
+	}
+	a.frame.Samples.Add(gpudata.Presence(reason))
 }
