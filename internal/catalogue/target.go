@@ -46,8 +46,10 @@ var podSuffix = regexp.MustCompile(`(-[a-z0-9]{6,10})?-[a-z0-9]{5}$`)
 func workloadOf(pod string) string { return podSuffix.ReplaceAllString(pod, "") }
 
 // isPodOf reports whether a pod's name consists of the given name and, optionally, a suffix that a
-// controller added. The given name is the name of a service or of a scrape job. The name of a
-// scrape job may have the form namespace/name.
+// controller added. A pod without a controller has no suffix. The given name is the name of a
+// service or of a scrape job. The name of a scrape job may have the form namespace/name. A workload
+// with such a name is not distinguishable from the exporter, so it is not reported as a holder:
+// otherwise, the exporter would be the holder of every idle device.
 func isPodOf(pod, name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	suffix, found := strings.CutPrefix(pod, name)

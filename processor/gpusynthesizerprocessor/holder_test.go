@@ -80,6 +80,7 @@ func TestTheScrapedPodIsNoHolderWhateverItsName(t *testing.T) {
 		called  = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="team",pod="dcgm-exporter-load",container="main"} 30`
 		idle    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm"} 30`
 		held    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics-7xk2p",container="main",job="dcgm",instance="10.0.0.1:9400",exported_namespace="ns",exported_pod="p",exported_container="c"} 30`
+		bare    = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="mon",pod="gpu-metrics",container="main",job="gpu-metrics",instance="10.0.0.1:9400"} 30`
 		another = `DCGM_FI_DEV_GPU_TEMP{UUID="GPU-1",Hostname="n",namespace="ns",pod="gpu-metrics-7xk2p",container="c"} 30`
 	)
 	target := func(text, namespace, pod string) delivery {
@@ -89,6 +90,7 @@ func TestTheScrapedPodIsNoHolderWhateverItsName(t *testing.T) {
 		attrs.PutStr(signal.K8sPodName, pod)
 		return d
 	}
+	relayed := func(text string) delivery { return delivery{20, onResources(scrape{20, parse(t, text)})} }
 	for name, tt := range map[string]struct {
 		deliveries []delivery
 		holder     string // in the last batch
@@ -97,6 +99,7 @@ func TestTheScrapedPodIsNoHolderWhateverItsName(t *testing.T) {
 		"the pod that is named like an exporter is not the target":               {[]delivery{target(called, "mon", "gpu-metrics-7xk2p")}, "dcgm-exporter-load"},
 		"the target is unknown and the pod is named like an exporter":            {[]delivery{scraped(t, 20, urlA, strings.Replace(called, "UUID", `job="dcgm",UUID`, 1))}, ""},
 		"the target is not named like an exporter":                               {[]delivery{target(idle, "mon", "gpu-metrics-7xk2p")}, ""},
+		"the target is unknown and the pod has the name of the scrape job":       {[]delivery{relayed(bare)}, ""},
 		"the pod has the name of the target but another namespace":               {[]delivery{target(another, "mon", "gpu-metrics-7xk2p")}, "gpu-metrics-7xk2p"},
 		"an earlier scrape with a holder showed the target":                      {[]delivery{scraped(t, 10, urlA, held), scraped(t, 20, urlA, idle)}, ""},
 		"the scrape has a holder in addition to the target":                      {[]delivery{scraped(t, 20, urlA, held)}, "p"},
