@@ -70,7 +70,7 @@ type Config struct {
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
 	// Timeout is the maximum duration of a scrape, from the request to the last byte of the body.
-	// Timeout must not exceed CollectionInterval.
+	// If Timeout exceeds CollectionInterval, CollectionInterval is the maximum duration.
 	Timeout time.Duration `mapstructure:"timeout"`
 
 	// StartJitter is the maximum random delay before the first scrape of each endpoint. The random
@@ -92,7 +92,7 @@ type Config struct {
 	HonorTimestamps bool `mapstructure:"honor_timestamps"`
 
 	// Stages are processors that run inside the receiver and exchange frames without converting
-	// them to pdata. If no stages are configured, the receiver sends the exporter's metrics
+	// them to pdata. If the section is missing, the receiver sends the exporter's metrics
 	// unchanged.
 	Stages configoptional.Optional[receiverstages.Config] `mapstructure:"stages"`
 
@@ -118,7 +118,7 @@ func createDefaultConfig() component.Config {
 	keepalive.MaxIdleConns, keepalive.MaxIdleConnsPerHost = 0, math.MaxInt
 	client.Keepalive = configoptional.Some(keepalive)
 	nvml := *nvmlreceiver.NewFactory().CreateDefaultConfig().(*nvmlreceiver.Config) //nolint:forcetypeassert // The factory always returns a Config of this type.
-	// The exporter must be the only source of device samples.
+	// By default, the exporter is the only source of device samples.
 	nvml.ProcessesOnly = true
 	return &Config{
 		CollectionInterval: defaultCollectionInterval,

@@ -22,7 +22,8 @@ import (
 )
 
 // discoveryTimeout is how long the receiver waits at startup for the list of pods from the API
-// server. If the list has not arrived by then, the receiver scrapes the fallback.
+// server. If the list has not arrived by then, the receiver scrapes the pods that have been found so
+// far, or the fallback if no pod has been found.
 const discoveryTimeout = 10 * time.Second
 
 // errNoNodeName is the reason why an agent cannot find its exporter.
@@ -37,7 +38,8 @@ type discovery struct {
 	// selectors contains cfg.Selectors, followed by the selectors in cfg.Others.
 	selectors []labels.Selector
 	// If the scope is node, caches contains one cache for all pods on the node. If the scope is
-	// cluster, caches contains one cache per selector. If discovery is off, caches is empty.
+	// cluster, caches contains one cache per selector. If the scope is node and the node name is
+	// unknown, caches is empty.
 	caches []*kube.Cache
 
 	// mu guards targets and caches. The run method reads caches without the lock, because caches
@@ -46,8 +48,7 @@ type discovery struct {
 	targets map[scrapeTarget]*scrapeLoop
 }
 
-// scrapeTarget identifies the target of a scrape loop: either the exporter on a node or the
-// fallback.
+// scrapeTarget identifies the target of a scrape loop: either the exporter in a pod or the fallback.
 type scrapeTarget struct {
 	url      string // URL of the pod's exporter, or empty for the fallback
 	node     string
@@ -103,8 +104,9 @@ func (d *discovery) open() error {
 	return nil
 }
 
-// The pods method returns a list of matching pods for each selector. The second result is true if
-// the lists are complete, or if waiting longer is not expected to complete them.
+// The pods method returns a list of matching pods for each selector, or no lists if there are no
+// caches. The second result is true if the lists are complete, or if waiting longer is not expected
+// to complete them.
 func (d *discovery) pods() (found [][]*corev1.Pod, settled bool) {
 	settled = true
 	for _, c := range d.caches {
@@ -170,7 +172,7 @@ func (d *discovery) run(scraping, consuming context.Context) {
 }
 
 // findTargets returns the current targets. The second result is false if the waiting argument is
-// true and the lists of pods are still incomplete.
+// true and the pods method reports that the lists of pods may soon be complete.
 func (d *discovery) findTargets(waiting bool) (targets map[scrapeTarget]*url.URL, known bool) {
 	found, settled := d.pods()
 	if waiting && !settled {
@@ -337,9 +339,10 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 	return &scrapeLoop{endpoints: endpoints, stop: stop}
 }
 
-// scrapeFirst tries the endpoints in order and stops at the first one that responds. If an endpoint
-// responds, the failures of the previous endpoints are not reported. If no endpoint responds,
-// scrapeFirst reports only the failure of the last endpoint.
+// scrapeFirst scrapes the endpoints in order until a scrape succeeds. If a scrape succeeds, the
+// failures of the previous endpoints are not reported. If all scrapes fail, scrapeFirst reports only
+// the failure of the last endpoint. For the other endpoints, scrapeFirst ends the series of
+// gpu.exporter.up. If ctx ends during a scrape, scrapeFirst reports nothing.
 func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	for i, e := range endpoints {
 		a := e.attempt(ctx)
@@ -361,8 +364,8 @@ func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	}
 }
 
-// cacheSize returns the total cache size of all endpoints. If the receiver does not use discovery,
-// cacheSize returns 0.
+// cacheSize returns the number of series in the parsers' caches of all discovered endpoints. If the
+// receiver does not use discovery, cacheSize returns 0.
 func (d *discovery) cacheSize() (size int64) {
 	if d == nil {
 		return 0
@@ -395,9 +398,9 @@ func (d *discovery) observeEndpoints(o metric.Int64Observer) {
 	o.Observe(fallbacks, originFallback)
 }
 
-// observeState records the state of discovery, which is synced if all caches are synced, and
-// otherwise the state of the first cache that is not synced. If the receiver does not use
-// discovery, observeState records nothing.
+// observeState records the state of discovery, which is off if there are no caches, synced if all
+// caches are synced, and otherwise the state of the first cache that is not synced. If the receiver
+// does not use discovery, observeState records nothing.
 func (d *discovery) observeState(o metric.Int64Observer) {
 	if d != nil {
 		kube.State{Phase: d.phase()}.Observe(o)

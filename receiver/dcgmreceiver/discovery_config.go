@@ -41,7 +41,8 @@ type DiscoveryConfig struct {
 	Selectors []string `mapstructure:"selectors"`
 
 	// PortName is the name of the container port to scrape. If PortName is empty or a pod has no
-	// port with that name, the receiver scrapes Port.
+	// port with that name, the receiver scrapes Port. On localhost, the receiver always scrapes
+	// Port.
 	PortName string `mapstructure:"port_name"`
 	Port     int    `mapstructure:"port"`
 
@@ -63,9 +64,9 @@ type DiscoveryConfig struct {
 
 // OtherExporter configures how another vendor's exporter pods are found.
 type OtherExporter struct {
-	// Selector is a label selector. The receiver scrapes Port on each matching pod that declares
-	// the port number in one of its containers. Pods that use the host network do not have to
-	// declare the port.
+	// Selector is a label selector. On each node, the receiver scrapes Port on the oldest matching
+	// pod that declares the port number in one of its containers, or that uses the host network and
+	// declares no ports.
 	Selector string `mapstructure:"selector"`
 	Port     int    `mapstructure:"port"`
 

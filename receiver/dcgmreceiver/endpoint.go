@@ -92,9 +92,9 @@ type attempt struct {
 type skippedLines [exposition.NumReasons]int
 
 // The scrape method makes one attempt to scrape the endpoint and sends the resulting batch. If ctx
-// ends, scrape cancels the request and neither sends nor records anything, because a canceled
-// request does not show whether the exporter works. Shutdown relies on scrape not reporting
-// canceled requests. The second context is passed to the next consumer.
+// ends during the request, scrape cancels the request and neither sends nor records anything,
+// because a canceled request does not show whether the exporter works. Shutdown relies on scrape
+// not reporting canceled requests. The second context is passed to the next consumer.
 func (e *endpoint) scrape(ctx, consuming context.Context) {
 	if a := e.attempt(ctx); a != nil {
 		e.deliver(consuming, a)
@@ -167,8 +167,8 @@ func (e *endpoint) sendEnd(consuming context.Context) {
 	}
 }
 
-// maxBadLinesPerSample is the maximum number of unreadable lines per sample. A body that exceeds
-// the maximum is assumed not to contain metrics, even if some of its lines can be parsed.
+// maxBadLinesPerSample is the maximum number of lines with invalid syntax per sample. A body that
+// exceeds the maximum is assumed not to contain metrics, even if some of its lines can be parsed.
 const maxBadLinesPerSample = 100
 
 // fetchAndParse fetches and parses a body. The returned scrape is valid until the next call to
@@ -246,8 +246,9 @@ func (e *endpoint) reportChange(failure *scrapeError) {
 	}
 }
 
-// logSkipped logs how many lines of a body were skipped for each reason. Lines whose values are not
-// numbers are not logged, because some exporter fields are strings.
+// logSkipped logs how many lines of a body were skipped for each reason, unless the reason has been
+// logged recently. Lines whose values are not numbers are not logged, because some exporter fields
+// are strings.
 func (e *endpoint) logSkipped(a *attempt) {
 	if a.scrape == nil {
 		return // the failure of the scrape has already been logged

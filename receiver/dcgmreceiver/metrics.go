@@ -61,9 +61,9 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 const maxRoundDuration = int64(5 * time.Second)
 
 // joinTimes sets the timestamps of all samples from the last round to the newest of these
-// timestamps. The exporter reads values such as the used memory and the memory size one after
-// another. However, later calculations can combine values only if the values have the same
-// timestamp.
+// timestamps. Samples without a timestamp and older samples do not change. The exporter reads values
+// such as the used memory and the memory size one after another. However, later calculations can
+// combine values only if the values have the same timestamp.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -80,8 +80,8 @@ func joinTimes(times []int64) {
 // its own process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
-// isExporterOwn reports whether the samples of a label set describe the exporter itself instead of
-// a device.
+// isExporterOwn reports whether all samples of a label set describe the exporter itself instead of a
+// device.
 func isExporterOwn(set *exposition.LabelSet) bool {
 	for _, s := range set.Samples {
 		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {
@@ -92,9 +92,9 @@ func isExporterOwn(set *exposition.LabelSet) bool {
 }
 
 // addExporterMetrics adds the metrics that describe the exporter itself. The Resource of the added
-// metrics contains the exporter's node, if the node is known, and the host, if all label sets have
-// the same host. If neither the node nor the host is known, the Resource contains the URL instead,
-// so that different exporters have different Resources.
+// metrics contains the exporter's node, if the node is known, and the host, if all label sets that
+// contain a host contain the same one. If neither the node nor the host is known, the Resource
+// contains the URL instead, so that different exporters have different Resources.
 func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice, scrape *exposition.Scrape, url string, ts pcommon.Timestamp) {
 	if !slices.ContainsFunc(scrape.Sets, isExporterOwn) {
 		return
@@ -132,7 +132,8 @@ func (b batchBuilder) addExporterMetrics(resources pmetric.ResourceMetricsSlice,
 	}
 }
 
-// hostOf returns the host if all label sets have the same host. Otherwise, hostOf returns "".
+// hostOf returns the host if all label sets that contain a host contain the same one. Otherwise,
+// hostOf returns "".
 func hostOf(scrape *exposition.Scrape) string {
 	host := ""
 	for _, set := range scrape.Sets {

@@ -126,7 +126,8 @@ func (r *dcgmReceiver) registerGauges() error {
 }
 
 // Start implements component.Component. Start returns an error if the settings of the HTTP client
-// refer to files or extensions that cannot be used.
+// refer to files or extensions that cannot be used, if the kubeconfig for discovery cannot be used,
+// or if a stage or the nvml source fails to start.
 func (r *dcgmReceiver) Start(ctx context.Context, host component.Host) error {
 	if err := r.open(ctx, host); err != nil {
 		return err
@@ -185,7 +186,7 @@ func (r *dcgmReceiver) send(ctx context.Context, rows *pdatagpu.Rows, md pmetric
 	return r.next.ConsumeMetrics(ctx, md)
 }
 
-// The open method creates the HTTP client and starts discovery.
+// The open method creates the HTTP client and acquires the caches of discovery.
 func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	r.status.Host = host
 	client, transport, err := newClient(ctx, r.cfg.HTTP, host, r.settings.TelemetrySettings)
@@ -204,8 +205,8 @@ func (r *dcgmReceiver) open(ctx context.Context, host component.Host) error {
 	return nil
 }
 
-// The run method starts the scrape loops. The loops continue after ctx is canceled, because the
-// context of Start may be canceled as soon as Start returns.
+// The run method starts discovery and the scrape loops of the configured endpoints. Both continue
+// after ctx is canceled, because the context of Start may be canceled as soon as Start returns.
 func (r *dcgmReceiver) run(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	scraping, stopScraping := context.WithCancel(ctx)
@@ -255,7 +256,7 @@ func (r *dcgmReceiver) skip(ctx context.Context, n int64) {
 	}
 }
 
-// newSchedule returns the schedule of one endpoint.
+// newSchedule returns the schedule of one scrape loop.
 func (r *dcgmReceiver) newSchedule() schedule {
 	s := schedule{interval: r.cfg.CollectionInterval}
 	if bound := r.cfg.startJitter(); bound > 0 {
