@@ -22,8 +22,8 @@ import (
 )
 
 // discoveryTimeout is how long the receiver waits at startup for the list of pods from the API
-// server. If the list has not arrived by then, the receiver scrapes the pods that have been found so
-// far, or the fallback if no pod has been found.
+// server. If the list has not arrived by then, the receiver scrapes the pods that have been found
+// so far, or the fallback if no pod has been found.
 const discoveryTimeout = 10 * time.Second
 
 // errNoNodeName is the reason why an agent cannot find its exporter.
@@ -48,7 +48,8 @@ type discovery struct {
 	targets map[scrapeTarget]*scrapeLoop
 }
 
-// scrapeTarget identifies the target of a scrape loop: either the exporter in a pod or the fallback.
+// scrapeTarget identifies the target of a scrape loop: either the exporter in a pod or the
+// fallback.
 type scrapeTarget struct {
 	url      string // URL of the pod's exporter, or empty for the fallback
 	node     string
@@ -340,8 +341,8 @@ func (d *discovery) start(scraping, consuming context.Context, endpoints []*endp
 }
 
 // scrapeFirst scrapes the endpoints in order until a scrape succeeds. If a scrape succeeds, the
-// failures of the previous endpoints are not reported. If all scrapes fail, scrapeFirst reports only
-// the failure of the last endpoint. For the other endpoints, scrapeFirst ends the series of
+// failures of the previous endpoints are not reported. If all scrapes fail, scrapeFirst reports
+// only the failure of the last endpoint. For the other endpoints, scrapeFirst ends the series of
 // gpu.exporter.up. If ctx ends during a scrape, scrapeFirst reports nothing.
 func scrapeFirst(ctx, consuming context.Context, endpoints []*endpoint) {
 	for i, e := range endpoints {

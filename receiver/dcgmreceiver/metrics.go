@@ -61,9 +61,9 @@ func (b batchBuilder) rows(scrape *exposition.Scrape, ts pcommon.Timestamp) *pda
 const maxRoundDuration = int64(5 * time.Second)
 
 // joinTimes sets the timestamps of all samples from the last round to the newest of these
-// timestamps. Samples without a timestamp and older samples do not change. The exporter reads values
-// such as the used memory and the memory size one after another. However, later calculations can
-// combine values only if the values have the same timestamp.
+// timestamps. Samples without a timestamp and older samples do not change. The exporter reads
+// values such as the used memory and the memory size one after another. However, later calculations
+// can combine values only if the values have the same timestamp.
 func joinTimes(times []int64) {
 	if len(times) == 0 {
 		return
@@ -80,8 +80,8 @@ func joinTimes(times []int64) {
 // its own process.
 var clientPrefixes = []string{"go_", "process_", "promhttp_"}
 
-// isExporterOwn reports whether all samples of a label set describe the exporter itself instead of a
-// device.
+// isExporterOwn reports whether all samples of a label set describe the exporter itself instead of
+// a device.
 func isExporterOwn(set *exposition.LabelSet) bool {
 	for _, s := range set.Samples {
 		if !slices.ContainsFunc(clientPrefixes, func(prefix string) bool { return strings.HasPrefix(s.Metric.Name, prefix) }) {

@@ -23,8 +23,8 @@ type batches struct {
 }
 
 // The build method returns a batch of up to maxBatch points from the beginning of the given slice,
-// and the number of these points. In the slice, points with the same Place and the same metric must
-// be consecutive.
+// and the number of these points. In the batch, consecutive points with the same Place share a
+// Resource. Within a Resource, consecutive points with the same metric share a metric.
 func (b *batches) build(from []demand.Point, now time.Time) (pmetric.Metrics, int) {
 	md := pmetric.NewMetrics()
 	n := min(len(from), maxBatch)

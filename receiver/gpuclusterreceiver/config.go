@@ -48,7 +48,8 @@ type Config struct {
 	// FirstAvailable defines which alternative of a pending firstAvailable request counts as
 	// demand: the largest alternative (max) or the most preferred alternative (first).
 	FirstAvailable string `mapstructure:"first_available"`
-	// Metrics enables or disables individual metrics by name. All metrics are enabled by default.
+	// Metrics enables or disables individual metrics by name. By default, all metrics are enabled
+	// except k8s.resourceclaim.device.condition and k8s.resourceslice.pool.devices.
 	Metrics componenthelper.Metrics `mapstructure:"metrics"`
 	// FlatAttributes makes the receiver copy the Resource attributes to each point. FlatAttributes
 	// is intended for backends that store only point attributes.

@@ -5,6 +5,7 @@
 // Dynamic Resource Allocation (DRA) use. If the collector has several replicas, leader election
 // selects the replica that emits points.
 //
-// The code in convert.go converts each changed object to a plain struct. The internal/demand
-// package computes points from the structs. The rest of this package emits the points.
+// The code in convert.go, conditions.go, and health.go converts changed pods, nodes, and
+// ResourceSlices. Other objects are not converted. The internal/demand package computes points from
+// the objects. The rest of this package emits the points.
 package gpuclusterreceiver

@@ -98,8 +98,9 @@ func (cfg *Config) demandOptions(families gpushare.Families) demand.Options {
 }
 
 // Start implements component.Component. Start returns an error if the address of the API server is
-// unknown, which is the case if the collector runs outside a cluster and the kubeconfig is missing
-// or cannot be read. If the API server is unreachable, Start does not return an error.
+// unknown. With a service account, this is the case if the collector runs outside a cluster or the
+// service account has no token. With a kubeconfig, this is the case if the kubeconfig cannot be
+// used. If the API server is unreachable, Start does not return an error.
 func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error {
 	c, err := r.newCache(kube.Options{Config: r.cfg.Kubernetes}, r.settings.TelemetrySettings)
 	if err != nil {
@@ -135,8 +136,8 @@ func (r *clusterReceiver) Start(ctx context.Context, host component.Host) error 
 	return nil
 }
 
-// elect takes part in leader election until ctx is done. At the start of each leadership term of
-// this replica, elect sends the term to the given channel.
+// elect takes part in leader election until ctx is done or leader election cannot start. At the
+// start of each leadership term of this replica, elect sends the term to the given channel.
 func (r *clusterReceiver) elect(ctx context.Context, terms chan<- *lease.Term) {
 	client := r.cache.Client()
 	if client == nil { // The cache is not connected to an API server.
@@ -175,7 +176,8 @@ func (r *clusterReceiver) run(ctx context.Context, terms <-chan *lease.Term) {
 }
 
 // emitDuringTerm emits points until the leadership term ends or ctx is done. The first emission
-// happens when all kinds are settled. After that, points are emitted once per interval.
+// happens when all kinds are settled, or after one interval if some kinds are not settled by then.
+// After that, points are emitted once per interval.
 func (r *clusterReceiver) emitDuringTerm(ctx context.Context, t *lease.Term) {
 	termContext, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -225,8 +227,9 @@ func (r *clusterReceiver) kindState(k kube.Kind) (known, settled bool) {
 	}
 }
 
-// The observed method returns the kinds for which all objects are known. Points that depend on an
-// unknown kind are not emitted.
+// The observed method returns the kinds for which all objects are known. A kind is not included
+// while another kind that affects its points is not settled. Points that depend on a kind that is
+// not included are not emitted.
 func (r *clusterReceiver) observed() demand.Observed {
 	pods, podsSettled := r.kindState(kube.Pods)
 	nodes, nodesSettled := r.kindState(kube.Nodes)
@@ -319,8 +322,9 @@ func (r *clusterReceiver) registerCallbacks() error {
 	)
 }
 
-// stateChanged reports to the host which kinds currently cannot be read. If the API server does not
-// serve an API, this is not an error. The cache logs errors.
+// stateChanged reports to the host which kinds are forbidden or stale. If the API server does not
+// serve an API, or if a kind has not been read completely yet, this is not an error. The cache logs
+// errors.
 func (r *clusterReceiver) stateChanged() {
 	r.progress.Notify()
 	var errs []error

@@ -36,7 +36,9 @@ type store struct {
 
 	mu      sync.Mutex
 	cluster *demand.Cluster
-	stored  map[kube.Kind]int // the number of objects in the store for each kind
+	// The stored map contains the number of existing objects of each kind that have reached the
+	// store, including objects that the cluster ignores.
+	stored map[kube.Kind]int
 
 	completeKinds map[kube.Kind]bool // also guarded by mu
 }
@@ -90,8 +92,8 @@ func (s *store) subscribe(c *kube.Cache) (unsubscribe func()) {
 	}
 }
 
-// recordDropped counts the attributes that were dropped from the devices of a slice, and logs the
-// first occurrence.
+// recordDropped counts the attributes that were dropped from the devices of a slice, and logs them
+// unless dropped attributes have been logged recently.
 func (s *store) recordDropped(slice *demand.Slice, attributes []string) {
 	s.dropped.Add(int64(len(attributes)))
 	if len(attributes) == 0 || !s.tooLong.ShouldLog(time.Now()) {

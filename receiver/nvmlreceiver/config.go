@@ -128,7 +128,7 @@ func (cfg *Config) holdMode() string {
 }
 
 // The processes method reports whether any process metric is enabled. If no process metric is
-// enabled, the receiver does not list processes.
+// enabled, the receiver lists processes only for boards in MIG mode, to find idle instances.
 func (cfg *Config) processes() bool {
 	return len(cfg.Metrics.Disabled(processMetrics)) < len(processMetrics)
 }

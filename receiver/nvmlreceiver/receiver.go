@@ -49,8 +49,8 @@ type library interface {
 type outcome struct {
 	// The name field is the attribute value in self-metrics. The text field is the log message.
 	name, text string
-	// The waits field is true if the receiver waits for the retry interval before the next
-	// collection.
+	// The waits field is true if the receiver waits for the retry interval, or longer after
+	// repeated crashes, before the next collection.
 	waits bool
 }
 
@@ -138,9 +138,9 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics) (*nv
 	}, nil
 }
 
-// Start implements component.Component. If the build does not contain the NVML binding, Start
-// returns an error. If the machine has no device, library, or driver, Start does not return an
-// error.
+// Start implements component.Component. If the build does not contain the NVML binding, or if a
+// stage fails to start, Start returns an error. If the machine has no device, library, or driver,
+// Start does not return an error.
 func (r *nvmlReceiver) Start(ctx context.Context, host component.Host) error {
 	if r.open == nil {
 		return nvml.ErrNoBinding

@@ -148,8 +148,9 @@ func (c *Cluster) SetClaim(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// entryOf returns the entry in spec.resourceClaims for which a claim was created. If the claim was
-// not created from a template, entryOf returns the zero value.
+// entryOf returns the entry in spec.resourceClaims for which a claim was created. If the claim's
+// controller is neither a pod nor a PodGroup, entryOf returns the zero value. For a claim that the
+// scheduler created for a pod's extended resources, the name of the entry is empty.
 func entryOf(claim *resourcev1.ResourceClaim) claimEntry {
 	owner := metav1.GetControllerOfNoCopy(claim)
 	entry := claim.Annotations[resourcev1.PodResourceClaimAnnotation]
@@ -201,7 +202,8 @@ func (c *Cluster) SetClass(class *resourcev1.DeviceClass) { c.classes[class.Name
 func (c *Cluster) DeleteClass(className string) { delete(c.classes, className) }
 
 // Points appends the points for all observed kinds to the out slice. Points that have the same
-// Place and the same metric are consecutive.
+// Place and the same metric are consecutive, except the points of claims and devices: for example,
+// a pod can have several claims, and the devices of a pool can be on several nodes.
 func (c *Cluster) Points(now time.Time, observed Observed, out []Point) ([]Point, Stats) {
 	e := &emission{Cluster: c, now: now, observed: observed, out: out, gpuClasses: map[string]bool{}, gpuResources: map[string]bool{}}
 	e.findGPUClasses()

@@ -2,12 +2,12 @@
 // and the objects of Dynamic Resource Allocation (DRA). The package counts pods and claims by the
 // same rules that the scheduler uses.
 //
-// The package performs no I/O. [Cluster] stores nodes, claims, templates, classes, and slices as
-// API objects, and pods as plain structs. The receiver stores each node together with the
-// conditions to emit, and each slice together with the devices to emit. Each emission is computed
-// from all stored objects. Therefore, the emission does not depend on the order in which the
-// objects arrived. Results that depend only on the slices of one pool are cached until a slice of
-// the pool changes.
+// The package performs no I/O. [Cluster] stores nodes, claims, templates, classes, slices, and
+// DeviceTaintRules as API objects, and pods as plain structs. The receiver stores each node
+// together with the conditions to emit, and each slice together with the devices to emit. Each
+// emission is computed from all stored objects. Therefore, the emission does not depend on the
+// order in which the objects arrived. Results that depend only on the slices of one pool and on
+// DeviceTaintRules are cached until a slice of the pool or a DeviceTaintRule changes.
 //
 // A resource name refers to a GPU resource if [Options.IsGPU] accepts the name, or if the name is
 // the extendedResourceName of a GPU class. The name deviceclass.resource.kubernetes.io/<class>

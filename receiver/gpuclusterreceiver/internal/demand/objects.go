@@ -29,7 +29,8 @@ type Pod struct {
 	// Claims are the names of the pod's ResourceClaims. Claims is needed to determine which pods of
 	// a PodGroup use a claim that is reserved for the group.
 	Claims []string
-	// Group is the name of the pod's PodGroup, or "" if the pod does not belong to a group.
+	// Group is the name of the pod's PodGroup. Group is "" if the pod has no ResourceClaims or does
+	// not belong to a group.
 	Group string
 	// Health contains the health of the devices that the pod's containers use, as reported by the
 	// kubelet.

@@ -227,9 +227,9 @@ func (n *Node) state() Attribute {
 	return schedulable
 }
 
-// addNodes emits the GPU resources of each node. addNodes emits one point for every possible state
-// of a node, not only for the current state. Therefore, no outdated point remains when the state
-// changes.
+// addNodes emits the GPU resources and the conditions of each node. For each GPU resource, addNodes
+// emits one point for every possible state of a node, not only for the current state. Therefore, no
+// outdated point remains when the state changes.
 func (e *emission) addNodes() {
 	attributes := map[string][][]Attribute{} // keyed by resource, with one element for each state
 	states := []Attribute{schedulable, cordoned, notReady}

@@ -13,8 +13,8 @@ const (
 // Attribute is a key and a value.
 type Attribute struct{ Key, Value string }
 
-// Place is the object that a point describes: the cluster (the zero value), a node, a pod, or a
-// container. Unknown fields are empty.
+// Place is the object that a point describes: the cluster (the zero value), a node, a namespace, a
+// pod, or a container. Unknown fields are empty.
 type Place struct {
 	Node                              string
 	Namespace, Pod, PodUID, Container string

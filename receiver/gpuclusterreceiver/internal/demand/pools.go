@@ -25,7 +25,7 @@ type poolID struct{ driver, name string }
 type deviceID struct{ driver, pool, device string }
 
 // pool contains the slices of a DRA pool and the results that are computed from them. After a slice
-// changes, the results are recomputed the next time that they are needed.
+// or a DeviceTaintRule changes, the results are recomputed the next time that they are needed.
 type pool struct {
 	id     poolID
 	slices map[string]*Slice
@@ -96,7 +96,8 @@ func (c *Cluster) device(id deviceID) *device {
 	return p.devices[id.device]
 }
 
-// If the results of the pool are out of date, refresh recomputes them from the pool's slices.
+// If the results of the pool are out of date, refresh recomputes them from the pool's slices and
+// the DeviceTaintRules.
 func (p *pool) refresh() {
 	if p.fresh {
 		return

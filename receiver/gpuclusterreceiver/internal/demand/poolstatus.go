@@ -7,8 +7,8 @@ import (
 )
 
 // addPoolStatus emits the numbers of allocated, unavailable, and available devices for each pool.
-// If the devices of a pool depend on each other, the number of available devices is unknown and is
-// not emitted.
+// If the devices of a pool depend on each other or can be shared, the number of available devices
+// is unknown and is not emitted.
 func (e *emission) addPoolStatus(pools []*pool) {
 	taken := map[deviceID]bool{}
 	for _, c := range e.claims {

@@ -41,16 +41,17 @@ type Library interface {
 }
 
 // Device contains the identity and the description of a board or a GPU instance. Points from
-// different collections share a Device as long as the fields of the Device do not change. If a
-// field changes, a new Device is created.
+// different collections share a Device as long as the ID and the Description do not change. If the
+// ID or the Description changes, a new Device is created. FailurePredicted can change in the same
+// Device.
 type Device struct {
 	// ID is the hw.id of the device, which is GPU-<uuid> for a board or GPU-<uuid>/gi<id> for an
 	// instance.
 	ID string
 	// If several compute instances share the GPU instance, the MIGUUID in Description is empty.
 	gpudata.Description
-	// FailurePredicted is true if the field values from the last collection predict a failure of
-	// the board.
+	// FailurePredicted is true if the values from the last collection predict a failure of the
+	// board. FailurePredicted is always false for an instance.
 	FailurePredicted bool
 }
 
@@ -90,8 +91,8 @@ type Options struct {
 	// Hold is true if the library stays loaded between collections. A library that was unloaded
 	// cannot provide data about the time between collections.
 	Hold bool
-	// Disabled contains the metrics that are not collected. Calls that are needed only for disabled
-	// metrics are skipped.
+	// Disabled contains the metrics that are not collected. Most calls that are needed only for
+	// disabled metrics are skipped.
 	Disabled map[*signal.Metric]bool
 	// Now returns the current time. The Collector uses Now to measure the duration of calls.
 	Now func() time.Time
@@ -151,8 +152,9 @@ type deviceCache struct {
 	// number.
 	links map[nvml.FieldID][maxLinks]float64
 
-	// The migs slice contains the MIG devices of a board, or is nil if not all MIG devices were
-	// identified. The slow field is true if calls for idle instances of the board are slow.
+	// The migs slice contains the MIG devices of a board, or is nil if the board is not in MIG mode
+	// or not all MIG devices were identified. The slow field is true if calls for idle instances of
+	// the board are slow.
 	migs []migDevice
 	slow bool
 
@@ -243,7 +245,8 @@ func (c *Collector) cached(key string) *deviceCache {
 }
 
 // describe sets the current description of a device. If the description has changed, describe
-// clears the cached state of the device.
+// discards the cached readings of the device: the time of the last read, the memory size, the
+// NVLink counters, the time of the last GPM reading, and the XID counts.
 func (m *deviceCache) describe(d Device) {
 	if m.device.ID != d.ID || m.device.Description != d.Description {
 		m.device, m.lastRead, m.limit, m.links, m.gpm.at, m.watch.xids = &d, 0, 0, nil, time.Time{}, nil
@@ -258,8 +261,9 @@ type reader struct {
 	gpm     bool  // Whether the board has performance counters (GPM).
 	lost    bool  // Whether the board was lost; if so, the remaining calls are skipped.
 	fatal   error // The error if the driver was lost, or nil.
-	// The found field is true if all MIG devices of the board were found. The fromCache field is
-	// true if the identities of these MIG devices come from the cache.
+	// The found field is true if all MIG devices of the board were found, or if the board is not in
+	// MIG mode. The fromCache field is true if the identities of these MIG devices come from the
+	// cache.
 	found, fromCache bool
 	// The boardProcesses field is the number of processes on the board, or negative if the number
 	// is unknown.

@@ -21,8 +21,8 @@ var countedEvents = []gpudata.Attr{{Key: signal.EventSource, Value: signal.Event
 // xidState contains the XID errors of a board or an instance that have been counted so far.
 type xidState struct {
 	// The since field is the time at which the driver started to record the events of a board, or
-	// zero if the driver does not record events. The refused field is true if the driver does not
-	// support recording events.
+	// zero if the driver does not record events. The refused field is true if an attempt to make
+	// the driver record events has failed, after which no further attempts are made.
 	since   time.Time
 	refused bool
 	// The xids map contains the number of errors for each XID code. The hasNew field is true if the
@@ -112,8 +112,9 @@ func (c *Collector) readEvents(lib Library) {
 }
 
 // eventDevice returns the cached state of the device on which an event occurred: the instance or,
-// if the instance is unknown, the board. If a lost board no longer returns its UUID, eventDevice
-// uses the UUID that was known when the board was first watched.
+// if the instance is unknown, the board. If the board is unknown, eventDevice returns nil. If a
+// lost board no longer returns its UUID, eventDevice uses the UUID that was known when the receiver
+// started to watch the board.
 func (c *Collector) eventDevice(lib Library, e nvml.XIDEvent) *deviceCache {
 	id, err := lib.UUID(e.Device)
 	if err != nil {

@@ -28,8 +28,8 @@ const (
 	listRetries = 4
 )
 
-// The searched slice contains the directories in which Linux distributions, GKE, and the driver
-// container of the GPU operator install the library.
+// The searched slice contains the directories in which Linux distributions, GKE, the driver
+// container of the GPU operator, and WSL install the library.
 var searched = []string{
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib/aarch64-linux-gnu",
@@ -78,8 +78,9 @@ type Library struct {
 
 // Open loads and initializes the library. If the path argument is empty, Open tries the libraries
 // on the loader's search path and in the usual directories, and uses the first one that can be
-// initialized. The error is ErrNoLibrary if no library can be loaded, ErrCrashed if a library
-// crashes the child process that tries it, or the ResultError from the initialization.
+// initialized. The error wraps ErrNoLibrary if no library can be loaded, ErrCrashed if a library
+// crashes the child process that tries it, or the ResultError from the initialization. If the child
+// process exceeds its time limit, the error wraps none of these.
 func Open(path string) (*Library, error) {
 	candidates := []string{path}
 	if path == "" {

@@ -3,8 +3,8 @@
 // an older driver lacks a symbol, only the values that need the symbol are missing.
 //
 // While the library is initialized, the driver is in use and cannot be unloaded. Closing the
-// Library ends the use of the driver. Before the package loads a library file into this process, it
-// tries the file in a child process.
+// Library ends the use of the driver. Before the package loads a new or changed library file into
+// this process, it tries the file in a child process.
 //
 // Every build contains the types of this package. The NVML binding is missing in builds for systems
 // other than Linux, and in builds with the otelcol_gpu_no_nvml tag. The tag is intended for static
