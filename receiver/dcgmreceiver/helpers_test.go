@@ -36,7 +36,8 @@ func serve(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
-// fixture is a receiver that is open but has no running scrape loops. Tests call scrape instead.
+// fixture is a receiver that sends its batches to a sink. Tests either start the scrape loops or
+// open the receiver and call scrape.
 type fixture struct {
 	*dcgmReceiver
 	sink      *consumertest.MetricsSink
@@ -101,8 +102,8 @@ func (f *fixture) scrape(t *testing.T, i int) pmetric.Metrics {
 	return batches[before]
 }
 
-// The points function iterates over the metrics in a batch, and over the points of each metric.
-// Each metric that the receiver creates has exactly one point.
+// The points function iterates over the metrics in a batch, and returns the first point of each
+// metric. Only metrics that describe the exporter itself can have several points.
 func points(md pmetric.Metrics) iter.Seq2[pmetric.Metric, pmetric.NumberDataPoint] {
 	return func(yield func(pmetric.Metric, pmetric.NumberDataPoint) bool) {
 		for _, rm := range md.ResourceMetrics().All() {

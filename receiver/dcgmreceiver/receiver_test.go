@@ -42,7 +42,7 @@ var update = flag.Bool("update", false, "write the expected files of golden test
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // TestBatches scrapes each file testdata/batches/<name>/body.prom and compares the batch with
-// expected.yaml. If the -update flag is set, TestBatches writes expected.yaml instead.
+// expected.yaml. If the -update flag is set, TestBatches first writes the batch to expected.yaml.
 func TestBatches(t *testing.T) {
 	t.Setenv(componenthelper.NodeNameEnv, "")
 	dirs, err := filepath.Glob("testdata/batches/*")
