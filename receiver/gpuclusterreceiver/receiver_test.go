@@ -270,8 +270,8 @@ func TestDevicesAreCountedAsAvailableOnlyIfTheirTaintsAreKnown(t *testing.T) {
 	}
 }
 
-// While the objects of a kind are still loading, only the points that depend on this kind are
-// omitted.
+// If the objects of a kind are still loading after one interval, only the points that depend on
+// this kind are omitted.
 func TestMissingKindDelaysDependentPoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := kubetest.NewClient(gpuNode("a"), gpuPod("one", "a", corev1.PodRunning))

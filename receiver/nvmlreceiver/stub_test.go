@@ -50,7 +50,7 @@ func (f *fixture) names() map[string]int {
 }
 
 // The receiver runs on a machine that initially has no driver. Then the driver is installed,
-// upgraded, and finally removed.
+// unloaded, and upgraded.
 func TestOutcomesFromAMachineWithoutADriverToAnUpgrade(t *testing.T) {
 	stub := nvmltest.Build(t)
 	f := onStub(t, stub, "")

@@ -63,8 +63,8 @@ func (r *reader) watchXIDs(board nvml.Device, m *deviceCache) {
 	m.watch.since, r.watched[board] = r.options.Now(), m.device.ID
 }
 
-// endEvents frees the event set. The next collection creates a new event set and watches the boards
-// again.
+// endEvents frees the event set. The next call to watchXIDs creates a new event set, and each board
+// is watched again when it is read the next time.
 func (c *Collector) endEvents(lib Library) {
 	if c.eventSet == 0 {
 		return
