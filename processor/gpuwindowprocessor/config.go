@@ -39,7 +39,7 @@ const (
 	minDelay = time.Millisecond
 	// defaultMaxSeries is sufficient for 1,000 nodes with 8 GPUs each in one collector, if every
 	// signal is enabled and each GPU is used by a container. Each of these nodes has about 1,400
-	// series. The series of all nodes together use 740 MB of memory.
+	// series. If the limit is reached, the series use 740 MB of memory.
 	defaultMaxSeries = 2_000_000
 	// maxBatchPoints is the maximum number of points in one batch. If labels are long, a batch
 	// reaches maxBatchBytes before it reaches maxBatchPoints.
@@ -81,8 +81,7 @@ type Config struct {
 	// FlatAttributes determines whether the attributes of the Resource are copied to each point,
 	// for backends that store only point attributes.
 	FlatAttributes bool `mapstructure:"flat_attributes"`
-	// Passthrough determines which samples are sent for metrics that have no windows: last, all, or
-	// none.
+	// Passthrough determines which samples are sent in addition to windows: last, all, or none.
 	Passthrough string `mapstructure:"passthrough"`
 	// Storage is the storage extension that keeps the state across restarts.
 	Storage *component.ID `mapstructure:"storage"`

@@ -237,7 +237,8 @@ func resourceOf(f *gpudata.Frame, s *gpudata.Series) *window.PlacedResource {
 	return &window.PlacedResource{Key: resourceKeyOf(attrs), Attrs: appendAttrs(nil, attrs)}
 }
 
-// The resolve method adds a sample of a series that has no handle yet, and returns the new handle.
+// The resolve method adds a sample of a series that has no handle or whose handle can no longer be
+// used, and returns the new handle.
 func (r *frameReader) resolve(in *window.Ingest, at int64, v window.Number, s *gpudata.Series, sample *gpudata.Sample) *window.Series {
 	name, version := s.ScopeOf(sample).Text()
 	in.SetScope(window.Scope{Name: name, Version: version})

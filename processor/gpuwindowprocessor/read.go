@@ -12,7 +12,8 @@ import (
 )
 
 // isUntouched reports whether a metric is forwarded immediately and unchanged. Untouched metrics
-// are gpu.exporter.up and all metrics of types that have no windows.
+// are gpu.exporter.up, Sums that are not cumulative, and all metrics that are neither a Gauge nor a
+// Sum.
 func isUntouched(m pmetric.Metric) bool {
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:

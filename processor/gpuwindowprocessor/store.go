@@ -28,7 +28,8 @@ const (
 	nodesPerWrite = 32
 )
 
-// storedClosed is the end of the newest window that was sent, in nanoseconds since the epoch.
+// storedClosed contains the time up to which windows were sent, in nanoseconds since the epoch. It
+// is stored before the windows are sent.
 type storedClosed struct {
 	Version int   `json:"version"`
 	UpTo    int64 `json:"up_to"`
@@ -127,7 +128,8 @@ func (s *stateStore) dropChunks(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", head, componenthelper.ErrVersion)
 }
 
-// markClosed records in storage that all windows that end at or before upTo were sent.
+// markClosed records in storage that all windows that end at or before upTo were sent. The emit
+// method calls markClosed before it sends the windows.
 func (s *stateStore) markClosed(ctx context.Context, upTo time.Time) {
 	s.state.Done(ctx, "mark_closed", s.state.Write(ctx, map[string]any{closedKey: storedClosed{stateVersion, upTo.UnixNano()}}))
 }
@@ -139,8 +141,9 @@ func (s *stateStore) writeInterval(node string, now time.Time) int64 {
 	return (now.UnixNano() + int64(maphash.String(s.seed, node)%uint64(length))) / length
 }
 
-// The save method stores the nodes whose write interval has changed since their last write. If the
-// all parameter is true, save stores all nodes.
+// The save method stores the nodes whose write interval has changed since their last write, and
+// deletes the stored values of nodes that no longer exist. A new node is first stored when its
+// write interval changes. If the all parameter is true, save stores all nodes.
 func (s *stateStore) save(ctx context.Context, e *window.Engine, now time.Time, all bool) {
 	var due []string
 	current := e.Nodes()

@@ -9,9 +9,9 @@
 // # Structure
 //
 // A node contains places (Resources), a place contains devices, a device contains series, and the
-// samples of a series are added to outputs. An output is the result of one rule for one device.
-// Places, devices, series, and outputs have a separate state for each open window. Nodes, places,
-// devices, series, and outputs are plain structs that point to each other.
+// samples of a series are added to outputs. An output is one result series of one rule for one
+// device. Places, devices, series, and outputs have a separate state for each open window. Nodes,
+// places, devices, series, and outputs are plain structs that point to each other.
 //
 // Each node has its own lock, so that several goroutines can add samples of different nodes at the
 // same time. The engine's lock guards the data that all nodes share: the clock, the list of open
@@ -38,6 +38,6 @@
 // # Time
 //
 // All times are in nanoseconds since the Unix epoch. A window is the interval (start, end], and end
-// is a multiple of the window length. A window closes when the wall clock passes end + grace,
+// is a multiple of the window length. A window closes when the wall clock reaches end + grace,
 // whether or not the rows of the window have been fetched.
 package window

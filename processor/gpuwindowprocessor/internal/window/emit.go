@@ -17,7 +17,7 @@ type Row struct {
 	Metric   *Metric
 	Own      Attrs // Attributes that identify the series.
 	Device   Attrs // Attributes that identify and describe the device.
-	Extra    Attrs // Attributes that describe only the series.
+	Extra    Attrs // Attributes that describe only the series or its samples.
 	// For the results of rules, Start and Time are the start and the end of the window. For samples
 	// that windows carry, Start and Time are the times of the sample.
 	Start, Time int64
@@ -91,14 +91,14 @@ type Emission struct {
 	w        *openWindow
 	nodes    []*node // Nodes whose rows have not been read.
 	places   int     // Number of places whose rows have been read, in the first node of the nodes slice.
-	shortest int64   // Shortest time between two samples of a device, or 0 if no device has two samples.
+	shortest int64   // Shortest time from the previous sample of a device to a sample in the window, or 0 if there is none.
 	clamped  uint64
 	sorter   rowSorter
 }
 
-// Fetch removes a window from the engine: the oldest window that ends at or before upTo, even if
-// the window is not closed yet. If there is no such window, Fetch returns nil. The caller must
-// close the Emission before it calls Fetch, Expire, or Store again.
+// Fetch removes the oldest window that ends at or before upTo from the engine, even if the window
+// is not closed yet. If there is no such window, Fetch returns nil. The caller must close the
+// Emission before it calls Fetch, Expire, or Store again.
 func (e *Engine) Fetch(upTo time.Time) *Emission {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -207,7 +207,8 @@ func (em *Emission) appendDeviceRows(rows []Row, d *device, dw *deviceWindow) []
 		if !ok {
 			continue
 		}
-		// Count only time ratios. A mean of ratios can exceed 1 only because of rounding errors.
+		// Count only time ratios. No other result that is a ratio can exceed 1, because the samples
+		// are already clamped.
 		if o.key.Rule.function.ratio && o.key.Rule.function.counts && v > 1 {
 			em.clamped++
 		}

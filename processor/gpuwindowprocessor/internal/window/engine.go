@@ -48,9 +48,9 @@ type Stats struct {
 	ClockSteps     uint64 // Backward steps of the wall clock by more than MaxGap.
 	SeriesEnded    uint64 // Series that ended because they were idle.
 	Series         int    // Series that are currently tracked.
-	// WindowsPaired is the number of fetched windows that contain two consecutive samples of a
-	// device. ShortestPair is the shortest time between two consecutive samples of a device in the
-	// fetched windows, or 0 if no window has two consecutive samples of a device.
+	// WindowsPaired is the number of fetched windows in which a device has a sample that follows an
+	// earlier sample of the device. The earlier sample can be in an earlier window. ShortestPair is
+	// the shortest time between two such samples, or 0 if WindowsPaired is 0.
 	WindowsPaired uint64
 	ShortestPair  time.Duration
 }

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// scansPerTimeout is how many times the engine searches for idle series during one IdleTimeout. At
-// least one search takes place per window, so that end markers are not too old for backends.
+// scansPerTimeout is how many times the engine can search for idle series during one IdleTimeout.
+// If that would be less than once per window, the engine can search once per window, so that end
+// markers are not too old for backends.
 const scansPerTimeout = 20
 
 // NextExpiry returns the earliest wall clock time at which Expire must be called.

@@ -22,9 +22,9 @@ type function interface {
 
 // observation is one sample, with all values scaled.
 type observation struct {
-	value float64 // The value of the sample.
-	// If first is true, the sample is the first one of a counter and the following fields are not
-	// set.
+	value float64 // The value of the sample. Not set for counters.
+	// If first is true, the sample is the baseline of a counter, and the following fields must not
+	// be used.
 	first          bool
 	increase       float64 // Increase in a counter since its last sample.
 	elapsed, still int64   // Nanoseconds since the last sample (elapsed), and since the last change in the value (still).
@@ -34,7 +34,7 @@ type observation struct {
 type functionKind struct {
 	name   string
 	counts bool // Whether the function uses the increases in a counter instead of its values.
-	ratio  bool // Whether the result is always in [0, 1].
+	ratio  bool // Whether the result is a ratio, which is limited to [0, 1].
 	make   func() function
 }
 
@@ -117,9 +117,9 @@ func (f *share) result(_ float64) (float64, bool) { return f.High / f.Samples, f
 
 func (f *share) reset() { *f = share{} }
 
-// MaxQuantileSamples is the maximum number of samples that a quantile stores for one series in one
-// window. The stored samples use at most 64 KiB. The limit is sufficient for two hours with one
-// sample per second, or for one day with one sample every 11 seconds.
+// MaxQuantileSamples is the maximum number of samples that a quantile stores for one result series
+// in one window. The stored samples use at most 64 KiB. The limit is sufficient for two hours with
+// one sample per second, or for one day with one sample every 11 seconds.
 const MaxQuantileSamples = 1 << 13
 
 // quantile is the value that a given share of the samples does not exceed, interpolated between the
@@ -178,7 +178,8 @@ func (f *increase) result(_ float64) (float64, bool) { return f.Sum, f.Observed 
 
 func (f *increase) reset() { *f = increase{} }
 
-// rate is the sum of a counter's increases, divided by the observed time in seconds. In PromQL:
+// rate is the sum of a counter's increases, divided by the time between the samples in seconds. In
+// PromQL:
 //
 //	increase(m[1m] anchored) / 60
 type rate struct {
@@ -200,8 +201,8 @@ func (f *rate) result(_ float64) (float64, bool) {
 
 func (f *rate) reset() { *f = rate{} }
 
-// timeRatio is the increase in a counter of seconds, divided by the observed time. Impossible steps
-// are excluded. In PromQL:
+// timeRatio is the increase in a counter of seconds, divided by the time between the samples.
+// Impossible steps are excluded. In PromQL:
 //
 //	increase(m[1m] anchored) / 60
 type timeRatio struct{ Rate rate }

@@ -77,8 +77,8 @@ type moment struct {
 	info     *Resource // the Resource of the place at the sample time
 }
 
-// momentOf returns the moment of a device at time t, or nil if the window was closed after the node
-// was locked.
+// momentOf returns the moment of a device at time t, or nil if the window was closed or the clock
+// was set back after the node was locked.
 func (in *Ingest) momentOf(d *device, t int64) *moment {
 	m := &in.moment
 	if m.device != d || m.time != t {
@@ -156,8 +156,8 @@ func (in *Ingest) addIncrease(w *openWindow, s *Series, t, start int64, value fl
 	restarted := first
 	switch {
 	case first:
-		// If the counter started after the device's previous sample, the value of the counter was 0
-		// at the time of that sample.
+		// If the counter started at or after the time of the device's previous sample, the value of
+		// the counter was 0 at the time of that sample.
 		if previousOfDevice := s.device.lastSampleBefore(t, in.node.era); previousOfDevice > 0 && start >= previousOfDevice && start <= t &&
 			!s.device.place.node.wasAbsent(previousOfDevice, t) {
 			previous, lastMoved, base, first = previousOfDevice, previousOfDevice, 0, false

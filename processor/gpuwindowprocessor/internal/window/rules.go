@@ -20,7 +20,8 @@ type Rule struct {
 	Function string `mapstructure:"function"`
 	// Metric is the name of the metric that the rule computes.
 	Metric string `mapstructure:"metric"`
-	// Unit is the UCUM unit of the metric. If the unit is 1, the metric is a ratio in [0, 1].
+	// Unit is the UCUM unit of the metric. If the unit of a mean, max, or quantile rule is 1, the
+	// samples and the results of the rule are ratios in [0, 1].
 	Unit string `mapstructure:"unit"`
 	// Description is the description of the metric.
 	Description string `mapstructure:"description" json:"-"`
@@ -160,9 +161,9 @@ func (f *Filter) matches(a Attr) bool {
 // add adds a sample to the state of the rule's function. See function.
 func (r *Rule) add(f function, o observation) bool { return f.add(o, r.parameter) }
 
-// result returns the value of the point that the rule computes. The second result is false if a
-// function has no samples, if a rate or a time ratio does not have two consecutive samples, or if
-// the point cannot represent the value.
+// result returns the value of the point that the rule computes. The second result is false if the
+// function has no samples, if a rate or a time ratio does not have two consecutive samples, if a
+// quantile could not store all samples, or if the point cannot represent the value.
 func (r *Rule) result(f function) (v float64, ok bool) {
 	v, ok = f.result(r.parameter)
 	limit := math.MaxFloat64

@@ -73,7 +73,7 @@ type deviceState struct {
 	Known          Attrs // Descriptive attributes as of the last closed window.
 	Before         int64 // Last sample time in closed windows, or 0 if there is none.
 	Newest, Second int64 // The two latest sample times, including samples that no rule reads. A missing time is 0.
-	Left           int64 // End of the last window whose coverage was sent, or 0 if there is none.
+	Left           int64 // End of the last window whose coverage or number of samples was sent, or 0 if there is none.
 }
 
 // description contains the attributes of a point that describe its device. A description must not
@@ -91,7 +91,8 @@ type deviceWindow struct {
 	applied *description // Description whose attributes are all in Known.
 }
 
-// An output is the result of a rule for one device.
+// output is one result series of a rule for one device. A rule has one output for each combination
+// of values of its attributes.
 type output struct {
 	key      *outputKey
 	lastSent int64 // end of the last window in which the output was sent, or 0 if there is none
@@ -119,8 +120,10 @@ type Series struct {
 }
 
 type seriesState struct {
-	// Last is the latest sample time, and Value is the value at that time. If Last is 0, the next
-	// sample is treated as the first one. Moved is the time at which the value last changed.
+	// Last is the latest sample time, and Start is the start time of that sample. If Last is 0, the
+	// next sample is treated as the first one. For a counter that a rule reads, Value is the value
+	// at the time Last, and Moved is the time at which the value last changed. For other series,
+	// Value and Moved are not set.
 	Last, Moved, Start int64
 	Value              float64
 	Seen               int64        // Wall clock time at which the last accepted sample arrived.

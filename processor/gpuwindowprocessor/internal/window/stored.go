@@ -87,7 +87,8 @@ var (
 	ErrForeign = errors.New("not the state of windows, or damaged")
 	// ErrVersion means that the state was stored by another version of the engine.
 	ErrVersion = errors.New("state of another version")
-	// ErrSettings means that the state was stored with different window or rule settings.
+	// ErrSettings means that the state was stored with different settings. See
+	// [Settings.fingerprint].
 	ErrSettings = errors.New("state under other settings")
 )
 
@@ -170,8 +171,9 @@ func storedWindows[T any](n *node, states *perWindow[T]) (list []storedWindow[T]
 // Restore returns an engine that continues from the stored states of nodes. The now parameter is
 // the current wall clock time. The sentUpTo parameter is the end of the newest window that was
 // sent. The newest window may have been sent after the states were stored. No window that ends at
-// or before sentUpTo is sent again. If a counter was last seen before sentUpTo, the next sample of
-// the counter is only a baseline, because the increase up to sentUpTo may already have been sent.
+// or before sentUpTo is sent again. If a window was sent after the state of a node was stored, and
+// a counter in that state was last seen at or before sentUpTo, the next sample of the counter is
+// only a baseline, because the increase up to sentUpTo may already have been sent.
 //
 // Restore always returns a usable engine. If some of the states could not be used, the error
 // contains the reasons.
